@@ -1,5 +1,5 @@
-//! Questions to a session, which begin when it is their turn. Values that answer what the session asks begin nothing else: of
-//! two equal answers at the same time the second is told of the first.
+//! Questions to a session, which start when it is their turn. Values that answer a task of the session start nothing
+//! else: of two concurrent identical answers, the second gets the outcome of the first.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::turns::Waiting;
 
 impl App {
-    /// Starts a turn of a session when it is its turn.
+    /// Starts a turn of a session as soon as it is its turn.
     ///
     /// # Errors
     /// As [`App::start_turn`] and [`App::take_turn`].
@@ -22,14 +22,14 @@ impl App {
         self.ask_of(&session, input, waiting).await
     }
 
-    /// The same for a session that was loaded already.
+    /// The same for a session that is already loaded.
     ///
     /// # Errors
     /// As [`App::ask`].
     pub async fn ask_of(&self, session: &Session, input: &TurnInput, waiting: &Waiting) -> Result<RunHandle> {
         let first = AtomicBool::new(true);
         let task = self.answered_by(session, input).await?;
-        // Once, however often it is tried: a session may be busy for minutes.
+        // Only once, however often starting is tried: a session may be busy for minutes.
         let read = OnceCell::new();
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
             Box::pin(async {
@@ -39,13 +39,13 @@ impl App {
                 if first.swap(false, Ordering::Relaxed) {
                     self.start_turn_read(RunId::generate(), session, input, task.as_ref()).await
                 } else {
-                    // The turn that was waited for has changed it.
+                    // The turn before it has changed the session.
                     let session = self.sessions.load(&session.key).await?;
                     self.start_turn_read(RunId::generate(), &session, input, task.as_ref()).await
                 }
             })
         };
-        // An agent at work may take the question up, and then it is no turn of its own.
+        // An agent at work may take the question, which is then not a turn of its own.
         if let Some(handle) = self.steer(&session.key, input, waiting).await? {
             return Ok(handle);
         }
@@ -53,10 +53,10 @@ impl App {
         self.unless_ended(task.as_ref(), outcome).await
     }
 
-    /// The same for a question with a key: when its run is there already, that run.
+    /// The same for a question with a key: if its run exists already, returns that run.
     ///
     /// # Errors
-    /// As [`App::ask`]; `Invalid` when the run was begun for another question.
+    /// As [`App::ask`]; `Invalid` when the run was started for a different question.
     pub async fn ask_once(
         &self,
         session: &Session,
@@ -64,7 +64,7 @@ impl App {
         run: &RunId,
         waiting: &Waiting,
     ) -> Result<RunHandle> {
-        // Whoever asks the same at the same time takes no place among the questions of the session.
+        // Concurrent copies of a question take no place in the queue of the session.
         let (_asks, known) =
             self.one_of_equals(&RunKey::new(&session.key.tenant, run.clone()), waiting).await?;
         if let Some(known) = known {
@@ -83,9 +83,9 @@ impl App {
                     Err(error) => Err(error),
                 };
                 match started {
-                    // It is this very run that the session is busy with, or that is there already.
+                    // The session may be busy with this very run, or it may exist already.
                     Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&key).await {
-                        // Whichever process works on it, it can be read from here.
+                        // It can be read here, whichever process executes it.
                         Ok(run) => self.again(&run, input).await,
                         Err(_) => Err(error),
                     },

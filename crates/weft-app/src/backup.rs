@@ -1,6 +1,6 @@
-//! A copy of everything that cannot be made again, while servers go on: the database as it is at one moment, the
-//! uploaded files, the files of agents, and the key of the secrets if it lies with them. The index is made again from these. The copy has the shape of a data
-//! folder, so restoring is serving it.
+//! Backup of everything that cannot be rebuilt, while servers continue: the database as of one moment, the uploaded
+//! files, the files of agents, and the key of the secrets if it is in the data folder. The index is rebuilt from
+//! these. The copy has the layout of a data folder, so restoring it means serving it.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -10,26 +10,26 @@ use weft_core::{Error, ErrorKind, Result};
 use crate::assemble::copy_database;
 use crate::config::Config;
 
-/// What was copied.
+/// Counts of what was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// Bytes of the database.
+    /// Size of the database, in bytes.
     pub database_bytes: u64,
-    /// Files beside it.
+    /// Number of other files.
     pub files: u64,
-    /// Their bytes.
+    /// Their total size, in bytes.
     pub file_bytes: u64,
 }
 
-/// Copies everything into a new folder. What breaks off before its end leaves no folder of that name.
+/// Copies everything into a new folder. An interrupted backup leaves no folder of that name.
 ///
 /// # Errors
-/// `Invalid` when there is something under that name already or nothing to copy, `Unsupported` for a database
-/// server, whose own tools make copies; otherwise when something cannot be read or written.
+/// `Invalid` when something with that name exists or there is nothing to copy, `Unsupported` for a database server,
+/// which has its own backup tools; otherwise when something cannot be read or written.
 pub async fn backup(config: &Config, into: &Path) -> Result<Copied> {
     config.check()?;
     let source = source(config)?;
-    // What cannot be looked at may be there.
+    // A path that cannot be checked counts as existing.
     if tokio::fs::try_exists(into).await.unwrap_or(true) {
         return Err(Error::invalid(format!("there is a `{}` already", into.display()))
             .help("name a folder that is not there yet, such as one with today's date"));
@@ -37,11 +37,11 @@ pub async fn backup(config: &Config, into: &Path) -> Result<Copied> {
     let name = into.file_name().ok_or_else(|| {
         Error::invalid(format!("`{}` does not name a folder", into.display())).help("name one to be made")
     })?;
-    // Beside its final place, so that the rename at the end stays within one file system.
+    // Next to the final path, so that the rename at the end stays within one file system.
     let mut partial = name.to_owned();
     partial.push(".partial");
     let partial = into.with_file_name(partial);
-    // What a copy that was broken off has left may be the beginnings of files.
+    // An interrupted backup may have left incomplete files.
     match tokio::fs::remove_dir_all(&partial).await {
         Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => return Err(failed(&partial, cause)),
         Ok(()) | Err(_) => {}
@@ -54,13 +54,13 @@ pub async fn backup(config: &Config, into: &Path) -> Result<Copied> {
         Err(error) => Err(error),
     };
     if done.is_err() {
-        // What is left of it is of no use; that it cannot be removed either changes nothing.
+        // The remains are of no use; a failure to remove them changes nothing.
         let _ = tokio::fs::remove_dir_all(&partial).await;
     }
     done
 }
 
-/// The file of the database.
+/// Returns the file of the database.
 fn source(config: &Config) -> Result<PathBuf> {
     let url = config.store_url();
     let path = url.strip_prefix("sqlite:").filter(|path| *path != ":memory:").ok_or_else(|| {
@@ -85,26 +85,26 @@ async fn copy_all(config: &Config, source: &Path, partial: &Path) -> Result<Copi
             .filter_map(|(from, name)| Some((from?, partial.join(name))))
             .collect();
     let mut copied = Copied::default();
-    // A file is there before its row and goes after it: those that are copied before the database and those
-    // that have come by then are all that its rows name.
+    // A file exists before its row is written and is removed after the row. So the files copied before the database,
+    // and those added by the time it is copied, include every file that its rows name.
     for (from, to) in &folders {
         copy_folder(from, to, &mut copied).await?;
     }
     let database = partial.join("weft.db");
     copy_database(source, &database).await?;
-    // A secret is not there before its key.
+    // A secret never exists before its key.
     copy_key(config, partial, &mut copied).await?;
     for (from, to) in &folders {
         copy_folder(from, to, &mut copied).await?;
     }
-    // The database is on the disk before the copy has its name.
+    // The database is synced to disk before the copy gets its final name.
     let file = tokio::fs::File::open(&database).await.map_err(|cause| failed(&database, cause))?;
     file.sync_all().await.map_err(|cause| failed(&database, cause))?;
     copied.database_bytes = file.metadata().await.map_err(|cause| failed(&database, cause))?.len();
     Ok(copied)
 }
 
-/// Copies the file of the key that secrets are encrypted with, if there is one.
+/// Copies the file of the encryption key for secrets, if there is one.
 async fn copy_key(config: &Config, partial: &Path, copied: &mut Copied) -> Result<()> {
     let from = config.secrets_file();
     let Some(name) = from.file_name() else { return Ok(()) };
@@ -119,7 +119,7 @@ async fn copy_key(config: &Config, partial: &Path, copied: &mut Copied) -> Resul
     }
 }
 
-/// Copies the files of a folder that are not at the other place yet. Links are not followed.
+/// Copies the files of a folder that are not at the destination yet. Symbolic links are not followed.
 async fn copy_folder(from: &Path, to: &Path, copied: &mut Copied) -> Result<()> {
     let mut folders = VecDeque::from([(from.to_owned(), to.to_owned())]);
     while let Some((from, to)) = folders.pop_front() {
@@ -140,7 +140,7 @@ async fn copy_folder(from: &Path, to: &Path, copied: &mut Copied) -> Result<()> 
                         copied.files += 1;
                         copied.file_bytes += bytes;
                     }
-                    // It was removed meanwhile: so was what names it.
+                    // It was removed meanwhile, and so was the row that names it.
                     Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {}
                     Err(cause) => return Err(failed(&source, cause)),
                 }
@@ -150,7 +150,7 @@ async fn copy_folder(from: &Path, to: &Path, copied: &mut Copied) -> Result<()> 
     Ok(())
 }
 
-/// What is copied may be read by nobody else, as in the data folder.
+/// Creates a folder that no other user can read, like the data folder.
 async fn private_folder(path: &Path) -> Result<()> {
     let mut builder = tokio::fs::DirBuilder::new();
     builder.recursive(true);

@@ -1,4 +1,4 @@
-//! What was said before, from the store of sessions.
+//! Past conversations, from the store of sessions.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use weft_core::seam::conversations::{ConversationQuery, Conversations, MESSAGES_
 use weft_core::seam::session_store::SessionFilter;
 use weft_core::{Error, ErrorKind, Result, SessionKey, TenantId};
 
-/// Conversations of a user that are looked at, the ones that were changed last.
+/// Maximum number of conversations of a user that are searched: the last changed ones.
 const SESSIONS_MAX: u64 = 50;
-/// Messages of each of them, the last ones.
+/// Maximum number of messages of each of them: the latest.
 const OF_SESSION_MAX: u64 = 200;
 
-/// The conversations in a store.
+/// The conversations of a store.
 pub(crate) struct StoredConversations(pub Arc<dyn SessionStore>);
 
 impl StoredConversations {
@@ -52,7 +52,7 @@ impl Conversations for StoredConversations {
             }
             match self.of(&session.key, left.min(OF_SESSION_MAX)).await {
                 Ok(messages) => all.extend(messages),
-                // Somebody has just removed it.
+                // It was just removed concurrently.
                 Err(Error { kind: ErrorKind::NotFound, .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -1,5 +1,5 @@
-//! A process that ends itself, as `kill -9` would, at a chosen entry of the journal. Only in builds for the
-//! harness that proves that runs survive it: the feature `fault-points` is off by default.
+//! Kills this process, as `kill -9` would, at a chosen entry of the journal. Only in builds for the test harness that
+//! proves that runs survive it: the feature `fault-points` is off by default.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,21 +12,21 @@ use weft_core::seam::run_store::{
 };
 use weft_core::{Error, ProcessId, Result, RunKey};
 
-/// Where this process ends; set once, when it starts.
+/// Where this process is killed; set once, when it starts.
 static POINT: OnceLock<FaultPoint> = OnceLock::new();
 
-/// Where a process ends.
+/// Where a process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultPoint {
-    /// When the entry of this number, counted from 1 by the process, is about to be stored, and those before
-    /// it are.
+    /// When the entry with this number, counted from 1 by the process, is about to be stored and those before it are
+    /// stored.
     Before(u64),
-    /// When the entry is stored, before anybody knows.
+    /// When the entry is stored, before anything else learns of it.
     After(u64),
 }
 
 impl FaultPoint {
-    /// From `before:N` or `after:N`.
+    /// Parses `before:N` or `after:N`.
     ///
     /// # Errors
     /// `Invalid` for anything else.
@@ -43,7 +43,7 @@ impl FaultPoint {
         }
     }
 
-    /// How many entries are stored when it is reached.
+    /// Returns how many entries are stored when it is reached.
     fn stored(self) -> u64 {
         match self {
             Self::Before(entry) => entry - 1,
@@ -56,13 +56,13 @@ impl FaultPoint {
         entry
     }
 
-    /// Ends this process there. The first point counts.
+    /// Makes this process end there. Only the first call has an effect.
     pub fn set(self) {
         POINT.get_or_init(|| self);
     }
 }
 
-/// The store, with the point that was set on the way to it.
+/// Wraps the store so that the process is killed at the fault point, if one is set.
 pub(crate) fn on_the_way_to(store: Arc<dyn RunStore>) -> Arc<dyn RunStore> {
     match POINT.get() {
         Some(point) => Arc::new(Deadly { store, point: *point, arrived: AtomicU64::new(0) }),
@@ -73,12 +73,13 @@ pub(crate) fn on_the_way_to(store: Arc<dyn RunStore>) -> Arc<dyn RunStore> {
 struct Deadly {
     store: Arc<dyn RunStore>,
     point: FaultPoint,
-    /// Entries that have come by.
+    /// Number of entries that were appended.
     arrived: AtomicU64,
 }
 
 impl Deadly {
-    /// How many of these entries are stored before this process ends; nothing when it does not end among them.
+    /// Returns how many of these entries are stored before this process is killed; `None` if it is not killed among
+    /// them.
     fn kept(&self, entries: &[StoredEntry]) -> Option<usize> {
         let count = entries.len() as u64;
         let before = self.arrived.fetch_add(count, Ordering::SeqCst);
@@ -89,7 +90,7 @@ impl Deadly {
         Some(together(entries, usize::try_from(kept).unwrap_or(usize::MAX)))
     }
 
-    /// Stores so many entries and ends this process.
+    /// Stores this many entries and kills this process.
     async fn end_after<T>(&self, lease: &RunLease, mut entries: Vec<StoredEntry>, kept: usize) -> Result<T> {
         entries.truncate(kept);
         if !entries.is_empty() {
@@ -100,13 +101,13 @@ impl Deadly {
 }
 
 async fn end() -> ! {
-    // Who cannot be killed goes on, and the harness sees that nothing has ended.
+    // A process that cannot be killed hangs, and the harness sees that it has not ended.
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     std::future::pending().await
 }
 
-/// How many entries are stored when at least `kept` are. Those who listen to a text end in one step with
-/// whoever wrote it: the engine hands both over at once, and a store keeps all of an append or nothing.
+/// Returns how many entries are stored if at least `kept` are. Nodes that read a streamed text end in one step with
+/// the node that wrote it: the engine passes their entries together, and a store keeps all of an append or nothing.
 fn together(entries: &[StoredEntry], kept: usize) -> usize {
     let ends = |entry: &StoredEntry| entry.record.starts_with(r#"{"type":"node_finished""#);
     let between = |at: usize| at > 0 && at < entries.len() && ends(&entries[at - 1]) && ends(&entries[at]);
@@ -141,7 +142,7 @@ impl RunStore for Deadly {
     ) -> Result<Result<()>> {
         match self.kept(&entries) {
             None => self.store.end(lease, entries, finished).await,
-            // All of it is one step, which is done by now, and nobody was told.
+            // All entries are one step, which is stored now without anything having learned of it.
             Some(kept) if kept == entries.len() => {
                 self.store.end(lease, entries, finished).await??;
                 end().await

@@ -1,9 +1,9 @@
-//! Signatures with a secret that both sides know (RFC 2104): of calls that come in, and of what is told to others.
+//! Signatures with a shared secret (RFC 2104): of incoming webhook calls, and of outgoing notifications.
 
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use weft_core::webhook::HmacAlgorithm;
 
-/// Signs the parts of a text as if they stood one behind the other.
+/// Signs the concatenation of the parts.
 pub fn sign(algorithm: HmacAlgorithm, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     match algorithm {
         HmacAlgorithm::Hs256 => hmac::<Sha256, 64>(key, parts),
@@ -26,10 +26,11 @@ fn hmac<D: Digest, const BLOCK: usize>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     outer.finalize().to_vec()
 }
 
-/// Whether two texts are the same, in a time that tells nothing of where they differ or how long they are.
+/// Returns whether two byte strings are equal, in a time that reveals neither where they differ nor how long they
+/// are.
 pub fn same(one: &[u8], other: &[u8]) -> bool {
     let (one, other) = (Sha256::digest(one), Sha256::digest(other));
-    // Or the compiler might stop at the first difference.
+    // Otherwise the compiler might stop at the first difference.
     let differs = one.iter().zip(other).fold(0_u8, |differs, (one, other)| differs | (one ^ other));
     std::hint::black_box(differs) == 0
 }

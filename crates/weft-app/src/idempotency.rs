@@ -1,5 +1,5 @@
-//! Questions with a key of their caller: however often one is asked, it is one run. Where the runs are is where
-//! the keys are: the id of the run follows from the key, so that any process finds it, also after a crash.
+//! Idempotency keys for questions: a question with a key becomes one run, however often it is sent. No separate table
+//! is needed: the id of the run is derived from the key, so that any process finds it, even after a crash.
 
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OwnedMutexGuard;
@@ -12,29 +12,29 @@ use weft_engine::RunHandle;
 use crate::app::App;
 use crate::turns::{Place, WaitedFor, Waiting, in_seconds, lock, wait_for};
 
-/// How long a key means its run, in milliseconds: a day. After it the same key is a new question. Longer than
-/// anybody tries again, and short enough that keys which programs use twice by mistake are forgotten.
+/// How long a key refers to its run, in milliseconds: a day. After that the same key is a new question. Longer than
+/// any client retries, and short enough that keys which programs reuse by mistake are forgotten.
 const KEY_LIFE_MS: i64 = 86_400_000;
 
-/// Characters of a key.
+/// Maximum length of a key, in characters.
 pub const KEY_CHARS_MAX: usize = 255;
 
-/// What a key stands for now.
+/// The current meaning of a key.
 #[derive(Clone, Debug)]
 pub struct Keyed {
-    /// The run that there is already.
+    /// The run, if it exists already.
     pub known: Option<StoredRun>,
-    /// The run that the key stands for: the one that there is, else the one that begins.
+    /// The id of the run: the existing one, else the one to be started.
     pub run: RunId,
-    /// Its conversation; before there is a run, the one that begins with it when none is named.
+    /// Its conversation; without a run, the one to be created if none is named.
     pub session: SessionId,
 }
 
-/// An id that follows from a key.
+/// Derives an id from a key.
 fn derived(what: &str, canvas: &CanvasKey, key: &str, day: i64) -> String {
     let mut hash = Sha256::new();
     for part in [what, canvas.tenant.as_str(), canvas.id.as_str(), key, &day.to_string()] {
-        // Its length keeps each part apart from the next.
+        // The length separates each part from the next.
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
@@ -42,14 +42,14 @@ fn derived(what: &str, canvas: &CanvasKey, key: &str, day: i64) -> String {
 }
 
 impl App {
-    /// What a key of a caller stands for.
+    /// Resolves a caller's key.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn keyed(&self, canvas: &CanvasKey, key: &str) -> Result<Keyed> {
         let now_ms = self.clock.now_ms();
         let today = now_ms.div_euclid(KEY_LIFE_MS);
-        // One that began yesterday may be younger than a day.
+        // A run that started yesterday may be less than a day old.
         for day in [today, today - 1] {
             let id = RunId::from(derived("run", canvas, key, day));
             let run = found(self.runs.get(&RunKey::new(&canvas.tenant, id)).await)?;
@@ -63,8 +63,8 @@ impl App {
         Ok(Keyed { known: None, run, session })
     }
 
-    /// Waits until no equal question of this process is about to begin the run that both ask for; the run, if there is one by
-    /// then. While what comes along is held, all others wait.
+    /// Waits until no identical question in this process is about to start the run that both ask for; returns the run
+    /// if it exists by then. While the returned guard is held, all others wait.
     pub(crate) async fn one_of_equals(
         &self,
         run: &RunKey,
@@ -80,10 +80,10 @@ impl App {
         Ok(((place, turn), known))
     }
 
-    /// A run that was begun for the same key, from its first entry on.
+    /// Returns a run that was started for the same key, from its first entry on.
     ///
     /// # Errors
-    /// `Invalid` when it was begun for another question.
+    /// `Invalid` when it was started for a different question.
     pub async fn again(&self, run: &StoredRun, input: &TurnInput) -> Result<RunHandle> {
         self.check_same(run, input).await?;
         let entries = self.engine.events(&run.key, 0).await?;
@@ -92,10 +92,10 @@ impl App {
 
     async fn check_same(&self, run: &StoredRun, input: &TurnInput) -> Result<()> {
         let first = self.runs.entries(&run.key, 0, 1).await?.into_iter().next();
-        // Nothing is written down of it yet, or it is of an older kind.
+        // Its first entry is not stored yet, or is of an older format.
         let Some(Ok(record)) = first.map(|entry| serde_json::from_str(&entry.record)) else { return Ok(()) };
         let Record::RunStarted { input: before, resumes, reply, .. } = record else { return Ok(()) };
-        // An answer to a form is kept beside the question that led to the form.
+        // An answer to a form is stored next to the question that led to the form.
         let said = if resumes.is_some() { &reply } else { &before.query };
         if *said == input.query && before.inputs == input.inputs {
             return Ok(());

@@ -1,5 +1,5 @@
-//! What is counted of an app, for whoever looks after the process: of all tenants together, and by words that no request
-//! and no setting adds to. Nothing here tells whose anything is.
+//! Metrics of an app, for operators: totals over all tenants, with labels to which no request and no setting can add.
+//! Nothing here reveals to whom anything belongs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use weft_core::{ErrorKind, Result};
 
 use crate::app::App;
 
-/// Which way tokens go.
+/// Direction of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenDirection {
     /// To the model.
@@ -32,12 +32,12 @@ impl Label for TokenDirection {
     }
 }
 
-/// Calls of models that are over, by runs and by everything else.
+/// Finished calls of models, by runs and by everything else.
 #[derive(Debug, Default)]
 pub struct ModelCounts {
-    /// By what was wanted, and how they have ended.
+    /// By kind of model and outcome.
     pub calls: CountTable<ModelKind, CallOutcome>,
-    /// Their tokens, as far as providers tell.
+    /// Their tokens, as far as providers report them.
     pub tokens: CountTable<ModelKind, TokenDirection>,
 }
 
@@ -49,17 +49,17 @@ impl ModelWatcher for ModelCounts {
     }
 }
 
-/// Counts what waits in the store.
+/// Counts the backlog in the store.
 pub type CountBacklog = dyn Fn() -> BoxFuture<'static, Result<Backlog>> + Send + Sync;
 
-/// What is counted where the parts of an app meet.
+/// Metrics collected where the parts of an app meet.
 #[derive(Clone)]
 pub struct Meters {
     /// Calls of models.
     pub models: Arc<ModelCounts>,
-    /// How often the store has failed.
+    /// Number of failures of the store.
     pub store_failures: Arc<Counts<ErrorKind>>,
-    /// Looks what waits in the store.
+    /// Counts the backlog in the store.
     pub backlog: Arc<CountBacklog>,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Debug for Meters {
     }
 }
 
-/// Nothing has been counted, and nothing waits.
+/// All counts are zero, and there is no backlog.
 impl Default for Meters {
     fn default() -> Self {
         let backlog: Arc<CountBacklog> = Arc::new(|| Box::pin(async { Ok(Backlog::default()) }));
@@ -78,7 +78,7 @@ impl Default for Meters {
 }
 
 impl App {
-    /// Questions that stand in line for their sessions in this process, those that are about to begin among them.
+    /// Returns the number of questions that wait for their sessions in this process, including those about to start.
     pub fn questions_waiting(&self) -> usize {
         self.lines.questions()
     }

@@ -1,4 +1,4 @@
-//! How a conversation begins, with a canvas or with an assistant.
+//! Creation of conversations, with a canvas or with an assistant.
 
 use std::sync::Arc;
 
@@ -6,27 +6,27 @@ use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::{CanvasKey, Json, Result, SessionId, SessionKey};
 use weft_engine::SessionState;
 
-/// How long a session's name is at most, in characters.
+/// Maximum length of a session's name, in characters.
 const NAME_CHARS_MAX: usize = 255;
 
-/// What was said before a conversation: by which role (`user`, `assistant`), and what.
+/// An earlier message: its role (`user`, `assistant`) and its text.
 pub type Said = (&'static str, String);
 
-/// What is known of a conversation that is about to begin.
+/// Properties of a conversation that is to be created.
 #[derive(Clone, Debug, Default)]
 pub struct NewSession<'a> {
-    /// Whose it is.
+    /// The user who owns it.
     pub user_id: &'a str,
-    /// Its id; one that nobody has when it is not given.
+    /// Its id; generated if absent.
     pub id: Option<SessionId>,
-    /// What lists show; it is cut to a readable length.
+    /// Its name in lists, which is cut to a readable length.
     pub name: &'a str,
-    /// What it goes on with.
+    /// Earlier messages that it continues.
     pub before: &'a [Said],
 }
 
 impl NewSession<'_> {
-    /// The session as it is stored, in this state.
+    /// Returns the session in this state for the store.
     pub(crate) fn session(
         &self,
         canvas: &CanvasKey,
@@ -49,7 +49,7 @@ impl NewSession<'_> {
     }
 }
 
-/// What was said, as messages of this time.
+/// Converts earlier messages into messages of this time.
 pub(crate) fn messages(said: &[Said], now_ms: i64) -> Vec<SessionMessage> {
     let message = |(role, content): &Said| SessionMessage {
         role: (*role).to_owned(),

@@ -1,4 +1,4 @@
-//! Runs of the past: done again, forked, and compared.
+//! Past runs: replaying, forking and comparing them.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::checking::{Purpose, refusal};
 use crate::removal::stays_with;
 
 impl App {
-    /// The version of its canvas that a run ran.
+    /// Returns the plan of the canvas version that a run used.
     ///
     /// # Errors
-    /// `NotFound` when its canvas or its session is gone.
+    /// `NotFound` when its canvas or session no longer exists.
     pub async fn plan_of(&self, run: &StoredRun) -> Result<Arc<Plan>> {
         let (canvas, version) = self.version_of(run).await?;
         self.plan(&canvas, &version).await
     }
 
-    /// The canvas of a run, and the version that its session is on, or that it has brought itself.
+    /// Returns the canvas of a run, and the version of its session, or the one that the run itself recorded.
     pub async fn version_of(&self, run: &StoredRun) -> Result<(CanvasKey, Arc<str>)> {
         let session = self.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         let canvas = CanvasKey::new(&run.key.tenant, run.canvas.clone());
@@ -32,7 +32,7 @@ impl App {
         let first = self.runs.entries(&run.key, 0, 1).await?.into_iter().next();
         match first.map(|entry| serde_json::from_str(&entry.record)) {
             Some(Ok(Record::RunStarted { canvas_version, .. })) => Ok((canvas, canvas_version)),
-            // It was cut off before its first record, and has done nothing by any version.
+            // It was interrupted before its first record, and has not executed any version.
             _ => {
                 let newest = self.canvases.get(&canvas).await?.version;
                 Ok((canvas, newest))
@@ -40,11 +40,11 @@ impl App {
         }
     }
 
-    /// Does a run again from its journal, with nothing outside: its models need not be there any more.
-    /// Nothing is stored.
+    /// Replays a run from its journal without executing any effect: its models need not exist any more. Nothing is
+    /// stored.
     ///
     /// # Errors
-    /// As [`weft_engine::Engine::replay`]; `NotFound` when the run, its canvas or its session is gone.
+    /// As [`weft_engine::Engine::replay`]; `NotFound` when the run, its canvas or its session no longer exists.
     pub async fn replay(&self, key: &RunKey) -> Result<Replayed> {
         let run = self.runs.get(key).await?;
         let (canvas, version) = self.version_of(&run).await?;
@@ -54,10 +54,10 @@ impl App {
         self.engine.replay(&run, Arc::new(plan)).await
     }
 
-    /// Begins a run that shares the beginning of another one, in a session of its own.
+    /// Starts a run that shares the beginning of another one, in its own session.
     ///
     /// # Errors
-    /// As [`weft_engine::Engine::fork`]; `NotFound` when the run, its canvas or its session is gone.
+    /// As [`weft_engine::Engine::fork`]; `NotFound` when the run, its canvas or its session no longer exists.
     pub async fn fork(
         &self,
         key: &RunKey,
@@ -68,13 +68,13 @@ impl App {
         let plan = self.plan_of(&run).await?;
         let session = SessionKey::new(&key.tenant, session.unwrap_or_else(SessionId::generate));
         let (new, forked) = self.engine.fork(&run, plan, session.clone(), point).await?;
-        // It may be an assistant's as well.
+        // The canvas may also belong to an assistant.
         let canvas = self.canvases.get(&CanvasKey::new(&key.tenant, run.canvas)).await;
         stays_with(canvas, self.sessions.delete(&session)).await?;
         Ok((session, new, forked))
     }
 
-    /// Two runs beside each other, and their journals.
+    /// Compares two runs, and returns the comparison with their journals.
     ///
     /// # Errors
     /// `NotFound` for an unknown one.

@@ -1,4 +1,4 @@
-//! Ingestion pipelines: canvases that the documents of a dataset go through.
+//! Ingestion pipelines: canvases that process the documents of a dataset.
 
 use std::time::Duration;
 
@@ -20,18 +20,18 @@ use weft_knowledge::ingest::PipelineRunner;
 use crate::app::App;
 use crate::work::Begun;
 
-/// Readings of one request that ended otherwise than well, at most; each has a run of its own.
+/// Maximum number of unsuccessful ingestions for one request; each has its own run.
 const READINGS_MAX: u32 = 100;
 
-/// How often it is looked whether a run that another process has is done.
+/// Interval for checking whether a run in another process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The run that reads a document for the so-manieth time since somebody has asked for it. A second attempt after a crash
-/// finds it.
+/// Returns the run for the given ingestion of a document since it was requested. A second attempt after a crash finds
+/// the same run.
 fn run_of(document: &Document, reading: u32) -> RunKey {
     let key = &document.key;
     let mut hash = Sha256::new();
-    // Each with its length before it: other ids never make the same bytes.
+    // Each part is preceded by its length, so that different ids never produce the same bytes.
     for part in [key.dataset.tenant.as_str(), key.dataset.id.as_str(), key.id.as_str()] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
@@ -41,7 +41,7 @@ fn run_of(document: &Document, reading: u32) -> RunKey {
     RunKey::new(&key.dataset.tenant, RunId::from(hex(&hash.finalize()[..16])))
 }
 
-/// Whether documents go through a canvas. One that cannot be read is told by its problems.
+/// Returns whether a canvas processes documents. An unreadable canvas is reported by its problems.
 pub(crate) async fn is_pipeline(dsl: Arc<str>) -> Result<bool> {
     let looked = tokio::task::spawn_blocking(move || {
         weft_dsl::load(dsl.as_bytes()).is_ok_and(|canvas| canvas.is_pipeline())
@@ -49,13 +49,13 @@ pub(crate) async fn is_pipeline(dsl: Arc<str>) -> Result<bool> {
     looked.await.map_err(|cause| Error::internal("the look at a canvas stopped unexpectedly").because(cause))
 }
 
-/// Files of conversations, and beside them the documents of datasets: `DATASET/DOCUMENT`.
+/// Files of conversations, and in addition the documents of datasets: `DATASET/DOCUMENT`.
 pub struct FilesAndDocuments {
     /// The files of conversations.
     pub files: Arc<dyn FileStore>,
-    /// What is known of documents.
+    /// The documents.
     pub documents: Arc<dyn DatasetStore>,
-    /// Their bytes.
+    /// The bytes of the documents.
     pub blobs: Arc<dyn BlobStore>,
 }
 
@@ -130,12 +130,12 @@ impl fmt::Debug for Pipelines {
 }
 
 impl Pipelines {
-    /// Runs them as this app does.
+    /// Creates a runner for the pipelines of this app.
     pub fn of(app: &App) -> Self {
         Self { app: app.clone() }
     }
 
-    /// The first reading that has not ended otherwise than well.
+    /// Returns the first ingestion that has not ended unsuccessfully.
     async fn reading(&self, document: &Document) -> Result<RunKey> {
         for reading in 0..READINGS_MAX {
             let run = run_of(document, reading);
@@ -148,17 +148,17 @@ impl Pipelines {
             .help("ask for the document to be read again"))
     }
 
-    /// Waits for the end of a run, also of one that another process has.
+    /// Waits for the end of a run, even one in another process.
     async fn ended(&self, work: &Work) -> Result<Ending> {
         loop {
             match self.app.begin_work(work).await? {
                 Begun::Ended(ending) => return Ok(ending),
                 Begun::Elsewhere => tokio::time::sleep(LOOK_EVERY).await,
                 Begun::Running(mut handle) => {
-                    // Read to its end, which is all that is waited for.
+                    // Only its end matters.
                     while handle.entries.next().await?.is_some() {}
                     if self.app.runs.get(&handle.key).await?.ending.is_none() {
-                        // It was left, and goes on with the next look.
+                        // It was left without an end, and is resumed at the next check.
                         tokio::time::sleep(LOOK_EVERY).await;
                     }
                 }
@@ -207,7 +207,7 @@ impl PipelineRunner for Pipelines {
     async fn stop(&self, document: &DocumentKey) {
         let Ok(document) = self.app.library.store().document(document).await else { return };
         let Ok(run) = self.reading(&document).await else { return };
-        // None is found when the run has not begun.
+        // The run does not exist if it was never started.
         if let Err(error) = self.app.engine.cancel(&run).await
             && error.kind != ErrorKind::NotFound
         {

@@ -1,4 +1,4 @@
-//! Checked canvas versions, kept in memory as far as a limit.
+//! Cache of compiled canvas versions, limited in size.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,17 +8,17 @@ use weft_dsl::Plan;
 
 type Key = (CanvasKey, Arc<str>);
 
-/// The document without insignificant space. Two texts that mean the same are one version, and the
-/// store's name for it is the plan's.
+/// Returns the document without insignificant whitespace. Two texts with the same meaning are one version, and the
+/// store's name of the version is that of the plan.
 pub(crate) fn compact(dsl: &str) -> Result<String> {
     let refuse = |what: &str| Error::invalid(format!("the canvas {what}"));
     if dsl.len() > weft_dsl::DOCUMENT_BYTES_MAX {
         return Err(refuse("is too large").help(format!("at most {} bytes", weft_dsl::DOCUMENT_BYTES_MAX)));
     }
-    // Some editors begin a file with a byte order mark.
+    // Some editors start files with a byte order mark.
     let json: Json = serde_json::from_str(dsl.trim_start_matches('\u{feff}'))
         .map_err(|cause| refuse("is not JSON").because(cause))?;
-    // What an API has answered may be a list with the canvas in it.
+    // The response of an API may be a list that contains the canvas.
     let holds_objects = |items: &Vec<Json>| items.iter().any(Json::is_object);
     if !json.is_object() && !json.as_array().is_some_and(holds_objects) {
         return Err(refuse("is not a JSON object"));
@@ -39,7 +39,7 @@ struct Kept {
 }
 
 impl Plans {
-    /// Keeps at most `kept_max` plans.
+    /// Creates a cache for at most `kept_max` plans.
     pub(crate) fn new(kept_max: usize) -> Self {
         Self { kept: Mutex::default(), kept_max: kept_max.max(1) }
     }
@@ -48,7 +48,7 @@ impl Plans {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The plan of a version, if it is kept.
+    /// Returns the plan of a version if it is cached.
     pub(crate) fn get(&self, canvas: &CanvasKey, version: &Arc<str>) -> Option<Arc<Plan>> {
         let mut kept = self.lock();
         kept.uses += 1;
@@ -58,20 +58,20 @@ impl Plans {
         Some(Arc::clone(plan))
     }
 
-    /// Keeps a plan; the one that has not been used for longest makes room.
+    /// Caches a plan; the least recently used one makes room.
     pub(crate) fn keep(&self, canvas: &CanvasKey, version: &Arc<str>, plan: &Arc<Plan>) {
         let mut kept = self.lock();
         kept.uses += 1;
         let now = kept.uses;
         kept.plans.insert((canvas.clone(), Arc::clone(version)), (Arc::clone(plan), now));
         if kept.plans.len() > self.kept_max {
-            // A look at all of them costs less than keeping them in order, since a plan is rarely new.
+            // Scanning all of them is cheaper than keeping them ordered, because new plans are rare.
             let oldest = kept.plans.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
             oldest.map(|key| kept.plans.remove(&key));
         }
     }
 
-    /// Forgets the versions of a canvas that was removed.
+    /// Removes the versions of a canvas that was removed.
     pub(crate) fn forget(&self, canvas: &CanvasKey) {
         self.lock().plans.retain(|(key, _), _| key != canvas);
     }

@@ -1,4 +1,4 @@
-//! Programs in canvases, parsed by what would run them, before they run.
+//! Checks programs in canvases before they run, with the parser of the interpreter that would run them.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use weft_core::TenantId;
 use weft_core::component::WrittenProgram;
 use weft_core::seam::Sandbox;
 
-/// How long all programs of a canvas may take to be parsed. What has not been by then is not told of.
+/// Time limit for parsing all programs of a canvas. Those that are not parsed by then are not reported.
 const TOGETHER_MAX: Duration = Duration::from_secs(10);
 
-/// The programs of a canvas while it is checked. A check waits for nothing: the first time it notes which programs there
-/// are, and when some of them turn out to be wrong it is made again and told so.
+/// The programs of a canvas while it is checked. A check is synchronous: the first pass records the programs, and if
+/// some of them turn out to be wrong, a second pass gets the results.
 #[derive(Debug, Default)]
 pub struct ProgramChecks {
     seen: RefCell<Vec<WrittenProgram>>,
@@ -19,7 +19,7 @@ pub struct ProgramChecks {
 }
 
 impl ProgramChecks {
-    /// Notes a program; why it fails whenever it runs, where that is known.
+    /// Records a program; returns why it always fails, if that is known.
     pub fn of(&self, program: &WrittenProgram) -> Option<String> {
         let same = |other: &WrittenProgram| {
             other.language == program.language
@@ -33,7 +33,7 @@ impl ProgramChecks {
         self.faults.iter().find(|(faulty, _)| same(faulty)).map(|(_, why)| why.clone())
     }
 
-    /// Has the programs parsed that were noted; `None` when nothing is known to be wrong with them.
+    /// Parses the recorded programs; `None` if no errors were found.
     pub async fn parsed(self, sandbox: &dyn Sandbox, tenant: &TenantId) -> Option<Self> {
         let mut faults = Vec::new();
         let parsing = async {

@@ -1,4 +1,4 @@
-//! How often something may be done: a bucket of tokens for each that does it, which fills again with time.
+//! Rate limits: a token bucket per key, which refills with time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,15 +6,15 @@ use std::sync::{Mutex, PoisonError};
 
 use weft_core::webhook::Rate;
 
-/// Buckets that are kept, unless more of them are in use.
+/// Number of buckets from which on full ones are removed.
 const BUCKETS_KEPT: usize = 10_000;
 
-/// Buckets in use at most. Where callers choose what there is a bucket for, they would fill the memory otherwise; whoever
-/// comes then is turned away until buckets have filled again.
+/// Maximum number of buckets. Where callers choose the keys, they could otherwise exhaust memory; beyond it new keys
+/// are refused until buckets have refilled.
 const BUCKETS_MAX: usize = 200_000;
 
-/// How often buckets that are full again are looked for, in milliseconds: a look goes through all of them, and those who
-/// come meanwhile wait for it.
+/// Minimum interval for removing full buckets, in milliseconds: this scans all of them, and blocks concurrent
+/// callers.
 const LOOK_EVERY_MS: u64 = 1_000;
 
 /// The buckets of this process.
@@ -43,7 +43,7 @@ struct Bucket {
 impl Bucket {
     fn filled(mut self, now_ms: i64) -> Self {
         let most = f64::from(self.rate.limit);
-        // A clock that was set back gives nothing.
+        // A clock that was set back adds nothing.
         let passed = u32::try_from(now_ms.saturating_sub(self.at_ms).max(0)).unwrap_or(u32::MAX);
         let seconds = f64::from(passed) / 1000.0;
         self.tokens = (self.tokens + seconds * most / self.rate.per.as_secs_f64().max(1.0)).min(most);
@@ -53,13 +53,13 @@ impl Bucket {
 }
 
 impl<K: Clone + Eq + Hash> Rates<K> {
-    /// Whether once more is within the rate. It counts when it is.
+    /// Takes a token if the rate allows it. Returns whether it does.
     pub fn take(&self, who: &K, rate: Rate, now_ms: i64) -> bool {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Buckets { of: buckets, looked_ms } = &mut *buckets;
         if buckets.len() >= BUCKETS_KEPT && now_ms.abs_diff(*looked_ms) >= LOOK_EVERY_MS {
             *looked_ms = now_ms;
-            // A full bucket is as good as none.
+            // A full bucket is equivalent to none.
             buckets.retain(|_, bucket| bucket.filled(now_ms).tokens < f64::from(bucket.rate.limit));
         }
         if buckets.len() >= BUCKETS_MAX && !buckets.contains_key(who) {
@@ -67,7 +67,7 @@ impl<K: Clone + Eq + Hash> Rates<K> {
         }
         let new = Bucket { tokens: f64::from(rate.limit), at_ms: now_ms, rate };
         let bucket = buckets.entry(who.clone()).or_insert(new);
-        // The rate may have been set anew since the bucket was made.
+        // The rate may have been changed since the bucket was created.
         bucket.rate = rate;
         *bucket = bucket.filled(now_ms);
         let within = bucket.tokens >= 1.0;
@@ -77,7 +77,7 @@ impl<K: Clone + Eq + Hash> Rates<K> {
         within
     }
 
-    /// Takes back what was counted: it is not to count after all.
+    /// Returns a token that should not have counted.
     pub fn give_back(&self, who: &K) {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bucket) = buckets.of.get_mut(who) {

@@ -1,4 +1,4 @@
-//! Runs that were cut off go on by themselves.
+//! Automatic recovery of interrupted runs.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -11,17 +11,17 @@ use weft_engine::engine::PickedUp;
 
 use crate::app::App;
 
-/// How often it is looked for runs that nobody works on.
+/// Interval for checking for runs without an owner.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// So many looks apart processes are forgotten that are gone for good.
+/// Number of checks after which processes that are permanently gone are forgotten.
 const FORGET_EVERY: u32 = 60;
 
-/// A run that cannot go on, such as one whose canvas cannot be compiled now, is tried again after this.
+/// Pause after which a run that could not be resumed, such as one whose canvas does not compile now, is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 impl App {
-    /// Runs without an end that nobody works on, as far as that has been seen by now; see
+    /// Returns the unfinished runs that no process is executing, as far as that is known by now; see
     /// [`weft_engine::Engine::unattended`].
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl App {
         self.engine.unattended().await
     }
 
-    /// The same, looked for until it is known of every run.
+    /// The same, but waits until it is known of every run.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -38,11 +38,11 @@ impl App {
         self.engine.all_unattended().await
     }
 
-    /// Goes on with an interrupted run.
+    /// Resumes an interrupted run.
     ///
     /// # Errors
-    /// As [`weft_engine::Engine::pick_up`]; `NotFound` when its canvas or session is gone; `Conflict` when
-    /// it has not begun and is the work of a worker, who knows what it is to be given.
+    /// As [`weft_engine::Engine::pick_up`]; `NotFound` when its canvas or session no longer exists; `Conflict` when
+    /// it has not started and belongs to the queue, because only a worker knows its input.
     pub async fn pick_up(&self, run: &StoredRun) -> Result<PickedUp> {
         if self.waits_for_a_worker(run).await? {
             let message = format!("run {} is queued and has not begun", run.key.id);
@@ -52,7 +52,7 @@ impl App {
         self.engine.pick_up(run, plan).await
     }
 
-    /// Goes on with interrupted runs, again and again. Never returns.
+    /// Periodically resumes interrupted runs. Never returns.
     pub async fn keep_runs_going(&self) {
         let mut tried: HashMap<RunKey, Instant> = HashMap::new();
         for look in 1_u32.. {
@@ -90,14 +90,14 @@ impl App {
     }
 
     async fn try_pick_up(&self, run: &StoredRun) -> Try {
-        // A worker counts how often work was begun, and knows when it is the work that ends its process.
+        // Left to the workers, which count how often work was started and notice when it crashes its process.
         let queued = self.queue.get(&run.key).await;
         if queued.is_ok_and(|work| work.state.is_open()) {
             return Try::NotNow;
         }
         match self.pick_up(run).await {
             Ok(PickedUp::Running(_)) => {
-                // What a schedule has asked for gives way to no question, whoever goes on with it.
+                // A run of a schedule gives way to no question, whichever process resumes it.
                 if self.queue.get(&run.key).await.is_ok() {
                     self.engine.run_in_background(&run.key);
                 }
@@ -108,7 +108,7 @@ impl App {
                 tracing::info!(run.id = %run.key.id, ending = ending.as_str(), "an interrupted run has ended");
                 Try::Taken
             }
-            // Somebody else has it, or there is no room now.
+            // Another process has it, or there is no capacity now.
             Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::RateLimited) => Try::NotNow,
             Err(error) => {
                 tracing::warn!(run.id = %run.key.id, error = error.detail(), "an interrupted run cannot be resumed");
@@ -118,7 +118,7 @@ impl App {
     }
 }
 
-/// What became of a try to go on with a run.
+/// Outcome of an attempt to resume a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Try {
     Taken,

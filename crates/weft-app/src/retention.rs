@@ -1,4 +1,4 @@
-//! Runs that need not be kept any longer are removed.
+//! Removal of old runs and other data by the retention settings.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use weft_core::{Result, RunKey};
 use crate::app::App;
 use crate::config::RetentionConfig;
 
-/// How often it is looked for them.
+/// Interval for removing old data.
 const EVERY: Duration = Duration::from_secs(3_600);
-/// Runs that are removed in one go.
+/// Number of runs removed in one batch.
 const AT_ONCE: u64 = 500;
 const DAY_MS: i64 = 86_400_000;
 
 impl RetentionConfig {
-    /// The rules as they are at this moment; absent when all runs are kept.
+    /// Returns the rules as of this moment; `None` if all runs are kept.
     pub fn rules(&self, now_ms: i64) -> Option<Retention> {
         let days = i64::try_from(self.runs_days).unwrap_or(i64::MAX).saturating_mul(DAY_MS);
         let rules = Retention {
@@ -27,7 +27,7 @@ impl RetentionConfig {
 }
 
 impl RetentionConfig {
-    /// Files of conversations that were kept before this time are removed; absent when none is.
+    /// Returns the time before which files of conversations are removed; `None` if none are.
     fn files_before(&self, now_ms: i64) -> Option<i64> {
         let days = i64::try_from(self.files_days).unwrap_or(i64::MAX).saturating_mul(DAY_MS);
         (self.files_days > 0).then(|| now_ms.saturating_sub(days))
@@ -35,11 +35,11 @@ impl RetentionConfig {
 }
 
 impl App {
-    /// Removes the runs of all tenants that these rules let go, some at a time; tells about each lot before it goes.
-    /// How many there were.
+    /// Removes the runs of all tenants that these rules exclude, in batches; calls `told` with each batch before it
+    /// is removed. Returns their number.
     ///
     /// # Errors
-    /// When the store cannot be read or written, or whoever is told says so.
+    /// When the store cannot be read or written, or `told` fails.
     pub async fn prune<E: From<weft_core::Error>>(
         &self,
         rules: &Retention,
@@ -53,7 +53,7 @@ impl App {
                 let keys: Vec<RunKey> = runs.into_iter().map(|run| run.key).collect();
                 let gone = self.runs.remove(&keys).await?;
                 removed += gone;
-                // What is not removed would be found again for ever.
+                // Runs that cannot be removed would be found again for ever.
                 if gone == 0 || (keys.len() as u64) < AT_ONCE {
                     break;
                 }
@@ -62,7 +62,7 @@ impl App {
         Ok(removed)
     }
 
-    /// Removes sign-ins that have expired, and entries of the audit log that are too old.
+    /// Removes expired sign-ins, and old entries of the audit log.
     async fn keep_accounts_short(&self) -> Result<()> {
         let (now_ms, stores) = (self.clock.now_ms(), &self.accounts.stores);
         let removed = stores.users.remove_expired_logins(now_ms).await?;
@@ -76,7 +76,7 @@ impl App {
         Ok(())
     }
 
-    /// Forgets what models were used for so many days ago.
+    /// Removes the usage of models from more than this many days ago.
     async fn forget_usage(&self, days: u64) -> Result<()> {
         let Some(days) = i64::try_from(days).ok().filter(|days| *days > 0) else { return Ok(()) };
         let before_day = self.clock.now_ms().div_euclid(DAY_MS).saturating_sub(days);
@@ -87,7 +87,7 @@ impl App {
         Ok(())
     }
 
-    /// Forgets what became of readings so many days ago.
+    /// Removes the outcomes of ingestions from more than this many days ago.
     async fn forget_readings(&self, days: u64) -> Result<()> {
         let Some(days) = i64::try_from(days).ok().filter(|days| *days > 0) else { return Ok(()) };
         let before_ms = self.clock.now_ms().saturating_sub(days.saturating_mul(DAY_MS));
@@ -96,7 +96,7 @@ impl App {
         Ok(())
     }
 
-    /// Clears away what is left of files of the file manager that have not arrived.
+    /// Removes files of the file manager that were never completely stored.
     async fn clear_files_away(&self) -> Result<()> {
         for tenant in self.all_tenants().await? {
             let removed = self.file_manager.clear_away(&tenant).await?;
@@ -105,10 +105,10 @@ impl App {
         Ok(())
     }
 
-    /// Removes what need not be kept, again and again. Never returns.
+    /// Periodically removes old data. Never returns.
     pub async fn keep_what_counts(&self, config: &RetentionConfig) {
         loop {
-            // What one of them cannot do keeps none of the others from its work.
+            // A failure of one step must not stop the others.
             if let Some(rules) = config.rules(self.clock.now_ms()) {
                 match self.prune(&rules, |_| Ok::<(), weft_core::Error>(())).await {
                     Ok(0) => {}

@@ -1,4 +1,4 @@
-//! Questions to datasets and databases outside of any run.
+//! Queries of datasets and databases outside of any run.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use weft_knowledge::retrieve::{Retrieval, Retrieved, retrieve};
 
 use crate::app::App;
 
-/// How long a database may take to say that it is there.
+/// Time limit for a database to respond to a connection test.
 const DATABASE_TIME_LIMIT: Duration = Duration::from_secs(10);
 
 impl App {
-    /// Finds passages in a tenant's datasets. The default model helps where the search asks for one.
+    /// Finds passages in a tenant's datasets. The default model is used where the search requires one.
     ///
     /// # Errors
     /// As [`retrieve`].
@@ -23,10 +23,10 @@ impl App {
         retrieve(&*self.knowledge, &model, tenant, asked).await
     }
 
-    /// Whether a database of others lets itself be asked, by the way that canvases take.
+    /// Tests the connection to an external database in the same way as canvases use it.
     ///
     /// # Errors
-    /// As [`weft_core::seam::Databases::ask`]; `Invalid` when it carries out nothing.
+    /// As [`weft_core::seam::Databases::ask`]; `Invalid` when it executes no statement.
     pub async fn try_database(&self, tenant: &TenantId, database: Database) -> Result<()> {
         let request = SqlRequest {
             database,

@@ -1,4 +1,4 @@
-//! What runs have used, by canvas and day.
+//! Usage of runs, by canvas and day.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -8,14 +8,14 @@ use weft_core::{Result, TenantId};
 
 use crate::app::App;
 
-/// Milliseconds of a day.
+/// Milliseconds in a day.
 const DAY_MS: i64 = 86_400_000;
 
-/// Lines of one answer.
+/// Maximum number of lines in one answer.
 const LINES_MAX: u64 = 10_000;
 
 impl App {
-    /// What a tenant's runs have used on the last days, today included; latest day first.
+    /// Returns the usage of a tenant's runs in the last days, including today; latest day first.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -26,12 +26,12 @@ impl App {
     }
 }
 
-/// Days of a report at most; what is longer ago is forgotten by default.
+/// Maximum number of days in a report; older usage is removed by default.
 pub const USAGE_DAYS_MAX: u32 = 3_660;
 
 impl App {
-    /// What a tenant's runs have used of models on the last days, today included: a line for each that differs on these
-    /// sides, the dearest first.
+    /// Returns the usage of models by a tenant's runs in the last days, including today: a line per combination of
+    /// these dimensions, the most expensive first.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -48,14 +48,14 @@ impl App {
     }
 }
 
-/// The number of a day that is written as `2026-01-31`.
+/// Parses a date such as `2026-01-31` into the number of the day.
 pub fn day_number(date: &str) -> Option<i64> {
     let date: jiff::civil::Date = date.parse().ok()?;
     let midnight = date.to_zoned(TimeZone::UTC).ok()?.timestamp();
     Some(midnight.as_millisecond().div_euclid(DAY_MS))
 }
 
-/// A day as `2026-01-31`; empty outside the calendar.
+/// Formats a day as `2026-01-31`; empty outside the calendar.
 pub fn day(day: i64) -> String {
     let time = day.checked_mul(DAY_MS).and_then(|ms| Timestamp::from_millisecond(ms).ok());
     time.map(|time| time.to_zoned(TimeZone::UTC).date().to_string()).unwrap_or_default()

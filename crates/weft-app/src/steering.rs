@@ -1,4 +1,4 @@
-//! A question that comes while an agent works on another one: the agent takes it up before its next request to the
+//! Steering: a question that arrives while an agent is at work. The agent takes it before its next request to the
 //! model, and the answer of its run is the answer to both.
 
 use tokio::time::Instant;
@@ -11,13 +11,13 @@ use crate::app::App;
 use crate::turns::{MultitaskStrategy, Waiting, in_seconds, too_long, wait_for};
 
 impl App {
-    /// Hands a question to the agent that is at work in its session, if the question is to be handed over, and waits
-    /// until it has been taken up, in whichever process that is. Nothing when no agent takes it, because the session is
-    /// free or its run is over before that; and for a question that is more than words. It is a turn of its own then.
+    /// Passes a question to the agent that is at work in its session, if its strategy allows that, and waits until it
+    /// was taken, in whichever process that is. `None` if no agent takes it, because the session is free or its run
+    /// ends first, or if the question is more than a text. It is then a turn of its own.
     ///
     /// # Errors
     /// `Conflict` when too many wait for the run, or it has waited too long; `Unavailable` when the server stops
-    /// meanwhile; what the store says.
+    /// meanwhile; the error of the store.
     pub(crate) async fn steer(
         &self,
         session: &SessionKey,
@@ -50,19 +50,19 @@ impl App {
     }
 }
 
-/// Whether an agent of another process has read a message; nothing when the time is up. A message that nobody waits for
-/// is taken back.
+/// Returns whether an agent of another process has taken a message; `None` when the deadline has passed. A message
+/// that is no longer waited for is withdrawn.
 async fn heard_of(left: &LeftMessage, until: Instant, waiting: &Waiting) -> Result<Option<bool>> {
     match wait_for(left.taken(), until, &waiting.stopping).await {
         Ok(Some(taken)) => Ok(Some(taken?)),
-        // What is not there any more was read at the last moment.
+        // If it no longer exists, it was taken at the last moment.
         Ok(None) => Ok((!left.take_back().await?).then_some(true)),
         Err(stopping) if left.take_back().await? => Err(stopping),
         Err(_) => Ok(Some(true)),
     }
 }
 
-/// Whether a question has nothing but its words: what else it may have belongs to the beginning of a turn.
+/// Returns whether a question only consists of text: anything else it may have belongs to the start of a turn.
 fn is_words_alone(input: &TurnInput) -> bool {
     let TurnInput {
         query,

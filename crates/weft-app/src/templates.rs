@@ -1,25 +1,25 @@
-//! Canvases to begin with: samples of the repository that run without a key, by the built-in model.
+//! Templates: sample canvases of the repository that run without an API key, with the built-in model.
 
-/// A canvas to begin with.
+/// A template.
 #[derive(Clone, Copy, Debug)]
 pub struct Template {
     /// Its id, and the name of the dataset that it searches, if it searches one.
     pub id: &'static str,
-    /// What it is called.
+    /// Its title.
     pub title: &'static str,
     /// What it shows.
     pub description: &'static str,
-    /// The heading it is listed under.
+    /// The heading under which it is listed.
     pub canvas_type: &'static str,
-    /// What to ask it for a try.
+    /// A question to try it with.
     pub question: &'static str,
     /// The canvas.
     pub dsl: &'static str,
-    /// What there is to search: names and contents.
+    /// Documents to search, as names and contents.
     pub documents: &'static [(&'static str, &'static [u8])],
 }
 
-/// A folder below `canvases`.
+/// A template from a folder below `canvases`.
 macro_rules! sample {
     ($id:literal, $title:literal, $heading:literal, $question:literal, $description:literal $(, $document:literal)* $(,)?) => {
         Template {
@@ -37,7 +37,7 @@ macro_rules! sample {
     };
 }
 
-/// All of them.
+/// All templates.
 pub static TEMPLATES: &[Template] = &[
     sample!(
         "greet",
@@ -182,7 +182,7 @@ pub static TEMPLATES: &[Template] = &[
     },
 ];
 
-/// The template with an id.
+/// Returns the template with this id.
 pub fn template(id: &str) -> Option<&'static Template> {
     TEMPLATES.iter().find(|template| template.id == id)
 }

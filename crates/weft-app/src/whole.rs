@@ -1,5 +1,5 @@
-//! Work that goes to its end, also when whoever has asked for it is gone by then: what it keeps for a while it removes itself, and
-//! what it has begun to store is there or is not.
+//! Work that runs to completion even if its caller goes away: it removes its own temporary data, and its writes
+//! happen completely or not at all.
 
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -8,8 +8,8 @@ use weft_core::{Error, Result};
 use crate::app::App;
 
 impl App {
-    /// Does work that nothing cuts off in the middle. What it is given says when nobody waits for its outcome any more; it may end
-    /// sooner then.
+    /// Runs work that is not interrupted. The token is cancelled when the caller no longer waits for the outcome; the
+    /// work may then end earlier.
     ///
     /// # Errors
     /// `Internal` when it stops unexpectedly.

@@ -1,4 +1,4 @@
-//! `weft audit`: who did what.
+//! `weft audit`: prints the audit log.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
 use crate::token::tenant;
 
-/// Entries that are read at once.
+/// Number of entries read in one batch.
 const AT_ONCE: u64 = 500;
 
 /// Prints the audit log of a tenant, the oldest entry first.
@@ -23,7 +23,7 @@ const AT_ONCE: u64 = 500;
 pub(crate) async fn run(args: &AuditArgs, setup: &Setup) -> Outcome {
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = print(args, &app).await;
-    // Also after a failure, so that what is still to be written is.
+    // Even after a failure, so that pending writes are completed.
     app.shut_down(Duration::ZERO).await?;
     done
 }
@@ -36,7 +36,7 @@ async fn print(args: &AuditArgs, app: &App) -> Outcome {
     loop {
         let entries = app.accounts.stores.audit.audit(&tenant, &filter).await?;
         let Some(last) = entries.last() else { break };
-        // By place and not by number, because entries come in meanwhile.
+        // By position rather than by offset, because entries are added meanwhile.
         filter.after = Some(AuditPosition { at_ms: last.at_ms, id: last.id.clone() });
         for entry in &entries {
             data.line(&harmless(&if args.json { as_json(entry).to_string() } else { as_text(entry) }))?;
@@ -60,7 +60,7 @@ fn as_json(entry: &AuditEntry) -> serde_json::Value {
     })
 }
 
-/// `2026-01-31 …  user:4f…  PUT /api/v1/agents/{id}  /api/v1/agents/shop  0  ::1`
+/// Formats an entry: `2026-01-31 …  user:4f…  PUT /api/v1/agents/{id}  /api/v1/agents/shop  0  ::1`
 fn as_text(entry: &AuditEntry) -> String {
     let AuditEntry { at_ms, actor, action, target, outcome, address, .. } = entry;
     format!("{}  {actor}  {action}  {target}  {outcome}  {address}", date(*at_ms))

@@ -1,4 +1,4 @@
-//! `weft backup`: a copy of the data folder, while servers go on.
+//! `weft backup`: copies the data folder, while servers continue.
 
 use serde_json::json;
 
@@ -8,10 +8,10 @@ use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 use crate::words::{plural, quoted};
 
-/// Copies the store and the files beside it.
+/// Copies the store and the other files.
 ///
 /// # Errors
-/// When there is nothing to copy, or the place cannot be written.
+/// When there is nothing to copy, or the destination cannot be written.
 pub(crate) async fn run(args: &BackupArgs, setup: &Setup) -> Outcome {
     let copied = weft_app::backup(&setup.config, &args.folder)
         .await

@@ -19,16 +19,16 @@ use crate::setup::Setup;
 use crate::signals::Termination;
 use crate::{form, sources};
 
-/// What stands before the place to type.
+/// The input prompt.
 const PROMPT: &str = "> ";
 
-/// Talks until the input ends.
+/// Converses until the input ends.
 ///
 /// # Errors
-/// When it cannot start, or nobody reads the answers.
+/// When it cannot start, or standard output is closed.
 pub(crate) async fn run(args: &ChatArgs, setup: &Setup) -> Outcome {
     let opened = local::open(setup, &args.file).await?;
-    // Together, so that the data folder is closed however it ends.
+    // In one block, so that the data folder is closed whatever the outcome.
     let ended = async {
         let session = opened.session(args.session.as_deref()).await?;
         let waiting = opened.waiting(&session).await?;
@@ -53,7 +53,7 @@ struct Chat<'a> {
     setup: &'a Setup,
     lines: Lines,
     data: Data,
-    /// What stopped an answer ends the conversation too.
+    /// A signal that stops an answer also ends the conversation.
     termination: Termination,
     last: Exit,
 }
@@ -85,12 +85,13 @@ impl Chat<'_> {
         Ok(self.last)
     }
 
-    /// A line. Ctrl-C while a person types only says how to end; with a pipe it ends, and SIGTERM always ends it.
+    /// Returns the next line. Ctrl-C at a terminal only prints how to quit; with a pipe it ends the conversation, and
+    /// SIGTERM always does.
     async fn next_question(&mut self) -> Option<String> {
         loop {
             let typed = tokio::select! {
                 biased;
-                // Before the line: otherwise a line that is typed at that moment would be taken.
+                // Polled before the line: otherwise a line entered at that moment would be taken.
                 _ = ctrl_c() => None,
                 () = self.termination.received() => return None,
                 line = self.lines.next(PROMPT) => Some(line),
@@ -103,7 +104,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Asks until the run waits for nobody. Whether it came that far.
+    /// Asks until the run no longer waits. Returns whether it got that far.
     async fn answer_forms(&mut self, mut waiting: Vec<WaitingForm>) -> Outcome<bool> {
         while !waiting.is_empty() {
             let answers = {
@@ -115,14 +116,14 @@ impl Chat<'_> {
                     answers = form::ask(&waiting, &mut self.lines) => answers,
                 }
             };
-            // Left as it is: the run waits, and another command may answer it.
+            // Left as it is: the run keeps waiting, and another command may answer it.
             let Some(inputs) = answers else { return Ok(false) };
             waiting = self.turn(TurnInput { inputs, ..TurnInput::default() }).await?;
         }
         Ok(true)
     }
 
-    /// One turn; what it waits for, if it does.
+    /// Executes a turn; returns the forms for which it waits.
     async fn turn(&mut self, input: TurnInput) -> Outcome<Vec<WaitingForm>> {
         let handle = self.opened.turn(&self.session.key, input).await?;
         let answer = follow(handle, Show::Answer, &mut self.data, &mut Progress::Tools).await?;

@@ -1,4 +1,4 @@
-//! `weft check`: what is wrong with canvases, all at once, with places.
+//! `weft check`: reports all problems of canvases, with their positions.
 
 use std::path::Path;
 
@@ -16,12 +16,12 @@ use crate::report::{Colour, Report};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 
-/// Checks every file, also after one that has errors.
+/// Checks every file, even after one with errors.
 ///
 /// # Errors
-/// When a file cannot be read; what could be read is reported all the same.
+/// When a file cannot be read; the others are still reported.
 pub(crate) async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
-    // In memory: a check stores nothing.
+    // In memory, because a check stores nothing.
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let (datasets, secrets) = (stored_datasets(setup).await, stored_secrets(setup).await);
@@ -62,7 +62,7 @@ struct Checked {
     problems: Vec<Problem>,
 }
 
-/// What a run here would find; `None` where the store cannot say.
+/// Names that a run here would find; `None` if the store cannot be read.
 #[derive(Default)]
 struct Stored {
     datasets: Option<Vec<String>>,
@@ -70,11 +70,11 @@ struct Stored {
     programs: ProgramChecks,
 }
 
-/// The names of the secrets; `None` when the store cannot say.
+/// Returns the names of the secrets; `None` if the store cannot be read.
 async fn stored_secrets(setup: &Setup) -> Option<Vec<String>> {
     match weft_app::secret_names(&setup.config, &local::tenant()).await {
         Ok(names) => Some(names),
-        // What the store cannot say is no fault of the canvas: the rest of it is checked.
+        // A failure of the store is not an error of the canvas: the rest of it is checked.
         Err(error) => {
             Notes::line(format!("note: secrets are not checked: {}", error.detail()));
             None
@@ -82,7 +82,7 @@ async fn stored_secrets(setup: &Setup) -> Option<Vec<String>> {
     }
 }
 
-/// The datasets that a run here would find; `None` when the store cannot say.
+/// Returns the datasets that a run here would find; `None` if the store cannot be read.
 async fn stored_datasets(setup: &Setup) -> Option<Vec<String>> {
     match weft_app::dataset_names(&setup.config, &local::tenant()).await {
         Ok(names) => Some(names),
@@ -97,7 +97,7 @@ async fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcom
     let document = Document::read(path)?;
     let beside = documents::dataset_beside(path);
     let datasets = stored.datasets.clone();
-    // Documents beside the file are a dataset when it runs.
+    // Documents next to the file are a dataset when it runs.
     let datasets = datasets.map(|stored| stored.into_iter().chain(beside).collect());
     let mut stored = Stored { datasets, secrets: stored.secrets.clone(), ..Stored::default() };
     let found = |stored: &Stored| match compile_with(&document, app, setup, Measuring::No, stored) {
@@ -122,7 +122,7 @@ fn show(document: &Document, problems: &[Problem], colour: Colour) {
 fn summary(problems: &[Problem]) -> String {
     let errors = problems.iter().filter(|problem| problem.is_error()).count();
     let warnings = problems.len() - errors;
-    // No error, since it can be drawn and stored; and yet no run of it gets to its end.
+    // Not an error, because the canvas can be edited and stored; but no run of it completes.
     let fails = problems.iter().any(|problem| problem.code == WILL_FAIL);
     let count = |count, word| match count {
         1 => format!("1 {word}"),
@@ -139,19 +139,19 @@ fn summary(problems: &[Problem]) -> String {
     }
 }
 
-/// Whether components that only serve for measuring may be used.
+/// Whether components for benchmarks are available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measuring {
-    /// They may.
+    /// They are.
     Yes,
     /// They are unknown.
     No,
 }
 
-/// A document as a plan, or everything that is wrong with it.
+/// Compiles a document into a plan.
 ///
 /// # Errors
-/// Every problem, when one of them keeps the canvas from running.
+/// All problems, when any of them keeps the canvas from running.
 pub(crate) fn compile(
     document: &Document,
     app: &App,
@@ -191,14 +191,14 @@ fn compile_with(
     weft_dsl::compile(&canvas, &app.catalog, &options)
 }
 
-/// Whether a model can be used, with a sentence when another one stands in for it.
+/// Returns whether a model can be used, with a message if another one replaces it.
 fn can_be_asked(llm_id: &str, app: &App) -> Result<Option<String>, String> {
     let tenant = local::tenant();
     app.models.resolve(&tenant, llm_id).map_err(|error| error.full())?;
     Ok(app.models.substitution(&tenant, llm_id))
 }
 
-/// Shows what keeps a canvas from running, if anything does; otherwise its plan, and what is to be said of it.
+/// Compiles a canvas for running; returns its plan with the warnings, or prints the errors.
 ///
 /// # Errors
 /// When it cannot run.
@@ -210,7 +210,7 @@ pub(crate) async fn must_run(document: &Document, app: &App, setup: &Setup) -> O
         .map_err(|problems| refused(document, problems, setup.colour))
 }
 
-/// Shows the errors of a canvas that cannot run.
+/// Prints the errors of a canvas that cannot run.
 pub(crate) fn refused(document: &Document, mut problems: Vec<Problem>, colour: Colour) -> Failure {
     problems.retain(Problem::is_error);
     show(document, &problems, colour);

@@ -1,4 +1,4 @@
-//! `weft components`: what canvases can be made of.
+//! `weft components`: the components of which canvases are built.
 
 use serde_json::Value as Json;
 use weft_app::{components, example};
@@ -11,7 +11,7 @@ use crate::args::{ComponentsArgs, SchemaArgs, SchemaOf};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::Data;
 
-/// What the reference page begins with.
+/// Beginning of the reference page.
 const PAGE: &str = "\
 # Components
 
@@ -28,7 +28,7 @@ Every node may also have these parameters. When it has failed, its output `_ERRO
 /// Prints the component types.
 ///
 /// # Errors
-/// When one is asked for that is not there, or nobody reads any more.
+/// When an unknown one is requested, or standard output is closed.
 pub(crate) fn run(args: &ComponentsArgs) -> Outcome {
     let wanted = wanted(&args.names)?;
     let mut data = Data::stdout();
@@ -51,10 +51,10 @@ pub(crate) fn run(args: &ComponentsArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Prints the JSON Schema of canvases, or the document of the API.
+/// Prints the JSON Schema of canvases, or the OpenAPI document.
 ///
 /// # Errors
-/// When there is no page of it, or nobody reads any more.
+/// When there is no page for it, or standard output is closed.
 pub(crate) fn schema(args: &SchemaArgs) -> Outcome {
     let routes = documented();
     let text = match (args.of, args.markdown) {
@@ -80,7 +80,7 @@ fn wanted(names: &[String]) -> Outcome<Vec<&'static ComponentSpec>> {
         return Ok(components().collect());
     }
     let find = |name: &String| {
-        // Canvases may have its older name.
+        // Canvases may use its older name.
         let name = weft_dsl::todays_kind(name).unwrap_or(name);
         components().find(|spec| spec.kind.eq_ignore_ascii_case(name)).ok_or_else(|| {
             Failure::usage(format!("there is no component `{name}`")).help("`weft components` lists them all")

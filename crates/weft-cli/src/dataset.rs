@@ -1,4 +1,4 @@
-//! `weft dataset`: documents in, passages out, from the terminal.
+//! `weft dataset`: managing and searching datasets from the terminal.
 
 mod embed;
 pub(crate) mod files;
@@ -32,10 +32,10 @@ use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 use crate::words::{must_be_no_step, plural, quoted};
 
-/// Datasets, and documents of one, that are listed at once.
+/// Number of datasets, or documents of one, in one page.
 const PAGE: u64 = 500;
 
-/// Whether a command may ask a model.
+/// Returns whether a command may call a model.
 pub(crate) fn asks_models(command: &DatasetCommand) -> bool {
     matches!(
         command,
@@ -46,10 +46,10 @@ pub(crate) fn asks_models(command: &DatasetCommand) -> bool {
     )
 }
 
-/// Does what is asked with datasets.
+/// Executes a command for datasets.
 ///
 /// # Errors
-/// When there is no such dataset, a setting is wrong, or the data folder cannot be used.
+/// When there is no such dataset, a setting is not valid, or the data folder cannot be used.
 pub(crate) async fn run(command: &DatasetCommand, setup: &Setup) -> Outcome {
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match command {
@@ -72,7 +72,7 @@ pub(crate) async fn run(command: &DatasetCommand, setup: &Setup) -> Outcome {
 async fn reindex(args: &DatasetNameArgs, app: &App) -> Outcome {
     let dataset = find(&args.dataset, app).await?;
     app.library.reindex(&dataset.key).await?;
-    // Once more, for the counts of the new index.
+    // Read again, for the counts of the new index.
     let Dataset { name, counts, .. } = find(dataset.key.id.as_str(), app).await?;
     let (documents, chunks) = (plural(counts.documents, "document"), plural(counts.chunks, "chunk"));
     Notes::line(format!("The index of `{name}` is made again: {documents}, {chunks}."));
@@ -85,7 +85,7 @@ async fn add(args: &DatasetAddArgs, app: &App, setup: &Setup) -> Outcome {
     dataset.description = args.description.clone().unwrap_or_default();
     let made =
         app.library.create_dataset(dataset, Naming::Exact).await.map_err(|error| match error.kind {
-            // The name is taken, so the caller has to say another one.
+            // The name is taken, so the caller has to choose another one.
             ErrorKind::Conflict => Failure::before_running(&error),
             _ => error.into(),
         })?;
@@ -93,7 +93,7 @@ async fn add(args: &DatasetAddArgs, app: &App, setup: &Setup) -> Outcome {
     print(made.key.id.as_str())
 }
 
-/// A dataset that is not there yet.
+/// Returns a new dataset.
 fn fresh(name: &str, embedder: Option<&str>, cut: &DatasetMethodArgs, app: &App) -> Outcome<Dataset> {
     let name = name.trim();
     if name.is_empty() || name.chars().count() > 128 {
@@ -103,7 +103,7 @@ fn fresh(name: &str, embedder: Option<&str>, cut: &DatasetMethodArgs, app: &App)
     let embedder = match embedder {
         Some("none") => String::new(),
         Some(named) => named.to_owned(),
-        // Without any model for it a dataset is searched by its words.
+        // Without any embedding model a dataset is only searched by words.
         None => app.models.embedder(&tenant(), "").map(|model| model.name().to_owned()).unwrap_or_default(),
     };
     Ok(Dataset {
@@ -153,7 +153,7 @@ fn settings(args: &DatasetMethodArgs) -> Outcome<Settings> {
     Ok(settings)
 }
 
-/// The setting that names the pipeline, which is stored with that. Nothing without one.
+/// Returns the setting that names the pipeline, whose canvas is stored. Empty without one.
 async fn pipeline(args: &DatasetMethodArgs, app: &App, setup: &Setup) -> Outcome<Settings> {
     let Some(file) = &args.pipeline else { return Ok(Settings::new()) };
     let document = crate::document::Document::read(file)?;
@@ -167,7 +167,7 @@ async fn pipeline(args: &DatasetMethodArgs, app: &App, setup: &Setup) -> Outcome
     Ok(Settings::from_iter([(PIPELINE.to_owned(), Json::from(opened.canvas.id.as_str()))]))
 }
 
-/// A dataset by its name, else by its id.
+/// Finds a dataset by its name, else by its id.
 async fn find(named: &str, app: &App) -> Outcome<Dataset> {
     maybe(named, app).await?.ok_or_else(|| {
         Failure::usage(format!("there is no dataset {}", quoted(named)))
@@ -183,13 +183,13 @@ async fn maybe(named: &str, app: &App) -> Outcome<Option<Dataset>> {
     }
     match app.datasets.dataset(&DatasetKey::new(&tenant(), named)).await {
         Ok(dataset) => Ok(Some(dataset)),
-        // What cannot be an id is no dataset either.
+        // A name that is not a valid id is not a dataset either.
         Err(Error { kind: ErrorKind::NotFound | ErrorKind::Invalid, .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Every document of a dataset that is in one of these states, the oldest first.
+/// Returns all documents of a dataset in one of these states, the oldest first.
 async fn documents(key: &DatasetKey, states: &[DocumentState], app: &App) -> Outcome<Vec<Document>> {
     let mut all = Vec::new();
     loop {
@@ -203,14 +203,14 @@ async fn documents(key: &DatasetKey, states: &[DocumentState], app: &App) -> Out
         let (page, total) = app.datasets.documents(key, &filter).await?;
         let none = page.is_empty();
         all.extend(page);
-        // Documents may be removed meanwhile, and the total is never reached then.
+        // Documents may be removed meanwhile, so that the total is never reached.
         if none || all.len() as u64 >= total {
             return Ok(all);
         }
     }
 }
 
-/// A document of a dataset by its name, else by its id.
+/// Finds a document of a dataset by its name, else by its id.
 async fn document(dataset: &Dataset, named: &str, app: &App) -> Outcome<Document> {
     let filter = DocumentFilter { name: Some(named.to_owned()), limit: 1, ..DocumentFilter::default() };
     let (found, _) = app.datasets.documents(&dataset.key, &filter).await?;
@@ -263,7 +263,7 @@ async fn remove(args: &DatasetRemoveArgs, app: &App) -> Outcome {
         Notes::line(format!("The dataset `{}` is removed.", dataset.name));
         return Ok(Exit::Done);
     }
-    // All are looked up before the first is removed: a name that is wrong removes nothing.
+    // All are looked up before the first is removed, so that a wrong name removes nothing.
     let mut ids = Vec::new();
     for named in &args.documents {
         ids.push(document(&dataset, named, app).await?.key.id);
@@ -280,7 +280,7 @@ fn print(line: &str) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Metadata as it is given on the command line: texts, numbers and lists of them.
+/// Parses metadata from the command line: strings, numbers and lists of them.
 fn metadata(pairs: &[String]) -> Outcome<Metadata> {
     let metadata = inputs("--meta", pairs)?;
     let plain = |value: &Json| value.is_string() || value.is_number();

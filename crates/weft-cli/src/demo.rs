@@ -20,12 +20,12 @@ use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 use crate::sources;
 
-/// The template that it shows, and the dataset that its canvas searches.
+/// The template that it uses, and the dataset that its canvas searches.
 const TEMPLATE: &str = "customer_service";
-/// Where it is in the repository.
+/// Its path in the repository.
 const CANVAS_PATH: &str = "canvases/customer_service/canvas.json";
 
-/// What is asked when nobody asks anything.
+/// Questions that are asked if none is given.
 const QUESTIONS: [&str; 3] = [
     "Within how many days may I return a bicycle?",
     "When is the workshop open on Saturday?",
@@ -35,7 +35,7 @@ const QUESTIONS: [&str; 3] = [
 /// Asks the sample canvas.
 ///
 /// # Errors
-/// When it cannot start, or nobody reads the answers.
+/// When it cannot start, or standard output is closed.
 pub(crate) async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
     let mut worst = Exit::Done;
     for question in questions {
         let exit = ask(&opened, question).await?;
-        // The first that went wrong decides.
+        // The first failure determines the exit code.
         worst = if worst == Exit::Done { exit } else { worst };
     }
     Notes::line(format!(

@@ -8,20 +8,20 @@ use weft_dsl::DOCUMENT_BYTES_MAX;
 
 use crate::failure::{Failure, Outcome};
 
-/// A file as it was read.
+/// A file that was read.
 #[derive(Debug)]
 pub(crate) struct Document {
-    /// As the caller named it.
+    /// The path as the caller named it.
     pub path: PathBuf,
-    /// What is in it.
+    /// Its content.
     pub bytes: Vec<u8>,
 }
 
 impl Document {
-    /// Reads a file, at most one byte more than a canvas may have.
+    /// Reads a file, up to one byte beyond the limit of a canvas.
     ///
     /// # Errors
-    /// When it is not there, is a folder, or cannot be read.
+    /// When it does not exist, is a folder, or cannot be read.
     pub(crate) fn read(path: &Path) -> Outcome<Self> {
         let shown = path.display();
         let refuse = |error: std::io::Error| match error.kind() {
@@ -34,7 +34,7 @@ impl Document {
             _ => Failure::usage(format!("cannot read {shown}: {error}")),
         };
         let file = File::open(path).map_err(refuse)?;
-        // A folder can be opened, and is told of in words of the system when it is read.
+        // A folder can be opened, and reading it would give an error message of the system.
         if file.metadata().map_err(refuse)?.is_dir() {
             let usual = path.join("canvas.json");
             let named =
@@ -47,7 +47,7 @@ impl Document {
         Ok(Self { path: path.to_owned(), bytes })
     }
 
-    /// The text, as far as it is one.
+    /// Returns the content as text, if it is valid.
     pub(crate) fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.bytes).ok()
     }

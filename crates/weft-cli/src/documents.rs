@@ -1,6 +1,6 @@
-//! Documents beside a canvas: what lies in the folder `documents` next to its file can be searched, as
-//! the dataset that has the name of the canvas's folder. They are read anew by every command, as the files
-//! of datasets are.
+//! Documents next to a canvas: the files in the folder `documents` next to the canvas file can be searched, as a
+//! dataset with the name of the canvas's folder. Every command parses them again, in the same way as the files of
+//! datasets.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,18 +19,18 @@ use crate::failure::Outcome;
 use crate::screen::Notes;
 use crate::words::{plural, quoted};
 
-/// Files that are read, at most.
+/// Maximum number of files that are parsed.
 const FILES_MAX: usize = 1_000;
-/// Bytes of one file, at most; larger ones are read once, for a dataset.
+/// Maximum size of one file in bytes; larger ones should be ingested once, into a dataset.
 const BYTES_MAX: u64 = 16 << 20;
-/// Files that are in memory at the same time.
+/// Number of files that are in memory at the same time.
 const AT_ONCE: usize = 4;
 
-/// Makes the documents beside a canvas searchable, if there are any. One that cannot be read is left out, and
-/// a note says so.
+/// Makes the documents next to a canvas searchable, if there are any. One that cannot be parsed is left out with a
+/// note.
 ///
 /// # Errors
-/// When no document can be read at all, or the folder cannot.
+/// When no document can be parsed at all, or the folder cannot be read.
 pub(crate) async fn add_beside(app: &App, tenant: &TenantId, canvas: &Path) -> Outcome<()> {
     let folder = canvas.parent().unwrap_or(Path::new("")).join("documents");
     let Some(dataset) = dataset(canvas).filter(|_| folder.is_dir()) else { return Ok(()) };
@@ -38,7 +38,8 @@ pub(crate) async fn add_beside(app: &App, tenant: &TenantId, canvas: &Path) -> O
     for (path, why) in refused {
         Notes::line(format!("note: {} beside the canvas: {why}", path.display()));
     }
-    // A canvas may have come with a repository, and so may its links: they read nothing of the user's.
+    // A canvas may have come with a repository, and so may its symbolic links: they must not lead to the user's
+    // files.
     let root = std::fs::canonicalize(
         canvas.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new(".")),
     );
@@ -64,10 +65,10 @@ pub(crate) async fn add_beside(app: &App, tenant: &TenantId, canvas: &Path) -> O
     Ok(())
 }
 
-/// Makes documents searchable. How many could be read; of the others a note says why they could not.
+/// Makes documents searchable. Returns how many could be parsed; for the others a note has the reason.
 ///
 /// # Errors
-/// When the reason is not the document itself.
+/// For a failure that is not caused by the document itself.
 pub(crate) async fn add(
     app: &App,
     dataset: &DatasetKey,
@@ -92,13 +93,13 @@ pub(crate) async fn add(
     Ok(count)
 }
 
-/// Whether another file may well be read.
+/// Returns whether the failure only concerns this file.
 fn is_about_the_file(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Invalid | ErrorKind::Timeout | ErrorKind::Conflict | ErrorKind::NotFound)
 }
 
-/// Makes the documents beside the canvases of these runs searchable, where `weft run` has begun them from
-/// files that are still there: a run that goes on finds what it found before.
+/// Makes the documents next to the canvases of these runs searchable, if `weft run` has started them from files that
+/// still exist: a resumed run finds what it found before.
 ///
 /// # Errors
 /// When the store or one of the documents cannot be read.
@@ -109,7 +110,7 @@ pub(crate) async fn add_beside_runs(app: &App, runs: &[StoredRun]) -> Outcome<()
     Ok(())
 }
 
-/// The canvases of runs, each once. Two tenants may have canvases of one id.
+/// Returns the canvases of runs, without repetitions. Two tenants may have canvases with the same id.
 fn canvases_of(runs: &[StoredRun]) -> Vec<CanvasKey> {
     let mut seen = HashSet::new();
     let keys = runs.iter().map(|run| CanvasKey::new(&run.key.tenant, run.canvas.clone()));
@@ -128,26 +129,26 @@ pub(crate) async fn add_beside_stored(app: &App, canvas: &CanvasKey) -> Outcome<
     }
 }
 
-/// The file that a canvas was read from, if it is still there. Only this program says so, in a field that no
-/// request can set: what others say of a canvas is never taken for a path.
+/// Returns the file from which a canvas was read, if it still exists. Only this program sets the field, and no
+/// request can: a path from outside is never trusted.
 pub(crate) fn file_of(head: &CanvasHead) -> Option<&Path> {
     Some(Path::new(&head.source)).filter(|file| file.is_absolute() && file.is_file())
 }
 
-/// The dataset of the documents beside a canvas, if there are any.
+/// Returns the dataset of the documents next to a canvas, if there are any.
 pub(crate) fn dataset_beside(canvas: &Path) -> Option<String> {
     dataset(canvas).filter(|_| canvas.parent().unwrap_or(Path::new("")).join("documents").is_dir())
 }
 
 fn dataset(canvas: &Path) -> Option<String> {
-    // A path such as `canvas.json` has no folder in it whose name could be taken.
+    // A path such as `canvas.json` contains no folder name to use.
     let whole = std::path::absolute(canvas).ok()?;
     Some(whole.parent()?.file_name()?.to_string_lossy().into_owned())
 }
 
 async fn read(file: &Path) -> Result<Bytes> {
     let failed = |cause| Error::invalid("it cannot be opened").because(cause);
-    // Looked at before it is read, as all of it would be in memory.
+    // Checked before it is read, because all of it would be in memory.
     if tokio::fs::metadata(file).await.map_err(failed)?.len() > BYTES_MAX {
         let message = format!("it is larger than {} MiB", BYTES_MAX >> 20);
         return Err(Error::invalid(message).help("make a dataset of it: `weft dataset ingest`"));

@@ -23,7 +23,7 @@ use crate::screen::{Data, LiveLine};
 use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
 
-/// Cases at the same time that ask models.
+/// Maximum number of concurrent cases that call models.
 const LIVE_AT_ONCE: usize = 4;
 
 /// Runs evals, or writes a new one.
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &EvalArgs, environment: &Environment, mut flags: F
             let setup = if args.live {
                 Setup::read(environment, &flags).await?
             } else {
-                // No model is asked, so none is looked for.
+                // No model is called, so none is looked for.
                 Setup::without_models(environment, &flags)?
             };
             evaluate(args, &setup).await
@@ -74,7 +74,7 @@ async fn evaluated(
     for file in files {
         match Loaded::read(file, app, setup, mode).await {
             Ok(loaded) => all.push(loaded),
-            // Everything that is wrong is told at once.
+            // All errors are reported together.
             Err(failure) => {
                 crate::tell(&failure);
                 wrong = Some(failure.exit());
@@ -108,7 +108,7 @@ async fn evaluated(
     show(args, &reports)
 }
 
-/// Runs every case, several at a time; the reports in the order of the files.
+/// Runs every case, several concurrently; returns the reports in the order of the files.
 async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<FileReport>> {
     let work: Vec<(usize, Subject, Case)> = all
         .iter()
@@ -125,7 +125,7 @@ async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<File
         let (work, next, to_us) = (Arc::clone(&work), Arc::clone(&next), to_us.clone());
         workers.spawn(async move {
             loop {
-                // A number for each case, and nothing else hangs on it.
+                // A counter for the cases, on which nothing else depends.
                 let nth = next.fetch_add(1, Ordering::Relaxed);
                 let Some((_, subject, case)) = work.get(nth) else { return };
                 let report = Box::pin(subject.run(case, mode)).await;
@@ -135,9 +135,9 @@ async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<File
             }
         });
     }
-    // So that the channel ends with the last worker.
+    // Dropped, so that the channel ends with the last worker.
     drop(to_us);
-    // Reports come in the order of their ends, and a file wants that of its cases.
+    // Reports arrive in the order of completion, but a file needs the order of its cases.
     let mut reports: Vec<Option<CaseReport>> = vec![None; work.len()];
     while let Some((nth, report)) = done.recv().await {
         bar.step();
@@ -178,17 +178,17 @@ fn show(args: &EvalArgs, reports: &[FileReport]) -> Outcome {
     Ok(if reports.iter().all(FileReport::passed) { Exit::Done } else { Exit::Failed })
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file atomically.
 fn write(path: &Path, text: &str) -> Outcome<()> {
     let failed = |error: std::io::Error| Failure::failed(format!("cannot write {}: {error}", path.display()));
-    // A link stays one: what it leads to is written.
+    // A symbolic link remains one: its target is written.
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    // A pipe or a device takes what is written; a file beside it would come into its place.
+    // A pipe or a device is written to directly; renaming would replace it.
     if path.metadata().is_ok_and(|there| !there.is_file()) {
         return std::fs::write(path, text).map_err(failed);
     }
     let mut name = path.as_os_str().to_owned();
-    // Beside it, because a rename works within one file system only.
+    // In the same folder, because a rename only works within one file system.
     name.push(".new");
     let beside = std::path::PathBuf::from(name);
     std::fs::write(&beside, text).map_err(failed)?;

@@ -1,54 +1,54 @@
-//! How a command ends, and what it says when it ends badly.
+//! Outcomes of commands, and messages for failures.
 
 use weft_core::{Error, ErrorKind};
 
-/// How the program ends, as its exit code.
+/// Exit codes of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// It did what it was asked.
+    /// Success.
     Done = 0,
     /// The run failed or was cancelled.
     Failed = 1,
-    /// It was called wrongly, or the canvas has errors.
+    /// Incorrect usage, or a canvas with errors.
     Usage = 2,
     /// The run waits for a person.
     Waiting = 3,
 }
 
-/// Why a command cannot go on.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something to tell.
+    /// A failure to report.
     New {
-        /// The code to end with.
+        /// The exit code.
         exit: Exit,
         /// What went wrong, where and why.
         message: String,
-        /// What to do about it.
+        /// A remedy.
         help: Option<String>,
     },
-    /// It has been told already.
+    /// The failure has already been reported.
     Reported(Exit),
-    /// Nobody reads standard output any more, which is nobody's mistake.
+    /// The reader of standard output has closed the pipe, which is not an error.
     BrokenPipe,
 }
 
-/// What commands return.
+/// The result of a command.
 pub(crate) type Outcome<T = Exit> = Result<T, Failure>;
 
 impl Failure {
-    /// The caller can mend it.
+    /// An error that the caller can correct.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::New { exit: Exit::Usage, message: message.into(), help: None }
     }
 
-    /// Something broke on the way.
+    /// An error during the work.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self::New { exit: Exit::Failed, message: message.into(), help: None }
     }
 
-    /// Says what to do about it.
+    /// Adds a remedy.
     #[must_use]
     pub(crate) fn help(self, text: impl Into<String>) -> Self {
         match self {
@@ -57,18 +57,18 @@ impl Failure {
         }
     }
 
-    /// A failure before anything ran: whatever its kind, the caller has to change something.
+    /// Converts an error before anything ran: whatever its kind, the caller has to change something.
     pub(crate) fn before_running(error: &Error) -> Self {
         Self::told(Exit::Usage, error)
     }
 
     fn told(exit: Exit, error: &Error) -> Self {
-        // Whoever runs the program is its operator.
+        // The user of the command line is the operator.
         let (message, help) = error.for_operator();
         Self::New { exit, message, help }
     }
 
-    /// The code to end with.
+    /// Returns the exit code.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::New { exit, .. } | Self::Reported(exit) => *exit,

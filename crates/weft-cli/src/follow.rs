@@ -1,4 +1,4 @@
-//! Watches a run: what it says goes to standard output while it says it.
+//! Follows a run, and writes its output to standard output as it is produced.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::screen::{Data, Notes};
 use crate::signals::stopped;
 
-/// What of a run goes to standard output.
+/// What is written to standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Show {
     /// Its answer.
@@ -24,16 +24,16 @@ pub(crate) enum Show {
     Events,
 }
 
-/// The exit code of a program that was stopped with Ctrl-C, twice.
+/// Exit code after Ctrl-C was pressed twice.
 const INTERRUPTED: i32 = 130;
-/// Signals within this time are one: `timeout` sends its own to the process and again to the group of the process.
+/// Signals within this time count as one: `timeout` sends its signal to the process and again to the process group.
 const SAME_SIGNAL: Duration = Duration::from_millis(200);
 
-/// Reads a run to its end and shows it. Ctrl-C or SIGTERM stops the run; a second one the program. When nobody
-/// reads standard output any more the run is stopped too.
+/// Reads a run to its end and prints it. Ctrl-C or SIGTERM stops the run; a second one the program. If standard
+/// output is closed, the run is stopped, too.
 ///
 /// # Errors
-/// When the journal cannot be read, or nobody reads.
+/// When the journal cannot be read, or standard output is closed.
 pub(crate) async fn follow(
     mut run: RunHandle,
     show: Show,
@@ -55,7 +55,7 @@ pub(crate) async fn follow(
                     None => interrupted = Some(Instant::now()),
                 }
                 run.cancel.cancel();
-                // Both outputs mostly lead to one terminal, and the note would go on in the line of the answer.
+                // Both outputs mostly go to the same terminal, and the note must not continue the line of the answer.
                 failure = failure.or(data.end_line().err());
                 Notes::line("stopping …");
                 continue;
@@ -63,7 +63,7 @@ pub(crate) async fn follow(
             entry = run.entries.next() => entry?,
         };
         let Some(entry) = entry else { break };
-        // The answer's line ends first, or the note would go on in it.
+        // The answer's line is ended first, so that the note does not continue it.
         if progress.tells(&entry.record) && data.is_terminal() {
             failure = failure.or(data.end_line().err());
         }
@@ -71,7 +71,7 @@ pub(crate) async fn follow(
         if let Err(error) = view.show(&entry, data, progress) {
             failure.get_or_insert(error);
             view.show = Show::Answer;
-            // The run is stopped and read to its end, so that it is not left half done.
+            // The run is stopped and read to its end, so that it is not left unfinished.
             run.cancel.cancel();
         }
     }

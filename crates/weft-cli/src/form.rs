@@ -1,5 +1,4 @@
-//! Forms of waiting runs: what they ask, how to answer on the command line, and asking in the
-//! terminal.
+//! Forms of waiting runs: describing them, answering them with flags, and asking in the terminal.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -12,7 +11,7 @@ use crate::lines::Lines;
 use crate::screen::Notes;
 use crate::words::quoted;
 
-/// One field of a form.
+/// A field of a form.
 #[derive(Debug)]
 struct Field<'a> {
     key: &'a str,
@@ -21,13 +20,13 @@ struct Field<'a> {
     optional: bool,
     options: Vec<String>,
     preset: Option<&'a Json>,
-    /// For an approval: the call that a person decides about.
+    /// For an approval, the call to decide about.
     call: Option<String>,
-    /// As the form has it.
+    /// The field in the form.
     description: &'a Json,
 }
 
-/// How an approval can be answered besides `approve` and `deny`, for people who write JSON.
+/// Answers to an approval other than `approve` and `deny`, in JSON.
 const DECISIONS: &str = r#"{"decision":"deny","reason":"…"} or {"decision":"edit","arguments":{…}}"#;
 
 impl<'a> Field<'a> {
@@ -49,7 +48,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// `note (line, optional): Anything to add?`
+    /// Returns a description such as `note (line, optional): Anything to add?`.
     fn line(&self) -> String {
         let mut text = self.key.to_owned();
         let kind = if self.options.is_empty() { self.kind.to_owned() } else { self.options.join(" | ") };
@@ -67,7 +66,7 @@ impl<'a> Field<'a> {
         text
     }
 
-    /// What a person typed as the value that it means.
+    /// Parses the text that a person has entered.
     fn parse(&self, typed: &str) -> Result<Option<Json>, String> {
         let typed = typed.trim();
         if typed.is_empty() {
@@ -91,7 +90,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A value as it is, when the run will take it.
+    /// Checks a value against the field.
     fn suits(&self, value: Option<Json>) -> Result<Option<Json>, String> {
         match value.as_ref().and_then(|value| weft_core::form::problem(self.description, value)) {
             Some(problem) => Err(problem),
@@ -99,7 +98,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// `approve`, `deny`, `deny WHY` or `edit {…}` with other arguments; also the decision as JSON.
+    /// Parses `approve`, `deny`, `deny WHY` or `edit {…}` with other arguments; also the decision as JSON.
     fn decision(&self, typed: &str) -> Result<Json, String> {
         if let Ok(decision @ Json::Object(_)) = serde_json::from_str(typed) {
             return Ok(decision);
@@ -128,7 +127,7 @@ impl<'a> Field<'a> {
     }
 
     fn option(&self, typed: &str) -> Result<Json, String> {
-        // An option may be a number itself.
+        // An option may itself be a number.
         let by_text = self.options.iter().find(|option| option.eq_ignore_ascii_case(typed));
         let by_place =
             || typed.parse::<usize>().ok().and_then(|place| self.options.get(place.checked_sub(1)?));
@@ -145,7 +144,7 @@ fn yes_or_no(typed: &str) -> Option<bool> {
     }
 }
 
-/// What the forms ask, as lines for people.
+/// Describes the forms, as lines for people.
 pub(crate) fn describe(forms: &[WaitingForm]) -> String {
     let mut text = String::new();
     for waiting in forms {
@@ -166,15 +165,15 @@ pub(crate) fn describe(forms: &[WaitingForm]) -> String {
     text
 }
 
-/// The `--input` flags that answer the forms, with places for the values.
+/// Returns the `--input` flags that answer the forms, with placeholders for the values.
 pub(crate) fn flags(forms: &[WaitingForm]) -> String {
     let mut seen = HashSet::new();
-    // Two forms may ask for the same key: then each answer names its form.
+    // If two forms ask for the same key, each answer names its form.
     let apart = forms.iter().flat_map(|waiting| waiting.form.fields.keys()).all(|key| seen.insert(key));
     let mut text = String::new();
     for waiting in forms {
         let fields = waiting.form.fields.iter().map(|(key, description)| Field::of(key, description));
-        // A flag's key ends at its first `=`, and a field below an address may hold one.
+        // The key of a flag ends at its first `=`, and an address of a field may contain one.
         let plain = waiting.form.fields.keys().all(|key| !key.contains('='));
         if apart && plain {
             for field in fields {
@@ -192,8 +191,7 @@ pub(crate) fn flags(forms: &[WaitingForm]) -> String {
     text
 }
 
-/// Asks a person field by field. The answers, each below its form's address; `None` when the input
-/// ended before.
+/// Asks a person field by field. Returns the answers, each below its form's address; `None` if the input ended early.
 pub(crate) async fn ask(forms: &[WaitingForm], lines: &mut Lines) -> Option<serde_json::Map<String, Json>> {
     let mut answers = serde_json::Map::new();
     for waiting in forms {

@@ -1,28 +1,28 @@
-//! What a server that has nothing to do gives back to the system: memory that is free but kept, and the parts of the
-//! program that were used once, at start above all. They are at hand in the system's cache and come back by themselves
-//! when they are wanted again.
+//! Memory that an idle server returns to the system: free memory that the allocator retains, and the parts of the
+//! program that were only used once, mainly at start. The latter remain in the system's cache and are loaded again on
+//! demand.
 
 use std::time::Duration;
 
-/// How often is looked whether the process does anything.
+/// How often to check whether the process is idle.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Less of a processor than this between two looks is nothing: timers and looks themselves.
+/// Processor time between two checks that counts as idle: it covers timers and the checks themselves.
 const NOTHING: Duration = Duration::from_millis(5);
-/// What comes back afterwards costs up to 3 ms. So it is given back only after this much work, which a start takes, or after a
-/// long while.
+/// Reloading afterwards costs up to 3 ms. So memory is only returned after this much work, which a start takes, or
+/// after a long time.
 const WORTH_IT: Duration = Duration::from_millis(50);
-/// Quiet looks, one after the other, that make a pause after much work.
+/// Number of consecutive idle checks that make a pause after much work.
 const PAUSE: u32 = 2;
 /// The same after little work.
 const LONG_PAUSE: u32 = 40;
 
-/// Has the allocator keep no more heaps side by side than there are processors: of eight for each, what is free in one is
-/// of no use to the others. To be called before there are threads.
+/// Limits the allocator to as many heaps as there are processors: with eight per processor, free memory in one is of
+/// no use to the others. To be called before any threads exist.
 pub(crate) fn limit_heaps() {
     os::limit_heaps();
 }
 
-/// Serves, and gives back what is not needed each time the process has come to rest.
+/// Serves, and returns unneeded memory each time the process becomes idle.
 pub(crate) async fn between<T>(serving: impl Future<Output = T>) -> T {
     tokio::select! {
         served = serving => served,
@@ -40,7 +40,7 @@ async fn give_back() -> std::convert::Infallible {
     }
 }
 
-/// Tells from the processor time of the process when it has come to rest.
+/// Detects from the processor time of the process when it becomes idle.
 #[derive(Default)]
 struct Rest {
     last_look: Duration,
@@ -49,7 +49,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// Looks at the processor time that was used up to now. True once for each time of work.
+    /// Processes the processor time used so far. Returns true once for each period of work.
     fn has_come(&mut self, used: Duration) -> bool {
         let since_look = used.saturating_sub(self.last_look);
         self.last_look = used;
@@ -88,8 +88,8 @@ mod os {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
             let most = i32::try_from(processors).unwrap_or(i32::MAX);
             #[expect(unsafe_code, reason = "a function of the system's library")]
-            // SAFETY: It takes two numbers, and the allocator's own lock.
-            // Refused, it goes on as it would have.
+            // SAFETY: It takes two numbers, and the allocator's own lock. If it fails, the allocator keeps its
+            // defaults.
             let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, most) };
         }
     }
@@ -101,7 +101,7 @@ mod os {
         unsafe {
             libc::malloc_trim(0);
         }
-        // Memory is accounted for by the page, so nothing is lost when this cannot be read.
+        // Memory is accounted for per page, so nothing is lost if this cannot be read.
         let Ok(map) = std::fs::read_to_string("/proc/self/smaps") else { return };
         for part in unchanged_parts(&map) {
             #[expect(unsafe_code, reason = "there is no safe way to say what a mapping is not needed for")]
@@ -116,8 +116,8 @@ mod os {
         }
     }
 
-    /// Where the process has mapped files that it can only read or run, and of which no page was changed (as those
-    /// are in which addresses were filled in at start).
+    /// Returns the mappings of files that the process can only read or execute, and of which no page was changed
+    /// (such as by relocations at start).
     fn unchanged_parts(map: &str) -> Vec<std::ops::Range<usize>> {
         let mut parts = Vec::new();
         let mut current = None;
@@ -130,7 +130,7 @@ mod os {
                     let is_file = words.nth(3).is_some_and(|path| path.starts_with('/'));
                     current = (is_file && matches!(rights, "r--p" | "r-xp")).then(|| range(first)).flatten();
                 }
-                // Pages that differ from the file belong to nobody but this process.
+                // Pages that differ from the file only exist in this process.
                 Some("Anonymous") if words.next() == Some("0") => parts.extend(current.take()),
                 Some(_) => {}
             }

@@ -1,4 +1,4 @@
-//! Lines that a person types, or that a pipe holds.
+//! Lines from a terminal or a pipe.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 
@@ -6,33 +6,33 @@ use tokio::sync::mpsc;
 
 use crate::screen::Notes;
 
-/// A longer line is refused.
+/// Maximum length of a line, in bytes; a longer one is refused.
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Lines read ahead.
+/// Number of lines that are read ahead.
 const AHEAD_MAX: usize = 1;
 
-/// What came from standard input.
+/// Input from standard input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// A line, without its end.
     Text(String),
-    /// Something that cannot be used, and why.
+    /// An unusable line, and why.
     Unusable(String),
 }
 
 /// Standard input, line by line.
 pub(crate) struct Lines {
     incoming: mpsc::Receiver<Line>,
-    /// Whether a person types.
+    /// Whether it is a terminal.
     pub interactive: bool,
 }
 
 impl Lines {
-    /// Starts reading. The thread ends with the program: reading from a terminal cannot be broken off.
+    /// Starts reading. The thread only ends with the program: reading from a terminal cannot be interrupted.
     pub(crate) fn stdin() -> Self {
         let (lines, incoming) = mpsc::channel(AHEAD_MAX);
         let interactive = io::stdin().is_terminal();
-        // A thread of its own, since a read from a terminal blocks and cannot be broken off.
+        // A separate thread, because a read from a terminal blocks and cannot be interrupted.
         std::thread::spawn(move || {
             let mut input = io::stdin().lock();
             while let Some(line) = read(&mut input) {
@@ -44,7 +44,7 @@ impl Lines {
         Self { incoming, interactive }
     }
 
-    /// The next line, after showing `prompt` to a person; `None` at the end.
+    /// Returns the next line, after showing `prompt` on a terminal; `None` at the end.
     pub(crate) async fn next(&mut self, prompt: &str) -> Option<String> {
         loop {
             if self.interactive {
@@ -60,7 +60,7 @@ impl Lines {
 
 fn read(input: &mut impl io::BufRead) -> Option<Line> {
     let mut bytes = Vec::new();
-    // Bounded, or a pipe without line ends would be read into memory.
+    // Limited, because a pipe without line ends would otherwise fill the memory.
     let read = input.take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).ok()?;
     if read == 0 {
         return None;
@@ -69,7 +69,7 @@ fn read(input: &mut impl io::BufRead) -> Option<Line> {
         bytes.pop();
         bytes.pop_if(|byte| *byte == b'\r');
     } else if bytes.len() as u64 >= LINE_BYTES_MAX {
-        // To its end, so that its rest is not taken for the next line.
+        // Skipped to its end, so that its rest is not taken for the next line.
         skip_line(input)?;
         return Some(Line::Unusable(format!("it has more than {LINE_BYTES_MAX} bytes")));
     }

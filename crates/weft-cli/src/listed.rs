@@ -1,9 +1,9 @@
-//! Lists that have a maximum: what is not shown is told.
+//! Lists with a maximum: the remaining entries are reported.
 
 use crate::screen::Notes;
 
-/// The first `most` of what was asked for, of which one more than that was; a note tells when there are more. `help` says how to see
-/// the others.
+/// Returns the first `most` entries of a list that was requested with one more; a note is printed if there are more.
+/// `help` tells how to see the others.
 pub(crate) fn first<T>(mut listed: Vec<T>, most: u64, help: &str) -> Vec<T> {
     if let Some(note) = note(listed.len() as u64, most, help) {
         listed.truncate(usize::try_from(most).unwrap_or(usize::MAX));

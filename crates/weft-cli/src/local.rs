@@ -1,4 +1,4 @@
-//! A canvas file and the data folder it runs in.
+//! A canvas file, and the data folder in which it is run.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -21,32 +21,33 @@ use crate::screen::Notes;
 use crate::setup::Setup;
 use crate::words::{must_be_no_step, plural, quoted};
 
-/// How long runs may go on after the command is done; it has waited for its own.
+/// How long runs may continue after the command is done; it has waited for its own.
 const GRACE: Duration = Duration::from_millis(200);
-/// Entries of a journal read at a time.
+/// Number of journal entries read in one batch.
 pub(crate) const PAGE: u64 = 256;
-/// How many characters of a file's name are in the id of its canvas.
+/// Number of characters of a file's name that the id of its canvas contains.
 const NAME_CHARS_MAX: usize = 60;
 
-/// The tenant that a command of this process is about, once it has said so.
+/// The tenant of the command, once it is set.
 static CHOSEN: OnceLock<TenantId> = OnceLock::new();
 
-/// Whose everything is that is done from the terminal: the default tenant's, unless the command names another one.
+/// Returns the tenant of the command: the default tenant, unless the command names another one.
 pub(crate) fn tenant() -> TenantId {
     CHOSEN.get().cloned().unwrap_or_else(|| TenantId::new(DEFAULT_TENANT))
 }
 
-/// Says whose everything is from now on. The first word counts; a process does one command.
+/// Sets the tenant of the command. Only the first call has an effect, because a process executes one command.
 ///
 /// # Errors
-/// For what is no name of a tenant.
+/// For a name that is not valid.
 pub(crate) fn choose(args: &TenantArgs) -> Outcome<()> {
     let chosen = crate::token::tenant(&args.tenant)?;
     CHOSEN.get_or_init(|| chosen);
     Ok(())
 }
 
-/// The flag that leads another command to the same tenant, with a space before it; nothing for the default one.
+/// Returns the flag that selects the same tenant in another command, with a space before it; empty for the default
+/// one.
 pub(crate) fn same_tenant() -> String {
     match tenant().as_str() {
         DEFAULT_TENANT => String::new(),
@@ -54,11 +55,11 @@ pub(crate) fn same_tenant() -> String {
     }
 }
 
-/// A canvas that has been checked and stored, ready for turns.
+/// A canvas that was checked and stored, ready for turns.
 pub(crate) struct Opened {
-    /// Everything.
+    /// The application.
     pub app: App,
-    /// Where the canvas is stored.
+    /// The key of the stored canvas.
     pub canvas: CanvasKey,
     file: PathBuf,
 }
@@ -75,14 +76,14 @@ pub(crate) async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
         Ok(()) => store(app.clone(), setup, &document).await,
         Err(failure) => Err(failure),
     };
-    // Nobody else closes it then.
+    // Otherwise nothing closes the app.
     if opened.is_err() {
         app.shut_down(Duration::ZERO).await?;
     }
     opened
 }
 
-/// Checks a canvas and stores it where `app` keeps canvases.
+/// Checks a canvas and stores it in the store of `app`.
 ///
 /// # Errors
 /// As [`open`].
@@ -107,18 +108,19 @@ pub(crate) async fn store(app: App, setup: &Setup, document: &Document) -> Outco
     Ok(Opened { app, canvas, file: document.path.clone() })
 }
 
-/// A file as a canvas remembers it: wherever a later command is started, it is the same one.
+/// Returns the path of a file that is stored with its canvas: independent of the folder in which a later command is
+/// started.
 pub(crate) fn source(file: &Path) -> String {
     std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).to_string_lossy().into_owned()
 }
 
-/// The file's name, and what tells it from other files of that name.
+/// Returns an id from the file's name and a hash that distinguishes files with the same name.
 pub(crate) fn canvas_id(file: &Path) -> CanvasId {
     let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    // By the real path: a link to the file leads to the same sessions.
+    // The canonical path, so that a link to the file leads to the same sessions.
     let whole = whole.canonicalize().unwrap_or(whole);
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    // Most are called `canvas.json`, and their folders tell them apart.
+    // Most are called `canvas.json`, and their folders distinguish them.
     let name =
         stem(&whole).filter(|name| name != "canvas").or_else(|| stem(whole.parent()?)).unwrap_or_default();
     let name: String =
@@ -126,7 +128,7 @@ pub(crate) fn canvas_id(file: &Path) -> CanvasId {
     CanvasId::new(format!("{name}-{:016x}", fnv(whole.as_os_str().as_encoded_bytes())))
 }
 
-/// FNV-1a, 64 bits: the same for ever, which the standard library's hasher does not promise.
+/// Hashes with 64-bit FNV-1a, which is stable, unlike the standard library's hasher.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -134,7 +136,7 @@ fn fnv(bytes: &[u8]) -> u64 {
 }
 
 impl Opened {
-    /// The session with this id, which begins now if there is none; without an id a new one.
+    /// Returns the session with this id, creating it if necessary; without an id a new one.
     ///
     /// # Errors
     /// When the session belongs to another canvas, or the store cannot be used.
@@ -148,7 +150,7 @@ impl Opened {
             Err(error) if error.kind == ErrorKind::NotFound => {
                 must_be_no_step("a session", id)?;
                 match self.app.open_session(&self.canvas, "", Some(SessionId::new(id))).await {
-                    // Another command has begun it in this very moment.
+                    // Another command has just created it.
                     Err(error) if error.kind == ErrorKind::Conflict => self.app.sessions.load(&key).await?,
                     opened => return Ok(opened?),
                 }
@@ -168,7 +170,7 @@ impl Opened {
         Ok(session)
     }
 
-    /// The canvas as the session runs it.
+    /// Returns the plan of the canvas version that the session uses.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -179,17 +181,17 @@ impl Opened {
     /// Starts a turn.
     ///
     /// # Errors
-    /// When another turn of the session runs, or the store cannot be used.
+    /// When another turn of the session is under way, or the store cannot be used.
     pub(crate) async fn turn(&self, session: &SessionKey, input: TurnInput) -> Outcome<RunHandle> {
         Ok(self.app.start_turn(session, input).await?)
     }
 
-    /// The opening words of a session in which nothing else has been said yet.
+    /// Returns the opening text of a session that has no other messages yet.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub(crate) async fn prologue(&self, session: &Session) -> Outcome<String> {
-        // Two tell whether the opening is all that was said.
+        // Two messages suffice to tell whether the opening is the only one.
         let mut said = self.app.sessions.messages(&session.key, i64::MAX, 2).await?;
         Ok(match (said.pop(), said.is_empty()) {
             (Some(opening), true) if opening.run.is_none() => opening.content,
@@ -197,7 +199,7 @@ impl Opened {
         })
     }
 
-    /// What a session waits for.
+    /// Returns the forms for which a session waits.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -215,14 +217,14 @@ impl Opened {
         Ok(forms)
     }
 
-    /// The command that goes on with a session.
+    /// Returns the command that continues a session.
     pub(crate) fn command(&self, verb: &str, session: &SessionId, setup: &Setup) -> String {
         let file = quoted(&self.file.to_string_lossy());
         let session = quoted(session.as_str());
         format!("weft {verb} {file} --session {session}{}{}", setup.same_model, setup.same_place)
     }
 
-    /// Writes what is still to be written.
+    /// Closes the app, writing pending data.
     ///
     /// # Errors
     /// When the store cannot be closed.

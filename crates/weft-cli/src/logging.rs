@@ -5,11 +5,11 @@ use tracing_subscriber::EnvFilter;
 use crate::screen::{Log, Notes};
 use crate::settings::Environment;
 
-/// Which lines are written, as `tracing` filters them: `debug`, `weft_engine=trace`.
+/// The log filter in the syntax of `tracing`, such as `debug` or `weft_engine=trace`.
 pub(crate) const VARIABLE: &str = "WEFT_LOG";
 
-/// Starts writing log lines; `level` is what is written when nobody says otherwise. What goes wrong with a
-/// server of tools, or with the certificate of a server, is told by whoever asked it, so the libraries need not.
+/// Starts logging; `level` is the default filter. Failures of MCP servers, and of TLS certificates, are reported by
+/// their callers, so the libraries need not log them.
 pub(crate) fn start(environment: &Environment, level: &str) {
     let usual = format!("{level},rmcp=off,rustls_platform_verifier=off");
     let filter = environment.text(VARIABLE).unwrap_or(&usual);
@@ -20,6 +20,6 @@ pub(crate) fn start(environment: &Environment, level: &str) {
         .with_writer(|| Log)
         .with_ansi(terminal)
         .log_internal_errors(false);
-    // A second start, as tests may do, keeps the first.
+    // A second start, as in tests, keeps the first.
     drop(writer.try_init());
 }

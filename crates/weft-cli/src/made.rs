@@ -1,4 +1,4 @@
-//! The files that a run has made: what they are called, and where they are wanted.
+//! Files that a run has created: lists them, or writes them to a folder.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -13,10 +13,10 @@ use weft_core::seam::file_store::{StoredFile, plain_name};
 use crate::failure::{Failure, Outcome};
 use crate::screen::Notes;
 
-/// Files of one name in a folder, at most.
+/// Maximum number of files with the same name in a folder.
 const SAME_NAME_MAX: usize = 1_000;
 
-/// The files that a session has by now.
+/// Returns the files that a session has so far.
 ///
 /// # Errors
 /// When they cannot be listed.
@@ -24,7 +24,8 @@ pub(crate) async fn known(app: &App, session: &SessionKey) -> Outcome<HashSet<Fi
     Ok(of(app, session).await?.into_iter().map(|file| file.id).collect())
 }
 
-/// Says which files have come since then. With a folder they are written to it, and it is said when there are none.
+/// Prints the files that were added since then. With a folder they are written to it, and a note is printed if there
+/// are none.
 ///
 /// # Errors
 /// When they cannot be listed, read or written.
@@ -63,7 +64,7 @@ async fn of(app: &App, session: &SessionKey) -> Outcome<Vec<StoredFile>> {
     Ok(app.files.of_session(&session.tenant, &session.id).await?)
 }
 
-/// Writes a file under its name, or under the next one that is free: nothing is written over.
+/// Writes a file under its name, or the next one that is free: nothing is overwritten.
 async fn written(folder: &Path, name: &str, bytes: &[u8]) -> Outcome<PathBuf> {
     let failed = |path: &Path, cause: std::io::Error| {
         Failure::usage(format!("cannot write {}: {cause}", path.display()))

@@ -1,7 +1,7 @@
 //! canvas JSON → plan → run → components → events → API: **the program**
 //!
-//! Reads the command line, the settings and the environment, which nothing else does, and passes values on. Data goes
-//! to standard output, messages for people to standard error.
+//! Reads the command line, the settings and the environment, which no other crate does, and passes their values on.
+//! Data goes to standard output, messages for people to standard error.
 
 mod args;
 mod audit;
@@ -69,7 +69,7 @@ use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
 
 fn main() -> ExitCode {
-    // Nothing may have been started or opened by then.
+    // Before anything is started or opened.
     match std::env::args_os().nth(1) {
         Some(word) if word == settings::SANDBOX_WORKER => return weft_app::sandbox_work(),
         Some(word) if word == settings::DOCUMENT_WORKER => return weft_app::document_work(),
@@ -96,11 +96,12 @@ fn main() -> ExitCode {
     ended(outcome)
 }
 
-/// What the system sends a process that writes beyond the limit of its files. Linux and macOS have the same number for it.
+/// The signal for writing beyond the file size limit, which has the same number on Linux and macOS.
 #[cfg(unix)]
 const FILE_TOO_LARGE: i32 = 25;
 
-/// A file that may not grow any more is an error where it is written, as a disk without room is, and no end of the process.
+/// Handles the signal, so that reaching the file size limit is a write error, as on a full disk, and does not end the
+/// process.
 #[cfg(unix)]
 fn keep_from_ending() -> Option<tokio::signal::unix::Signal> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -110,8 +111,7 @@ fn keep_from_ending() -> Option<tokio::signal::unix::Signal> {
 #[cfg(not(unix))]
 fn keep_from_ending() {}
 
-/// Help and version go to standard output, everything else to standard error; who does not read it does not
-/// need it.
+/// Prints help and version to standard output, everything else to standard error; a closed pipe is ignored.
 fn show(error: &clap::Error) {
     let text = error.render();
     if !error.use_stderr() {
@@ -132,7 +132,7 @@ fn ended(outcome: Outcome) -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// Says why something could not be done.
+/// Prints a failure.
 pub(crate) fn tell(failure: &Failure) {
     if let Failure::New { message, help, .. } = failure {
         Notes::line(format!("error: {message}"));
@@ -142,10 +142,10 @@ pub(crate) fn tell(failure: &Failure) {
     }
 }
 
-/// What commands log that show their run: how it failed they say themselves, outside of its answer.
+/// Log filter of commands that follow a run: they report its failure themselves.
 const QUIET: &str = "error,weft_engine=off";
 
-/// What the command line says of the settings.
+/// Returns the settings from the command line.
 fn flags(cli: &Cli) -> Flags {
     let common = &cli.common;
     let mut flags = Flags { config: common.config.clone(), data: common.data.clone(), ..Flags::default() };

@@ -1,4 +1,4 @@
-//! `weft mcp`: agents as tools of a client, and the servers of tools of others.
+//! `weft mcp`: agents as tools of an MCP client, and the MCP servers of others.
 
 use std::time::Duration;
 
@@ -19,16 +19,16 @@ use crate::sign_in;
 use crate::signals::stopped;
 use crate::words::quoted;
 
-/// How long runs may go on when the client has gone; then they are handed over.
+/// How long runs may continue after the client has disconnected; then they are handed over.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How much of a description is shown on a line, in characters.
+/// Maximum number of characters of a description in a line.
 const TEXT_CHARS: usize = 100;
 
-/// Answers a client over standard input and output, until it says nothing more.
+/// Serves a client over standard input and output, until it closes them.
 ///
 /// # Errors
-/// When the data folder cannot be used, a canvas has errors, or the client cannot be spoken to.
+/// When the data folder cannot be used, a canvas has errors, or the communication with the client fails.
 async fn serve(args: &McpServeArgs, setup: &Setup) -> Outcome {
     let files = agents(&args.agents)?;
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
@@ -53,7 +53,7 @@ async fn serve(args: &McpServeArgs, setup: &Setup) -> Outcome {
 /// Offers agents, lists tools or accepts them.
 ///
 /// # Errors
-/// When the settings cannot be read; as [`serve`]; when there is no such server or tool, or a server cannot be asked.
+/// When the settings cannot be read; as [`serve`]; when there is no such server or tool, or a server is unavailable.
 pub(crate) async fn run(args: &McpArgs, environment: &Environment, flags: &Flags) -> Outcome {
     match &args.command {
         Some(command) => look(command, &Setup::without_models(environment, flags)?).await,
@@ -84,12 +84,12 @@ async fn list(args: &McpListArgs, opened: &ToolServers) -> Outcome {
         );
     }
     let (mut data, mut exit) = (Data::stdout(), Exit::Done);
-    // All are asked at once: one that does not answer holds up no other.
+    // All are queried concurrently, so that an unresponsive one delays no other.
     let surveys = join_all(names.iter().map(|name| opened.servers.survey(name))).await;
     for (name, surveyed) in names.iter().zip(surveys) {
         match surveyed {
             Ok(tools) => show(name, &tools, args, &mut data)?,
-            // One that cannot be asked keeps nobody from seeing the others.
+            // A server that is unavailable must not prevent showing the others.
             Err(error) => {
                 let failure = Failure::from(error);
                 crate::tell(&failure);
@@ -118,7 +118,7 @@ fn show(server: &str, tools: &[Surveyed], args: &McpListArgs, data: &mut Data) -
     let width = tools.iter().map(|tool| tool.name.chars().count()).max().unwrap_or(0);
     for tool in tools {
         let (state, reason) = said(&tool.verdict);
-        // A reason is what an operator decides by, so nothing of it is left out.
+        // Operators decide by the reason, so it is never cut.
         let text = reason.map_or_else(|| short(&tool.description), one_line);
         let name = one_line(&tool.name);
         data.line(&format!("  {name:<width$}  {state:<8}  {text}"))?;
@@ -134,7 +134,7 @@ fn show(server: &str, tools: &[Surveyed], args: &McpListArgs, data: &mut Data) -
     Ok(())
 }
 
-/// The word for a verdict, and why if that needs saying.
+/// Returns the word for a verdict, and its reason if needed.
 fn said(verdict: &Verdict) -> (&'static str, Option<&str>) {
     match verdict {
         Verdict::Accepted => ("accepted", None),
@@ -145,15 +145,15 @@ fn said(verdict: &Verdict) -> (&'static str, Option<&str>) {
     }
 }
 
-/// What a server says, in a line of the table. The table is for people wherever it goes, such as through `less`,
-/// so nothing in it steers a terminal.
+/// Returns a server's text for a line of the table. The table is for people wherever it goes, such as through `less`,
+/// so control characters are always removed.
 fn one_line(text: &str) -> String {
     let spaced = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
     let shown: String = spaced.filter(|c| !steers(*c)).collect();
     shown.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The beginning of a text on one line.
+/// Returns the beginning of a text on one line.
 fn short(text: &str) -> String {
     shortened(&one_line(text), TEXT_CHARS)
 }

@@ -1,4 +1,4 @@
-//! `weft run --bench-json`: how long runs take, without or with a journal.
+//! `weft run --bench-json`: measures the duration of runs, without or with a journal.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::local::tenant;
 use crate::screen::Data;
 use crate::setup::Setup;
 
-/// What is run again and again.
+/// The canvas that is run repeatedly.
 #[derive(Clone)]
 struct Subject {
     app: App,
@@ -42,7 +42,7 @@ enum Journal {
     None,
 }
 
-/// One timed run.
+/// A timed run.
 struct Timed {
     wall: Duration,
     answer: String,
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
     let mut config = setup.config.clone();
     let app = match &folder {
         Some(folder) => {
-            // A store of its own, because measuring must not touch anybody's.
+            // Its own store, because a benchmark must not touch an existing one.
             config.data.clone_from(&folder.0);
             config.store.url = String::new();
             weft_app::assemble(&config).await
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
     };
     let app = app.map_err(|error| Failure::before_running(&error))?;
     let (subject, load) = load(args, setup, app).await?;
-    // One after the other: what is made once is made before the clock starts.
+    // Sequentially: one-time initialization happens before the clock starts.
     repeat(&subject, args.measuring.warmup.unwrap_or(0), 1).await?;
     let count = args.measuring.repeat.unwrap_or(1);
     let (cpu, began) = (cpu_time(), Instant::now());
@@ -90,7 +90,7 @@ pub(crate) async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Reads and checks the canvas; how long that took.
+/// Reads and checks the canvas; returns how long that took.
 async fn load(args: &RunArgs, setup: &Setup, app: App) -> Outcome<(Subject, Duration)> {
     let began = Instant::now();
     let document = Document::read(&args.file)?;
@@ -108,7 +108,7 @@ async fn load(args: &RunArgs, setup: &Setup, app: App) -> Outcome<(Subject, Dura
     Ok((Subject { app, plan: Arc::new(compiled.plan), canvas, input, journal }, load))
 }
 
-/// Runs `count` times, `at_once` at a time; the runs in the order of their ends.
+/// Runs `count` times, `at_once` concurrently; returns the runs in the order of their ends.
 async fn repeat(subject: &Subject, count: u32, at_once: u32) -> Outcome<Vec<Timed>> {
     let begun = Arc::new(AtomicU32::new(0));
     let mut workers = JoinSet::new();
@@ -116,7 +116,7 @@ async fn repeat(subject: &Subject, count: u32, at_once: u32) -> Outcome<Vec<Time
         let (subject, begun) = (subject.clone(), Arc::clone(&begun));
         workers.spawn(async move {
             let mut runs = Vec::new();
-            // Whoever is free takes the next one, so that slow runs hold nobody up.
+            // Each worker takes the next run, so that slow runs delay no others.
             while begun.fetch_add(1, Ordering::Relaxed) < count {
                 runs.push(Box::pin(subject.once()).await?);
             }
@@ -133,7 +133,7 @@ async fn repeat(subject: &Subject, count: u32, at_once: u32) -> Outcome<Vec<Time
 }
 
 impl Subject {
-    /// One run in a session of its own, with every event written as for a client.
+    /// Executes a run in its own session, serializing every event as for a client.
     async fn once(&self) -> Outcome<Timed> {
         let began = Instant::now();
         let session = SessionKey::new(&tenant(), SessionId::generate());
@@ -166,7 +166,7 @@ impl Subject {
     }
 }
 
-/// Writes every event of a run to nowhere; its answer.
+/// Serializes and discards every event of a run; returns its answer.
 async fn read(mut entries: EntryReader, session: &SessionId) -> Outcome<String> {
     let mut view = RunView::new(&RunId::generate(), session);
     let (mut frame, mut answer) = (Vec::new(), Answer::default());
@@ -175,7 +175,7 @@ async fn read(mut entries: EntryReader, session: &SessionId) -> Outcome<String> 
         answer.learn(&entry);
         frame.clear();
         write_frame(&entry, &view, Additions::default(), &mut frame);
-        // Or the compiler may leave out what nobody reads.
+        // Otherwise the compiler may remove the unused serialization.
         std::hint::black_box(&frame);
         if let Record::RunFinished { ending, error, .. } = &entry.record
             && *ending != Ending::Succeeded
@@ -187,13 +187,13 @@ async fn read(mut entries: EntryReader, session: &SessionId) -> Outcome<String> 
     Ok(answer.text())
 }
 
-/// User and system time of this process so far.
+/// Returns the user and system time of this process so far.
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// A folder that is removed in the end.
+/// A temporary folder.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -207,7 +207,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is the system's to clean up.
+        // A failure is left to the system's own clean-up.
         drop(std::fs::remove_dir_all(&self.0));
     }
 }

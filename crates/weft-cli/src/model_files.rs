@@ -1,4 +1,4 @@
-//! `weft models`: models that run in Weft's own process, added by one command, and all that are known.
+//! `weft models`: adds models that run within Weft's own process, and lists all known models.
 
 use serde_json::json;
 use weft_app::assemble::installed::{self, InstalledNote};
@@ -13,7 +13,7 @@ use crate::setup::Setup;
 /// Adds or lists models.
 ///
 /// # Errors
-/// When a folder holds no model that can be used, or its files cannot be copied.
+/// When a folder contains no usable model, or its files cannot be copied.
 pub(crate) fn run(command: &ModelsCommand, setup: &Setup) -> Outcome {
     match command {
         ModelsCommand::Add(args) => add(args, setup),
@@ -26,13 +26,13 @@ fn add(args: &ModelsAddArgs, setup: &Setup) -> Outcome {
         return Err(Failure::usage("this build runs no models in its own process")
             .help("build with `--features local-embedder`, or name a server in `models.entries`"));
     }
-    // By its whole path, since `.` has no name.
+    // From the absolute path, because `.` has no name.
     let own = std::path::absolute(&args.folder).ok();
     let own = own.as_deref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
     let Some(name) = args.name.as_deref().or(own) else {
         return Err(Failure::usage("the folder has no name to call the model by").help("say one with --name"));
     };
-    // Looked at before anything is copied.
+    // Checked before anything is copied.
     let kind = installed::inspect(&args.folder).map_err(|error| Failure::before_running(&error))?;
     let note = InstalledNote {
         kind,
@@ -63,7 +63,7 @@ fn add(args: &ModelsAddArgs, setup: &Setup) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// All models that a server would have.
+/// Returns all models that a server would have.
 fn all(setup: &Setup) -> ModelsConfig {
     setup.config.models.clone().with_installed(&setup.config.data.join("models"))
 }
@@ -97,7 +97,7 @@ fn list(args: &ModelsListArgs, setup: &Setup) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Whether an entry is used where none is named: it is set to be, or is the only one of its kind.
+/// Returns whether an entry is the default: it is configured so, or is the only one of its kind.
 fn is_default(models: &ModelsConfig, entry: &ModelEntry) -> bool {
     let set = match entry.kind {
         ModelKind::Chat | ModelKind::Vision => &models.default,

@@ -1,4 +1,4 @@
-//! Which model is used when nobody configured one, and the sentence that says so.
+//! Selects the model if none is configured, and the sentence that names it.
 
 use weft_app::assemble::discover_models;
 use weft_app::{Config, ModelEntry, ModelsConfig};
@@ -8,18 +8,18 @@ use crate::failure::{Failure, Outcome};
 use crate::settings::Environment;
 use crate::words::quoted;
 
-/// Fills in the models that the environment and this machine offer, unless some are configured. The
-/// sentence says which one is used.
+/// Adds the models that the environment and this machine offer, unless some are configured. Returns the sentence that
+/// names the one in use.
 ///
 /// # Errors
-/// When looking for them cannot be set up.
+/// When the discovery cannot be set up.
 pub(crate) async fn find(config: &mut Config, environment: &Environment) -> Outcome<String> {
     if let Some(server) = &config.models.one_server {
         let model =
             server.model.as_deref().map(|model| format!("the model `{model}` of ")).unwrap_or_default();
         return Ok(format!("Using {model}the server at {}.", server.base_url));
     }
-    // Models for searching alone leave the question open who answers.
+    // Models that are only for searches do not answer questions.
     let (answering, searching): (Vec<ModelEntry>, Vec<ModelEntry>) =
         std::mem::take(&mut config.models.entries).into_iter().partition(|entry| !searches(entry));
     let only = (answering.len() == 1).then(|| answering[0].name.clone());
@@ -34,10 +34,10 @@ pub(crate) async fn find(config: &mut Config, environment: &Environment) -> Outc
     sentence
 }
 
-/// Refuses a `--model` that is none of the models there are: what is wrong is what was typed, and no setting.
+/// Refuses a `--model` that is not among the available models, as an error of the flag and not of a setting.
 ///
 /// # Errors
-/// When no model has a name like it. Names are compared more exactly where models are set up.
+/// When no model has a similar name. Names are compared exactly where models are set up.
 pub(crate) fn check_flag(models: &ModelsConfig, flag: Option<&str>) -> Outcome<()> {
     let Some(flag) = flag.filter(|flag| !flag.trim().is_empty() && models.one_server.is_none()) else {
         return Ok(());
@@ -57,7 +57,7 @@ pub(crate) fn check_flag(models: &ModelsConfig, flag: Option<&str>) -> Outcome<(
     Err(Failure::usage(message).help(format!("use {}, or add it to `models.entries`", names.join(", "))))
 }
 
-/// How many models are named.
+/// Maximum number of models that are listed.
 const NAMED_MAX: usize = 8;
 
 fn searches(entry: &ModelEntry) -> bool {
@@ -91,7 +91,7 @@ async fn discover(config: &mut Config, environment: &Environment) -> Outcome<Str
             None => discovered.sentence,
         });
     };
-    // A provider has more models than the one that is the default.
+    // A provider has more models than the default one.
     let Some(first) = models.entries.first().filter(|entry| entry.wire().as_str() != "extractive") else {
         return Err(Failure::usage(format!("there is no model `{wanted}`: no model is configured and none was found"))
             .help("set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or DEEPSEEK_API_KEY, start Ollama, or add it to `models.entries` in weft.toml"));

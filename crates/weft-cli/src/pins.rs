@@ -1,4 +1,4 @@
-//! `--pin`: nodes that do not run, and what they give instead.
+//! `--pin`: nodes that do not run, and their outputs instead.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::failure::{Failure, Outcome};
 use crate::local::{each_entry, tenant};
 use crate::words::quoted;
 
-/// Reads the flags: `NODE=JSON` or `NODE@RUN`, what the node gave in another run.
+/// Parses the flags: `NODE=JSON`, or `NODE@RUN` for the outputs of the node in another run.
 ///
 /// # Errors
-/// When one is not valid, or the run does not tell what the node gave.
+/// When one is not valid, or the run does not contain outputs of the node.
 pub(crate) async fn read(flags: &[String], app: &App) -> Outcome<BTreeMap<ComponentId, Pin>> {
     let mut pins = BTreeMap::new();
     for flag in flags {
@@ -32,7 +32,8 @@ pub(crate) async fn read(flags: &[String], app: &App) -> Outcome<BTreeMap<Compon
     Ok(pins)
 }
 
-/// A JSON object is the outputs of the node; `{"outputs": …, "to": […]}` also says where the run goes on.
+/// Parses a JSON object with the outputs of the node; `{"outputs": …, "to": […]}` also determines where the run
+/// continues.
 fn written(id: &str, json: &str) -> Outcome<Pin> {
     let refuse = |why: String| {
         Failure::usage(format!("what is pinned for {} {why}", quoted(id))).help(format!(
@@ -53,7 +54,7 @@ fn written(id: &str, json: &str) -> Outcome<Pin> {
 
 async fn given_by(app: &App, id: &str, run: &str) -> Outcome<Pin> {
     let key = RunKey::new(&tenant(), RunId::from(run));
-    // A run that is not there has to be told as that, and not as one without a journal.
+    // An unknown run must be reported as such, and not as one without a journal.
     app.runs.get(&key).await?;
     let mut last = None;
     each_entry(app, &key, |entry| {

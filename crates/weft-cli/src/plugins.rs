@@ -1,4 +1,4 @@
-//! `weft plugins`: tools that were added without a new build.
+//! `weft plugins`: tools that plugins add at run time.
 
 use serde_json::json;
 use weft_app::Plugin;
@@ -9,13 +9,13 @@ use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 use crate::words::quoted;
 
-/// How much of a description is shown on a line, in characters.
+/// Maximum number of characters of a description in a line.
 const TEXT_CHARS: usize = 100;
 
 /// Lists plugins and their tools.
 ///
 /// # Errors
-/// When a file in the folder is not valid, or nobody reads any more.
+/// When a file in the folder is not valid, or standard output is closed.
 pub(crate) async fn run(args: &PluginsArgs, setup: &Setup) -> Outcome {
     let folder = setup.config.plugins_folder();
     let plugins = weft_app::plugins(&setup.config).await.map_err(|error| Failure::before_running(&error))?;

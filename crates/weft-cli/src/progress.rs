@@ -1,5 +1,5 @@
-//! What the nodes of a run are doing, the tools that agents call, and what they warn of, for people who
-//! watch: one line each, live on a terminal.
+//! Progress of a run for people: its nodes, the tools that agents call, and warnings, with one line each, live on a
+//! terminal.
 
 use std::collections::HashMap;
 
@@ -9,33 +9,33 @@ use weft_core::{Record, value};
 use crate::screen::{LiveLine, LiveLines, Notes};
 use crate::words::on_one_line;
 
-/// Live lines at the same time; further nodes are shown when they end.
+/// Maximum number of live lines; further nodes are shown when they end.
 const LIVE_MAX: usize = 16;
-/// Characters of arguments and failures that a line shows.
+/// Maximum number of characters of arguments and failures in a line.
 const TEXT_CHARS: usize = 160;
 
-/// Shows nodes as they start and end.
+/// How nodes are shown as they start and end.
 pub(crate) enum Progress {
     /// Not at all.
     Silent,
-    /// Only calls of tools and warnings.
+    /// Only tool calls and warnings.
     Tools,
-    /// A line for each node that ends.
+    /// A line per finished node.
     Lines,
-    /// A line for each node that works, which stays when it ends.
+    /// A line per active node, which remains when it ends.
     Live(Live),
 }
 
-/// Lines that move.
+/// Animated lines.
 pub(crate) struct Live {
     lines: LiveLines,
     working: HashMap<u32, LiveLine>,
-    /// Ends that are told when the answer is complete, which shares the terminal.
+    /// Finished nodes that are printed when the answer is complete, because it shares the terminal.
     held_back: Option<Vec<String>>,
 }
 
 impl Progress {
-    /// What suits the place that standard error leads to.
+    /// Decides by whether standard error is a terminal.
     pub(crate) fn for_people() -> Self {
         if !Notes::is_terminal() {
             return Self::Lines;
@@ -43,7 +43,7 @@ impl Progress {
         Self::Live(Live { lines: LiveLines::default(), working: HashMap::new(), held_back: None })
     }
 
-    /// Takes in what happened.
+    /// Processes a record.
     pub(crate) fn observe(&mut self, record: &Record) {
         match (self, record) {
             (Self::Live(live), Record::NodeStarted { who }) => live.start(who),
@@ -59,19 +59,19 @@ impl Progress {
         }
     }
 
-    /// Whether this leads to a line of its own, so that an open one has to end first.
+    /// Returns whether the record prints a line, so that an unfinished one has to be ended first.
     pub(crate) fn tells(&self, record: &Record) -> bool {
         matches!(self, Self::Tools) && told(record).is_some()
     }
 
-    /// Makes room for text on the same terminal.
+    /// Stops the animation before text is written to the same terminal.
     pub(crate) fn make_room(&mut self) {
         if let Self::Live(live) = self {
             live.stop_moving();
         }
     }
 
-    /// Nothing more will happen.
+    /// Prints held-back lines at the end of the run.
     pub(crate) fn close(&mut self) {
         if let Self::Live(live) = self {
             live.stop_moving();
@@ -104,7 +104,7 @@ impl Live {
 
     fn stop_moving(&mut self) {
         self.working.drain().for_each(|(_, line)| line.end());
-        // From now on ends are held back, even when no line was moving.
+        // From now on, finished nodes are held back, even if no line was animated.
         self.held_back.get_or_insert_default();
     }
 }
@@ -113,7 +113,7 @@ fn named(who: &ActivationRef) -> String {
     if *who.name == *who.kind { who.kind.to_string() } else { format!("{} ({})", who.name, who.kind) }
 }
 
-/// A call of a tool, when it begins and when it is over, and a warning.
+/// Returns the line for the start or end of a tool call, or for a warning.
 fn told(record: &Record) -> Option<String> {
     match record {
         Record::ToolStarted { call, .. } => {
@@ -122,7 +122,7 @@ fn told(record: &Record) -> Option<String> {
         Record::ToolFinished { call, .. } => {
             let (path, took) = (&call.started.path, duration(call.elapsed));
             Some(match call.failed {
-                // A call whose inner work asks: it is made again when a person has answered.
+                // A call within which a person was asked: it is repeated after the answer.
                 false if call.result.as_str() == Some("waits for a person") => {
                     format!("  … {path} waits for a person")
                 }
@@ -135,7 +135,7 @@ fn told(record: &Record) -> Option<String> {
     }
 }
 
-/// A text on one line, cut to a readable length.
+/// Returns a text on one line, cut to a readable length.
 fn short(text: &str) -> String {
     on_one_line(text, TEXT_CHARS)
 }
@@ -149,7 +149,7 @@ fn ended(who: &ActivationRef, error: Option<&str>, route: &NextEdges, elapsed: f
     }
 }
 
-/// Seconds as people say them.
+/// Formats a duration for people.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 0.001 => "under 1 ms".to_owned(),

@@ -1,4 +1,4 @@
-//! Findings about a canvas, shown like a compiler's, and as JSON.
+//! Problems of a canvas, rendered like those of a compiler, and as JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,24 +16,24 @@ use crate::document::Document;
 use crate::screen::{Notes, steers};
 use crate::settings::Environment;
 
-/// Bytes shown before and after the underlined ones on a line that is too long to be read.
+/// Number of bytes shown before and after the underlined ones on a line that is too long.
 const AROUND_BYTES: usize = 60;
-/// A longer piece of a line is cut.
+/// Maximum length of a displayed line, in bytes.
 const LINE_BYTES_MAX: usize = 240;
-/// How wide a report may be.
+/// Maximum width of a report.
 const WIDTH: usize = 110;
 
 /// Whether reports are coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Colour {
-    /// For a terminal.
+    /// On a terminal.
     On,
-    /// For files, pipes and people who asked for it with `NO_COLOR`.
+    /// For files, pipes and users who set `NO_COLOR`.
     Off,
 }
 
 impl Colour {
-    /// What suits the place that standard error leads to, and <https://no-color.org>.
+    /// Decides by whether standard error is a terminal, and by <https://no-color.org>.
     pub(crate) fn for_people(environment: &Environment) -> Self {
         match environment.text("NO_COLOR") {
             None if Notes::is_terminal() => Self::On,
@@ -42,23 +42,22 @@ impl Colour {
     }
 }
 
-/// The finding that a canvas holds a secret.
+/// Code of the problem that a canvas contains a secret.
 const SECRET: &str = "secret-in-clear";
 
-/// One document and what was found in it.
+/// A document and its problems.
 pub(crate) struct Report<'a> {
     document: &'a Document,
     lines: Lines<'a>,
 }
 
 impl<'a> Report<'a> {
-    /// For findings about this document.
+    /// Creates a report for this document.
     pub(crate) fn new(document: &'a Document) -> Self {
         Self { document, lines: Lines::new(document) }
     }
 
-    /// The same, without the secrets that were found in it: the line of one finding may hold the secret of
-    /// another.
+    /// Hides the secrets that were found in it: the line of one problem may contain the secret of another.
     #[must_use]
     pub(crate) fn hiding(mut self, problems: &[Problem]) -> Self {
         for problem in problems.iter().filter(|problem| problem.code == SECRET) {
@@ -67,7 +66,7 @@ impl<'a> Report<'a> {
         self
     }
 
-    /// A finding as a compiler would show it.
+    /// Renders a problem like a compiler.
     pub(crate) fn render(&self, problem: &Problem, colour: Colour) -> String {
         let theme = match colour {
             Colour::On => GraphicalTheme::unicode(),
@@ -82,7 +81,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Findings for programs: what `weft check --json` prints for one file.
+    /// Returns problems for programs: the output of `weft check --json` for one file.
     pub(crate) fn json(&self, problems: &[Problem]) -> Json {
         let ok = !problems.iter().any(Problem::is_error);
         let problems: Vec<Json> = problems.iter().map(|problem| self.problem(problem)).collect();
@@ -107,8 +106,8 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The text with a mark of the same length in the place of every character that could steer a terminal: a report
-/// is coloured, so it has to be taken out before, and places in the text must stay where they are.
+/// Replaces every character that could control a terminal by a mark of the same length: a report is coloured, so they
+/// have to be removed before, and positions in the text must not change.
 fn plain(text: &str) -> Cow<'_, str> {
     let ends_line = |at: usize| text[at..].starts_with("\r\n");
     if !text.char_indices().any(|(at, c)| steers(c) && !ends_line(at)) {
@@ -122,7 +121,7 @@ fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown.collect())
 }
 
-/// A finding in miette's terms.
+/// A problem in miette's format.
 #[derive(Debug)]
 struct Shown<'a> {
     problem: &'a Problem,
@@ -175,8 +174,8 @@ impl Diagnostic for Shown<'_> {
     }
 }
 
-/// A source text that knows where its lines begin, and that shows only a piece of a long one: many
-/// canvases are a single line of megabytes.
+/// A source text with an index of its lines, which only shows a part of a long one: many canvases are a single line
+/// of megabytes.
 #[derive(Debug)]
 struct Lines<'a> {
     name: String,
@@ -188,7 +187,7 @@ impl<'a> Lines<'a> {
     fn new(document: &'a Document) -> Self {
         let text = match document.text() {
             Some(text) => text,
-            // What is no UTF-8 is shown as far as it is.
+            // Text that is not UTF-8 is shown up to the first invalid byte.
             None => match std::str::from_utf8(&document.bytes) {
                 Ok(text) => text,
                 Err(error) => std::str::from_utf8(&document.bytes[..error.valid_up_to()]).unwrap_or_default(),
@@ -200,17 +199,17 @@ impl<'a> Lines<'a> {
         Self { name, text: plain(text), starts }
     }
 
-    /// Covers a piece of the text; every place in it stays where it is.
+    /// Masks a part of the text; all positions in it remain valid.
     fn hide(&mut self, span: std::ops::Range<usize>) {
         let Some(text) = self.text.get(span.clone()) else { return };
-        // Quotes stay as the ends of a text, and line breaks so that places stay in their lines.
+        // Quotes remain as the ends of a string, and line breaks so that positions stay in their lines.
         let cover =
             |c: char| if matches!(c, '"' | '\n' | '\r') { c.to_string() } else { "*".repeat(c.len_utf8()) };
         let covered: String = text.chars().map(cover).collect();
         self.text.to_mut().replace_range(span, &covered);
     }
 
-    /// Line and column, both from 0 on; the column counts characters.
+    /// Returns line and column, both zero-based; the column counts characters.
     fn place(&self, at: usize) -> (usize, usize) {
         let at = self.boundary(at);
         let line = self.line_of(at);
@@ -226,7 +225,7 @@ impl<'a> Lines<'a> {
         if self.text[..end].ends_with('\r') { end - 1 } else { end }
     }
 
-    /// The nearest place at or before `at` where a character begins.
+    /// Returns the nearest character boundary at or before `at`.
     fn boundary(&self, at: usize) -> usize {
         let mut at = at.min(self.text.len());
         while !self.text.is_char_boundary(at) {
@@ -235,8 +234,7 @@ impl<'a> Lines<'a> {
         at
     }
 
-    /// The part of a span on its first line, which is what can be underlined, and no more of it than
-    /// can be read.
+    /// Returns the part of a span on its first line, which is what can be underlined, limited to a readable length.
     fn first_line_of(&self, span: &std::ops::Range<usize>) -> Option<std::ops::Range<usize>> {
         let start = self.boundary(span.start);
         let line_end = self.line_end(self.line_of(start)).max(start);
@@ -257,7 +255,7 @@ impl SourceCode for Lines<'_> {
         let mut top = first.saturating_sub(lines_before);
         let bottom = (last + lines_after).min(self.starts.len() - 1);
         let mut start = self.starts[top];
-        // Without context miette asks where the span itself begins.
+        // Without context, miette asks where the span itself begins.
         if lines_before == 0 || from - start > LINE_BYTES_MAX {
             start = if lines_before == 0 { from } else { self.boundary(from.saturating_sub(AROUND_BYTES)) };
             top = self.line_of(start);

@@ -1,4 +1,4 @@
-//! `weft run`: one turn, its answer on standard output.
+//! `weft run`: executes one turn, with its answer on standard output.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ use crate::{form, made, pins, sources, unheard};
 /// # Errors
 /// When it cannot start.
 pub(crate) async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
-    // What is typed wrongly is told before anything is opened.
+    // Invalid arguments are reported before anything is opened.
     let input = TurnInput {
         query: args.query.clone().unwrap_or_default(),
         inputs: inputs("--input", &args.inputs)?,
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
         ..TurnInput::default()
     };
     let opened = local::open(setup, &args.file).await?;
-    // Together, so that the data folder is closed however it ends.
+    // In one block, so that the data folder is closed whatever the outcome.
     let ended = async {
         let pins = pins::read(&args.pins, &opened.app).await?;
         let files = attached(&args.attached, &opened.app).await?;
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
     ended
 }
 
-/// Keeps the files that come with a question; what the question hands over of them.
+/// Stores the files that are attached to a question; returns the references for the question.
 async fn attached(paths: &[PathBuf], app: &App) -> Outcome<Vec<Json>> {
     let tenant = TenantId::new(DEFAULT_TENANT);
     let mut files = Vec::with_capacity(paths.len());
@@ -52,7 +52,7 @@ async fn attached(paths: &[PathBuf], app: &App) -> Outcome<Vec<Json>> {
             Failure::usage(format!("cannot read {}: {cause}", path.display()))
                 .help("name a file that is there")
         };
-        // Its size first: a file that is too large is never in memory.
+        // The size is checked first, so that a file that is too large is never in memory.
         let size = tokio::fs::metadata(path).await.map_err(unread)?.len();
         if size > app.file_bytes_max {
             let most = app.file_bytes_max;
@@ -88,7 +88,7 @@ async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, input: TurnInput) 
     Ok(conclude(&answer, || command(opened, &session.key.id, setup, &answer)))
 }
 
-/// Says which inputs nothing in the canvas reads, unless they answer a form.
+/// Prints which inputs nothing in the canvas reads, unless they answer a form.
 async fn tell_unread(
     opened: &Opened,
     session: &Session,
@@ -102,7 +102,7 @@ async fn tell_unread(
     Ok(())
 }
 
-/// Answers for a session that waits for none must not begin a run without a question.
+/// Checks that the session waits for answers: otherwise they would start a run without a question.
 async fn must_be_heard(
     opened: &Opened,
     session: &Session,
@@ -119,12 +119,12 @@ async fn must_be_heard(
     Err(Failure::usage(message).help(help))
 }
 
-/// The command that goes on with a waiting run.
+/// Returns the command that resumes a waiting run.
 fn command(opened: &Opened, session: &SessionId, setup: &Setup, answer: &Answer) -> String {
     format!("{}{}", opened.command("run", session, setup), form::flags(&answer.forms))
 }
 
-/// Says what people must know about the end of a run, and gives its exit code.
+/// Prints what people must know about the end of a run, and returns its exit code.
 pub(crate) fn conclude(answer: &Answer, command: impl FnOnce() -> String) -> Exit {
     tell_limits(answer);
     match answer.end.as_ref().map(|end| end.ending) {
@@ -149,7 +149,7 @@ pub(crate) fn conclude(answer: &Answer, command: impl FnOnce() -> String) -> Exi
     }
 }
 
-/// An answer that a limit cut short is no failure, but whoever reads it should know.
+/// Prints the limits that were reached: an answer that was cut short is not a failure, but the reader should know.
 pub(crate) fn tell_limits(answer: &Answer) {
     let limits = answer.end.iter().flat_map(|end| &end.limited).map(|limit| limit.as_str());
     let limits: Vec<_> = limits.collect();
@@ -158,7 +158,7 @@ pub(crate) fn tell_limits(answer: &Answer) {
     }
 }
 
-/// The `KEY=VALUE` pairs of a flag. A value is read as JSON if it is JSON, and as text otherwise.
+/// Parses the `KEY=VALUE` pairs of a flag. A value is parsed as JSON if possible, and is a string otherwise.
 ///
 /// # Errors
 /// When one has no key, or two have the same.

@@ -1,4 +1,4 @@
-//! `weft runs`: what has run.
+//! `weft runs`: past and interrupted runs.
 
 mod fact;
 mod past_runs;
@@ -24,13 +24,13 @@ use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 use crate::words::{on_one_line, plural, quoted};
 
-/// How much of a text is shown on a line, in characters.
+/// Maximum number of characters of a text in a line.
 const TEXT_CHARS: usize = 200;
 
-/// Runs that are named when nothing is removed.
+/// Maximum number of runs that are listed when nothing is removed.
 const SHOWN_MAX: u64 = 10_000;
 
-/// Whether a command may ask a model: only a run that goes on does.
+/// Returns whether a command may call a model: only a resumed or forked run does.
 pub(crate) fn asks_models(command: &RunsCommand) -> bool {
     match command {
         RunsCommand::Resume(_) | RunsCommand::Fork(_) => true,
@@ -54,7 +54,7 @@ pub(crate) async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
         | RunsCommand::Replay(RunsReplayArgs { tenant, .. })
         | RunsCommand::Fork(RunsForkArgs { tenant, .. })
         | RunsCommand::Diff(RunsDiffArgs { tenant, .. }) => local::choose(tenant)?,
-        // What need not be kept is told by rules that are the same for all.
+        // The retention rules apply to all tenants.
         RunsCommand::Prune(_) => {}
     }
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
@@ -87,10 +87,10 @@ async fn list(args: &RunsListArgs, app: &App) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Goes on with interrupted runs, one after the other, and waits for their ends.
+/// Resumes interrupted runs, one after the other, and waits for their ends.
 async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
     if app.cut_off().await?.is_empty() {
-        // Processes of this machine are known to be gone at once; others are watched for a few seconds.
+        // The end of processes on this machine is known immediately; others are observed for a few seconds.
         Notes::line("looking whether the processes of unfinished runs are still at work …".to_owned());
     }
     let mut runs = app.all_cut_off().await?;
@@ -114,7 +114,7 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
     for run in runs {
         let ending = match gone_on(&run, app).await {
             Ok(ending) => ending,
-            // One that cannot go on, or that a server has taken meanwhile, is no reason to leave the others.
+            // If one cannot be resumed, or a server has taken it meanwhile, the others are still resumed.
             Err(error) if args.all => {
                 crate::tell(&Failure::from(error));
                 exit = Exit::Failed;
@@ -122,7 +122,7 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
             }
             Err(error) => return Err(error.into()),
         };
-        // Those of all tenants are gone on with.
+        // Runs of all tenants are resumed.
         let (whose, flag) = match run.key.tenant.as_str() {
             DEFAULT_TENANT => (String::new(), String::new()),
             other => (format!("  tenant {other}"), format!(" --tenant {}", quoted(other))),
@@ -136,7 +136,7 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
         }
         exit = match ending {
             Ending::Succeeded => exit,
-            // That one has failed is not hidden by another that waits.
+            // A failure is not hidden by another run that waits.
             Ending::Waiting if exit == Exit::Failed => exit,
             Ending::Waiting => Exit::Waiting,
             Ending::Failed | Ending::Cancelled => Exit::Failed,
@@ -146,19 +146,19 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
     Ok(exit)
 }
 
-/// Goes on with an interrupted run to its end.
+/// Resumes an interrupted run and waits for its end.
 async fn gone_on(run: &StoredRun, app: &App) -> weft_core::Result<Ending> {
     Ok(match app.pick_up(run).await? {
         PickedUp::Ended(ending) => ending,
         PickedUp::Running(mut handle) => {
-            // Read to its end, which is all that is waited for.
+            // Only its end matters.
             while handle.entries.next().await?.is_some() {}
             app.runs.get(&run.key).await?.ending.unwrap_or(Ending::Failed)
         }
     })
 }
 
-/// Removes runs that need not be kept, and prints which.
+/// Removes runs by the retention rules, and prints them.
 async fn prune(args: &RunsPruneArgs, app: &App, setup: &Setup) -> Outcome {
     let now_ms = app.clock.now_ms();
     let older_than = args.older_than.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
@@ -209,7 +209,7 @@ fn json_line(run: &StoredRun) -> String {
     .to_string()
 }
 
-/// A run of this data folder.
+/// Returns a run of this data folder.
 async fn found(key: &RunKey, app: &App) -> Outcome<StoredRun> {
     app.runs.get(key).await.map_err(|error| {
         Failure::from(error)
@@ -236,7 +236,7 @@ async fn show(args: &RunsShowArgs, app: &App) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// A text on one line, cut to a readable length.
+/// Returns a text on one line, cut to a readable length.
 fn short(text: &str) -> String {
     on_one_line(text, TEXT_CHARS)
 }

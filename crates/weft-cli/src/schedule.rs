@@ -1,4 +1,4 @@
-//! `weft schedule`: canvases that run by themselves.
+//! `weft schedule`: canvases that run on a schedule.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use crate::setup::Setup;
 use crate::unheard;
 use crate::words::{must_be_no_step, quoted};
 
-/// Coming times that are shown.
+/// Number of upcoming times that are shown.
 const UPCOMING_SHOWN: usize = 5;
 
-/// Runs of a schedule that are shown.
+/// Number of runs of a schedule that are shown.
 const FIRES_SHOWN: u64 = 10;
 
 /// Adds, lists, shows, changes or removes schedules.
@@ -43,7 +43,7 @@ pub(crate) async fn run(command: &ScheduleCommand, setup: &Setup) -> Outcome {
         ScheduleCommand::Disable(args) => switch(&args.id, &app, |terms| terms.enabled = false).await,
         ScheduleCommand::Run(args) => fire(&args.id, &app).await,
     };
-    // However it went: what was written has to be on the disk before the program ends.
+    // Whatever the outcome, writes have to be on disk before the program ends.
     app.shut_down(Duration::ZERO).await?;
     done
 }
@@ -85,13 +85,13 @@ async fn add(args: &ScheduleAddArgs, app: &App, setup: &Setup) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// A stored canvas by its id, else a file, which is checked and stored.
+/// Returns a stored canvas by its id, else from a file, which is checked and stored.
 async fn canvas(name: &str, app: &App, setup: &Setup) -> Outcome<CanvasKey> {
     let key = CanvasKey::new(&tenant(), name);
     match app.canvases.get(&key).await {
         Ok(_) => return Ok(key),
         Err(error) if error.kind == ErrorKind::NotFound => {}
-        // What is no id may be a path.
+        // A value that is not an id may be a path.
         Err(error) if error.kind == ErrorKind::Invalid => {}
         Err(error) => return Err(error.into()),
     }

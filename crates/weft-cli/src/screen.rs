@@ -1,8 +1,7 @@
-//! What the program writes: data on standard output, words for people on standard error.
+//! Output of the program: data on standard output, messages for people on standard error.
 //!
-//! Nothing else in the program writes to a terminal, and nothing reaches one from here that could steer it: what
-//! documents, models and tools say goes without control characters, whoever shows it. Data that goes elsewhere
-//! is left as it is.
+//! No other module writes to a terminal, and nothing that is written here can control one: control characters are
+//! removed from the text of documents, models and tools. Data that does not go to a terminal is left unchanged.
 
 mod live;
 
@@ -14,7 +13,7 @@ use crate::failure::Outcome;
 
 pub(crate) use live::{LiveLine, LiveLines};
 
-/// Bytes gathered before they are written without being asked to.
+/// Size of the output buffer, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Standard output: data only.
@@ -25,22 +24,22 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// The process's own.
+    /// Returns the standard output of the process.
     pub(crate) fn stdout() -> Self {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
         Self { writer: BufWriter::with_capacity(BUFFER_BYTES, stdout), terminal, at_line_start: true }
     }
 
-    /// Whether a person sees it at once.
+    /// Returns whether it is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Writes a text and lets the reader have it.
+    /// Writes a text and flushes it.
     ///
     /// # Errors
-    /// When nobody reads any more, or the device is full.
+    /// When the pipe is closed, or the device is full.
     pub(crate) fn text(&mut self, text: &str) -> Outcome<()> {
         if text.is_empty() {
             return Ok(());
@@ -54,7 +53,7 @@ impl Data {
         Ok(self.writer.flush()?)
     }
 
-    /// Writes a line; the reader gets it with the next [`Data::flush`] at the latest.
+    /// Writes a line, which is flushed with the next [`Data::flush`] at the latest.
     ///
     /// # Errors
     /// As [`Data::text`].
@@ -68,7 +67,7 @@ impl Data {
         Ok(self.writer.write_all(b"\n")?)
     }
 
-    /// Ends a line that is open.
+    /// Ends an unfinished line.
     ///
     /// # Errors
     /// As [`Data::text`].
@@ -76,7 +75,7 @@ impl Data {
         if self.at_line_start { Ok(()) } else { self.text("\n") }
     }
 
-    /// Lets the reader have everything.
+    /// Flushes all output.
     ///
     /// # Errors
     /// As [`Data::text`].
@@ -85,18 +84,18 @@ impl Data {
     }
 }
 
-/// Standard input and output as they are, for a program at the other end.
+/// Returns standard input and output unchanged, for a program at the other end.
 ///
 /// # Errors
 /// When one of them is closed.
 pub(crate) fn pipes() -> Outcome<(tokio::fs::File, tokio::fs::File)> {
-    // Copies: what closes these files leaves those of the process open.
+    // Duplicates: closing these files leaves those of the process open.
     let input = io::stdin().as_fd().try_clone_to_owned()?;
     let output = io::stdout().as_fd().try_clone_to_owned()?;
     Ok((tokio::fs::File::from_std(input.into()), tokio::fs::File::from_std(output.into())))
 }
 
-/// Standard error. Nothing that happens to it stops a command.
+/// Standard error. A failure to write to it never stops a command.
 pub(crate) struct Notes;
 
 impl Notes {
@@ -111,18 +110,18 @@ impl Notes {
         drop(io::stderr().lock().write_all(harmless(text).as_bytes()));
     }
 
-    /// The same for text of ours that is coloured: colours stay, and nothing else of what steers a terminal.
+    /// The same for coloured text of this program: colours are kept, all other control sequences are removed.
     pub(crate) fn coloured(text: &str) {
         drop(io::stderr().lock().write_all(harmless_coloured(text).as_bytes()));
     }
 
-    /// Whether a person sees it at once.
+    /// Returns whether it is a terminal.
     pub(crate) fn is_terminal() -> bool {
         io::stderr().is_terminal()
     }
 }
 
-/// Log lines, on standard error. They may be coloured.
+/// Log lines on standard error, which may be coloured.
 #[derive(Clone, Copy)]
 pub(crate) struct Log;
 
@@ -137,20 +136,20 @@ impl io::Write for Log {
     }
 }
 
-/// Whether a character could steer a terminal, or make it show a line in another order than it has.
+/// Returns whether a character could control a terminal, or change the order in which a line is displayed.
 pub(crate) fn steers(c: char) -> bool {
-    // Marks of direction (<https://www.unicode.org/reports/tr9/>), and separators that some terminals obey.
+    // Bidirectional controls (<https://www.unicode.org/reports/tr9/>), and separators that some terminals obey.
     let orders =
         matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     orders || c.is_control() && !matches!(c, '\n' | '\t')
 }
 
-/// The text without what could steer a terminal.
+/// Returns the text without characters that could control a terminal.
 pub(crate) fn harmless(text: &str) -> String {
     text.chars().filter(|c| !steers(*c)).collect()
 }
 
-/// The same, but for what sets colours and weights: ESC, `[`, numbers, `m`.
+/// The same, but keeps sequences for colours and weights: ESC, `[`, numbers, `m`.
 fn harmless_coloured(text: &str) -> String {
     let mut pieces = text.split('\u{1b}');
     let mut shown = pieces.next().map(harmless).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `weft secret`: values that canvases name and nobody sees.
+//! `weft secret`: values that canvases refer to and that are never shown.
 
 use std::io::{IsTerminal as _, Read as _};
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
 use crate::token::tenant;
 
-/// Puts, lists or removes secrets. A server on the same store looks each one up when a run begins, so nothing has
-/// to be restarted.
+/// Sets, lists or removes secrets. A server on the same store looks them up when a run starts, so it need not be
+/// restarted.
 ///
 /// # Errors
 /// When there is no such secret, or the store cannot be used.
 pub(crate) async fn run(command: &SecretCommand, setup: &Setup) -> Outcome {
-    // Read before the store is opened, so that whoever types slowly holds up nobody.
+    // Read before the store is opened, so that slow typing blocks no other process.
     let value = match command {
         SecretCommand::Set(args) => Some(typed(&args.name)?),
         SecretCommand::List(_) | SecretCommand::Delete(_) => None,
@@ -36,7 +36,7 @@ pub(crate) async fn run(command: &SecretCommand, setup: &Setup) -> Outcome {
     done
 }
 
-/// The value on standard input, without the end of its last line.
+/// Reads the value from standard input, without the end of its last line.
 fn typed(name: &str) -> Outcome<Secret> {
     if !is_name(name) {
         return Err(Failure::usage("this cannot be the name of a secret")
@@ -47,10 +47,10 @@ fn typed(name: &str) -> Outcome<Secret> {
         Notes::line(format!("type the value of {name}, then Enter and Ctrl-D"));
     }
     let mut value = String::new();
-    // One byte and the end of a line more than there may be, so that a longer one is noticed.
+    // One byte and a line end more than the limit, so that a longer one is noticed.
     let read = input.lock().take(VALUE_BYTES_MAX as u64 + 3).read_to_string(&mut value);
     read.map_err(|error| Failure::usage(format!("cannot read the value: {error}")))?;
-    // Only one end of a line: a value may end in others itself.
+    // Only one line end is removed: a value may itself end with others.
     let value = value.strip_suffix('\n').unwrap_or(&value);
     Ok(Secret::new(value.strip_suffix('\r').unwrap_or(value)))
 }
@@ -100,7 +100,7 @@ fn as_json(secret: &SecretInfo) -> serde_json::Value {
     })
 }
 
-/// `SMTP_PASSWORD  put 2026-01-31 …`
+/// Formats a secret: `SMTP_PASSWORD  put 2026-01-31 …`
 fn as_text(secret: &SecretInfo) -> String {
     format!("{}  put {}", secret.name, date(secret.updated_ms))
 }

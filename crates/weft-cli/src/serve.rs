@@ -21,16 +21,16 @@ use crate::setup::Setup;
 use crate::signals::stopped;
 use crate::words::quoted;
 
-/// Serves until it is told to stop.
+/// Serves until it is stopped.
 ///
 /// # Errors
-/// When the address is taken, the data folder cannot be used, or a canvas has errors.
+/// When the address is in use, the data folder cannot be used, or a canvas has errors.
 pub(crate) async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
     let agents = agents(&args.agents)?;
     let before = |error| Failure::before_running(&error);
     let listener = weft_server::bind(setup.config.listen).await.map_err(before)?;
     let app = weft_app::assemble(&setup.config).await.map_err(before)?;
-    // Without tokens the server is for trying and measuring, so what serves measuring is there too.
+    // Without tokens the server is for trials and benchmarks, so the components for benchmarks are available.
     let app = if setup.config.server.auth == Auth::Off { app.for_measuring() } else { app };
     if let Err(failure) = prepare(&app, &agents, setup).await {
         app.shut_down(Duration::ZERO).await?;
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Stores the agents and says what callers need to know.
+/// Stores the agents, and prints what callers need to know.
 async fn prepare(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -> Outcome<()> {
     store_all(app, agents, setup).await?;
     match setup.config.server.auth {
@@ -61,7 +61,7 @@ async fn prepare(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -> Outc
     Ok(())
 }
 
-/// Stores and publishes agents, and loads the documents beside them.
+/// Stores and publishes agents, and loads the documents next to them.
 ///
 /// # Errors
 /// When a canvas has errors, or something cannot be read or stored.
@@ -72,24 +72,24 @@ pub(crate) async fn store_all(app: &App, agents: &[(String, PathBuf)], setup: &S
     Ok(())
 }
 
-/// Reads the flags `--agent ID=FILE`.
+/// Parses the flags `--agent ID=FILE`.
 ///
 /// # Errors
-/// When one names no agent and file, or two name one agent.
+/// When one does not name an agent and a file, or two name the same agent.
 pub(crate) fn agents(pairs: &[OsString]) -> Outcome<Vec<(String, PathBuf)>> {
     let agents = pairs.iter().map(|pair| agent(pair)).collect::<Outcome<Vec<_>>>()?;
     for (at, (id, file)) in agents.iter().enumerate() {
         if agents[..at].iter().all(|(other, _)| other != id) {
             continue;
         }
-        // Only the last of them would be there.
+        // Otherwise only the last of them would exist.
         let message = format!("--agent {} is given twice, again for {}", quoted(id), file.display());
         return Err(Failure::usage(message).help("give each agent an id of its own"));
     }
     Ok(agents)
 }
 
-/// `ID=FILE`; the file's name may be no text.
+/// Parses `ID=FILE`; the file's name need not be valid text.
 fn agent(pair: &OsStr) -> Outcome<(String, PathBuf)> {
     let shown = pair.to_string_lossy();
     let refuse = || {
@@ -117,7 +117,7 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
     let key = CanvasKey::new(&local::tenant(), CanvasId::new(id));
     let before = |error| Failure::before_running(&error);
     let canvas = app.put_checked(&key, head, text, plan).await.map_err(before)?;
-    // What was named on the command line is meant to be offered, to MCP clients, too.
+    // Agents named on the command line are to be offered to MCP clients as well.
     app.versions.publish(&canvas.key, &canvas.version).await.map_err(before)?;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Settings: defaults, then the user's own file, then `weft.toml` of the folder or the one that is named, then
-//! the environment, then flags. The only place that reads the environment.
+//! Settings, merged from the defaults, the user's own file, `weft.toml` in the current folder or a named file, the
+//! environment, and flags, in increasing precedence. The only place that reads the environment.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -20,18 +20,18 @@ use crate::settings_line::line_of;
 use crate::trust::{is_trusted, told};
 use crate::wrong_value;
 
-/// The file that is read when no other is named. It may have come with the folder that it lies in.
+/// The file that is read if no other is named. It may have come with the folder.
 const FILE: &str = "weft.toml";
-/// What to do about a file that is not trusted.
+/// Remedy for an untrusted file.
 const TRUST_HELP: &str = "look at ./weft.toml, which may have come with this folder; then `weft trust`, or name it with --config, or \
                           put the setting into the user's own settings (~/.config/weft/weft.toml)";
-/// Wrong settings that are told at once.
+/// Maximum number of invalid settings that are reported.
 const WRONG_MAX: usize = 100;
-/// A settings file with more bytes is none.
+/// Maximum size of a settings file, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// What begins the name of every variable of ours.
+/// Prefix of all environment variables of this program.
 const PREFIX: &str = "WEFT_";
-/// Variables that are no settings of the server's: who reads them is said beside them.
+/// Variables that are not settings of the server; those that read them document them.
 const OWN: [&str; 8] = [
     ONE_SERVER,
     ONE_SERVER_KEY,
@@ -40,7 +40,7 @@ const OWN: [&str; 8] = [
     DEFAULT_RERANK,
     crate::logging::VARIABLE,
     FAULT_POINT,
-    // Says where the tests of the workspace find more test data.
+    // Names the folder with additional test data of the workspace.
     "WEFT_SHARED",
 ];
 const ONE_SERVER: &str = "WEFT_OPENAI_BASE_URL";
@@ -48,21 +48,21 @@ const ONE_SERVER_KEY: &str = "WEFT_OPENAI_API_KEY";
 const DEFAULT_MODEL: &str = "WEFT_DEFAULT_MODEL";
 const DEFAULT_EMBEDDING: &str = "WEFT_DEFAULT_EMBEDDING";
 const DEFAULT_RERANK: &str = "WEFT_DEFAULT_RERANK";
-/// Where the process ends, in builds that can: `before:N` or `after:N`.
+/// Where the process is killed, in builds that support it: `before:N` or `after:N`.
 const FAULT_POINT: &str = "WEFT_FAULT_POINT";
-/// The base URL of the model server while measuring.
+/// The base URL of the model server in benchmarks.
 const MEASURING_SERVER: &str = "LLM";
-/// The argument with which the program is a worker of the sandbox and nothing else. It is not for people.
+/// The argument that makes the program a worker of the sandbox. Not for people.
 pub(crate) const SANDBOX_WORKER: &str = "sandbox-worker";
-/// The same for reading one document.
+/// The same for parsing a document.
 pub(crate) const DOCUMENT_WORKER: &str = "document-worker";
-/// What servers get that want no key; some refuse a request without any.
+/// API key for servers that need none; some refuse a request without any.
 const NO_KEY: &str = "x";
 
-/// Ends the process at the entry of the journal that the environment names.
+/// Makes the process end at the journal entry that the environment names.
 ///
 /// # Errors
-/// When it names none, or this build cannot do that.
+/// When the value is not valid, or this build does not support it.
 pub(crate) fn set_fault_point(environment: &Environment) -> Outcome<()> {
     let Some(point) = environment.text(FAULT_POINT) else { return Ok(()) };
     #[cfg(feature = "fault-points")]
@@ -75,24 +75,24 @@ pub(crate) fn set_fault_point(environment: &Environment) -> Outcome<()> {
     set.map_err(|error| Failure::before_running(&error))
 }
 
-/// The environment as it was when the program started.
+/// The environment at the start of the program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment(Vec<(String, OsString)>);
 
 impl Environment {
-    /// The process's own. Names that are no text cannot be ours.
+    /// Returns the environment of the process. Names that are not text are ignored.
     pub(crate) fn of_process() -> Self {
         Self(
             std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect(),
         )
     }
 
-    /// A variable that is set, not empty, and text.
+    /// Returns a variable that is set, not empty, and valid text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.raw(name)?.to_str().filter(|value| !value.trim().is_empty())
     }
 
-    /// The user's own folder of settings.
+    /// Returns the user's own settings folder.
     pub(crate) fn settings_folder(&self) -> Option<PathBuf> {
         match (self.folder("XDG_CONFIG_HOME"), self.folder("HOME")) {
             (Some(settings), _) => Some(settings.join("weft")),
@@ -101,7 +101,8 @@ impl Environment {
         }
     }
 
-    /// A folder that a variable names. From the folder that one stands in it would be anybody's.
+    /// Returns a folder that a variable names. A relative path is ignored, because it would depend on the current
+    /// folder.
     fn folder(&self, name: &str) -> Option<PathBuf> {
         self.raw(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
@@ -116,7 +117,7 @@ impl Environment {
     }
 }
 
-/// What flags say.
+/// Values of flags.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flags {
     /// `--config`.
@@ -133,7 +134,7 @@ pub(crate) struct Flags {
     pub no_auth: bool,
 }
 
-/// One setting and where it was made.
+/// A setting from the environment.
 #[derive(Debug)]
 struct Variable {
     name: String,
@@ -141,7 +142,7 @@ struct Variable {
     value: Value,
 }
 
-/// Everything that was set, by source, the weakest first.
+/// All settings by source, in increasing precedence.
 #[derive(Debug, Default)]
 struct Sources {
     files: Vec<File>,
@@ -151,13 +152,13 @@ struct Sources {
 /// Reads all settings.
 ///
 /// # Errors
-/// One failure that names every setting that is wrong and where it was made.
+/// One failure that names every invalid setting and its source.
 pub(crate) fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> {
     let mut wrong = Vec::new();
     let files = files(environment, flags, &mut wrong);
     let mut sources = Sources { files, variables: variables(environment, &mut wrong) };
     let mut config = sources.extract(&mut wrong);
-    // The folder of data first: that of plugins, whose servers are read below, lies in it unless it is set.
+    // The data folder first: the plugins folder, whose servers are read below, is in it by default.
     config.data = flags.data.clone().unwrap_or_else(|| data_folder(&sources, &config, environment));
     apply(&mut config, environment, flags);
     match config.models.clone().with_keys(|name| environment.text(name).map(str::to_owned)) {
@@ -178,14 +179,14 @@ pub(crate) fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> 
     if config.documents.worker.is_empty() {
         config.documents.worker = own_worker(DOCUMENT_WORKER).unwrap_or_default();
     }
-    // Looked at when everything has come together, and told with all the rest: one start shows every mistake.
+    // Checked once everything is merged, and reported with all other errors, so that one start shows every mistake.
     if let Err(error) = config.check() {
         wrong.push(error.full());
     }
     if wrong.is_empty() { Ok(config) } else { Err(refusal(&wrong)) }
 }
 
-/// This very program as what runs programs of canvases, or reads documents.
+/// Returns this program as the command that runs programs of canvases, or parses documents.
 fn own_worker(argument: &str) -> Option<Vec<String>> {
     let program = std::env::current_exe().ok()?.into_os_string().into_string().ok()?;
     Some(vec![program, argument.to_owned()])
@@ -205,7 +206,7 @@ fn refusal(wrong: &[String]) -> Failure {
     }
 }
 
-/// What flags and the variables with short names say.
+/// Applies flags and variables with short names.
 fn apply(config: &mut Config, environment: &Environment, flags: &Flags) {
     let one_server = flags
         .one_server
@@ -241,8 +242,8 @@ fn apply(config: &mut Config, environment: &Environment, flags: &Flags) {
     }
 }
 
-/// `data` as it was set, else the user's own folder for data. An empty one is not set: it would be the folder that
-/// one stands in.
+/// Returns `data` if it is set, else the user's own data folder. An empty value does not count: it would mean the
+/// current folder.
 fn data_folder(sources: &Sources, config: &Config, environment: &Environment) -> PathBuf {
     if sources.figment().contains("data") && !config.data.as_os_str().is_empty() {
         return config.data.clone();
@@ -254,17 +255,18 @@ fn data_folder(sources: &Sources, config: &Config, environment: &Environment) ->
     }
 }
 
-/// A file of settings.
+/// A settings file.
 #[derive(Debug)]
 pub(crate) struct File {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What it says.
+    /// Its content.
     pub text: String,
     table: toml::Table,
 }
 
-/// The files that count, the weakest first: the user's own, and the one that is named or else lies here.
+/// Returns the settings files in increasing precedence: the user's own, and the named one or the one in the current
+/// folder.
 fn files(environment: &Environment, flags: &Flags, wrong: &mut Vec<String>) -> Vec<File> {
     let own = environment.settings_folder().map(|folder| folder.join(FILE)).filter(|path| path.exists());
     let here = Some(Path::new(FILE)).filter(|path| flags.config.is_none() && path.exists());
@@ -283,7 +285,7 @@ fn files(environment: &Environment, flags: &Flags, wrong: &mut Vec<String>) -> V
     files
 }
 
-/// What the file of this folder says without being trusted.
+/// Returns the error for an untrusted file in the current folder, if it contains settings that require trust.
 fn refused(file: &File, environment: &Environment) -> Option<String> {
     let untrusted = untrusted(file, environment);
     if untrusted.is_empty() || is_trusted(&file.path, &file.text, environment) {
@@ -293,7 +295,7 @@ fn refused(file: &File, environment: &Environment) -> Option<String> {
     Some(format!("{} is not trusted to set {} ({TRUST_HELP})", file.path.display(), told.join(", ")))
 }
 
-/// The settings file of this folder.
+/// Reads the settings file of the current folder.
 ///
 /// # Errors
 /// When there is none, or it is not valid.
@@ -307,7 +309,7 @@ pub(crate) fn folder_file() -> Outcome<File> {
     file(path).map_err(Failure::usage)
 }
 
-/// What a file says that only the operator may say.
+/// Returns the settings in a file that only the operator may make.
 pub(crate) fn untrusted(file: &File, environment: &Environment) -> Vec<Untrusted> {
     let own = environment.settings_folder().and_then(|folder| self::file(&folder.join(FILE)).ok());
     let mut without = Figment::new();
@@ -327,7 +329,7 @@ fn file(path: &Path) -> Result<File, String> {
     let read = || {
         let mut bytes = Vec::new();
         let file = std::fs::File::open(path)?;
-        // A byte more than there may be: half of a file would be other settings.
+        // One byte more than the limit: half of a file would be different settings.
         file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map(|_| bytes)
     };
     let bytes = read().map_err(|error| format!("cannot read {shown}: {error}"))?;
@@ -337,7 +339,7 @@ fn file(path: &Path) -> Result<File, String> {
     let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not written in UTF-8"))?;
     match text.parse::<toml::Table>() {
         Ok(table) => Ok(File { path: path.to_owned(), text, table }),
-        // Its own words show the line, which may hold a key.
+        // The parser's own message shows the line, which may contain a key.
         Err(error) => {
             let line =
                 error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
@@ -346,7 +348,7 @@ fn file(path: &Path) -> Result<File, String> {
     }
 }
 
-/// `WEFT_STORE__URL` is `store.url`.
+/// Reads variables, such as `WEFT_STORE__URL` for `store.url`.
 fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<Variable> {
     let mut variables = Vec::new();
     for (name, value) in &environment.0 {
@@ -359,7 +361,7 @@ fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<Variable
             continue;
         };
         let section = path.split('.').next().unwrap_or_default();
-        // Schedulers put variables of their own into the environment, named after the service.
+        // Schedulers such as Kubernetes add variables named after the service.
         if sections().contains(&section) {
             variables.push(Variable { name: name.clone(), path, value: parse(value) });
         } else {
@@ -370,8 +372,8 @@ fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<Variable
     variables
 }
 
-/// Lists and tables as figment writes them; everything else is a text, which becomes a number or a
-/// yes or no where one is asked for.
+/// Parses lists and tables in figment's syntax; everything else is a string, which is converted to a number or a
+/// boolean where needed.
 fn parse(text: &str) -> Value {
     if text.trim_start().starts_with(['[', '{']) {
         text.parse().unwrap_or_else(|never| match never {})
@@ -392,7 +394,7 @@ impl Sources {
         figment
     }
 
-    /// The settings; each that is wrong is told, taken out, and the rest is looked at again.
+    /// Extracts the settings; each invalid one is reported and removed before the rest is tried again.
     fn extract(&mut self, wrong: &mut Vec<String>) -> Config {
         for _ in 0..WRONG_MAX {
             let error = match self.figment().extract_lossy::<Config>() {
@@ -420,7 +422,7 @@ impl Sources {
         Config::default()
     }
 
-    /// Removes the setting that counts, or the nearest one around it; says where it was.
+    /// Removes the effective setting at a path, or the nearest one that contains it; returns where it was set.
     fn take_out(&mut self, path: &mut Vec<String>) -> Option<String> {
         while !path.is_empty() {
             let dotted = path.join(".");

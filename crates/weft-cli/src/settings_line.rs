@@ -1,15 +1,15 @@
-//! Finds the line of a setting in the file that makes it.
+//! Finds the line of a setting in its file.
 
 use toml::de::{DeTable, DeValue};
 
-/// The line of the setting at a path, or of the nearest one around it; the first line is 1.
+/// Returns the line of the setting at a path, or of the nearest one that contains it; the first line is 1.
 pub(crate) fn line_of(text: &str, path: &[String]) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let start = in_table(document.get_ref(), path)?;
     Some(text.get(..start)?.matches('\n').count() + 1)
 }
 
-/// Where in the text a setting begins.
+/// Returns where a setting begins in the text.
 fn in_table(table: &DeTable<'_>, path: &[String]) -> Option<usize> {
     let (name, inside) = path.split_first()?;
     let (key, value) = table.iter().find(|(key, _)| **key.get_ref() == **name)?;

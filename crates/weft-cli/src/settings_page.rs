@@ -1,4 +1,4 @@
-//! `weft settings`: every setting with its default, as the file that it can be copied from or as a page.
+//! `weft settings`: all settings with their defaults, as a file to copy from or as a page.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,9 +20,9 @@ in the table, which goes before the files.
 /// Prints the settings.
 ///
 /// # Errors
-/// When nobody reads any more, or the file that `--config` names is not there.
+/// When standard output is closed, or the file that `--config` names does not exist.
 pub(crate) fn run(args: &SettingsArgs, config: Option<&Path>) -> Outcome {
-    // What is printed is no file's, but one that is named is meant to be there.
+    // The output does not depend on a file, but a named one is expected to exist.
     if let Some(missing) = config.filter(|path| !path.is_file()) {
         return Err(Failure::usage(format!("there is no file {}, which --config names", missing.display()))
             .help("name a file of settings that is there, or leave --config out: it changes nothing here"));
@@ -37,10 +37,10 @@ pub(crate) fn run(args: &SettingsArgs, config: Option<&Path>) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// The file as a page: what stands before a setting are its words.
+/// Renders the file as a page: the comment before a setting is its description.
 fn sections(file: &str) -> String {
     let mut page = Page::default();
-    // What comes first is about the file itself.
+    // The first paragraph is about the file itself.
     let (_, settings) = file.split_once("\n\n").unwrap_or_default();
     for line in settings.lines() {
         if let Some(comment) = line.strip_prefix('#') {
@@ -62,10 +62,10 @@ fn sections(file: &str) -> String {
 struct Page<'a> {
     text: String,
     section: &'a str,
-    /// Lines of a comment that belong to what follows.
+    /// Lines of a comment that describes what follows.
     pending: Vec<&'a str>,
     in_table: bool,
-    /// An example has begun, which goes on to the end of the comment.
+    /// Whether an example has started, which extends to the end of the comment.
     in_example: bool,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Page<'a> {
             self.pending.push(line);
         } else if let Some((name, value)) = line.split_once(" = ").filter(|(name, _)| is_name(name)) {
             self.words();
-            // It has no default: what stands there is an example.
+            // A setting without a default: the value is an example.
             let (value, words) = value.split_once("  # ").unwrap_or((value, ""));
             let words = format!("{}; such as `{}`", words.trim(), value.trim());
             self.row(name, "", words.trim_start_matches("; "));
@@ -98,7 +98,7 @@ impl<'a> Page<'a> {
         self.words();
     }
 
-    /// Puts down words that belong to no single setting.
+    /// Writes a text that belongs to no single setting.
     fn words(&mut self) {
         let words = std::mem::take(&mut self.pending);
         let words: Vec<&str> = words.into_iter().filter(|line| !line.is_empty()).collect();
@@ -108,7 +108,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The end of a comment that no setting follows.
+    /// Processes the end of a comment that no setting follows.
     fn paragraph(&mut self) {
         if std::mem::take(&mut self.in_example) {
             self.in_table = false;

@@ -1,4 +1,4 @@
-//! What every command is given.
+//! Inputs of every command.
 
 use weft_app::Config;
 
@@ -8,18 +8,18 @@ use crate::report::Colour;
 use crate::settings::{self, Environment, Flags};
 use crate::words::quoted;
 
-/// The settings, and how to talk to people.
+/// The settings, and properties of the output.
 #[derive(Debug)]
 pub(crate) struct Setup {
     /// All settings, with the models that were found.
     pub config: Config,
-    /// Which model is used, in a sentence.
+    /// A sentence that names the model in use.
     pub model: String,
     /// Whether reports on standard error are coloured.
     pub colour: Colour,
-    /// The flags that lead another command to the same data, each with a space before it.
+    /// Flags that select the same data in another command, each with a space before it.
     pub same_place: String,
-    /// The flag that lets another command use the same model, with a space before it.
+    /// The flag that selects the same model in another command, with a space before it.
     pub same_model: String,
 }
 
@@ -27,7 +27,7 @@ impl Setup {
     /// Reads the settings and looks for models.
     ///
     /// # Errors
-    /// When a setting is wrong.
+    /// When a setting is not valid.
     pub(crate) async fn read(environment: &Environment, flags: &Flags) -> Outcome<Self> {
         let setup = Self::without_models(environment, flags)?;
         let mut config = setup.config;
@@ -36,10 +36,10 @@ impl Setup {
         Ok(Self { config, model, ..setup })
     }
 
-    /// The same for a command that asks no model.
+    /// The same for a command that calls no model.
     ///
     /// # Errors
-    /// When a setting is wrong.
+    /// When a setting is not valid.
     pub(crate) fn without_models(environment: &Environment, flags: &Flags) -> Outcome<Self> {
         let config = settings::read(environment, flags)?;
         let given = [("--config", &flags.config), ("--data", &flags.data)];

@@ -1,4 +1,4 @@
-//! `weft mcp login` and `weft mcp logout`: what a person allows this program at an MCP server.
+//! `weft mcp login` and `weft mcp logout`: authorizing this program at an MCP server.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
@@ -21,17 +21,17 @@ use crate::screen::{Data, Notes, pipes};
 use crate::signals::stopped;
 use crate::words::quoted;
 
-/// How long a person may take; the server's own record of the sign-in ends then, too.
+/// Time limit for a person; the stored sign-in expires at the same time.
 const TIME_LIMIT: Duration = Duration::from_mins(10);
 
-/// What the browser shows at the end.
+/// The page that the browser shows at the end.
 const DONE: &str =
     "<!doctype html><title>Weft</title><p>Weft goes on in the terminal. This page can be closed.</p>";
 
-/// Signs in at a server: shows a page for a browser, and waits until that comes back to this machine.
+/// Signs in at a server: prints the URL of a page for a browser, and waits for the redirect to this machine.
 ///
 /// # Errors
-/// When the server has no sign-in, cannot be asked, or the person does not allow it in time.
+/// When the server has no sign-in, is unavailable, or the person does not authorize it in time.
 pub(crate) async fn login(args: &McpLoginArgs, opened: &ToolServers) -> Outcome {
     let listener = listening(args, opened).await?;
     let redirect_uri = format!("http://127.0.0.1:{}/callback", listener.local_addr()?.port());
@@ -58,8 +58,8 @@ pub(crate) async fn login(args: &McpLoginArgs, opened: &ToolServers) -> Outcome 
     Ok(Exit::Done)
 }
 
-/// Where the browser comes back to: to the same port as before if any will do, since this program is registered anew for another
-/// one.
+/// Listens for the redirect: on the same port as before if any is allowed, because this program would have to be
+/// registered again for a different one.
 async fn listening(args: &McpLoginArgs, opened: &ToolServers) -> Outcome<TcpListener> {
     let before = opened.servers.sign_in_port(&args.server).await?;
     if let (0, Some(port)) = (args.port, before)
@@ -70,10 +70,10 @@ async fn listening(args: &McpLoginArgs, opened: &ToolServers) -> Outcome<TcpList
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await?)
 }
 
-/// Forgets what was allowed at a server.
+/// Removes the authorization for a server.
 ///
 /// # Errors
-/// When there is no such server, or nobody signs in at it.
+/// When there is no such server, or it has no sign-in.
 pub(crate) async fn logout(args: &McpLogoutArgs, opened: &ToolServers) -> Outcome {
     let was = opened.servers.sign_out(&args.server).await?;
     let server = quoted(&args.server);
@@ -85,13 +85,13 @@ pub(crate) async fn logout(args: &McpLogoutArgs, opened: &ToolServers) -> Outcom
     Ok(Exit::Done)
 }
 
-/// What a browser of this machine brings back from this sign-in.
+/// Waits for the redirect of this sign-in in a local browser.
 async fn arrived(listener: TcpListener, state: &str) -> Outcome<SignInCallback> {
     let (came, over) = (Arc::new(OnceLock::new()), CancellationToken::new());
     let handler = {
         let (came, over, state) = (Arc::clone(&came), over.clone(), format!("state={state}"));
         async move |uri: Uri| {
-            // Any page that the browser shows can send it here, and a browser asks for pictures by itself.
+            // Any page can make the browser send requests to this address, and browsers request icons by themselves.
             let is_ours = uri.query().is_some_and(|query| query.split('&').any(|pair| pair == state));
             let callback = SignInCallback::of_url(&format!("http://127.0.0.1{uri}"));
             if !is_ours || callback.as_ref().is_err_and(|error| error.kind == ErrorKind::Invalid) {
@@ -103,7 +103,7 @@ async fn arrived(listener: TcpListener, state: &str) -> Outcome<SignInCallback> 
         }
     };
     let router = Router::new().route("/callback", get(handler));
-    // It ends when the browser has its answer.
+    // Ends once the browser has its response.
     axum::serve(listener, router).with_graceful_shutdown(over.cancelled_owned()).await?;
     match came.get() {
         Some(Ok(callback)) => Ok(callback.clone()),
@@ -112,7 +112,7 @@ async fn arrived(listener: TcpListener, state: &str) -> Outcome<SignInCallback> 
     }
 }
 
-/// What a person pastes: waits for ever when nothing comes.
+/// Waits for a pasted URL; never returns if there is none.
 async fn pasted() -> Outcome<SignInCallback> {
     let (input, _) = pipes()?;
     let mut lines = BufReader::new(input).lines();

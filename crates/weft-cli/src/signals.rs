@@ -1,16 +1,16 @@
-//! What ends the program from outside: Ctrl-C, and what `kill` and service managers send.
+//! Signals that end the program: Ctrl-C, and those of `kill` and service managers.
 
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM, from the moment on at which this is made; where there is no such thing it never comes.
+/// Receives SIGTERM from its creation on; on systems without it, it is never received.
 pub(crate) struct Termination {
     #[cfg(unix)]
     signal: Option<Signal>,
 }
 
 impl Termination {
-    /// Listens. From now on the signal does not end the process by itself any more.
+    /// Starts listening. From now on the signal no longer ends the process by itself.
     pub(crate) fn listen() -> Self {
         Self {
             #[cfg(unix)]
@@ -18,7 +18,7 @@ impl Termination {
         }
     }
 
-    /// Waits for it; at once when it has come since the last time.
+    /// Waits for the signal; returns immediately if it was received since the last call.
     pub(crate) async fn received(&mut self) {
         #[cfg(unix)]
         if let Some(signal) = &mut self.signal
@@ -30,7 +30,7 @@ impl Termination {
     }
 }
 
-/// SIGINT or SIGTERM.
+/// Waits for SIGINT or SIGTERM.
 pub(crate) async fn stopped() {
     let mut termination = Termination::listen();
     tokio::select! {

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use weft_core::citation::{Chunk, Cited};
 use weft_core::value::shortened;
 
-/// How much of a source is shown, in characters.
+/// Maximum number of characters of a source that are shown.
 const EXCERPT_CHARS: usize = 72;
 
-/// A line for each source.
+/// Returns a line per source.
 pub(crate) fn lines(cited: &[Cited]) -> String {
     let mut text = String::new();
     for Cited { number, chunk } in cited {
@@ -20,14 +20,14 @@ pub(crate) fn lines(cited: &[Cited]) -> String {
     text
 }
 
-/// A chunk's document, and the pages where it stands: `manual.pdf, page 2`.
+/// Returns a chunk's document and its pages: `manual.pdf, page 2`.
 pub(crate) fn place(chunk: &Chunk) -> String {
     let numbers = chunk.positions.iter().filter_map(|position| position.get(0)?.as_u64());
     let pages = pages(numbers).map(|pages| format!(", {pages}")).unwrap_or_default();
     format!("{}{pages}", chunk.document_name)
 }
 
-/// `page 3` or `pages 3–5`; nothing for what has no pages.
+/// Formats pages as `page 3` or `pages 3–5`; `None` for a chunk without pages.
 pub(crate) fn pages(numbers: impl Iterator<Item = u64>) -> Option<String> {
     let (first, last) = numbers.filter(|number| *number > 0).fold(None, |known, number| {
         let (first, last) = known.unwrap_or((number, number));

@@ -1,4 +1,4 @@
-//! `weft spending`: what runs have used.
+//! `weft spending`: the usage of runs.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::progress::duration;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 
-/// Prints a line for each canvas and day.
+/// Prints a line per canvas and day.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -46,7 +46,7 @@ fn json_line(line: &DaySpent) -> String {
     json.to_string()
 }
 
-/// `2026-01-31  greet  3 model calls, 812 tokens, 0.0042 money, 2 tool calls, 1.3 s`
+/// Formats a line: `2026-01-31  greet  3 model calls, 812 tokens, 0.0042 money, 2 tool calls, 1.3 s`
 fn text_line(DaySpent { canvas, day: of, spent }: &DaySpent) -> String {
     let money = spent.micros as f64 / 1e6;
     let money = if spent.micros == 0 { String::new() } else { format!(", {money} money") };

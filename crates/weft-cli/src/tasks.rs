@@ -1,4 +1,4 @@
-//! `weft tasks`: what runs ask of people, and the answers.
+//! `weft tasks`: the questions of runs to people, and the answers.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::{documents, sources};
 /// Lists tasks, shows one or answers one.
 ///
 /// # Errors
-/// When there is no such task, it cannot be answered so, or the store cannot be read.
+/// When there is no such task, the answer does not fit, or the store cannot be read.
 pub(crate) async fn run(args: &TasksArgs, setup: &Setup) -> Outcome {
     local::choose(&args.tenant)?;
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
@@ -118,7 +118,7 @@ async fn show(args: &TasksShowArgs, app: &App, setup: &Setup) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// The flags that answer a task.
+/// Returns the flags that answer a task.
 fn flags(task: &Task) -> String {
     match task.kind {
         TaskKind::Form => {
@@ -135,13 +135,13 @@ fn flags(task: &Task) -> String {
     }
 }
 
-/// What the flags say.
+/// Returns the answer from the flags.
 fn said(args: &TasksAnswerArgs) -> Outcome<TaskAnswer> {
     if !args.inputs.is_empty() {
         return Ok(TaskAnswer::Inputs(inputs("--input", &args.inputs)?));
     }
     Ok(TaskAnswer::Decision(match (&args.edit, &args.because) {
-        // Calls are edited as JSON and plans as text: what cannot be read as JSON is taken as it is.
+        // Calls are edited as JSON and plans as text: a value that is not JSON is taken as it is.
         (Some(edit), _) => edited(&serde_json::from_str(edit).unwrap_or_else(|_| Json::from(edit.as_str()))),
         (None, Some(because)) => serde_json::json!({"decision": "deny", "reason": because}),
         (None, None) if args.approve => Json::from("approve"),
@@ -154,7 +154,7 @@ fn said(args: &TasksAnswerArgs) -> Outcome<TaskAnswer> {
 async fn answer(args: &TasksAnswerArgs, app: &App, setup: &Setup) -> Outcome {
     let said = said(args)?;
     let task = task(&args.id, app).await?;
-    // A canvas that was run from its file may search what lies beside it.
+    // A canvas that was run from its file may search the documents next to it.
     documents::add_beside_stored(app, &CanvasKey::new(&tenant(), task.canvas.clone())).await?;
     let (session, handle) = app.answer_task(&task.key, said, &Waiting::default()).await?;
     let show = if args.events { Show::Events } else { Show::Answer };

@@ -1,4 +1,4 @@
-//! `weft templates` and `weft new`: canvases to begin with.
+//! `weft templates` and `weft new`: creating canvases from templates.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::{Data, Notes};
 use crate::words::quoted;
 
-/// The names of the parameters that name datasets.
+/// Names of the parameters that refer to datasets.
 const DATASETS: [&str; 2] = ["dataset_ids", "kb_ids"];
 
 /// Lists the templates.
 ///
 /// # Errors
-/// When nobody reads the list.
+/// When standard output is closed.
 pub(crate) fn list(args: &TemplatesArgs) -> Outcome {
     let mut data = Data::stdout();
     for Template { id, title, description, canvas_type, question, documents, .. } in TEMPLATES {
@@ -35,10 +35,10 @@ pub(crate) fn list(args: &TemplatesArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Makes a folder with the canvas of a template, and with its documents.
+/// Creates a folder with the canvas of a template and its documents.
 ///
 /// # Errors
-/// When there is no such template, or something is there already.
+/// When there is no such template, or the folder exists already.
 pub(crate) fn new(args: &NewArgs) -> Outcome {
     let Some(found) = template(&args.template) else {
         let message = format!("there is no template `{}`", args.template);
@@ -55,11 +55,11 @@ pub(crate) fn new(args: &NewArgs) -> Outcome {
         std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
     }
     let drawn = drawing(found, name)?;
-    // It must not be there yet, so nothing of anybody's is written over.
+    // The folder must not exist yet, so that nothing is overwritten.
     std::fs::create_dir(&args.folder).map_err(|error| failed(&args.folder, error))?;
     let canvas = args.folder.join("canvas.json");
     if let Err((path, error)) = fill(&args.folder, &drawn, found) {
-        // Everything in it is ours, and a part of it would be in the way of the next attempt.
+        // Everything in it was written here, and an incomplete folder would block the next attempt.
         if let Err(cause) = std::fs::remove_dir_all(&args.folder) {
             Notes::line(format!("note: {} stays: {cause}", quoted(&args.folder.to_string_lossy())));
         }
@@ -77,7 +77,7 @@ pub(crate) fn new(args: &NewArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Writes the files of a template; where that fails, which of them, and why.
+/// Writes the files of a template; on failure returns the path and the error.
 fn fill(folder: &Path, canvas: &str, template: &Template) -> Result<(), (PathBuf, std::io::Error)> {
     let write = |path: PathBuf, bytes: &[u8]| std::fs::write(&path, bytes).map_err(|error| (path, error));
     write(folder.join("canvas.json"), canvas.as_bytes())?;
@@ -89,7 +89,8 @@ fn fill(folder: &Path, canvas: &str, template: &Template) -> Result<(), (PathBuf
     template.documents.iter().try_for_each(|(name, bytes)| write(documents.join(name), bytes))
 }
 
-/// The canvas of a template. What lies beside a canvas is the dataset of the folder's name.
+/// Returns the canvas of a template, with the dataset renamed: documents next to a canvas form a dataset with the
+/// name of the folder.
 fn drawing(template: &Template, folder: &str) -> Outcome<String> {
     let damaged = |error| Failure::failed(format!("the template `{}` is damaged: {error}", template.id));
     if template.documents.is_empty() || folder == template.id {
@@ -100,7 +101,7 @@ fn drawing(template: &Template, folder: &str) -> Outcome<String> {
     serde_json::to_string_pretty(&dsl).map_err(damaged)
 }
 
-/// Lets parameters name another dataset.
+/// Replaces the name of a dataset in parameters.
 fn rename(value: &mut Json, from: &str, to: &str) {
     match value {
         Json::Object(members) => {

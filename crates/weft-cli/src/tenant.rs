@@ -1,4 +1,4 @@
-//! `weft tenant`: who has agents, datasets and keys apart from others.
+//! `weft tenant`: managing tenants, which have separate agents, datasets and keys.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
 use crate::words::quoted;
 
-/// Lists and removes tenants, also while a server runs on the same store.
+/// Lists and removes tenants, even while a server runs on the same store.
 ///
 /// # Errors
 /// When there is no such tenant, or the store cannot be used.
@@ -41,14 +41,14 @@ async fn list(args: &TenantListArgs, app: &App) -> Outcome {
 }
 
 async fn remove(args: &TenantRemoveArgs, app: &App) -> Outcome {
-    // What there is can be removed, also under a name that no new tenant may have.
+    // An existing tenant can be removed even if its name would not be allowed for a new one.
     let id = TenantId::new(args.tenant.as_str());
     let unknown = || {
         Failure::usage(format!("there is no tenant {}", quoted(id.as_str())))
             .help("`weft tenant list` shows those that there are")
     };
     if args.confirm.as_deref() != Some(id.as_str()) {
-        // Nothing is to be confirmed about what is not there.
+        // An unknown tenant needs no confirmation.
         if !app.all_tenants().await?.contains(&id) {
             return Err(unknown());
         }
@@ -59,7 +59,7 @@ async fn remove(args: &TenantRemoveArgs, app: &App) -> Outcome {
         ErrorKind::NotFound => unknown(),
         _ => error.into(),
     })?;
-    // Its own log is gone with it.
+    // Its own log was removed with it.
     let (log, target) = (TenantId::new(DEFAULT_TENANT), id.as_str());
     let action = "remove tenant";
     app.note(Audited { tenant: &log, actor: CLI, action, target, outcome: 0, address: "" }).await;

@@ -1,4 +1,4 @@
-//! `weft token`: who is let in.
+//! `weft token`: managing API keys.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
 use crate::words::{must_be_no_step, quoted};
 
-/// Makes, lists or revokes tokens. A server on the same store looks each token up when it is shown, so
-/// nothing has to be restarted.
+/// Creates, lists or revokes tokens. A server on the same store looks up the token of each request, so it need not be
+/// restarted.
 ///
 /// # Errors
 /// When there is no such token, or the store cannot be used.
@@ -33,10 +33,10 @@ pub(crate) async fn run(command: &TokenCommand, setup: &Setup) -> Outcome {
     done
 }
 
-/// A tenant by its name.
+/// Parses the name of a tenant.
 ///
 /// # Errors
-/// When it cannot be one.
+/// When it is not valid.
 pub(crate) fn tenant(name: &str) -> Outcome<TenantId> {
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err(Failure::usage("the name of a tenant must be one line and not empty"));
@@ -58,7 +58,7 @@ async fn create(args: &TokenCreateArgs, app: &App) -> Outcome {
     let is_new = !app.all_tenants().await?.contains(&tenant);
     let made = app.create_key(&tenant, key).await?;
     if is_new {
-        // A slip in the name would let somebody in where nothing is.
+        // A typing error in the name would give access to an empty tenant.
         Notes::line(format!(
             "note: there was no tenant {}: it was made with this token",
             quoted(tenant.as_str())
@@ -84,7 +84,7 @@ async fn list(args: &TokenListArgs, app: &App) -> Outcome {
         None => "--tenant lists those of one tenant",
         Some(_) => "`weft token revoke` takes them by name or id all the same",
     };
-    // One more than is shown tells whether there are others.
+    // One more than is shown, to detect whether there are others.
     let filter = TokenFilter { tenant: of, limit: tokens::LISTED_MAX + 1, ..TokenFilter::default() };
     let tokens = first(app.tokens.list(&filter).await?, tokens::LISTED_MAX, help);
     if tokens.is_empty() {
@@ -125,7 +125,7 @@ fn as_json(token: &StoredToken) -> serde_json::Value {
     })
 }
 
-/// `3f0c9a1b2c3d  ci  default  owner  made 2026-01-31 …  used 2026-02-01 …`
+/// Formats a token: `3f0c9a1b2c3d  ci  default  owner  made 2026-01-31 …  used 2026-02-01 …`
 fn as_text(token: &StoredToken) -> String {
     let used = token.last_used_ms.map_or_else(|| "never used".to_owned(), |at| format!("used {}", date(at)));
     format!(

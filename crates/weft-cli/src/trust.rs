@@ -1,8 +1,8 @@
-//! `weft trust`: the settings of this folder may do what only the operator's may do.
+//! `weft trust`: approves the settings in the current folder that otherwise only the operator may make.
 //!
-//! A `weft.toml` that lies in a folder may have come with it. What it says of starting programs, of addresses and
-//! of rights counts once somebody has looked at it. That is remembered for this file with this content: when
-//! either changes it is asked anew.
+//! A `weft.toml` in a folder may have come with it. Its settings about starting programs, addresses and rights only
+//! count after a person has approved them. The approval is stored for this file with this content: if either changes,
+//! it is required again.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ use crate::screen::Notes;
 use crate::settings::{self, Environment};
 use crate::words::quoted;
 
-/// The folder that remembers, in the user's own folder of settings.
+/// The folder with the approvals, in the user's own settings folder.
 const TRUSTED: &str = "trusted";
 
-/// Shows what the settings of this folder would do, asks, and remembers the answer.
+/// Shows what the settings of the current folder would do, asks, and stores the answer.
 ///
 /// # Errors
-/// When there is no such file, nobody can be asked, or the answer cannot be kept.
+/// When there is no such file, there is no terminal to ask, or the answer cannot be stored.
 pub(crate) async fn run(args: &TrustArgs, environment: &Environment) -> Outcome {
     let file = settings::folder_file()?;
     let wanted = settings::untrusted(&file, environment);
@@ -61,17 +61,17 @@ async fn agreed() -> Outcome<bool> {
     Ok(matches!(said.trim(), "y" | "Y" | "yes"))
 }
 
-/// A setting and what it does, in a line.
+/// Describes a setting and what it does, in one line.
 pub(crate) fn told(one: &Untrusted) -> String {
     format!("`{}`: {}", one.name, one.reason)
 }
 
-/// Whether somebody has said that this file with this content is trusted.
+/// Returns whether this file with this content was approved.
 pub(crate) fn is_trusted(path: &Path, text: &str, environment: &Environment) -> bool {
     mark(path, text, environment).is_ok_and(|mark| mark.is_file())
 }
 
-/// The file that stands for that answer.
+/// Returns the file that represents the approval.
 fn mark(path: &Path, text: &str, environment: &Environment) -> Outcome<PathBuf> {
     let Some(folder) = environment.settings_folder() else {
         return Err(Failure::usage(
@@ -82,7 +82,7 @@ fn mark(path: &Path, text: &str, environment: &Environment) -> Outcome<PathBuf> 
     let failed = |cause| Failure::usage(format!("cannot find {}: {cause}", path.display()));
     let whole = path.canonicalize().map_err(failed)?;
     let mut hash = Sha256::new();
-    // The length tells where the path ends.
+    // The length marks where the path ends.
     hash.update((whole.as_os_str().len() as u64).to_le_bytes());
     hash.update(whole.as_os_str().as_encoded_bytes());
     hash.update(text);
@@ -96,12 +96,12 @@ fn remember(mark: &Path, path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-        // Nobody else may say what is trusted.
+        // No other user may approve settings.
         folders.mode(0o700);
         file.mode(0o600);
     }
     folders.recursive(true).create(folder)?;
     let mut file = file.write(true).create(true).truncate(true).open(mark)?;
-    // For people who look: nothing reads it.
+    // For people who inspect it: no program reads it.
     writeln!(file, "{}", std::path::absolute(path)?.display())
 }

@@ -1,4 +1,4 @@
-//! `weft usage`: what models were used for.
+//! `weft usage`: the usage of models.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
 use crate::token::tenant;
 
-/// Prints a line for each that differs, the dearest first.
+/// Prints a line per combination of the dimensions, the most expensive first.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &UsageArgs, setup: &Setup) -> Outcome {
 
 async fn show(args: &UsageArgs, app: &App) -> Outcome {
     let mut by: Vec<UsageBy> = Vec::new();
-    // A side that is named twice would be two columns of the same.
+    // A dimension that is named twice would give two identical columns.
     for side in args.by.iter().copied() {
         if !by.contains(&side) {
             by.push(side);
@@ -44,7 +44,7 @@ async fn show(args: &UsageArgs, app: &App) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// What it is on a side, for people: a day is stored as its number.
+/// Formats a value of a dimension for people: a day is stored as its number.
 fn shown(side: UsageBy, value: &str) -> String {
     match (side, value) {
         (UsageBy::Day, number) => number.parse().map(day).unwrap_or_default(),
@@ -63,7 +63,7 @@ fn json_line(line: &UsageLine, by: &[UsageBy]) -> String {
     json.to_string()
 }
 
-/// `2026-01-31  big  3 model calls, 700 + 112 tokens, 0.0042 money`
+/// Formats a line: `2026-01-31  big  3 model calls, 700 + 112 tokens, 0.0042 money`
 fn text_line(line: &UsageLine, by: &[UsageBy]) -> String {
     let mut text: String =
         by.iter().zip(&line.of).map(|(side, value)| format!("{}  ", shown(*side, value))).collect();

@@ -1,4 +1,4 @@
-//! `weft user`: who may sign in, and what they may do.
+//! `weft user`: managing users and their roles.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::setup::Setup;
 use crate::token::tenant;
 use crate::words::quoted;
 
-/// Makes, changes, lists and removes users. A server on the same store looks each one up when they ask for something, so
-/// nothing has to be restarted.
+/// Creates, changes, lists and removes users. A server on the same store looks up the user for each request, so it
+/// need not be restarted.
 ///
 /// # Errors
 /// When there is no such user, or the store cannot be used.
 pub(crate) async fn run(command: &UserCommand, setup: &Setup) -> Outcome {
-    // Before the store is opened: whoever types slowly keeps nobody waiting.
+    // Before the store is opened, so that slow typing blocks no other process.
     let password = match command {
         UserCommand::Create(_) | UserCommand::Password(_) => Some(typed()?),
         _ => None,
@@ -49,14 +49,14 @@ pub(crate) async fn run(command: &UserCommand, setup: &Setup) -> Outcome {
     done
 }
 
-/// The password on standard input: its first line.
+/// Reads the password from the first line of standard input.
 fn typed() -> Outcome<Secret> {
     let input = std::io::stdin();
     if input.is_terminal() {
         Notes::line("type the password, then Enter; it is shown while you type");
     }
     let mut line = String::new();
-    // A byte and the end of a line more than there may be, so that a longer one is noticed.
+    // A byte and a line end more than the limit, so that a longer one is noticed.
     let read = input.lock().take(BYTES_MAX as u64 + 3).read_line(&mut line);
     read.map_err(|error| Failure::usage(format!("cannot read the password: {error}")))?;
     let password = Secret::new(line.trim_end_matches(['\n', '\r']));
@@ -70,7 +70,7 @@ async fn note(app: &App, tenant: &TenantId, action: &str, target: &str) {
     app.note(Audited { tenant, actor: CLI, action, target, outcome: 0, address: "" }).await;
 }
 
-/// The tenants whose log says what was done to a user.
+/// Logs an action on a user in all of their tenants.
 async fn note_everywhere(app: &App, user: &User, action: &str) -> Outcome<()> {
     for one in app.accounts.stores.tenants.memberships(&user.id).await? {
         note(app, &one.tenant, action, &user.email).await;
@@ -122,7 +122,7 @@ async fn list(args: &UserListArgs, app: &App) -> Outcome {
     };
     match &args.tenant {
         Some(name) => {
-            // One more than is shown tells whether there are others.
+            // One more than is shown, to detect whether there are others.
             let members = app.accounts.stores.tenants.members(&tenant(name)?, 0, LISTED_MAX + 1).await?;
             let help = "`weft user list` without --tenant shows all users";
             for (membership, user) in first(members, LISTED_MAX, help) {
@@ -181,7 +181,7 @@ async fn enable(args: &UserArgs, app: &App) -> Outcome {
 
 async fn export(args: &UserArgs, app: &App) -> Outcome {
     let user = app.find_user(&args.user).await?;
-    // Before anything of it is shown.
+    // Logged before anything is shown.
     note_everywhere(app, &user, "export user").await?;
     let mut data = Data::stdout();
     let mut found = Box::pin(app.personal_data(user, None));
@@ -216,7 +216,7 @@ fn as_json(user: &User, role: Option<MemberRole>) -> serde_json::Value {
     })
 }
 
-/// `ann@example.com  "Ann"  owner  made 2026-01-31 …  signed in 2026-02-01 …`
+/// Formats a user: `ann@example.com  "Ann"  owner  made 2026-01-31 …  signed in 2026-02-01 …`
 fn as_text(user: &User, role: Option<MemberRole>) -> String {
     let role = role.map(|role| format!("  {role}")).unwrap_or_default();
     let disabled = if user.enabled { "" } else { "  disabled" };

@@ -1,11 +1,10 @@
-//! Words of the command line: how a shell takes them, how a terminal shows them, and which of them are no names.
+//! Words of the command line: quoting for a shell, display on a terminal, and names that are not allowed.
 
 use weft_core::value::shortened;
 
 use crate::failure::{Failure, Outcome};
 
-/// Refuses `.` and `..` as the name of something: names become parts of addresses and of paths, and there these two are
-/// steps.
+/// Refuses `.` and `..` as names: names become parts of URLs and paths, where these two navigate.
 ///
 /// # Errors
 /// When the name is one of them.
@@ -17,12 +16,12 @@ pub(crate) fn must_be_no_step(what: &str, name: &str) -> Outcome<()> {
     Err(Failure::usage(message).help("give it a name with a letter or a digit"))
 }
 
-/// So many of something, such as `1 chunk` and `2 chunks`.
+/// Formats a count, such as `1 chunk` and `2 chunks`.
 pub(crate) fn plural(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -32,7 +31,7 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// A text on one line, of which at most the first `chars_max` characters are shown.
+/// Returns a text on one line, cut to `chars_max` characters.
 pub(crate) fn on_one_line(text: &str, chars_max: usize) -> String {
     shortened(text, chars_max).replace(char::is_control, " ")
 }

@@ -1,4 +1,4 @@
-//! `weft worker`: the work of the queue and nothing else.
+//! `weft worker`: processes the queue and does nothing else.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::serve;
 use crate::setup::Setup;
 use crate::signals::stopped;
 
-/// Works until it is told to stop.
+/// Works until it is stopped.
 ///
 /// # Errors
 /// When the data folder cannot be used, or a canvas has errors.

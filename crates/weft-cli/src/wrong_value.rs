@@ -1,8 +1,8 @@
-//! What is wrong with the value of a setting, for people who do not know the program's types.
+//! Describes invalid values of settings for people who do not know the program's types.
 
 use figment::error::{Actual, Kind};
 
-/// What a value must be, where the type of the program is told.
+/// Describes an expected value, in place of a type of the program.
 fn asked_for(expected: &str) -> &str {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not below 0",
@@ -17,7 +17,7 @@ fn asked_for(expected: &str) -> &str {
     }
 }
 
-/// What is wrong with a value, without the value: it may be a key in the wrong place.
+/// Describes what is wrong with a value, without repeating it: it may be a misplaced key.
 pub(crate) fn in_words(kind: &Kind) -> String {
     let found = |actual: &Actual| match actual {
         Actual::Bool(_) => "yes or no",

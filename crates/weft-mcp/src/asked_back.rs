@@ -1,4 +1,4 @@
-//! What a server asks back before it answers, where the operator lets its forms be filled in by themselves. Pure.
+//! Automatic answers to questions of a server, if the operator allows default values. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,20 @@ use weft_core::Json;
 
 use crate::config::ElicitationMode;
 
-/// Answers of one call that may want something else first.
+/// Maximum number of rounds of questions in one call.
 pub(crate) const ROUNDS_MAX: usize = 8;
 
-/// What goes with a call that is made once more.
+/// Additional data for repeating a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FilledIn {
-    /// The answers, by the names that the server has for its questions.
+    /// The answers, by the server's names of its questions.
     pub(crate) responses: Option<BTreeMap<String, Json>>,
-    /// What the server wants back as it came.
+    /// State that the server wants returned unchanged.
     pub(crate) state: Option<String>,
 }
 
-/// What to answer to a result that wants something else first; nothing for one that is complete, or wants what nobody has.
+/// Returns the answers for a result that asks questions; `None` for one that is complete, or whose questions cannot
+/// be answered.
 pub(crate) fn filled_in(result: &Json, mode: ElicitationMode) -> Option<FilledIn> {
     if mode == ElicitationMode::Decline || result.get("resultType")?.as_str() != Some("input_required") {
         return None;
@@ -44,7 +45,7 @@ pub(crate) fn filled_in(result: &Json, mode: ElicitationMode) -> Option<FilledIn
     Some(FilledIn { responses: (!responses.is_empty()).then_some(responses), state })
 }
 
-/// A form with its own defaults; nothing when something has to be given that has none.
+/// Returns the default values of a form; `None` if a required field has none.
 pub(crate) fn by_defaults(schema: &Json) -> Option<Map<String, Json>> {
     let fields = schema.get("properties").and_then(Json::as_object);
     let default = |(name, field): (&String, &Json)| Some((name.clone(), field.get("default")?.clone()));

@@ -1,4 +1,4 @@
-//! What shows a server at an address who we are, beside the headers of its configuration.
+//! Authentication at a server at a URL, in addition to the configured headers.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use crate::http_peer::refusal;
 use crate::oauth::Oauth;
 use crate::sign_in::SignIn;
 
-/// How tokens are had. Clones are the same.
+/// How tokens are obtained. Clones share the same state.
 #[derive(Clone)]
 pub(crate) enum Authorization {
-    /// Not at all: a header has what is needed.
+    /// No tokens: the headers are sufficient.
     Headers,
-    /// By a secret of ours, from a token endpoint that is configured.
+    /// With client credentials, from a configured token endpoint.
     Client(Arc<Oauth>),
-    /// By a person who signs in at the server.
+    /// From the sign-in of a person at the server.
     SignIn(Arc<SignIn>),
 }
 
 impl Authorization {
-    /// The token to be sent; none where nothing is known of one.
+    /// Returns the token to send; `None` if there is none.
     ///
     /// # Errors
-    /// What keeps the token server from giving one.
+    /// The failure of the token server.
     pub(crate) async fn token(&self) -> Result<Option<Secret>> {
         match self {
             Self::Headers => Ok(None),
@@ -33,8 +33,7 @@ impl Authorization {
         }
     }
 
-    /// What to send in place of a token that was refused, or of none; nothing when another request would be
-    /// refused as well.
+    /// Returns a token in place of a refused or a missing one; `None` if another request would be refused as well.
     ///
     /// # Errors
     /// As [`Authorization::token`].
@@ -46,14 +45,14 @@ impl Authorization {
         }
     }
 
-    /// Takes note of how the server asks for a token, or for more than the one that it got allows.
+    /// Records the authentication challenge of a response, or its demand for more scopes.
     pub(crate) fn hear(&self, response: &StreamResponse) {
         if let (Self::SignIn(sign_in), 401 | 403) = (self, response.status) {
             sign_in.hear(response);
         }
     }
 
-    /// What a status that is no success means.
+    /// Converts an error status.
     pub(crate) fn refusal(&self, response: &StreamResponse) -> Error {
         let Self::SignIn(sign_in) = self else { return refusal(response) };
         match response.status {
@@ -63,7 +62,7 @@ impl Authorization {
         }
     }
 
-    /// The error that the server wants other credentials, with what can be done about it.
+    /// Returns the error for missing or wrong credentials, with a remedy.
     pub(crate) fn unauthenticated(&self) -> Error {
         match self {
             Self::SignIn(sign_in) => {

@@ -1,19 +1,19 @@
-//! When a server that could not be reached may be tried again. Pure.
+//! Backoff for servers that could not be reached. Pure.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The first wait; each further one is twice as long.
+/// The first pause; it doubles with each further one.
 const FIRST: Duration = Duration::from_millis(500);
-/// The longest wait.
-// A server that is back is found within half a minute, and one that is gone is asked twice a minute.
+/// The longest pause.
+// A server that is available again is noticed within half a minute, and one that is gone is tried twice a minute.
 const LONGEST: Duration = Duration::from_secs(30);
-/// After this many failures in a row nobody waits any more: calls fail at once until it is time for one
-/// more attempt.
+/// Number of consecutive failures after which callers no longer wait: calls fail immediately until the next attempt
+/// is due.
 const FAILURES_MAX: u32 = 5;
 
-/// What to do about connecting.
+/// Whether to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectDecision {
     /// Try now.
@@ -24,7 +24,7 @@ pub(crate) enum ConnectDecision {
     Refuse(Duration),
 }
 
-/// Failures to connect in a row.
+/// Consecutive failures to connect.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Backoff {
     failures: u32,
@@ -32,9 +32,9 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// What to do now.
+    /// Returns whether to connect now.
     pub(crate) fn next(&self, now: Instant) -> ConnectDecision {
-        // By the clock that never goes back: set to another time, the machine would rest for hours.
+        // Uses the monotonic clock: with a clock that is set back, the pause could last for hours.
         let left = self.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
         match left {
             Duration::ZERO => ConnectDecision::Try,
@@ -43,21 +43,21 @@ impl Backoff {
         }
     }
 
-    /// An attempt has failed.
+    /// Records a failed attempt.
     pub(crate) fn failed(&mut self, now: Instant) {
         let wait = FIRST.saturating_mul(2_u32.saturating_pow(self.failures)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         self.not_before = Some(now + wait);
     }
 
-    /// How many attempts have failed in a row.
+    /// Returns the number of consecutive failures.
     pub(crate) fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// An attempt has succeeded.
+    /// Records a successful attempt.
     pub(crate) fn succeeded(&mut self) {
-        // One success is enough: what failed before says nothing of the next time.
+        // One success is enough: earlier failures say nothing about the next attempt.
         *self = Self::default();
     }
 }

@@ -1,4 +1,4 @@
-//! A server that is a process of ours: started in a group of its own, and ended with everything that it
+//! A server that is a child process: started in its own process group, and ended together with everything that it
 //! started.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,19 +16,19 @@ use crate::config::ServerConfig;
 use crate::faults::{Faults, Redactor};
 use crate::lines::MessageLines;
 
-/// Lines of its complaints that are kept.
-// The last ones say why it ended; what it printed before is of no use to anybody.
+/// Number of lines of its standard error that are kept.
+// The last ones tell why it ended; those before are of no use.
 const COMPLAINTS_MAX: usize = 5;
-/// Bytes of one such line.
+/// Maximum length of such a line, in bytes.
 const COMPLAINT_BYTES_MAX: u64 = 4 << 10;
-/// Characters of its complaints in a message.
+/// Maximum number of characters of its standard error in a message.
 const COMPLAINTS_SHOWN_MAX: usize = 400;
-/// How long it may take to end by itself, and then once more after it was asked to.
+/// Time for it to exit by itself, and again after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
 type Complaints = Arc<Mutex<VecDeque<String>>>;
 
-/// A running process, its group and its complaints. Dropping it kills the group.
+/// A running process with its group and the tail of its standard error. Dropping it kills the group.
 pub(crate) struct ChildGroup {
     child: Child,
     complaints: Complaints,
@@ -47,7 +47,7 @@ pub(crate) fn start(
 ) -> Result<(MessageLines, ChildGroup)> {
     let program = config.command.as_deref().unwrap_or_default();
     let mut command = Command::new(program);
-    // Our own environment holds the keys of models; a server gets what it is configured to have.
+    // The environment of this process contains keys of models; a server only gets what is configured.
     command.args(&config.args).env_clear().envs(inherited).kill_on_drop(true);
     command.envs(config.env.iter().map(|(name, value)| (name, value.reveal())));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -55,7 +55,7 @@ pub(crate) fn start(
         command.current_dir(folder);
     }
     #[cfg(unix)]
-    // What the program starts in its turn is ended with it, by the number of the group.
+    // Child processes of the program are ended together with it, by the process group.
     command.process_group(0);
     let mut child = command.spawn().map_err(|cause| {
         Error::invalid(format!("cannot start `{program}`"))
@@ -75,18 +75,18 @@ pub(crate) fn start(
     Ok((lines, ChildGroup { child, complaints, redactor, reading }))
 }
 
-/// Reads what it complains about, so that it never waits for us, and keeps the end.
+/// Reads its standard error, so that it never blocks, and keeps the last lines.
 async fn keep_complaints(stderr: ChildStderr, complaints: Complaints) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
         line.clear();
-        // A line need not have an end: one that is too long is kept in parts.
+        // A line may have no end: one that is too long is kept in parts.
         match (&mut reader).take(COMPLAINT_BYTES_MAX).read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
-        // Lossy, since a part of a long line may end within a character.
+        // Lossy, because a part of a long line may end within a character.
         let text = String::from_utf8_lossy(&line).trim().to_owned();
         if text.is_empty() {
             continue;
@@ -100,19 +100,18 @@ async fn keep_complaints(stderr: ChildStderr, complaints: Complaints) {
 }
 
 impl ChildGroup {
-    /// Ends the process and all of its group: first by closing its input, then by asking, then by force.
-    /// Says how it ended.
+    /// Ends the process and its group: first by closing its input, then with a signal, then by force. Records how it
+    /// ended.
     pub(crate) async fn end(mut self, lines: &mut MessageLines, faults: &Faults) {
         lines.finish().await;
-        // The process is not waited for before its group is dead: as long as it has not been waited
-        // for, nobody else can have its number.
+        // The process is only reaped after its group was killed: until then no other process can get its id.
         let closed =
             async |lines: &mut MessageLines| tokio::time::timeout(GRACE, lines.drain()).await.is_ok();
         if !closed(lines).await {
             self.signal(ProcessSignal::Terminate);
             closed(lines).await;
         }
-        // What it said last is still on its way.
+        // Its last output may still be on its way.
         let read = async { while self.reading.join_next().await.is_some() {} };
         drop(tokio::time::timeout(GRACE, read).await);
         self.signal(ProcessSignal::Kill);
@@ -124,7 +123,7 @@ impl ChildGroup {
         faults.end(ErrorKind::Unavailable, format!("the process has ended ({status}){said}"));
     }
 
-    /// What it complained about last, in one line and without secrets.
+    /// Returns the end of its standard error, in one line and without secrets.
     fn complaints(&self) -> Option<String> {
         let kept = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         let joined = kept.iter().map(String::as_str).collect::<Vec<_>>().join(" | ");
@@ -139,7 +138,7 @@ impl ChildGroup {
         };
         let id = self.child.id().and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?));
         if let Some(id) = id {
-            // Who is gone already needs no signal.
+            // A process that has already exited needs no signal.
             let _ = rustix::process::kill_process_group(id, signal);
         }
     }
@@ -164,7 +163,7 @@ impl Drop for ChildGroup {
     }
 }
 
-/// Why nothing can be sent to a process that has ended.
+/// The error for sending to a process that has ended.
 pub(crate) fn ended() -> Error {
     Error::new(ErrorKind::Unavailable, "the process has ended").because(NotSent("it is gone".to_owned()))
 }

@@ -1,4 +1,4 @@
-//! Which servers there are, as the operator says.
+//! Configuration of servers by the operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,104 +11,105 @@ use weft_core::{Json, Secret};
 
 use crate::headers;
 
-/// Variables of the program's own environment that a server's process gets, if they are set.
-// Programs such as `npx` find themselves and their caches by these; none of them holds a key.
+/// Variables of this process's environment that are passed on to a server's process, if they are set.
+// Programs such as `npx` use these to find themselves and their caches; none of them contains a key.
 const INHERITED: [&str; 9] = ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"];
-/// Bytes of a server's name.
+/// Maximum length of a server's name, in bytes.
 const NAME_MAX: usize = 255;
-/// Less than this many bytes of an answer would refuse every list of tools.
+/// Minimum size limit of a message: a lower one would reject every list of tools.
 const RESULT_BYTES_MIN: usize = 4 << 10;
 
 /// The `mcp` part of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpConfig {
-    /// The servers by the ids that canvases name.
+    /// The servers, by the ids that canvases use.
     pub servers: BTreeMap<String, ServerConfig>,
-    /// What every server's process finds in its environment; see [`McpConfig::with_environment`].
+    /// Environment of every server's process; see [`McpConfig::with_environment`].
     #[serde(skip)]
     pub inherited: BTreeMap<String, String>,
 }
 
-/// One server: a process on this machine, or an address.
+/// One server: a local process, or a URL.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
-    /// The program to start. It speaks over its standard input and output.
+    /// The program to start. It communicates over its standard input and output.
     pub command: Option<String>,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Its environment, beside a few harmless variables of ours.
+    /// Its environment, in addition to a few harmless variables of this process.
     pub env: BTreeMap<String, Secret>,
-    /// Its environment, by the variables of ours that hold the values.
+    /// Its environment, by the names of variables of this process that hold the values.
     pub env_from: BTreeMap<String, String>,
-    /// The folder it is started in.
+    /// Its working directory.
     pub cwd: Option<PathBuf>,
-    /// The address, in place of a program.
+    /// The URL, in place of a program.
     pub url: Option<String>,
-    /// What is spoken at the address.
+    /// The transport at the URL.
     #[serde(rename = "type")]
     pub transport: Option<TransportKind>,
     /// Sent with every request; `$name` and `${name}` stand for variables.
     pub headers: BTreeMap<String, Secret>,
-    /// What headers may refer to.
+    /// Values to which headers may refer.
     pub variables: BTreeMap<String, Secret>,
     /// The same, by the environment variables that hold the values.
     pub variables_from: BTreeMap<String, String>,
-    /// How tokens are had.
+    /// How tokens are obtained.
     pub oauth: Option<OauthConfig>,
-    /// Whether each call has a connection of its own.
+    /// Whether each call uses its own connection.
     pub stateless: bool,
-    /// How long connecting may take, in seconds.
+    /// Time limit for connecting, in seconds.
     pub connect_seconds: u64,
-    /// How long listing the tools may take, in seconds.
+    /// Time limit for listing the tools, in seconds.
     pub list_seconds: u64,
-    /// How long a call may take, in seconds.
+    /// Time limit of a call, in seconds.
     pub call_seconds: u64,
-    /// Bytes of one message from the server.
+    /// Maximum size of a message from the server, in bytes.
     pub result_bytes_max: usize,
-    /// The only tools that are offered, by the server's names; absent: all.
+    /// The only tools to offer, by their names on the server; absent: all.
     pub enable: Option<BTreeSet<String>>,
-    /// Tools that are not offered.
+    /// Tools not to offer.
     pub disable: BTreeSet<String>,
-    /// Arguments that are fixed, by tool.
+    /// Preset arguments, by tool.
     pub preset: BTreeMap<String, serde_json::Map<String, Json>>,
-    /// What else is said about single tools.
+    /// Settings of individual tools.
     pub tools: BTreeMap<String, ToolConfig>,
     /// When a tool's definition counts as accepted.
     pub pin: PinMode,
-    /// What is answered when the server asks something back.
+    /// The answer to questions of the server.
     pub elicitation: ElicitationMode,
-    /// The revision of the protocol that is tried first, such as "2026-07-28"; absent: the newest that older servers know, too.
+    /// The protocol revision to try first, such as "2026-07-28"; absent: the newest that older servers support as
+    /// well.
     pub revision: Option<String>,
 }
 
-/// What is spoken at an address.
+/// Transport of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransportKind {
     /// Standard input and output of a process.
     Stdio,
-    /// One address for everything, answers as JSON or as streams.
+    /// A single URL, with answers as JSON or as streams.
     #[serde(alias = "streamable_http", alias = "streamableHttp", alias = "http")]
     StreamableHttp,
-    /// A stream of events, and another address for requests; the protocol of 2024.
+    /// A stream of events, and a separate URL for requests; the protocol of 2024.
     Sse,
 }
 
-/// What is said about one tool. What is absent is as the server says or as for any tool.
+/// Settings of a tool. Absent values are those of the server, or the general ones.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolConfig {
-    /// How long a call may take, in seconds.
+    /// Time limit of a call, in seconds.
     pub call_seconds: Option<u64>,
-    /// Whether a person has to agree before each call.
+    /// Whether a person has to approve each call.
     pub approval: bool,
-    /// Whether a call that was cut off may be made again.
+    /// Whether an interrupted call may be repeated.
     pub idempotent: Option<bool>,
-    /// Whether equal calls are no sign of a loop.
+    /// Whether identical calls are not a sign of a loop.
     pub poll: bool,
-    /// Whether it must not run beside other calls.
+    /// Whether it must not run concurrently with other calls.
     pub alone: bool,
 }
 
@@ -116,50 +117,50 @@ pub struct ToolConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PinMode {
-    /// When it is seen for the first time; a change has to be accepted.
+    /// On first use; a change has to be accepted explicitly.
     #[default]
     FirstUse,
-    /// When an operator has accepted it.
+    /// Only when an operator has accepted it.
     Strict,
     /// Always.
     Off,
 }
 
-/// What is answered when a server asks something back before a tool gives its result: no person sees such questions.
+/// The answer when a server asks a question before it returns the result of a tool: no person sees such questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ElicitationMode {
-    /// Nothing: servers are told that they cannot ask.
+    /// None: servers are informed that they cannot ask.
     #[default]
     Decline,
-    /// A form's own defaults, if everything that has to be given has one.
+    /// The default values of a form, if every required field has one.
     Defaults,
 }
 
-/// How tokens are had. Where tokens are given out is named: with a token that renews, else with the client's own secret.
-/// It is not: somebody signs in, and what is given here says as whom this program does that.
+/// How tokens are obtained. With a token URL: by a refresh token, else with the client's own secret. Without one: by
+/// a sign-in, and the other settings identify this program as a client.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OauthConfig {
-    /// Where tokens are given out; empty: wherever the server's authorization server says, once somebody has signed in.
+    /// URL of the token endpoint; empty: the one of the server's authorization server, after a sign-in.
     pub token_url: String,
-    /// Who asks; empty for a sign-in as a client that the authorization server registers.
+    /// The client id; empty for a sign-in as a client that is registered dynamically.
     pub client_id: String,
-    /// The https address of a document that describes this program as a client, for authorization servers that take one in place
-    /// of a registration.
+    /// The https URL of a client metadata document that describes this program, for authorization servers that accept
+    /// one in place of a registration.
     pub client_metadata_url: Option<String>,
-    /// The authorization server that the client is registered at, as it calls itself: nobody signs in at another one that the
-    /// server names. Without it a secret is for the first one at which somebody has signed in.
+    /// The issuer of the authorization server at which the client is registered: sign-ins at any other one that the
+    /// server names are refused. Without it, the secret is bound to the first one at which a sign-in succeeded.
     pub issuer: Option<String>,
-    /// The client's secret.
+    /// The client secret.
     pub client_secret: Secret,
-    /// The environment variable that holds it.
+    /// The environment variable that holds the client secret.
     pub client_secret_env: Option<String>,
-    /// The token that renews.
+    /// The refresh token.
     pub refresh_token: Secret,
-    /// The environment variable that holds it.
+    /// The environment variable that holds the refresh token.
     pub refresh_token_env: Option<String>,
-    /// What the token is to allow.
+    /// The requested scope.
     pub scope: Option<String>,
 }
 
@@ -194,7 +195,7 @@ impl Default for ServerConfig {
 }
 
 impl McpConfig {
-    /// Takes what servers need from the environment, which is read by `read`.
+    /// Takes the values for servers from the environment, which is accessed through `read`.
     ///
     /// # Errors
     /// One sentence for each variable that is named and not set.
@@ -218,8 +219,8 @@ impl McpConfig {
                 server.variables.extend(found);
             }
             if let Some(oauth) = &mut server.oauth {
-                // What the environment lacks empties it: a value that stands beside the name of a variable is
-                // not meant.
+                // A missing variable empties the value: a literal value next to the name of a variable is not
+                // intended.
                 let fill = |secret: &mut Secret, found: Option<Secret>| *secret = found.unwrap_or_default();
                 if let Some(name) = &oauth.client_secret_env {
                     fill(&mut oauth.client_secret, value(name, "oauth.client_secret_env"));
@@ -232,7 +233,7 @@ impl McpConfig {
         if unset.is_empty() { Ok(self) } else { Err(unset) }
     }
 
-    /// One sentence for each thing that is not valid.
+    /// Returns one sentence per setting that is not valid.
     pub fn problems(&self) -> Vec<String> {
         let problems = self.servers.iter().flat_map(|(id, server)| {
             let named = (id.trim().is_empty() || id.len() > NAME_MAX)
@@ -244,44 +245,44 @@ impl McpConfig {
 }
 
 impl ServerConfig {
-    /// What is spoken.
+    /// Returns the transport.
     pub fn kind(&self) -> TransportKind {
         match (&self.command, self.transport) {
-            // A program speaks over its own streams, whatever is written beside it.
+            // A program uses its standard streams, whatever else is configured.
             (Some(_), _) => TransportKind::Stdio,
             (None, Some(kind)) => kind,
             (None, None) => TransportKind::StreamableHttp,
         }
     }
 
-    /// The version that is tried first, if one is chosen that is known.
+    /// Returns the version to try first, if a known one is configured.
     pub(crate) fn first_version(&self) -> Option<ProtocolVersion> {
         let wanted = self.revision.as_deref()?;
         ProtocolVersion::KNOWN_VERSIONS.iter().find(|known| known.as_str() == wanted).cloned()
     }
 
-    /// How long connecting may take.
+    /// Returns the time limit for connecting.
     pub fn connect_limit(&self) -> Duration {
         limit(self.connect_seconds)
     }
 
-    /// How long listing the tools may take.
+    /// Returns the time limit for listing the tools.
     pub fn list_limit(&self) -> Duration {
         limit(self.list_seconds)
     }
 
-    /// How long a call of this tool may take.
+    /// Returns the time limit for a call of this tool.
     pub fn call_limit(&self, tool: &str) -> Duration {
         let own = self.tools.get(tool).and_then(|tool| tool.call_seconds);
         limit(own.unwrap_or(self.call_seconds))
     }
 
-    /// Whether this tool is to be offered.
+    /// Returns whether this tool is offered.
     pub fn is_enabled(&self, tool: &str) -> bool {
         self.enable.as_ref().is_none_or(|only| only.contains(tool)) && !self.disable.contains(tool)
     }
 
-    /// Every tool that is named anywhere, each with the setting that names it.
+    /// Returns every tool named in the settings, with the setting that names it.
     pub(crate) fn named_tools(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let enabled = self.enable.iter().flatten().map(|tool| ("enable", tool.as_str()));
         let disabled = self.disable.iter().map(|tool| ("disable", tool.as_str()));
@@ -290,7 +291,7 @@ impl ServerConfig {
         enabled.chain(disabled).chain(preset).chain(said)
     }
 
-    /// Every text that must not be shown.
+    /// Returns all texts that must not be shown.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &Secret> {
         let oauth = self.oauth.iter().flat_map(|oauth| [&oauth.client_secret, &oauth.refresh_token]);
         self.env.values().chain(self.headers.values()).chain(self.variables.values()).chain(oauth)
@@ -363,7 +364,7 @@ impl ServerConfig {
     }
 }
 
-/// A limit of time. Whoever writes the largest number there is means none, and no clock reaches so far.
+/// Limits a timeout to a year: the largest number stands for no limit, and is beyond the range of clocks.
 fn limit(seconds: u64) -> Duration {
     const YEAR: u64 = 365 * 24 * 60 * 60;
     Duration::from_secs(seconds.min(YEAR))
@@ -384,7 +385,7 @@ impl OauthConfig {
         if self.client_id.is_empty() {
             wrong.push("`oauth.client_id` is empty".to_owned());
         }
-        // Checked before the environment is read, too: what is named there is taken to be set.
+        // Also checked before the environment is read: variables named there are assumed to be set.
         let comes_later = self.client_secret_env.is_some() || self.refresh_token_env.is_some();
         if self.client_secret.is_empty() && self.refresh_token.is_empty() && !comes_later {
             wrong.push("`oauth` needs a `refresh_token` or a `client_secret`".to_owned());
@@ -414,7 +415,7 @@ impl OauthConfig {
 
 fn web_problem(name: &str, url: &str) -> Option<String> {
     match Url::parse(url) {
-        // A URL such as `http:path` has no host and would be sent nowhere.
+        // A URL such as `http:path` has no host, so there is nothing to connect to.
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => None,
         _ => Some(format!("`{name}` is not an http or https address")),
     }

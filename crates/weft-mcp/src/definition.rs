@@ -1,4 +1,4 @@
-//! Tools as servers define them, and whether a definition is the accepted one. Pure.
+//! Tool definitions by servers, and whether they match the accepted ones. Pure.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,68 +12,68 @@ use weft_core::value::shortened;
 
 use crate::config::PinMode;
 
-/// Bytes of a definition.
+/// Maximum size of a definition, in bytes.
 const DEFINITION_BYTES_MAX: usize = 256 << 10;
-/// Bytes that one regular expression of a schema may take when it is made ready.
+/// Maximum memory of one compiled regular expression in a schema, in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// Bytes that all of them may take together.
-// A few characters, `\p{L}{10}`, become hundreds of kilobytes, and a definition has room for thousands of them.
+/// Maximum memory of all of them together, in bytes.
+// A few characters such as `\p{L}{10}` become hundreds of kilobytes, and a definition has room for thousands of them.
 const PATTERNS_BYTES_MAX: usize = 32 << 20;
-/// Bytes that those of all tools of one list may take, one definition after the other.
-// Making a megabyte of them ready takes milliseconds, and a list has room for thousands of definitions.
+/// Maximum memory of those of all tools in a list, compiled one definition after the other, in bytes.
+// Compiling a megabyte of them takes milliseconds, and a list has room for thousands of definitions.
 const LIST_PATTERNS_BYTES_MAX: usize = 512 << 20;
-/// Bytes of a name; what accepted tools are kept in takes no more.
+/// Maximum length of a name in bytes, which is the limit of the store for accepted tools.
 const TOOL_NAME_BYTES_MAX: usize = 255;
-/// Where a definition has the hints.
+/// Member of a definition with the hints.
 const HINTED: &str = "annotations";
-/// What a server may say about how its tool behaves; people and programs go by it.
+/// Hints of a server about the behaviour of its tool, which people and programs rely on.
 const HINTS: [&str; 3] = ["destructiveHint", "idempotentHint", "readOnlyHint"];
-/// Characters of the server's own words in a reason.
-// They are a stranger's words in a line of ours: long enough to recognise, too short to say much.
+/// Maximum number of characters of the server's text in a reason.
+// Untrusted text within a message of this program: long enough to recognize, too short to say much.
 const SHOWN_MAX: usize = 120;
 
-/// A tool as its server defines it.
+/// A tool as defined by its server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ToolDefinition {
-    /// What the server calls it.
+    /// Its name on the server.
     pub(crate) name: String,
     pub(crate) description: String,
-    /// A schema of an object.
+    /// The schema of its arguments, which is an object.
     pub(crate) schema: Json,
-    /// What the server says about how it behaves.
+    /// The server's hints about its behaviour.
     pub(crate) hints: BTreeMap<&'static str, bool>,
-    /// What is wrong with it, if anything is.
+    /// Why it cannot be used, if so.
     pub(crate) flaw: Option<String>,
 }
 
-/// What is to be done with a definition.
+/// The verdict on a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is the accepted one.
+    /// It matches the accepted one.
     Accepted,
-    /// It has not been seen before.
+    /// It is new.
     New,
-    /// It is not the accepted one; this is what changed.
+    /// It differs from the accepted one, in this way.
     Changed(String),
-    /// It cannot be used; this is why.
+    /// It cannot be used, for this reason.
     Flawed(String),
-    /// The configuration leaves it out.
+    /// The configuration disables it.
     Disabled,
 }
 
-/// The tools in a server's list. One that is not valid keeps its place, with what is wrong.
+/// Parses the tools in a server's list. An invalid one keeps its place, with the reason.
 pub(crate) fn definitions(listed: &[Json]) -> Vec<ToolDefinition> {
     let mut seen = HashSet::new();
     let share = LIST_PATTERNS_BYTES_MAX / listed.iter().map(count_in).sum::<usize>().max(1);
     listed.iter().enumerate().map(|(at, json)| one(at, json, share, &mut seen)).collect()
 }
 
-/// One of them; each of its regular expressions may take `share` bytes.
+/// Parses one tool; each of its regular expressions may take `share` bytes.
 fn one(at: usize, json: &Json, share: usize, seen: &mut HashSet<String>) -> ToolDefinition {
     let name = json.get("name").and_then(Json::as_str).unwrap_or_default().to_owned();
     let description = json.get("description").and_then(Json::as_str).unwrap_or_default().to_owned();
     let hint = |name: &'static str| Some((name, json.get(HINTED)?.get(name)?.as_bool()?));
-    // Before its schema is looked at, which takes many times the memory of its text.
+    // Checked before its schema is parsed, which takes many times the memory of its text.
     let read = if json.to_string().len() > DEFINITION_BYTES_MAX {
         Err(format!("its definition has more than {DEFINITION_BYTES_MAX} bytes"))
     } else {
@@ -96,7 +96,7 @@ fn one(at: usize, json: &Json, share: usize, seen: &mut HashSet<String>) -> Tool
     ToolDefinition { name, description, schema, hints, flaw }
 }
 
-/// The schema of a tool's arguments, looked at.
+/// Checks the schema of a tool's arguments.
 fn schema(json: &Json, share: usize) -> Result<Json, String> {
     if json.get("inputSchema").or_else(|| json.get("parameters")).is_none_or(Json::is_null) {
         return Err("it has no schema".to_owned());
@@ -116,23 +116,23 @@ fn schema(json: &Json, share: usize) -> Result<Json, String> {
 }
 
 impl ToolDefinition {
-    /// What is remembered of it.
+    /// Returns the part of it that is stored when it is accepted.
     pub(crate) fn pinned(&self) -> Json {
         json!({"name": self.name, "description": self.description, "inputSchema": self.schema, HINTED: self.hints})
     }
 
-    /// Whether the server says that the same call twice changes nothing more.
+    /// Returns whether the server hints that repeating a call has no further effect.
     pub(crate) fn is_idempotent(&self) -> bool {
         ["idempotentHint", "readOnlyHint"].into_iter().any(|hint| self.hints.get(hint) == Some(&true))
     }
 
-    /// Whether it was accepted when hints were not remembered yet. They belong to what is accepted from the
-    /// next time on that it is seen.
+    /// Returns whether it was accepted when hints were not stored yet. They are added to the accepted definition the
+    /// next time it is seen.
     pub(crate) fn completes(&self, pins: &[ToolPin]) -> bool {
         pins.iter().any(|pin| pin.tool == self.name && pin.definition.get(HINTED).is_none() && self.is(pin))
     }
 
-    /// Whether this is what was accepted.
+    /// Returns whether it matches the accepted definition.
     fn is(&self, pin: &ToolPin) -> bool {
         let mut now = self.pinned();
         if let (None, Some(now)) = (pin.definition.get(HINTED), now.as_object_mut()) {
@@ -141,11 +141,11 @@ impl ToolDefinition {
         pin.definition == now
     }
 
-    /// The schema without the arguments that are fixed.
+    /// Returns the schema without the preset arguments.
     pub(crate) fn schema_without(&self, preset: &Map<String, Json>) -> Json {
         let mut schema = self.schema.clone();
         if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
-            // A model that saw them would fill them in, and what it writes does not count.
+            // A model that saw them would fill them in, although its values are ignored.
             properties.retain(|name, _| !preset.contains_key(name));
         }
         if let Some(required) = schema.get_mut("required").and_then(Json::as_array_mut) {
@@ -154,12 +154,12 @@ impl ToolDefinition {
         schema
     }
 
-    /// Whether it may be used.
+    /// Returns the verdict on it.
     pub(crate) fn verdict(&self, mode: PinMode, pins: &[ToolPin]) -> Verdict {
         if let Some(flaw) = &self.flaw {
             return Verdict::Flawed(flaw.clone());
         }
-        // After the flaws: what is no schema cannot be called in any mode.
+        // After the flaws: a tool with an invalid schema cannot be called in any mode.
         if mode == PinMode::Off {
             return Verdict::Accepted;
         }
@@ -170,7 +170,7 @@ impl ToolDefinition {
         }
     }
 
-    /// How it differs from the accepted one.
+    /// Describes how it differs from the accepted one.
     fn change(&self, accepted: &Json) -> String {
         let before = accepted.get("description").and_then(Json::as_str).unwrap_or_default();
         let described = (before != self.description).then(|| {
@@ -182,7 +182,7 @@ impl ToolDefinition {
                 properties.into_iter().flat_map(Map::keys).cloned().collect()
             };
             let (before, now) = (arguments(accepted.get("inputSchema")), arguments(Some(&self.schema)));
-            // The names alone are told: schemas are long, and mostly a description in them has changed.
+            // Only names are listed: schemas are long, and mostly a description in them has changed.
             if before == now {
                 "the schema of its arguments changed".to_owned()
             } else {

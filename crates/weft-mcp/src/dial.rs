@@ -1,4 +1,4 @@
-//! Opening a way to a server.
+//! Opening connections to servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::http_peer::HttpPeer;
 use crate::legacy::Legacy;
 use crate::wire::ServerWire;
 
-/// Opens ways to one server.
+/// Opens connections to one server.
 #[async_trait]
 pub trait Dial: Send + Sync {
-    /// A new way. Nothing has been said over it yet.
+    /// Opens a new connection, before any message is sent.
     ///
     /// # Errors
-    /// What keeps it from being opened.
+    /// The failure to open it.
     async fn dial(&self) -> Result<ServerWire>;
 }
 
-/// As the configuration says.
+/// Opens connections from the configuration.
 pub(crate) struct Configured {
     config: Arc<ServerConfig>,
     inherited: BTreeMap<String, String>,
@@ -55,7 +55,7 @@ impl Configured {
 impl Dial for Configured {
     async fn dial(&self) -> Result<ServerWire> {
         let url = self.config.url.as_deref().unwrap_or_default();
-        // One for each connection: why the one before broke says nothing of this one.
+        // One per connection: the reason why the previous one broke does not apply.
         let faults = Faults::default();
         match self.config.kind() {
             TransportKind::Stdio => {

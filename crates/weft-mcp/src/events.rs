@@ -1,4 +1,4 @@
-//! Server-sent events whose size is limited while they are read.
+//! Server-sent events with a limit on their size while they are read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +10,16 @@ use rmcp::model::{ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
 use sse_stream::{Error as SseError, Sse, SseStream};
 use weft_core::{Error, ErrorKind, Result};
 
-/// What to do about an answer that is too long.
+/// Remedy for an answer that is too long.
 pub(crate) const RAISE: &str = "ask for less, or raise `result_bytes_max` of the server";
 
-/// Events as they come.
+/// A stream of events.
 pub(crate) type EventStream = BoxStream<'static, Result<Sse, SseError>>;
 
 /// Marks an answer that was cut off because it is too long.
 pub(crate) const TOO_LONG: ErrorCode = ErrorCode(-32_098);
 
-/// Bytes of the event that is being read. Lines that are comments do not count once they have ended.
+/// Size of the event that is being read, in bytes. Comment lines no longer count once they have ended.
 #[derive(Debug)]
 struct EventSize {
     max: usize,
@@ -29,7 +29,7 @@ struct EventSize {
 }
 
 impl EventSize {
-    /// Whether the event is still within its limit after these bytes.
+    /// Returns whether the event is still within its limit after these bytes.
     fn admits(&mut self, bytes: &[u8]) -> bool {
         for byte in bytes {
             match byte {
@@ -39,12 +39,12 @@ impl EventSize {
                     self.line = 0;
                 }
                 _ => {
-                    // Comments keep a line open for hours and are kept by nobody.
+                    // Comments keep a connection open for hours and are not buffered.
                     self.is_comment = if self.line == 0 { *byte == b':' } else { self.is_comment };
                     self.line += 1;
                 }
             }
-            // At each byte and not at the end of an event: it need not have one.
+            // Checked at each byte and not at the end of an event, which may never come.
             if self.lines + self.line > self.max {
                 return false;
             }
@@ -53,8 +53,8 @@ impl EventSize {
     }
 }
 
-/// The events in a body, none of them with more than `max` bytes: then the stream ends with an error,
-/// or with an answer to the request that was asked with it.
+/// Returns the events in a body. If one has more than `max` bytes, the stream ends with an error, or with an answer
+/// to the request `asked`.
 pub(crate) fn events(
     body: BoxStream<'static, Result<Bytes>>,
     max: usize,
@@ -68,7 +68,7 @@ pub(crate) fn events(
         if size.admits(&piece) {
             return Ok(piece);
         }
-        // Read by the task that has just polled this, so no order is needed.
+        // Read by the task that has just polled this, so no ordering is needed.
         noticed.store(true, Ordering::Relaxed);
         Err(too_long(max))
     });
@@ -80,7 +80,7 @@ pub(crate) fn events(
             match parsed.next().await? {
                 Ok(event) => Some((Ok(event), Some((parsed, asked)))),
                 Err(error) if over.load(Ordering::Relaxed) => {
-                    // As an answer to the request, so that the connection and all else on it go on.
+                    // Returned as an answer to the request, so that the connection and its other requests continue.
                     Some((asked.and_then(|id| refusal(id, max)).ok_or(error), None))
                 }
                 Err(error) => Some((Err(error), None)),
@@ -90,7 +90,7 @@ pub(crate) fn events(
     ended.boxed()
 }
 
-/// Why an answer was cut off.
+/// The error for an answer that was cut off.
 pub(crate) fn too_long(max: usize) -> Error {
     Error::new(ErrorKind::Invalid, format!("the answer has more than {max} bytes")).help(RAISE)
 }

@@ -1,56 +1,56 @@
-//! Why a connection broke, told by those who saw it to those who notice later.
+//! Records why a connection broke, for those who notice later.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use weft_core::value::shortened;
 use weft_core::{Error, ErrorKind, Secret};
 
-/// What ended one connection. Clones are the same.
+/// The reason why a connection ended. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Arc<OnceLock<(ErrorKind, String)>>);
 
 impl Faults {
-    /// Notes what ended the connection. The first reason is the one that counts.
+    /// Records the reason for the end. Only the first one counts.
     pub(crate) fn end(&self, kind: ErrorKind, message: impl Into<String>) {
-        // A later reason is a consequence of the first.
+        // Later reasons are consequences of the first.
         let _ = self.0.set((kind, message.into()));
     }
 
-    /// The reason, if anybody gave one.
+    /// Returns the reason, if there is one.
     pub(crate) fn reason(&self) -> Option<Error> {
         self.0.get().map(|(kind, message)| Error::new(*kind, message.clone()))
     }
 }
 
-/// Takes secrets out of texts that others wrote. Clones are the same.
+/// Removes secrets from untrusted texts. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Redactor {
-    /// Those of the configuration.
+    /// Secrets of the configuration.
     configured: Arc<[Secret]>,
-    /// Those that come and go, from the latest.
+    /// Current and recent tokens, the latest first.
     tokens: Arc<Mutex<Vec<Secret>>>,
 }
 
-/// Tokens that are remembered: one that was refused may be told after another one has come for it.
+/// Number of recent tokens: a refused one may be repeated after it was replaced.
 const TOKENS_MAX: usize = 8;
 
-/// Shorter ones would blot out ordinary words.
+/// Shorter ones would also redact ordinary words.
 const SECRET_BYTES_MIN: usize = 6;
-/// Words before a secret that say what kind of secret it is, as headers have them.
+/// Words before a secret that tell its type, as in headers.
 const SCHEMES: [&str; 5] = ["apikey", "basic", "bearer", "key", "token"];
 
 impl Redactor {
-    /// Takes out these.
+    /// Creates a redactor for these secrets.
     pub(crate) fn new<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Self {
         let all = secrets.flat_map(|secret| [Some(secret.clone()), behind_scheme(secret)]).flatten();
         let mut hidden: Vec<Secret> =
             all.filter(|secret| secret.reveal().len() >= SECRET_BYTES_MIN).collect();
-        // The longest first: one may be a part of another, whose rest would stay.
+        // The longest first: a secret may be part of another, whose rest would remain.
         hidden.sort_by_key(|secret| std::cmp::Reverse(secret.reveal().len()));
         Self { configured: hidden.into(), tokens: Arc::default() }
     }
 
-    /// Takes out this one from now on, too.
+    /// Also removes this token from now on.
     pub(crate) fn hide(&self, token: &Secret) {
         let mut tokens = self.tokens();
         if token.reveal().len() >= SECRET_BYTES_MIN && !tokens.contains(token) {
@@ -63,7 +63,7 @@ impl Redactor {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The text without them, cut at `max` characters.
+    /// Returns the text without the secrets, cut to `max` characters.
     pub(crate) fn clean(&self, text: &str, max: usize) -> String {
         let mut text = text.to_owned();
         let mut tokens = self.tokens().clone();
@@ -73,12 +73,12 @@ impl Redactor {
                 text = text.replace(secret.reveal(), "***");
             }
         }
-        // After the secrets are out: cut before, half of one would stand at the end.
+        // Cut after redaction: otherwise half of a secret could remain at the end.
         shortened(&text, max)
     }
 }
 
-/// What a header has behind `Bearer` and the like. A server that refuses it tells it without that word.
+/// Returns the part of a header after `Bearer` and the like. A server that refuses it repeats it without that word.
 fn behind_scheme(secret: &Secret) -> Option<Secret> {
     let (scheme, token) = secret.reveal().trim().split_once(' ')?;
     let is_scheme = SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme));

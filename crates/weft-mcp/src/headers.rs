@@ -1,4 +1,4 @@
-//! The headers that go with every request to a server. Pure.
+//! The headers of every request to a server. Pure.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ const RESERVED: [&str; 9] = [
     "transfer-encoding",
 ];
 
-/// The headers of a server with their variables filled in. Those without a name, without a value or with
-/// a bare `Bearer` are left out.
+/// Returns the headers of a server with their variables filled in. Those without a name, without a value or with a
+/// bare `Bearer` are left out.
 ///
 /// # Errors
 /// `Invalid` naming a header that cannot be sent; never its value.
@@ -30,8 +30,8 @@ pub(crate) fn headers(server: &ServerConfig) -> Result<Vec<(String, String)>> {
     for (name, value) in &server.headers {
         let name = filled(name, &server.variables).trim().to_owned();
         let value = filled(value.reveal(), &server.variables).trim().to_owned();
-        // Written so by programs whose users have not filled in a token: sent, most servers refuse it, and
-        // without it many let in.
+        // Programs write such a header if their users have not entered a token: most servers refuse it, while many
+        // accept requests without it.
         if name.is_empty() || says_nothing(&value) {
             continue;
         }
@@ -39,7 +39,7 @@ pub(crate) fn headers(server: &ServerConfig) -> Result<Vec<(String, String)>> {
             return Err(Error::invalid(format!("the header `{name}` cannot be sent")));
         }
         if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
-            // Two of them would say different things, and which one counts is up to the server.
+            // Duplicates would contradict each other, and the server would choose between them.
             return Err(Error::invalid(format!("the header `{name}` is set by the protocol")));
         }
         headers.push((name, value));
@@ -47,15 +47,15 @@ pub(crate) fn headers(server: &ServerConfig) -> Result<Vec<(String, String)>> {
     Ok(headers)
 }
 
-/// The variables that stand for a whole value, or for all behind a first word such as `Bearer`, and that
-/// nobody has set: such a header can only be a mistake. Elsewhere what is unknown stays as it is.
+/// Returns the variables that are not set although they stand for a whole value, or for everything after a first word
+/// such as `Bearer`: such a header can only be a mistake. Elsewhere, unknown names stay as they are.
 pub(crate) fn unset(server: &ServerConfig) -> Vec<String> {
     let is_known =
         |name: &str| server.variables.contains_key(name) || server.variables_from.contains_key(name);
     let unset = server.headers.iter().filter_map(|(header, value)| {
         let words: Vec<_> = value.reveal().split_whitespace().collect();
         let ([word] | [_, word]) = words.as_slice() else { return None };
-        // In braces only: a bare `$name` may just be part of a password.
+        // Only in braces: a bare `$name` may be part of a password.
         let (name, length) = word.starts_with("${").then(|| name_at(word))?;
         (length == word.len() && !is_known(name)).then(|| {
             format!(
@@ -66,14 +66,14 @@ pub(crate) fn unset(server: &ServerConfig) -> Vec<String> {
     unset.collect()
 }
 
-/// Whether a value is empty or announces a token and has none.
+/// Returns whether a value is empty, or announces a token without having one.
 fn says_nothing(value: &str) -> bool {
     let mut words = value.split_whitespace();
     let first = words.next();
     first.is_none_or(|first| first.eq_ignore_ascii_case("bearer")) && words.next().is_none()
 }
 
-/// A text with `$name` and `${name}` replaced, once; names that are unknown stay as they are.
+/// Replaces `$name` and `${name}` in a text, once; unknown names stay as they are.
 fn filled(text: &str, variables: &BTreeMap<String, Secret>) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
@@ -83,17 +83,17 @@ fn filled(text: &str, variables: &BTreeMap<String, Secret>) -> String {
         let (name, length) = name_at(from);
         match variables.get(name) {
             Some(value) => filled.push_str(value.reveal()),
-            // A `$` may just be part of a password.
+            // A `$` may be part of a password.
             None => filled.push_str(&from[..length]),
         }
-        // Behind what was put in: a value with a `$` in it is not looked through again.
+        // Continues after the inserted value: a `$` in it is not replaced again.
         rest = &from[length..];
     }
     filled.push_str(rest);
     filled
 }
 
-/// The name that a `$` begins, and the bytes that it and its signs take. Without a name, only the `$`.
+/// Returns the name after a `$`, and the length of the reference in bytes. Without a name, only that of the `$`.
 fn name_at(text: &str) -> (&str, usize) {
     let after = &text[1..];
     let ends = |rest: &str| {

@@ -1,4 +1,4 @@
-//! Requests to a server at an address, with its headers and its token.
+//! Requests to a server at a URL, with its headers and its token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::config::ServerConfig;
 use crate::faults::Redactor;
 use crate::headers;
 
-/// One server as requests see it. Clones are the same.
+/// The connection data of one server. Clones share the same state.
 #[derive(Clone)]
 pub(crate) struct HttpPeer(Arc<HttpPeerInner>);
 
@@ -37,20 +37,20 @@ impl HttpPeer {
         Ok(Self(Arc::new(HttpPeerInner { http, headers, authorization, redactor, bytes_max })))
     }
 
-    /// How the server is shown who we are.
+    /// Returns the authentication at the server.
     pub(crate) fn authorization(&self) -> &Authorization {
         &self.0.authorization
     }
 
-    /// Bytes of one message.
+    /// Returns the maximum size of a message, in bytes.
     pub(crate) fn bytes_max(&self) -> usize {
         self.0.bytes_max
     }
 
-    /// Sends a request. A refused token is renewed and the request made once more.
+    /// Sends a request. If the token is refused, it is renewed and the request repeated.
     ///
     /// # Errors
-    /// What keeps it from being answered; any status is an answer.
+    /// The failure to get a response; any status is a response.
     pub(crate) async fn send(&self, mut request: StreamRequest) -> Result<StreamResponse> {
         request.headers.extend(self.0.headers.iter().cloned());
         let authorization = &self.0.authorization;
@@ -61,7 +61,7 @@ impl HttpPeer {
             return Ok(response);
         }
         let Some(token) = authorization.token_instead_of(token.as_ref()).await? else { return Ok(response) };
-        // Only once more: when a token that was just given out is refused as well, another one does not help.
+        // Only once: if a newly issued token is refused as well, another one does not help.
         let response = self.0.http.open(self.signed(request, Some(&token))).await?;
         authorization.hear(&response);
         Ok(response)
@@ -69,7 +69,7 @@ impl HttpPeer {
 
     fn signed(&self, mut request: StreamRequest, token: Option<&Secret>) -> StreamRequest {
         if let Some(token) = token {
-            // Servers that refuse one say so with it, and their words are shown and kept.
+            // Servers may repeat a refused token in messages, which are shown and stored.
             self.0.redactor.hide(token);
             request.headers.push(("authorization".to_owned(), format!("Bearer {}", token.reveal())));
         }
@@ -77,17 +77,17 @@ impl HttpPeer {
     }
 }
 
-/// A request of these parts.
+/// Builds a request from its parts.
 pub(crate) fn request(method: &str, url: &str, headers: Headers, body: Vec<u8>) -> StreamRequest {
     StreamRequest { method: method.to_owned(), url: url.to_owned(), headers, body }
 }
 
-/// What a status that is no success means.
+/// Converts an error status.
 pub(crate) fn refusal(response: &StreamResponse) -> Error {
     let status = response.status;
     let error = |kind, text: &str| Error::new(kind, format!("{text} (status {status})"));
     match status {
-        // Followed, a redirect would carry our credentials to a server that nobody has configured.
+        // Following a redirect would send the credentials to a server that was not configured.
         300..=399 => error(ErrorKind::Invalid, "the server sends us elsewhere, where we do not follow")
             .help("set `url` to the address it names"),
         401 => error(ErrorKind::Unauthenticated, "the server wants other credentials")

@@ -1,4 +1,4 @@
-//! Servers as other programs write them down: the usual `mcpServers` JSON. Pure.
+//! Import of the servers of other programs, in the usual `mcpServers` JSON. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use weft_core::{Error, ErrorKind, Json, Result, Secret};
 
 use crate::config::{McpConfig, ServerConfig, TransportKind};
 
-/// Who brings the JSON.
+/// Who imports the JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Importer {
-    /// Who runs this program; may name programs to start.
+    /// The operator of this program, who may name programs to start.
     Operator,
-    /// Anybody else; may name addresses only.
+    /// A user, who may only name URLs.
     User,
 }
 
-/// Servers at once.
+/// Maximum number of servers in one import.
 const SERVERS_MAX: usize = 200;
 
-/// One server. Keys that are not known are other programs' business.
+/// One server. Unknown keys belong to other programs.
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
@@ -45,8 +45,9 @@ struct ToolConfiguration {
     allowed_tools: Option<std::collections::BTreeSet<String>>,
 }
 
-/// The servers in `{"mcpServers": {name: {url | command, type, headers, authorization_token,
-/// tool_configuration, …}}}`, or in the inner object alone. Those that are switched off are left out.
+/// Parses the servers in
+/// `{"mcpServers": {name: {url | command, type, headers, authorization_token, tool_configuration, …}}}`, or in the
+/// inner object alone. Disabled servers are left out.
 ///
 /// # Errors
 /// `Invalid` naming every server that is not valid, `Denied` for a user's server that is a process.
@@ -60,9 +61,9 @@ pub fn import(json: &Json, importer: Importer) -> Result<BTreeMap<String, Server
     let (mut config, mut wrong) = (McpConfig::default(), Vec::new());
     for (name, json) in listed {
         match ImportedServer::deserialize(json) {
-            // Before anything else of it is looked at: what is switched off need not be valid.
+            // Checked first: a disabled server need not be valid.
             Ok(entry) if entry.disabled || entry.tool_configuration.enabled == Some(false) => {}
-            // Refused as a whole: a user who may name a program runs what they like on this machine.
+            // The whole import is refused: a user who may name a program could run anything on this machine.
             Ok(entry) if entry.command.is_some() && importer == Importer::User => {
                 let message = format!("the server `{name}` is a program to start");
                 return Err(Error::new(ErrorKind::Denied, message)
@@ -71,7 +72,7 @@ pub fn import(json: &Json, importer: Importer) -> Result<BTreeMap<String, Server
             Ok(entry) => {
                 config.servers.insert(name.clone(), entry.server());
             }
-            // The message says what was found, which may be a secret in the wrong place.
+            // The message would contain the value, which may be a misplaced secret.
             Err(error) if error.is_data() => wrong.push(format!("`{name}` has a setting of the wrong type")),
             Err(error) => wrong.push(format!("`{name}`: {error}")),
         }
@@ -86,10 +87,10 @@ impl ImportedServer {
         if let Some(token) = self.authorization_token {
             headers
                 .entry("Authorization".to_owned())
-                // A header that is written out counts: it may have another scheme.
+                // An explicit header takes precedence: it may use another scheme.
                 .or_insert_with(|| Secret::new(format!("Bearer {}", token.reveal())));
         }
-        // Some write the way down also where the program says it.
+        // Some programs also give a transport for a command.
         let transport = self.kind.filter(|_| self.command.is_none());
         ServerConfig {
             command: self.command,

@@ -1,5 +1,5 @@
-//! HTTP with server-sent events as it was in 2024: a stream that first names an address, to which requests
-//! are then sent.
+//! HTTP with server-sent events in the form of 2024: a stream whose first event names the URL to which requests are
+//! sent.
 
 use futures::StreamExt as _;
 use rmcp::RoleClient;
@@ -14,7 +14,7 @@ use crate::faults::Faults;
 use crate::http_peer::{HttpPeer, request};
 use crate::lines::message;
 
-/// An open stream and the address for requests.
+/// An open stream, and the URL for requests.
 pub(crate) struct Legacy {
     events: EventStream,
     requests: Url,
@@ -23,10 +23,10 @@ pub(crate) struct Legacy {
 }
 
 impl Legacy {
-    /// Opens the stream and waits for the address.
+    /// Opens the stream and waits for the URL.
     ///
     /// # Errors
-    /// What keeps the stream from being opened; `Denied` when the address is on another server.
+    /// The failure to open the stream; `Denied` when the URL is on another server.
     pub(crate) async fn open(peer: HttpPeer, url: &str, faults: Faults) -> Result<Self> {
         let base = Url::parse(url).map_err(|cause| Error::invalid("the URL is not valid").because(cause))?;
         let headers = vec![("accept".to_owned(), "text/event-stream".to_owned())];
@@ -39,7 +39,7 @@ impl Legacy {
             return Err(Error::new(ErrorKind::Garbled, "the server opens no stream of events")
                 .help("if it speaks the newer protocol, set `type = \"streamable-http\"`"));
         }
-        // Without an id to answer to: requests go out beside this stream, so one that is too long ends it.
+        // Without a request id: requests are sent separately from this stream, so an event that is too long ends it.
         let mut events = events(response.body, peer.bytes_max(), None);
         while let Some(event) = events.next().await {
             let event = event.map_err(|cause| broken().because(cause))?;
@@ -51,7 +51,7 @@ impl Legacy {
         Err(broken().because("it ended before it named the address for requests"))
     }
 
-    /// Sends one message.
+    /// Sends a message.
     pub(crate) fn send(
         &self,
         message: TxJsonRpcMessage<RoleClient>,
@@ -70,7 +70,7 @@ impl Legacy {
         }
     }
 
-    /// The next message; `None` when there will be none. May be dropped at any time without loss.
+    /// Returns the next message; `None` after the last one. Cancel-safe.
     pub(crate) async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             match self.events.next().await {
@@ -97,19 +97,18 @@ fn broken() -> Error {
 }
 
 fn told(event: &Sse) -> Option<ServerJsonRpcMessage> {
-    // An event without a name is a `message`, as browsers have it; others, such as pings, are the server's
-    // own.
+    // An event without a name is a `message`, as in browsers; others, such as pings, are specific to the server.
     let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
     message(event.data.as_deref().filter(|_| is_message)?.as_bytes())
 }
 
-/// The address for requests. It carries our credentials, so it has to be where the stream is.
+/// Resolves the URL for requests, which must be on the same origin as the stream.
 fn endpoint(base: &Url, named: &str) -> Result<Url> {
     let url = base.join(named.trim()).map_err(|cause| {
         Error::new(ErrorKind::Garbled, "the server names an address for requests that is not valid")
             .because(cause)
     })?;
-    // The requests carry the credentials that are configured for this server, and for no other.
+    // The requests carry the credentials for this server, which are for no other.
     if url.origin() != base.origin() {
         return Err(Error::new(
             ErrorKind::Denied,

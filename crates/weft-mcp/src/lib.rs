@@ -1,9 +1,9 @@
 //! canvas JSON → plan → run → components → **tools of MCP servers**
 //!
-//! [`Servers`] is the `ToolSource` of the engine: it connects to the servers that the operator configured when they
-//! are first needed, and offers a tool as long as its definition is the one that was accepted. One file for each
-//! transport ([`Dial`], [`ServerWire`]); everything that decides is pure. [`serving`] is the other half of the
-//! protocol: what this process offers to clients.
+//! [`Servers`] is the `ToolSource` of the engine: it connects lazily to the servers that the operator configured, and
+//! offers a tool as long as its definition is the accepted one. There is one file per transport ([`Dial`],
+//! [`ServerWire`]); all decisions are pure functions. [`serving`] is the server side of the protocol: what this
+//! process offers to clients.
 
 mod asked_back;
 mod authorization;

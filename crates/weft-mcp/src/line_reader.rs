@@ -1,14 +1,14 @@
-//! Lines of bytes, none of them kept that has more than may be.
+//! A reader of lines that never buffers more than a limit.
 
 use std::io;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
-/// Reads lines. Both ends of a pair of streams read each other with it.
+/// Reads lines. Used on both sides of a pair of streams.
 #[derive(Debug)]
 pub(crate) struct LineReader<R> {
     source: BufReader<R>,
-    /// What has been read of the next line, so that reading can be left and taken up again.
+    /// The part of the next line that was read, which makes reading cancel-safe.
     line: Vec<u8>,
     bytes_max: usize,
 }
@@ -16,43 +16,43 @@ pub(crate) struct LineReader<R> {
 /// Why there is no further line.
 #[derive(Debug)]
 pub(crate) enum LineFault {
-    /// It has more bytes than may be.
+    /// It exceeds the limit.
     TooLong,
     /// The stream cannot be read.
     Unreadable(io::Error),
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// Of lines with so many bytes at most, each without its end.
+    /// Creates a reader of lines with up to `bytes_max` bytes, which are returned without their ends.
     pub(crate) fn new(source: R, bytes_max: usize) -> Self {
         Self { source: BufReader::new(source), line: Vec::new(), bytes_max }
     }
 
-    /// The next line; `None` after the last. May be dropped at any time without loss.
+    /// Returns the next line; `None` after the last one. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, LineFault> {
         loop {
             let read = self.source.fill_buf().await.map_err(LineFault::Unreadable)?;
             if read.is_empty() {
                 let rest = std::mem::take(&mut self.line);
-                // The last line need not end in a line break.
+                // The last line need not end with a line break.
                 return Ok(Some(rest).filter(|rest| !rest.is_empty()));
             }
             let end = read.iter().position(|byte| *byte == b'\n');
             let taken = end.unwrap_or(read.len());
-            // Before it is kept: who prints without a line break would fill the memory.
+            // Checked before buffering: output without a line break would exhaust memory.
             if taken > self.bytes_max.saturating_sub(self.line.len()) {
                 return Err(LineFault::TooLong);
             }
             self.line.extend_from_slice(read.get(..taken).unwrap_or_default());
             self.source.consume(end.map_or(taken, |end| end + 1));
             if end.is_some() {
-                // Only now, with all of it there: whoever leaves before loses nothing.
+                // Taken only when the line is complete, so that cancellation before loses nothing.
                 return Ok(Some(std::mem::take(&mut self.line)));
             }
         }
     }
 
-    /// Waits until the other side has closed, and keeps nothing of what it says.
+    /// Waits until the other side has closed, and discards its output.
     pub(crate) async fn drain(&mut self) {
         while let Ok(read) = self.source.fill_buf().await {
             match read.len() {

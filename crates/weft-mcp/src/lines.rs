@@ -1,4 +1,4 @@
-//! One message a line, over a pair of byte streams.
+//! A transport with one message per line, over a pair of byte streams.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use weft_net::NotSent;
 use crate::faults::Faults;
 use crate::line_reader::{LineFault, LineReader};
 
-/// How long the last words may take: a server that does not read holds up everything that is written.
+/// Time limit for closing: a server that does not read blocks everything that is written.
 const FINISH_LIMIT: Duration = Duration::from_secs(1);
 
-/// Where messages come from.
+/// Stream from which messages are read.
 pub type ByteSource = Box<dyn AsyncRead + Send + Unpin>;
-/// Where messages go.
+/// Stream to which messages are written.
 pub type Sink = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Reads and writes lines. No line is kept that has more bytes than the limit.
+/// Reads and writes lines. Never buffers a line longer than the limit.
 pub(crate) struct MessageLines {
     source: LineReader<ByteSource>,
     sink: Arc<Mutex<Option<Sink>>>,
@@ -36,7 +36,7 @@ impl MessageLines {
         Self { source: LineReader::new(source, bytes_max), sink, bytes_max, faults }
     }
 
-    /// Writes one message. A failure means that the server cannot have understood it.
+    /// Writes a message. A failure means that the server cannot have understood it.
     pub(crate) fn send(
         &self,
         message: TxJsonRpcMessage<RoleClient>,
@@ -46,7 +46,7 @@ impl MessageLines {
             let mut line = serde_json::to_vec(&message)
                 .map_err(|cause| Error::internal("cannot write the message").because(cause))?;
             line.push(b'\n');
-            // Held for the whole line: requests side by side must not mix theirs.
+            // Held for the whole line: concurrent requests must not mix their lines.
             let mut sink = sink.lock().await;
             let sink = sink.as_mut().ok_or_else(|| unsent("its input is closed"))?;
             let written = async {
@@ -57,7 +57,7 @@ impl MessageLines {
         }
     }
 
-    /// The next message; `None` when there will be none. May be dropped at any time without loss.
+    /// Returns the next message; `None` after the last one. Cancel-safe.
     pub(crate) async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             let fault = match self.source.next().await {
@@ -88,11 +88,11 @@ impl MessageLines {
         self.source.drain().await;
     }
 
-    /// Says that nothing more will be written, if the server takes what was written before.
+    /// Closes the output, if the server reads what was written before.
     pub(crate) async fn finish(&mut self) {
         let finishing = async {
             if let Some(mut sink) = self.sink.lock().await.take() {
-                // Who is gone needs no goodbye.
+                // A failure means that the server is already gone.
                 drop(sink.shutdown().await);
             }
         };
@@ -104,8 +104,8 @@ fn unsent(reason: &str) -> Error {
     Error::new(ErrorKind::Unavailable, "the server takes no messages").because(NotSent(reason.to_owned()))
 }
 
-/// The message in a text. What is no message of the protocol is left out, since many programs print
-/// to their output by mistake; a broken answer becomes an error for whoever waits for it.
+/// Parses a message. Text that is not a message of the protocol is ignored, because many programs print to their
+/// output by mistake; an invalid response becomes an error for its caller.
 pub(crate) fn message(text: &[u8]) -> Option<ServerJsonRpcMessage> {
     let text = text.trim_ascii();
     if text.is_empty() {
@@ -118,7 +118,7 @@ pub(crate) fn message(text: &[u8]) -> Option<ServerJsonRpcMessage> {
     tracing::debug!(%reason, "a server sent something that is not a message");
     let json: Json = serde_json::from_slice(text).ok()?;
     let id: RequestId = serde_json::from_value(json.get("id")?.clone()).ok()?;
-    // A question of the server that is broken has nobody here who waits for it.
+    // No caller waits for an invalid request of the server.
     if json.get("method").is_some() {
         return None;
     }

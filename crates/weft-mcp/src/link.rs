@@ -1,4 +1,4 @@
-//! One connection to a server, from its first word to its last.
+//! A connection to a server, from the handshake to its end.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,29 +28,29 @@ use crate::faults::Redactor;
 use crate::notifications::{Listening, NotificationHandler};
 use crate::wire::{SentLog, ServerWire};
 
-/// Pages of a list of tools.
-// A server that always names a next page would be asked for ever.
+/// Maximum number of pages in a list of tools.
+// A server that always names a next page would otherwise be asked for ever.
 const PAGES_MAX: usize = 100;
-/// Tools of one server.
+/// Maximum number of tools of one server.
 const TOOLS_MAX: usize = 2_000;
-/// Bytes of all of them together.
-// A server gives them in as many pages as it likes, and read they take many times the memory of their text.
+/// Maximum total size of all tools, in bytes.
+// A server may send them in any number of pages, and parsed they take many times the memory of their text.
 const TOOLS_BYTES_MAX: usize = 16 << 20;
-/// How long a goodbye or the word that a call is no longer wanted may take.
+/// Time limit for closing, and for cancelling a call.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(5);
-/// Characters of the server's own words in an error.
+/// Maximum number of characters of the server's own message in an error.
 const WORDS_MAX: usize = 2_000;
 
-/// What connections of one server share.
+/// State shared by the connections of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkShared {
-    /// How often the server said that its tools have changed.
+    /// Number of changes of its tools that the server has announced.
     pub(crate) changes: Arc<AtomicU64>,
-    /// Owns what still has to be said after nobody waits for it.
+    /// Tracks messages that are sent after no call waits for them any more.
     pub(crate) tasks: TaskTracker,
     pub(crate) redactor: Redactor,
     pub(crate) elicitation: ElicitationMode,
-    /// The version of the protocol that is tried first, where one is chosen.
+    /// The protocol version to try first, if configured.
     pub(crate) first: Option<ProtocolVersion>,
 }
 
@@ -62,43 +62,41 @@ pub(crate) struct Link {
     sent_log: SentLog,
     shared: LinkShared,
     runtime: Handle,
-    /// The server will say when its tools change.
+    /// Whether the server announces changes of its tools.
     pub(crate) tells_changes: bool,
 }
 
-/// Why a request brought nothing, and whether it may be made again.
+/// Why a request failed, and whether it may be repeated.
 #[derive(Debug)]
 pub(crate) struct RequestFailure {
     pub(crate) error: Error,
     pub(crate) sent: RequestFate,
 }
 
-/// What became of a request.
+/// How far a failed request got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestFate {
-    /// It never left: the connection is of no use, and nothing has happened.
+    /// It was never sent: the connection is unusable, and nothing has happened.
     Never,
-    /// It left, and the connection broke before an answer came.
+    /// It was sent, and the connection broke before an answer arrived.
     Lost,
     /// The server has answered.
     Answered,
 }
 
 impl Link {
-    /// Opens a connection: first in the way of servers with sessions, then, if the server knows no such
-    /// way, in the newer one.
+    /// Opens a connection: first with a session handshake, then, if the server does not support it, in the newer way.
     ///
     /// # Errors
-    /// What keeps it from being opened; `Unsupported` when there is no version of the protocol that both
-    /// sides speak.
+    /// The failure to open it; `Unsupported` when there is no protocol version that both sides support.
     pub(crate) async fn open(dial: &dyn Dial, shared: LinkShared) -> Result<Self> {
-        // Older servers are many, and some keep silent when they are asked in the newer way.
+        // There are many older servers, and some do not answer requests in the newer way at all.
         let first = shared.first.clone().unwrap_or(ProtocolVersion::LATEST_WITH_INITIALIZE);
         let refused = match Self::attempt(dial, &shared, first.clone()).await? {
             Ok(link) => return Ok(link),
             Err(refused) => refused,
         };
-        // Once more and no oftener: a server that refuses both refuses us.
+        // Only one more attempt: a server that refuses both does not accept this client.
         let Some(version) = alternative(&first, &refused) else {
             return Err(rejected(&refused, &shared.redactor));
         };
@@ -108,7 +106,7 @@ impl Link {
         }
     }
 
-    /// One attempt with one version. The inner error is the server's own refusal.
+    /// Makes one attempt with one version. The inner error is a refusal by the server.
     async fn attempt(
         dial: &dyn Dial,
         shared: &LinkShared,
@@ -140,9 +138,9 @@ impl Link {
             handler,
             sent_log,
             shared: shared.clone(),
-            // Kept, because a link may be dropped on a thread that knows of no runtime.
+            // Stored, because a link may be dropped on a thread without a runtime.
             runtime: Handle::current(),
-            // In the newer way changes are told to those who subscribe.
+            // In the newer way, changes are only announced to subscribers.
             tells_changes: tells && spoken.has_initialize(),
         };
         if ProtocolVersion::KNOWN_VERSIONS.contains(&spoken) {
@@ -152,12 +150,12 @@ impl Link {
         Err(unspoken(spoken.as_str()))
     }
 
-    /// Whether it can no longer be used.
+    /// Returns whether it is closed.
     pub(crate) fn is_over(&self) -> bool {
         self.peer.is_transport_closed()
     }
 
-    /// Every tool as the server lists it.
+    /// Returns all tools as the server lists them.
     pub(crate) async fn list(&self) -> Result<Vec<Json>, RequestFailure> {
         let (mut tools, mut cursor, mut bytes) = (Vec::new(), None, 0_usize);
         for _ in 0..PAGES_MAX {
@@ -166,7 +164,7 @@ impl Link {
             let mut asked = self.ask(request).await?;
             let page = match asked.answer().await {
                 Ok(page) => page,
-                // A server that has no tools need not know what is asked.
+                // A server without tools need not support the request.
                 Err(failure) if failure.error.kind == ErrorKind::Unsupported => return Ok(tools),
                 Err(failure) => return Err(failure),
             };
@@ -186,8 +184,7 @@ impl Link {
             let next = page.get("nextCursor").and_then(Json::as_str).map(str::to_owned);
             match next {
                 None => return Ok(tools),
-                // Asked for the same page again, a server would give the same
-                // answer until all pages are used up.
+                // A server that names the same page again would repeat its answer until the limit of pages.
                 Some(next) if cursor.as_ref() == Some(&next) => break,
                 next => cursor = next,
             }
@@ -196,7 +193,7 @@ impl Link {
         Err(answered(Error::new(ErrorKind::Garbled, message)))
     }
 
-    /// Begins a call of a tool, by the server's own name for it, with what the server has asked for before.
+    /// Starts a call of a tool, by its name on the server, with the answers that the server has requested before.
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -235,7 +232,7 @@ impl Link {
         broken(&self.sent_log)
     }
 
-    /// Says goodbye and waits until the other side is gone, or for as long as that may take.
+    /// Closes the connection, and waits until the other side has ended, up to a time limit.
     pub(crate) async fn close(&self) {
         if let Some(service) = self.take() {
             say_goodbye(service).await;
@@ -262,7 +259,7 @@ async fn say_goodbye(mut service: RunningService<RoleClient, NotificationHandler
     }
 }
 
-/// A request that is under way. Dropping it tells the server that nobody waits for the answer.
+/// A request under way. Dropping it cancels it at the server.
 pub(crate) struct PendingRequest {
     answer: oneshot::Receiver<Result<ServerResult, ServiceError>>,
     listening: Listening,
@@ -270,16 +267,16 @@ pub(crate) struct PendingRequest {
     redactor: Redactor,
 }
 
-/// What comes next of a request.
+/// Next event of a request.
 pub(crate) enum RequestEvent {
-    /// All that it said of itself so far.
+    /// All progress reported so far.
     Progress(ToolOutput),
-    /// Its end.
+    /// The answer.
     Answer(Result<Json, RequestFailure>),
 }
 
 impl PendingRequest {
-    /// Its end.
+    /// Waits for the answer.
     pub(crate) async fn answer(&mut self) -> Result<Json, RequestFailure> {
         loop {
             if let RequestEvent::Answer(answer) = self.next().await {
@@ -288,15 +285,15 @@ impl PendingRequest {
         }
     }
 
-    /// What comes next. May be left and taken up again, until the answer has come.
+    /// Waits for the next event. Cancel-safe, until the answer has come.
     pub(crate) async fn next(&mut self) -> RequestEvent {
         let answer = tokio::select! {
-            // Nobody hears progress after the answer.
+            // Progress after the answer is not read.
             biased;
             progress = self.listening.more() => return RequestEvent::Progress(progress),
             answer = &mut self.answer => answer,
         };
-        // It has come: nothing is left to be called off.
+        // The answer has come, so there is nothing to cancel.
         self.notice.is_wanted = false;
         RequestEvent::Answer(self.understood(answer.unwrap_or(Err(ServiceError::TransportClosed))))
     }
@@ -320,7 +317,7 @@ impl PendingRequest {
     }
 }
 
-/// Tells the server when nobody waits any more.
+/// Cancels the request at the server when no caller waits for it any more.
 struct Notice {
     id: RequestId,
     is_wanted: bool,
@@ -332,7 +329,7 @@ struct Notice {
 
 impl Drop for Notice {
     fn drop(&mut self) {
-        // Asked for its effect: the log lets go of the id.
+        // Called for its side effect: the log forgets the id.
         self.sent_log.was_sent(&self.id);
         if !self.is_wanted || self.peer.is_transport_closed() {
             return;
@@ -342,7 +339,7 @@ impl Drop for Notice {
         let peer = self.peer.clone();
         let telling = async move {
             let telling = peer.send_notification(CancelledNotification::new(params).into());
-            // Who cannot be told will find out.
+            // If the server cannot be notified, it will find out by itself.
             drop(tokio::time::timeout(GOODBYE_LIMIT, telling).await);
         };
         self.tasks.spawn_on(telling, &self.runtime);
@@ -357,14 +354,14 @@ fn broken(sent_log: &SentLog) -> Error {
     sent_log.faults.reason().unwrap_or_else(|| Error::new(ErrorKind::Unavailable, "the connection broke"))
 }
 
-/// Why something could not be sent, as the transport told it.
+/// Converts the transport's error for a request that could not be sent.
 fn unsent(cause: Box<dyn std::error::Error + Send + Sync>) -> RequestFailure {
     match cause.downcast::<Error>() {
         Ok(error) => {
             let never = error.cause.as_ref().is_some_and(|cause| cause.is::<NotSent>());
             let sent = match error.kind {
                 _ if never => RequestFate::Never,
-                // The way broke: how far the request had come nobody knows.
+                // The connection broke: it is unknown how far the request got.
                 ErrorKind::Unavailable => RequestFate::Lost,
                 _ => RequestFate::Answered,
             };
@@ -372,13 +369,13 @@ fn unsent(cause: Box<dyn std::error::Error + Send + Sync>) -> RequestFailure {
         }
         Err(other) => RequestFailure {
             error: Error::new(ErrorKind::Unavailable, "the request could not be sent").because(other),
-            // An error that says nothing of this is taken for the worse case: such a call is not made twice.
+            // Without this information the worse case is assumed: such a call is not repeated.
             sent: RequestFate::Lost,
         },
     }
 }
 
-/// A refusal in the server's own words.
+/// Converts a refusal, with the server's own message.
 fn refusal(refused: &ErrorData, redactor: &Redactor) -> Error {
     let words = redactor.clean(&refused.message, WORDS_MAX);
     let error = |kind| Error::new(kind, format!("the server refuses: {words} (code {})", refused.code.0));
@@ -392,8 +389,9 @@ fn refusal(refused: &ErrorData, redactor: &Redactor) -> Error {
     }
 }
 
-/// The version to try after one was refused: the newest that both sides speak, if the server names those that
-/// it speaks; the one without a beginning, if the server knows of none or misses what goes with each request in that.
+/// Returns the version to try after a refusal: the newest that both sides support, if the server names its versions;
+/// the one without a handshake, if the server does not know that, or misses the data that accompanies each request in
+/// the newer way.
 fn alternative(tried: &ProtocolVersion, refused: &ErrorData) -> Option<ProtocolVersion> {
     let named = refused.data.as_ref().and_then(|data| data.get("supported"));
     match named.and_then(|named| serde_json::from_value::<Vec<ProtocolVersion>>(named.clone()).ok()) {
@@ -419,13 +417,13 @@ fn unspoken(version: &str) -> Error {
     Error::new(ErrorKind::Unsupported, message).help(format!("this program speaks {}", spoken()))
 }
 
-/// The versions that are known.
+/// Returns the supported versions, for messages.
 pub(crate) fn spoken() -> String {
     let known: Vec<_> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
     known.join(", ")
 }
 
-/// Why a connection could not be opened.
+/// Converts the error of opening a connection.
 fn unopened(error: ClientInitializeError, sent_log: &SentLog) -> Error {
     match error {
         ClientInitializeError::TransportError { error, .. } => unsent(error.error).error,

@@ -1,4 +1,4 @@
-//! What a server says without having been asked.
+//! Notifications of a server.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +17,10 @@ use weft_core::ToolOutput;
 use crate::asked_back::by_defaults;
 use crate::config::ElicitationMode;
 
-/// Bytes of what is kept of a call's progress; what was said first goes first.
+/// Maximum size of the text of a call's progress that is kept, in bytes; the oldest is dropped first.
 const PROGRESS_BYTES_MAX: usize = 16 << 10;
 
-/// Hears progress and changed lists. Clones are the same.
+/// Handles progress and changes of lists. Clones share the same state.
 #[derive(Clone, Debug)]
 pub(crate) struct NotificationHandler {
     version: ProtocolVersion,
@@ -30,7 +30,7 @@ pub(crate) struct NotificationHandler {
 }
 
 impl NotificationHandler {
-    /// `changes` counts how often the server said that its tools have changed.
+    /// Creates a handler; `changes` counts how often the server announced changes of its tools.
     pub(crate) fn new(
         version: ProtocolVersion,
         elicitation: ElicitationMode,
@@ -39,7 +39,7 @@ impl NotificationHandler {
         Self { version, elicitation, growing: Arc::default(), changes }
     }
 
-    /// Listens for the progress of one call, until what comes back is dropped.
+    /// Listens for the progress of one call, until the returned value is dropped.
     pub(crate) fn listen(&self, token: ProgressToken) -> Listening {
         let progress = Arc::new(CallProgress::default());
         self.lock().insert(token.clone(), Arc::clone(&progress));
@@ -83,7 +83,7 @@ impl ClientHandler for NotificationHandler {
 
     fn get_info(&self) -> ClientConfig {
         let ourselves = Implementation::new("weft", env!("CARGO_PKG_VERSION"));
-        // Mostly none: there is no person and no model behind this whom a server could ask.
+        // Mostly none: there is neither a person nor a model that a server could ask.
         let mut capabilities = ClientCapabilities::default();
         if self.elicitation == ElicitationMode::Defaults {
             let forms = ElicitationCapability::new().with_form(FormElicitationCapability::new());
@@ -93,7 +93,7 @@ impl ClientHandler for NotificationHandler {
     }
 }
 
-/// What a call has said of itself so far.
+/// The progress of a call so far.
 #[derive(Debug, Default)]
 pub(crate) struct CallProgress {
     said: Mutex<ProgressState>,
@@ -110,7 +110,7 @@ struct ProgressState {
 impl CallProgress {
     fn grow(&self, told: &ProgressNotificationParam) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        // Each is taken up by a task of its own, so an earlier one may come late.
+        // Each notification is handled by its own task, so an earlier one may arrive late.
         if said.latest.is_some_and(|(latest, _)| told.progress <= latest) {
             return;
         }
@@ -121,12 +121,12 @@ impl CallProgress {
         said.text.push_str(&line(told));
         let over = said.text.len().saturating_sub(PROGRESS_BYTES_MAX);
         if over > 0 {
-            // At the beginning of a character: the bytes that are over may end within one.
+            // Cut at the start of a character: the limit may be within one.
             let from = said.text.char_indices().map(|(at, _)| at).find(|at| *at >= over);
             said.text = said.text.split_off(from.unwrap_or(0));
         }
         said.is_new = true;
-        // It is kept for who listens later: between two looks nobody waits.
+        // Stored for a later listener: between two polls nothing waits.
         self.grown.notify_one();
     }
 
@@ -152,7 +152,7 @@ fn line(told: &ProgressNotificationParam) -> String {
     }
 }
 
-/// Hears the progress of one call.
+/// Listens for the progress of one call.
 pub(crate) struct Listening {
     handler: NotificationHandler,
     token: ProgressToken,
@@ -160,8 +160,7 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// All that was said so far, as soon as there is more than last time. May be dropped at any time
-    /// without loss.
+    /// Waits for new progress and returns all of it so far. Cancel-safe.
     pub(crate) async fn more(&self) -> ToolOutput {
         loop {
             if let Some(output) = self.progress.take() {
@@ -174,7 +173,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // A server that goes on telling of a call that is over finds nobody who keeps it.
+        // Later progress of a finished call is then dropped.
         self.handler.lock().remove(&self.token);
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens that expire, and having new ones.
+//! Tokens that expire, and their renewal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,27 +15,27 @@ use weft_net::{StreamRequest, StreamingHttp};
 use crate::config::OauthConfig;
 use crate::sign_in::TOKEN_TIME_LIMIT;
 
-/// How long before its end a token is no longer used.
-// A request takes its time, and two clocks differ: a token that ends on the way would be refused.
+/// Time before its expiry from which on a token is no longer used.
+// A request takes time and clocks differ, so a token could expire on its way.
 const MARGIN: Duration = Duration::from_secs(30);
-/// Bytes of its answer.
+/// Maximum size of a response with tokens, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// The tokens of one server.
 pub(crate) struct Oauth {
     config: Arc<OauthConfig>,
     http: Arc<dyn StreamingHttp>,
-    /// Held while a new token is had, so that calls side by side ask once.
+    /// Held while a new token is requested, so that concurrent calls share one request.
     tokens: Mutex<TokenPair>,
 }
 
 #[derive(Default)]
 struct TokenPair {
     current: Option<AccessToken>,
-    /// Given out in place of the configured one.
+    /// The refresh token that has replaced the configured one.
     refresh: Option<Secret>,
-    /// The question for a new token, which goes on when the call that needs it is given up: the token server may
-    /// have taken back the refresh token already, and its answer holds the only one that is good.
+    /// The request for a new token, which continues if the call that needs it is abandoned: the token server may
+    /// already have invalidated the old refresh token, and its response contains the only valid one.
     asked: JoinSet<Result<TokenAnswer>>,
 }
 
@@ -47,7 +47,7 @@ struct AccessToken {
 #[derive(Deserialize)]
 struct TokenAnswer {
     access_token: Secret,
-    // Some give it as a text.
+    // Some servers send a string.
     expires_in: Option<Json>,
     refresh_token: Option<Secret>,
 }
@@ -62,11 +62,10 @@ impl Oauth {
         Self { config: Arc::new(config), http, tokens: Mutex::default() }
     }
 
-    /// A token that is good now, as far as can be known.
+    /// Returns a token that is currently valid, as far as is known.
     ///
     /// # Errors
-    /// `Unauthenticated` when the token server refuses, `Unavailable`, `Timeout` or `Garbled` when it
-    /// cannot be asked.
+    /// `Unauthenticated` when the token server refuses, `Unavailable`, `Timeout` or `Garbled` when the request fails.
     pub(crate) async fn token(&self) -> Result<Secret> {
         let mut tokens = self.tokens.lock().await;
         let is_good = |token: &&AccessToken| token.until.is_none_or(|until| Instant::now() + MARGIN < until);
@@ -76,14 +75,14 @@ impl Oauth {
         self.renew(&mut tokens).await
     }
 
-    /// A token in place of one that was refused.
+    /// Returns a token in place of a refused one.
     ///
     /// # Errors
     /// As [`Oauth::token`].
     pub(crate) async fn token_instead_of(&self, refused: &Secret) -> Result<Secret> {
         let mut tokens = self.tokens.lock().await;
         match &tokens.current {
-            // Somebody else has renewed it meanwhile.
+            // A concurrent call has renewed it meanwhile.
             Some(token) if token.access != *refused => Ok(token.access.clone()),
             Some(_) | None => self.renew(&mut tokens).await,
         }
@@ -91,7 +90,7 @@ impl Oauth {
 
     async fn renew(&self, tokens: &mut TokenPair) -> Result<Secret> {
         let answer = match tokens.asked.try_join_next() {
-            // Of a call that was given up.
+            // From an abandoned call.
             Some(Ok(Ok(answer))) => answer,
             _ => {
                 if tokens.asked.is_empty() {
@@ -107,7 +106,7 @@ impl Oauth {
         let seconds = answer.expires_in.as_ref().and_then(number);
         let lasting = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let until = lasting.and_then(|lasting| Instant::now().checked_add(lasting));
-        // Where refresh tokens change, the one that was used is good for nothing from now on.
+        // With rotating refresh tokens, the one that was used is invalid from now on.
         if let Some(refresh) = answer.refresh_token.filter(|token| !token.is_empty()) {
             tokens.refresh = Some(refresh);
         }
@@ -159,7 +158,7 @@ async fn exchange(config: &OauthConfig, http: &dyn StreamingHttp, refresh: &Secr
     match status {
         200..=299 => serde_json::from_slice(&body)
             .map_err(|_| Error::new(ErrorKind::Garbled, "the token server's answer holds no token")),
-        // Only the code of the error: other members of such an answer may repeat what was sent.
+        // Only the error code: other members of such a response may repeat what was sent.
         400..=499 => {
             let reason = serde_json::from_slice::<TokenRefusal>(&body).map(|refusal| refusal.error);
             let reason = reason.unwrap_or_else(|_| format!("status {status}"));

@@ -1,21 +1,21 @@
-//! The ways out: to what somebody has written down, and to what servers name.
+//! Network access: to configured addresses, and to addresses that servers name.
 
 use std::sync::Arc;
 
 use weft_net::StreamingHttp;
 
-/// How servers are reached, and how what they name. Clones are the same.
+/// How servers, and the addresses that they name, are reached. Clones share the same state.
 #[derive(Clone)]
 pub struct Reach {
-    /// To the servers, and to whatever else whoever configured them has named.
+    /// For servers, and any other configured addresses.
     pub servers: Arc<dyn StreamingHttp>,
-    /// To what servers name in their documents, such as authorization servers: nobody has looked at such an address, so for
-    /// servers of the operator this is a way that checks it.
+    /// For addresses that servers name in their documents, such as authorization servers: these are untrusted, so
+    /// even for servers of the operator this client checks them.
     pub named: Arc<dyn StreamingHttp>,
 }
 
 impl Reach {
-    /// One way for both: where it checks every address anyway.
+    /// Uses one client for both, which checks every address anyway.
     pub fn by(http: &Arc<dyn StreamingHttp>) -> Self {
         Self { servers: Arc::clone(http), named: Arc::clone(http) }
     }

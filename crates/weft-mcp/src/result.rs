@@ -1,13 +1,12 @@
-//! Results of calls as blocks and values. Pure.
+//! Converts results of calls into blocks and values. Pure.
 
 use weft_core::tool::{Block, ToolOutput};
 use weft_core::{Error, ErrorKind, Json, Result};
 
-/// What a tool gave, of the result that the server sent.
+/// Converts the result of a tool call.
 ///
 /// # Errors
-/// `Unsupported` when the server wants something else before it answers, `Garbled` for a result that
-/// is none.
+/// `Unsupported` when the server asks a question before it answers, `Garbled` for an invalid result.
 pub(crate) fn output(result: &Json) -> Result<ToolOutput> {
     match result.get("resultType").and_then(Json::as_str) {
         None | Some("complete") => {}
@@ -20,19 +19,19 @@ pub(crate) fn output(result: &Json) -> Result<ToolOutput> {
     let content = result.get("content").and_then(Json::as_array);
     let value = result.get("structuredContent").filter(|value| !value.is_null()).cloned();
     let failed = result.get("isError") == Some(&Json::Bool(true));
-    // One of the three is enough: servers leave out what is empty.
+    // One of the three is enough: servers omit what is empty.
     if content.is_none() && value.is_none() && result.get("isError").is_none() {
         return Err(Error::new(ErrorKind::Garbled, "the server's answer is not a result of a call"));
     }
     let mut blocks: Vec<Block> = content.into_iter().flatten().map(block).collect();
-    // Models read the blocks; a server may give its value in no other form.
+    // Models read the blocks; a server may return its value in no other form.
     if let (Some(value), true) = (&value, blocks.is_empty()) {
         blocks.push(Block::Text { text: value.to_string() });
     }
     Ok(ToolOutput { blocks, value, failed, ..ToolOutput::default() })
 }
 
-/// One piece of content. What is unknown is shown as it came.
+/// Converts a content item. An unknown type is shown as it is.
 fn block(content: &Json) -> Block {
     let known = match content.get("type").and_then(Json::as_str) {
         Some("text") => text(content, "text").map(|text| Block::Text { text }),
@@ -46,7 +45,7 @@ fn block(content: &Json) -> Block {
         }),
         Some(_) | None => None,
     };
-    // A model can often make something of it, and leaving it out would look like an answer without it.
+    // A model can often use it, and leaving it out would look like an answer without it.
     known.unwrap_or_else(|| Block::Text { text: content.to_string() })
 }
 
@@ -62,7 +61,7 @@ fn text(json: &Json, name: &str) -> Option<String> {
     json.get(name)?.as_str().map(str::to_owned)
 }
 
-/// Bytes as a data URL. They come in base64 already.
+/// Returns bytes, which are already base64-encoded, as a data URL.
 fn data_url(json: &Json, name: &str) -> Option<String> {
     let data = json.get(name)?.as_str()?;
     let media_type = text(json, "mimeType").unwrap_or_else(|| "application/octet-stream".to_owned());

@@ -1,4 +1,4 @@
-//! One server: connecting when it is needed, its list of tools, calling them.
+//! One server: connecting on demand, listing its tools, and calling them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,11 +25,11 @@ use crate::oauth::Oauth;
 use crate::reach::Reach;
 use crate::sign_in::{CredentialPlace, SignIn};
 
-/// How often one caller tries to connect. Less than what makes a server rest: when listing the tools of one
-/// that is down has failed, a call tries once more.
+/// Number of connection attempts for one caller. Lower than the number after which a server is paused: after a failed
+/// listing, a call still tries again.
 const ATTEMPTS_MAX: u32 = 4;
-/// How long a list is kept that the server cannot say to have changed.
-// Each run of an agent asks for it; a change is seen within a minute.
+/// How long a list is cached if the server cannot announce changes.
+// Each run of an agent requests it; a change is noticed within a minute.
 const LIST_KEPT: Duration = Duration::from_secs(60);
 
 /// One server.
@@ -38,29 +38,29 @@ pub(crate) struct McpServer {
     pub(crate) config: Arc<ServerConfig>,
     way: Way,
     live: Lock<Option<Arc<Link>>>,
-    /// Held while connecting, so that one connection is made for all. Whoever only looks at it, or lets go of a broken one,
-    /// does not wait for that.
+    /// Held while connecting, so that all callers share one connection. Checking the connection or dropping a broken
+    /// one does not need it.
     connecting: Mutex<()>,
     backoff: Lock<Backoff>,
-    /// The latest attempt to connect that failed.
+    /// The latest failed connection attempt.
     failed: Lock<Option<FailedAttempt>>,
-    /// Held while listing, so that one list is asked for.
+    /// Held while listing, so that all callers share one request.
     list: Mutex<ToolList>,
     shared: LinkShared,
     closed: CancellationToken,
 }
 
-/// How a server is reached.
+/// Access to a server.
 pub(crate) struct Way {
     pub(crate) dial: Arc<dyn Dial>,
-    /// How people sign in at it, where that is what it can want.
+    /// Sign-in at it, if it supports that.
     pub(crate) sign_in: Option<Arc<SignIn>>,
-    /// Knows what must not be shown of what it says.
+    /// Removes secrets from its messages.
     pub(crate) redactor: Redactor,
 }
 
 impl Way {
-    /// As the configuration says.
+    /// Creates the access from the configuration.
     pub(crate) fn configured(
         config: &Arc<ServerConfig>,
         inherited: BTreeMap<String, String>,
@@ -85,32 +85,32 @@ impl Way {
     }
 }
 
-/// What is known of the tools.
+/// The cached list of tools.
 #[derive(Default)]
 struct ToolList {
     kept: Option<ListedTools>,
-    /// Asking for it failed.
+    /// The latest failed request for it.
     failed: Option<FailedAttempt>,
 }
 
-/// An attempt to connect or to list that failed.
+/// A failed attempt to connect or to list.
 struct FailedAttempt {
     at: Instant,
     kind: ErrorKind,
     why: String,
 }
 
-/// A list of tools and how long it holds.
+/// A list of tools and its validity.
 struct ListedTools {
     definitions: Arc<[ToolDefinition]>,
-    /// The count of changes before it was asked for.
+    /// The number of changes before it was requested.
     changes: u64,
-    /// The connection it is of; none for a server without one.
+    /// The connection it came from; `None` for a server without a persistent one.
     link: Option<Arc<Link>>,
     until: Option<Instant>,
 }
 
-/// A call that is under way, and the connection it is on.
+/// A call under way, with its connection.
 pub(crate) struct RunningCall {
     pub(crate) asked: PendingRequest,
     link: Arc<Link>,
@@ -139,29 +139,29 @@ impl McpServer {
         }
     }
 
-    /// The tools as the server defines them now.
+    /// Returns the current tools of the server.
     ///
     /// # Errors
-    /// What keeps the server from being asked, with its name.
+    /// The failure of the server, with its name.
     pub(crate) async fn definitions(&self) -> Result<Arc<[ToolDefinition]>> {
         tokio::select! {
-            // Whoever ends the connection needs the list, too, and must not wait for a server that says nothing.
+            // Closing needs the list's lock, too, and must not wait for an unresponsive server.
             biased;
             () = self.closed.cancelled() => Err(self.about("cannot list the tools of", gone())),
             definitions = self.kept_or_asked_for() => definitions,
         }
     }
 
-    /// The list that is kept, as long as it holds, or another one.
+    /// Returns the cached list while it is valid, or requests a new one.
     async fn kept_or_asked_for(&self) -> Result<Arc<[ToolDefinition]>> {
         let came = Instant::now();
-        // Held while the server is asked: whoever comes meanwhile waits for the same list.
+        // Held during the request: concurrent callers wait for the same list.
         let mut list = self.list.lock().await;
         if let Some(failed) = list.failed.as_ref().filter(|failed| failed.at > came) {
             return Err(Error::new(failed.kind, failed.why.clone()));
         }
         let link = if self.config.stateless { None } else { Some(self.link_since(came).await?) };
-        // Taken before the server is asked: a change that it tells of meanwhile makes this list an old one.
+        // Read before the request: a change announced meanwhile makes this list outdated.
         let changes = self.shared.changes.load(Ordering::Acquire);
         if let Some(listed) = list.kept.as_ref().filter(|listed| listed.holds(changes, link.as_ref())) {
             return Ok(Arc::clone(&listed.definitions));
@@ -169,21 +169,21 @@ impl McpServer {
         let (listed, link) = match self.listed(link, came).await {
             Ok(listed) => listed,
             Err(error) => {
-                // For those who wait for the same list.
+                // For callers that wait for the same list.
                 list.failed = Some(FailedAttempt { at: Instant::now(), kind: error.kind, why: error.full() });
                 return Err(error);
             }
         };
         let definitions: Arc<[ToolDefinition]> = read_definitions(listed).await?.into();
         let until = (!link.tells_changes || self.config.stateless).then(|| Instant::now() + LIST_KEPT);
-        // A connection that is made for one question is closed behind it, and says nothing of the next.
+        // A connection for a single request is closed after it, and says nothing about the next one.
         let link = (!self.config.stateless).then_some(link);
         let kept = ListedTools { definitions: Arc::clone(&definitions), changes, link, until };
         *list = ToolList { kept: Some(kept), failed: None };
         Ok(definitions)
     }
 
-    /// The list as it came, over this connection or another one.
+    /// Requests the list, over this connection or a new one.
     async fn listed(&self, link: Option<Arc<Link>>, came: Instant) -> Result<(Vec<Json>, Arc<Link>)> {
         let mut link = match link {
             Some(link) => link,
@@ -206,20 +206,19 @@ impl McpServer {
             if failure.sent == RequestFate::Answered || !may_repeat {
                 return Err(self.about("cannot list the tools of", failure.error));
             }
-            // Asking for a list changes nothing, so it may be asked for
-            // again even where the request had left.
+            // Requesting a list changes nothing, so it may be repeated even if the request was sent.
             may_repeat = false;
             link = self.link().await?;
         }
     }
 
-    /// Begins a call, connecting if need be.
+    /// Starts a call, connecting if necessary.
     pub(crate) async fn begin(
         &self,
         tool: &str,
         arguments: &Map<String, Json>,
     ) -> Result<RunningCall, RequestFailure> {
-        // Connecting has been tried as often as makes sense: for that the call is not begun once more.
+        // Connecting was already retried as often as useful, so the call is not started again.
         let link =
             self.link().await.map_err(|error| RequestFailure { error, sent: RequestFate::Answered })?;
         match link.call(tool, arguments.clone(), FilledIn::default()).await {
@@ -231,7 +230,7 @@ impl McpServer {
         }
     }
 
-    /// Makes a call once more, on the same connection, with what the server has asked for.
+    /// Repeats a call on the same connection, with the answers that the server has requested.
     pub(crate) async fn go_on(
         &self,
         call: &mut RunningCall,
@@ -243,11 +242,11 @@ impl McpServer {
         Ok(())
     }
 
-    /// Notes how a call ended.
+    /// Processes the end of a call.
     pub(crate) fn ended(&self, call: &RunningCall, failure: Option<&RequestFailure>) {
         let Some(failure) = failure else { return };
         self.forget_if_broken(&call.link, failure.sent);
-        // A tool that is not known any more was renamed or taken away without a word.
+        // A tool that is no longer known was renamed or removed without an announcement.
         if failure.error.kind == ErrorKind::Invalid {
             self.shared.changes.fetch_add(1, Ordering::Release);
         }
@@ -257,22 +256,22 @@ impl McpServer {
         if sent == RequestFate::Answered {
             return;
         }
-        // Somebody else may have connected anew already, and that connection is good. Calls that are still on this one
+        // A concurrent call may have reconnected already, and that connection is good. Calls that still use this one
         // keep it until they have ended.
         drop(self.live().take_if(|current| Arc::ptr_eq(current, link)));
     }
 
-    /// The connection, as long as it can be used.
+    /// Returns the connection while it is usable.
     fn usable(&self) -> Option<Arc<Link>> {
         self.live().as_ref().filter(|link| !link.is_over() && !self.closed.is_cancelled()).cloned()
     }
 
-    /// The connection, or one for this call alone.
+    /// Returns the shared connection, or a new one for a single call.
     async fn link(&self) -> Result<Arc<Link>> {
         self.link_since(Instant::now()).await
     }
 
-    /// The same for somebody who has waited since `came`.
+    /// The same for a caller that has waited since `came`.
     async fn link_since(&self, came: Instant) -> Result<Arc<Link>> {
         if self.config.stateless {
             self.refuse_with_others(came)?;
@@ -282,20 +281,20 @@ impl McpServer {
             return Ok(link);
         }
         let _connecting = self.connecting.lock().await;
-        // Somebody may have connected meanwhile.
+        // A concurrent call may have connected meanwhile.
         if let Some(link) = self.usable() {
             return Ok(link);
         }
         self.refuse_with_others(came)?;
-        // It is over: its goodbye need not wait for another one.
+        // It is broken; closing it need not delay the new one.
         drop(self.live().take());
         let link = Arc::new(self.connect().await?);
         *self.live() = Some(Arc::clone(&link));
         Ok(link)
     }
 
-    /// What an attempt has come to that was made while others waited, they are told, too: a server that says nothing
-    /// would be waited for by each of them, one after the other.
+    /// Fails if an attempt made since `came` has failed: otherwise each waiting caller would wait for an unresponsive
+    /// server, one after the other.
     fn refuse_with_others(&self, came: Instant) -> Result<()> {
         match self.failed().as_ref().filter(|failed| failed.at > came) {
             Some(failed) => Err(self.about("cannot connect to", Error::new(failed.kind, failed.why.clone()))),
@@ -305,7 +304,7 @@ impl McpServer {
 
     async fn connect(&self) -> Result<Link> {
         let connected = tokio::select! {
-            // A server that was taken off the list is not started once more.
+            // A server that was removed is not started again.
             biased;
             () = self.closed.cancelled() => Err(gone()),
             connected = self.attempts() => connected,
@@ -313,7 +312,7 @@ impl McpServer {
         connected.map_err(|error| self.about("cannot connect to", error))
     }
 
-    /// Tries until it works, or as long as there is patience.
+    /// Tries to connect until it succeeds or the time limit is reached.
     async fn attempts(&self) -> Result<Link> {
         let limit = self.config.connect_limit();
         let until = Instant::now() + limit;
@@ -337,7 +336,7 @@ impl McpServer {
             let error = match timeout_at(until, opening).await {
                 Ok(Ok(link)) => {
                     self.backoff().succeeded();
-                    // Those who wait are not told of what was tried before.
+                    // Waiting callers must not get an earlier failure.
                     *self.failed() = None;
                     return Ok(link);
                 }
@@ -345,9 +344,9 @@ impl McpServer {
                 Err(_) => Error::new(ErrorKind::Timeout, format!("no answer within {} s", limit.as_secs())),
             };
             self.backoff().failed(Instant::now());
-            // Kept for those who are refused while the server rests: they have seen no attempt.
+            // Kept for callers that are refused while the server is paused: they have not seen any attempt.
             *self.failed() = Some(FailedAttempt { at: Instant::now(), kind: error.kind, why: error.full() });
-            // An address may answer again in a moment; a program that cannot be started will not.
+            // A URL may become available in a moment; a program that cannot be started will not.
             if !error.kind.is_passing() || self.config.kind() == TransportKind::Stdio {
                 return Err(error);
             }
@@ -382,10 +381,10 @@ impl McpServer {
         self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How people sign in at it.
+    /// Returns the sign-in at it.
     ///
     /// # Errors
-    /// `Invalid` for a server at which nobody signs in.
+    /// `Invalid` for a server without sign-in.
     pub(crate) fn sign_in(&self) -> Result<&SignIn> {
         self.way.sign_in.as_deref().ok_or_else(|| {
             let message = format!("nobody signs in at the MCP server `{}`", self.id);
@@ -394,11 +393,11 @@ impl McpServer {
         })
     }
 
-    /// Ends the connection; the next question makes another one, by the credentials of then.
+    /// Closes the connection; the next request opens a new one with the then current credentials.
     pub(crate) async fn begin_anew(&self) {
         self.backoff().succeeded();
         {
-            // Whoever connects just now does so with the credentials of before.
+            // A concurrent connection attempt would use the old credentials.
             let _connecting = self.connecting.lock().await;
             let link = self.live().take();
             if let Some(link) = link {
@@ -408,10 +407,10 @@ impl McpServer {
         *self.list.lock().await = ToolList::default();
     }
 
-    /// Ends the connection and refuses everything from now on.
+    /// Closes the connection, and refuses all further requests.
     pub(crate) async fn close(&self) {
         self.closed.cancel();
-        // Nobody waits for a new token any more, but the one that renews the next time may be in the answer.
+        // No call waits for a new token any more, but the response may contain the next refresh token.
         let settled = async {
             if let Some(sign_in) = &self.way.sign_in {
                 sign_in.settle().await;
@@ -419,7 +418,7 @@ impl McpServer {
         };
         let ended = async {
             self.list.lock().await.kept = None;
-            // Whoever is connecting gives up, and what was begun for that ends, before anybody hears that all is over.
+            // A concurrent connection attempt is abandoned and its resources are released before closing completes.
             drop(self.connecting.lock().await);
             let link = self.live().take();
             if let Some(link) = link {
@@ -429,20 +428,21 @@ impl McpServer {
         tokio::join!(settled, ended);
     }
 
-    /// Waits until it has been closed.
+    /// Waits until it is closed.
     pub(crate) async fn until_closed(&self) {
         self.closed.cancelled().await;
     }
 
-    /// An error with the server's name in it.
+    /// Adds the server's name to an error.
     pub(crate) fn about(&self, doing: &str, cause: Error) -> Error {
         let kind = match cause.kind {
-            // That word is for a server that nobody has configured: for it another one is looked for, and agents do without.
+            // `NotFound` means that a server is not configured: callers would then look for a different one, and
+            // agents would go without it.
             ErrorKind::NotFound => ErrorKind::Invalid,
             kind => kind,
         };
         let mut error = Error::new(kind, format!("{doing} the MCP server `{}`", self.id));
-        // The remedy and the wait are those of the cause; `full` looks at the outermost alone.
+        // The remedy and the delay are those of the cause; `full` only reads the outermost ones.
         error.help.clone_from(&cause.help);
         error.retry_after = cause.retry_after;
         error.because(cause)
@@ -460,14 +460,14 @@ impl ListedTools {
     }
 }
 
-/// The tools in a server's list, read where no other work waits for the thread.
-// Making the regular expressions of schemas ready takes seconds where a server means harm.
+/// Parses the tools in a server's list on a blocking thread.
+// A malicious server can make compiling the regular expressions of its schemas take seconds.
 pub(crate) async fn read_definitions(listed: Vec<Json>) -> Result<Vec<ToolDefinition>> {
     let reading = tokio::task::spawn_blocking(move || definitions(&listed));
     reading.await.map_err(|cause| Error::internal("the tools of an MCP server cannot be read").because(cause))
 }
 
-/// Why nothing can be asked of a server that was closed.
+/// The error for requests to a closed server.
 pub(crate) fn gone() -> Error {
     Error::new(ErrorKind::Unavailable, "it has been closed")
 }

@@ -1,4 +1,4 @@
-//! All servers, as the engine and operators see them.
+//! All servers, for the engine and for operators.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -22,10 +22,10 @@ use crate::server::{McpServer, Way, read_definitions};
 use crate::sign_in::{CredentialPlace, SignInCallback, SignInPage, SignInRequest};
 use crate::tool::{call_once, tool};
 
-/// How long closing all servers may take.
+/// Time limit for closing all servers.
 const CLOSE_LIMIT: Duration = Duration::from_secs(15);
 
-/// The servers that are configured. Clones are the same.
+/// The configured servers. Clones share the same state.
 #[derive(Clone)]
 pub struct Servers(Arc<ServersInner>);
 
@@ -36,12 +36,12 @@ struct ServersInner {
     tasks: TaskTracker,
 }
 
-/// Where what people have allowed is kept for the servers of the operator.
+/// Where the authorizations for the operator's servers are stored.
 #[derive(Clone)]
 pub struct Credentials {
     /// The store.
     pub store: Arc<dyn ToolCredentials>,
-    /// Whose they are.
+    /// The tenant that owns them.
     pub tenant: TenantId,
 }
 
@@ -61,16 +61,16 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// A tool as operators see it.
+/// A tool as it is shown to operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surveyed {
-    /// What the server calls it.
+    /// Its name on the server.
     pub name: String,
-    /// What the server says it does.
+    /// The description by the server.
     pub description: String,
-    /// What is to be said about its definition.
+    /// The verdict on its definition.
     pub verdict: Verdict,
-    /// Whether agents are offered it.
+    /// Whether agents can use it.
     pub offered: bool,
 }
 
@@ -81,7 +81,7 @@ impl std::fmt::Debug for Servers {
 }
 
 impl Servers {
-    /// The servers of a configuration. None of them is connected to.
+    /// Opens the servers of a configuration, without connecting to any.
     ///
     /// # Errors
     /// `Invalid` naming everything in the configuration that is not valid.
@@ -107,14 +107,14 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Adds a server that is reached in a way of the caller's own, in place of one with the same id.
+    /// Adds a server that is reached through `dial`, replacing one with the same id.
     pub async fn add(&self, id: &str, config: ServerConfig, dial: Arc<dyn Dial>) {
         let redactor = Redactor::new(config.secrets());
         self.replace(id, Arc::new(config), Way { dial, sign_in: None, redactor }).await;
     }
 
-    /// Adds a server that is reached at an address by way of `http`, as is everything that it names, in place of one with the
-    /// same id. What people allow when they sign in at it is kept in `place`.
+    /// Adds a server at a URL, which is reached through `http`, as is everything that it names, replacing one with
+    /// the same id. Authorizations from sign-ins are stored in `place`.
     ///
     /// # Errors
     /// `Invalid` naming everything in its configuration that is not valid, or when it is a program to start.
@@ -131,7 +131,7 @@ impl Servers {
         let all = McpConfig { servers: BTreeMap::from([(id.to_owned(), config)]), ..McpConfig::default() };
         let problems = all.problems();
         if !problems.is_empty() {
-            // Whoever wrote it down knows no configuration file, and mostly not the id either.
+            // Its author has no configuration file, and mostly does not know the id either.
             let prefix = format!("mcp.servers.{id}: ");
             let told: Vec<String> = problems.iter().map(|one| one.replacen(&prefix, "", 1)).collect();
             return Err(Error::invalid(told.join("; ")));
@@ -145,8 +145,8 @@ impl Servers {
         Ok(())
     }
 
-    /// The tools that a server lists and that can be used, as it lists them: `name`, `description`, `inputSchema`. Nothing is
-    /// accepted by looking.
+    /// Returns the usable tools of a server as it lists them: `name`, `description`, `inputSchema`. This does not
+    /// accept any definitions.
     ///
     /// # Errors
     /// As [`ToolSource::tools`].
@@ -160,16 +160,16 @@ impl Servers {
     /// Calls a tool of a server once, outside of any agent.
     ///
     /// # Errors
-    /// As [`ToolSource::tools`]; what the server says against it.
+    /// As [`ToolSource::tools`]; the refusal of the server.
     pub async fn call(&self, id: &str, tool: &str, arguments: &Map<String, Json>) -> Result<ToolOutput> {
         call_once(self.server(id)?.as_ref(), tool, arguments).await
     }
 
-    /// Begins a sign-in at a server: says which page a person has to see.
+    /// Starts a sign-in at a server, and returns the page for the person.
     ///
     /// # Errors
-    /// `NotFound` for an unknown server, `Invalid` for one at which nobody signs in or that takes no client such as this
-    /// program; what keeps its authorization server from being asked.
+    /// `NotFound` for an unknown server, `Invalid` for one without sign-in or that does not accept clients such as
+    /// this program; otherwise the failure of its authorization server.
     pub async fn begin_sign_in(&self, id: &str, request: &SignInRequest) -> Result<SignInPage> {
         let server = self.server(id)?;
         let sign_in = server.sign_in()?;
@@ -180,20 +180,21 @@ impl Servers {
         begun.map_err(|error| server.about("cannot sign in at", error))
     }
 
-    /// The port of this machine that the browser came back to at the latest sign-in for which this program was registered: for
-    /// another one it is registered anew.
+    /// Returns the local port of the redirect URI in the latest client registration: for a different port, this
+    /// program has to be registered again.
     ///
     /// # Errors
-    /// `NotFound` for an unknown server, `Invalid` for one at which nobody signs in; when the store cannot be read.
+    /// `NotFound` for an unknown server, `Invalid` for one without sign-in; when the store cannot be read.
     pub async fn sign_in_port(&self, id: &str) -> Result<Option<u16>> {
         self.server(id)?.sign_in()?.port().await
     }
 
-    /// Ends a sign-in with what the person's browser has brought back. From then on requests go out with what was allowed.
+    /// Completes a sign-in with the parameters of the redirect. From then on requests are sent with the
+    /// authorization.
     ///
     /// # Errors
-    /// `NotFound` for an unknown server, `Invalid` for a sign-in that has not begun, or too long ago; `Denied` when another
-    /// authorization server answers than was asked; what keeps it from giving tokens.
+    /// `NotFound` for an unknown server, `Invalid` for a sign-in that was not started or has expired; `Denied` when a
+    /// different authorization server answers; otherwise the failure of the authorization server.
     pub async fn finish_sign_in(&self, id: &str, callback: &SignInCallback) -> Result<()> {
         let server = self.server(id)?;
         let finished = server.sign_in()?.finish(callback).await;
@@ -202,10 +203,10 @@ impl Servers {
         Ok(())
     }
 
-    /// Forgets what people have allowed at a sign-in; whether there was anything.
+    /// Removes the authorization from a sign-in. Returns whether there was one.
     ///
     /// # Errors
-    /// `NotFound` for an unknown server, `Invalid` for one at which nobody signs in; when the store cannot be written.
+    /// `NotFound` for an unknown server, `Invalid` for one without sign-in; when the store cannot be written.
     pub async fn sign_out(&self, id: &str) -> Result<bool> {
         let server = self.server(id)?;
         let was = server.sign_in()?.sign_out().await?;
@@ -213,24 +214,25 @@ impl Servers {
         Ok(was)
     }
 
-    /// In one step, so that nobody finds the server missing in between; the connection of the one before ends.
+    /// Replaces a server in one step, so that it is never missing in between; the connection of the previous one is
+    /// closed.
     async fn replace(&self, id: &str, config: Arc<ServerConfig>, way: Way) {
         if let Some(before) = self.put(id, config, way) {
             before.close().await;
         }
     }
 
-    /// Puts a server in the place of the one before, whose connection goes on.
-    // The lock is not held any longer than that: a process takes seconds to end.
+    /// Replaces a server and returns the previous one, whose connection stays open.
+    // The lock is held no longer than that: a process takes seconds to end.
     fn put(&self, id: &str, config: Arc<ServerConfig>, way: Way) -> Option<Arc<McpServer>> {
         let server = McpServer::new(id, config, way, self.0.tasks.clone());
         self.write().insert(id.to_owned(), Arc::new(server))
     }
 
-    /// Removes a server: its connection ends, and none of its tools can be called any more. Says
-    /// whether there was one.
+    /// Removes a server: its connection is closed, and its tools can no longer be called. Returns whether there was
+    /// one.
     pub async fn remove(&self, id: &str) -> bool {
-        // In a statement of its own: the lock must not be held while a process ends, which may take seconds.
+        // In a separate statement: the lock must not be held while a process ends, which may take seconds.
         let removed = self.write().remove(id);
         match removed {
             Some(server) => {
@@ -241,7 +243,7 @@ impl Servers {
         }
     }
 
-    /// The same without waiting for the end of the connection, for whoever cannot wait any more.
+    /// The same without waiting until the connection is closed, for callers that cannot wait.
     pub fn let_go(&self, id: &str) {
         let removed = self.write().remove(id);
         if let Some(server) = removed {
@@ -249,24 +251,24 @@ impl Servers {
         }
     }
 
-    /// Whether there is a server of this id.
+    /// Returns whether there is a server with this id.
     pub fn has(&self, id: &str) -> bool {
         self.read().contains_key(id)
     }
 
-    /// The ids of all servers.
+    /// Returns the ids of all servers.
     pub fn names(&self) -> Vec<String> {
         self.read().keys().cloned().collect()
     }
 
-    /// Ends all connections and refuses everything from now on. Waits until the
-    /// processes of servers are gone, or for as long as that may take.
+    /// Closes all connections, and refuses all further requests. Waits until the processes of servers have ended, up
+    /// to a time limit.
     pub async fn close(&self) {
-        // Copied out, since the lock must not be held across what follows.
+        // Copied, because the lock must not be held across the following awaits.
         let servers: Vec<_> = self.read().values().cloned().collect();
         let closing = async {
             futures::future::join_all(servers.iter().map(|server| server.close())).await;
-            // After the servers: what is still to be said to them is a task that begins with their end.
+            // After the servers, because their end starts tasks with the last messages to them.
             self.0.tasks.close();
             self.0.tasks.wait().await;
         };
@@ -275,7 +277,7 @@ impl Servers {
         }
     }
 
-    /// What a server offers, and what is to be said about each tool. Nothing is accepted by looking.
+    /// Returns the tools of a server, with a verdict on each. This does not accept any definitions.
     ///
     /// # Errors
     /// As [`ToolSource::tools`].
@@ -291,12 +293,12 @@ impl Servers {
         Ok(surveyed.collect())
     }
 
-    /// Accepts the definitions of these tools as they are now, by the server's names; of all that can be
-    /// accepted when none is named. Says which.
+    /// Accepts the current definitions of these tools, by their names on the server; without names, of all that can
+    /// be accepted. Returns the accepted ones.
     ///
     /// # Errors
     /// `NotFound` for a tool that the server does not list, `Invalid` for one that cannot be used, and as
-    /// [`ToolSource::tools`]; then nothing is accepted.
+    /// [`ToolSource::tools`]; in these cases nothing is accepted.
     pub async fn accept(&self, id: &str, tools: &[String]) -> Result<Vec<String>> {
         let judged = self.judged(self.server(id)?.as_ref()).await?;
         for wanted in tools {
@@ -321,13 +323,13 @@ impl Servers {
         Ok(pins.into_iter().map(|pin| pin.tool).collect())
     }
 
-    /// Every tool of a server, judged.
+    /// Returns all tools of a server with their verdicts.
     async fn judged(&self, server: &McpServer) -> Result<Vec<(ToolDefinition, Verdict)>> {
         let definitions = server.definitions().await?;
         judge(server, &definitions, &self.pins(server).await?)
     }
 
-    /// What was accepted of a server.
+    /// Returns the accepted definitions of a server.
     async fn pins(&self, server: &McpServer) -> Result<Vec<ToolPin>> {
         match server.config.pin {
             PinMode::Off => Ok(Vec::new()),
@@ -335,9 +337,9 @@ impl Servers {
         }
     }
 
-    /// What was accepted of a server that cannot be asked; the failure, if nothing was.
+    /// Returns the accepted tools of a server that is unavailable; fails with `failure` if there are none.
     async fn offered_earlier(&self, server: &Arc<McpServer>, failure: Error) -> Result<Offered> {
-        // Nothing is remembered of it, so nothing can stand in.
+        // No definitions are stored, so there is no substitute.
         if server.config.pin == PinMode::Off {
             return Err(failure);
         }
@@ -398,7 +400,7 @@ impl ToolSource for Servers {
                 || (*verdict == Verdict::Accepted && definition.completes(&accepted))
         });
         let pins: Vec<_> = new.map(|(definition, _)| self.pin(id, definition)).collect();
-        // Noted before the tools are offered: what is called must be held to what it said of itself.
+        // Stored before the tools are offered: a tool that is called must be held to its definition.
         if !pins.is_empty() {
             self.0.pins.accept(&pins).await?;
         }
@@ -409,7 +411,7 @@ impl ToolSource for Servers {
                 definition.name
             );
             let reason = match verdict {
-                // As the operator wants it: nobody is to be told.
+                // Configured by the operator, so this is not reported.
                 Verdict::Disabled => continue,
                 verdict if verdict == Verdict::Accepted || is_first_use(&server, &verdict) => {
                     offered.tools.push(Arc::new(tool(&server, &definition)));
@@ -443,12 +445,12 @@ fn judge(
     Ok(judged.collect())
 }
 
-/// Whether a definition is accepted by being seen.
+/// Returns whether a definition is accepted on first use.
 fn is_first_use(server: &McpServer, verdict: &Verdict) -> bool {
     *verdict == Verdict::New && server.config.pin == PinMode::FirstUse
 }
 
-/// Settings that name tools which the server does not have.
+/// Checks that all tools named in the settings exist on the server.
 fn unknown_names(server: &McpServer, definitions: &[ToolDefinition]) -> Result<()> {
     let is_known = |tool: &str| definitions.iter().any(|definition| definition.name == tool);
     let unknown: Vec<_> = server
@@ -460,7 +462,8 @@ fn unknown_names(server: &McpServer, definitions: &[ToolDefinition]) -> Result<(
     if unknown.is_empty() {
         return Ok(());
     }
-    // Of the whole server: a tool that is misspelled in `disable`, or whose arguments were to be fixed, would be offered.
+    // An error for the whole server: otherwise a tool that is misspelled in `disable`, or whose arguments were to be
+    // preset, would be offered.
     let known: Vec<_> = definitions.iter().map(|definition| definition.name.as_str()).collect();
     let message = format!("the MCP server `{}` has no such tools: {}", server.id, unknown.join(", "));
     Err(Error::new(ErrorKind::Invalid, message).help(format!("it has {}", known.join(", "))))

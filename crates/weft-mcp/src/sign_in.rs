@@ -1,8 +1,8 @@
-//! Signing in at a server: a person allows it in a browser (OAuth 2.1 with PKCE, as the protocol's chapter on authorization has
-//! it), and tokens come from what was allowed then. The exchange itself is rmcp's; here is what is kept of it, for whom, and
-//! when it is used.
+//! Sign-in at a server: a person authorizes this program in a browser (OAuth 2.1 with PKCE, as in the protocol's
+//! chapter on authorization), and tokens are derived from that authorization. The exchange itself is implemented by
+//! rmcp; this module decides what is stored of it, for whom, and when it is used.
 //!
-//! A sign-in may begin in one process and end in another, so everything that is needed for its end is in the store.
+//! A sign-in may start in one process and end in another, so everything needed to complete it is in the store.
 
 mod faults;
 mod flow;
@@ -39,26 +39,26 @@ pub(crate) use http::TOKEN_TIME_LIMIT;
 
 pub use flow::{SignInCallback, SignInPage, SignInRequest};
 
-/// How long before its end a token is no longer used.
-// A request takes its time, and two clocks differ: a token that ends on the way would be refused.
+/// Time before its expiry from which on a token is no longer used.
+// A request takes time and clocks differ, so a token could expire on its way.
 const MARGIN: Duration = Duration::from_secs(30);
-/// How long a token is used before the store is looked at again: another process may have signed out.
+/// How long a token is used before the store is checked again, because another process may have signed out.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
-/// How long whoever ends the process waits for a token that is being renewed.
+/// How long shutdown waits for a token that is being renewed.
 const SETTLE_LIMIT: Duration = Duration::from_secs(10);
-/// Bytes of what a server may say of the sign-in that it wants.
+/// Maximum size of a server's authentication challenge, in bytes.
 const CHALLENGE_BYTES_MAX: usize = 8 << 10;
-/// What a server is sent to hear how it asks for a token: what most of those refuse that let anybody begin.
+/// Request that triggers an authentication challenge: most servers that accept an unauthenticated start refuse it.
 const KNOCK: &[u8] = br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 
-/// Where the credentials for a server are kept.
+/// Location of the credentials for a server.
 #[derive(Clone)]
 pub struct CredentialPlace {
     /// The store.
     pub store: Arc<dyn ToolCredentials>,
-    /// Whose credentials they are.
+    /// The key of the credentials in the store.
     pub key: CredentialKey,
-    /// What people have to do to sign in, in half a sentence.
+    /// How people sign in, as half a sentence.
     pub remedy: String,
 }
 
@@ -72,7 +72,7 @@ impl std::fmt::Debug for CredentialPlace {
 pub(crate) struct SignIn(Arc<SignInInner>);
 
 struct SignInInner {
-    /// The address of the server.
+    /// The URL of the server.
     url: String,
     kind: TransportKind,
     /// Sent with every request to it.
@@ -82,15 +82,15 @@ struct SignInInner {
     reach: Reach,
     clock: Arc<dyn Clock>,
     known: Lock<KnownToken>,
-    /// Held while a token is looked for, so that calls side by side ask once.
+    /// Held while a token is obtained, so that concurrent calls share one request.
     asked: Mutex<Asked>,
 }
 
-/// A question for a token.
+/// State of a request for a token.
 #[derive(Default)]
 struct Asked {
     task: JoinSet<Result<Option<Secret>>>,
-    /// The latest one that failed.
+    /// The latest failed request.
     failed: Option<FailedQuestion>,
 }
 
@@ -102,24 +102,24 @@ struct FailedQuestion {
 
 #[derive(Default)]
 struct KnownToken {
-    /// When the store was looked at, if it was.
+    /// When the store was last read, if it was.
     read_at: Option<Instant>,
     token: Option<LiveToken>,
-    /// How often somebody has signed in or out here.
+    /// Number of sign-ins and sign-outs in this process.
     changes: u64,
-    /// How the server asked for a token the last time, as its header has it.
+    /// The last authentication challenge of the server, from its header.
     challenge: Option<String>,
 }
 
 #[derive(Clone)]
 struct LiveToken {
     access: Secret,
-    /// In seconds since 1970; absent: nobody says.
+    /// Expiry in seconds since 1970; absent if unknown.
     until: Option<u64>,
 }
 
 impl SignIn {
-    /// For a server at an address that nothing else shows who we are.
+    /// Creates the sign-in for a server at a URL, unless its settings already authenticate.
     pub(crate) fn of(
         server: &ServerConfig,
         place: CredentialPlace,
@@ -134,13 +134,13 @@ impl SignIn {
         if !oauth.token_url.is_empty() {
             return None;
         }
-        // What cannot be sent is told of where the server's settings are read.
+        // Invalid headers are reported where the server's settings are read.
         let headers = headers::headers(server).unwrap_or_default();
         let (known, asked) = (Lock::default(), Mutex::default());
         Some(Self(Arc::new(SignInInner { url, kind, headers, oauth, place, reach, clock, known, asked })))
     }
 
-    /// The token of a sign-in, if there was one.
+    /// Returns the token of a sign-in, if there was one.
     pub(crate) async fn token(&self) -> Result<Option<Secret>> {
         let (read_at, token) = {
             let known = self.0.known();
@@ -148,31 +148,33 @@ impl SignIn {
         };
         match (read_at, token) {
             (Some(at), Some(token)) if at.elapsed() < KNOWN_FOR && token.is_good() => Ok(Some(token.access)),
-            // Nobody had signed in when the store was looked at. Somebody may have since, and the server's
-            // refusal is what tells: most servers want no token at all, and each request would read the store.
+            // There was no sign-in when the store was read. If there was one since, the server's refusal triggers a
+            // new read: most servers need no token at all, and otherwise each request would read the store.
             (Some(_), None) => Ok(None),
             (Some(_), Some(_)) | (None, _) => self.token_instead_of(None).await,
         }
     }
 
-    /// What the store has in place of a token that was refused, renewed if need be.
+    /// Returns the token in the store in place of a refused one, renewing it if necessary.
     pub(crate) async fn token_instead_of(&self, refused: Option<&Secret>) -> Result<Option<Secret>> {
         let came = Instant::now();
         let mut asked = self.0.asked.lock().await;
-        // What came of the question of a call that was given up is known by now; later it would be an answer of before.
+        // The result of a request by an abandoned call is known by now; used later it would be outdated.
         while asked.task.try_join_next().is_some() {}
-        // Somebody else has had a new one meanwhile, or looked whether this one is still there.
+        // Another call has obtained a new one meanwhile, or checked that this one is still valid.
         if let Some(token) = self.0.known().since(came, refused) {
             return Ok(Some(token));
         }
-        // An authorization server that says nothing is not waited for by each of those who came meanwhile, one after the other.
+        // Concurrent calls share a failure; otherwise each of them would wait for an unresponsive authorization
+        // server, one after the other.
         if let Some(failed) = asked.failed.as_ref().filter(|failed| failed.at > came) {
             return Err(Error::new(failed.kind, failed.why.clone()));
         }
         if asked.task.is_empty() {
             let (inner, refused) = (Arc::clone(&self.0), refused.cloned());
-            // A task of its own, which goes on when the call that needs the token is given up: the authorization server may
-            // have taken back the refresh token already, and its answer holds the only one that is good.
+            // A separate task, which continues if the call that needs the token is abandoned: the authorization
+            // server may already have invalidated the old refresh token, and its response contains the only valid
+            // one.
             asked.task.spawn(async move { inner.renewed(refused.as_ref()).await });
         }
         let token = match asked.task.join_next().await {
@@ -187,11 +189,10 @@ impl SignIn {
         token
     }
 
-    /// Waits for what an authorization server is asked just now: its answer may be the only one that is good. No longer than
-    /// [`SETTLE_LIMIT`].
+    /// Waits for a renewal under way, whose response may contain the only valid token; at most [`SETTLE_LIMIT`].
     pub(crate) async fn settle(&self) {
         let settled = async {
-            // Whoever waits for the answer holds this.
+            // A call that waits for the response holds this lock.
             let mut asked = self.0.asked.lock().await;
             while asked.task.join_next().await.is_some() {}
         };
@@ -201,12 +202,12 @@ impl SignIn {
         }
     }
 
-    /// Sends the server one message, to hear how it asks for a token: some say only where they refuse one which authorization
-    /// server is theirs. What else becomes of it is told by what follows.
+    /// Sends a message to the server to obtain its authentication challenge: some servers only name their
+    /// authorization server in a refusal. Other outcomes are reported by what follows.
     pub(crate) async fn knock(&self) {
         let inner = &self.0;
         let (method, accept, body) = match inner.kind {
-            // Its messages go to an address that its stream names.
+            // With this transport, the URL for messages is only known from the stream.
             TransportKind::Sse => ("GET", "text/event-stream", b"".as_slice()),
             TransportKind::StreamableHttp | TransportKind::Stdio => {
                 ("POST", "application/json, text/event-stream", KNOCK)
@@ -225,14 +226,15 @@ impl SignIn {
         }
     }
 
-    /// Whether the server has said how it asks for a token.
+    /// Returns whether the server has sent an authentication challenge.
     pub(crate) fn has_heard(&self) -> bool {
         self.0.known().challenge.is_some()
     }
 
-    /// Notes how the server asks for a token.
+    /// Records the authentication challenge of a response.
     pub(crate) fn hear(&self, response: &StreamResponse) {
-        // One that says nothing takes back nothing: servers also refuse what no sign-in would allow.
+        // A response without a challenge does not clear the last one: servers also refuse requests that no sign-in
+        // would permit.
         if let Some(told) =
             response.header("www-authenticate").filter(|told| told.len() <= CHALLENGE_BYTES_MAX)
         {
@@ -240,7 +242,7 @@ impl SignIn {
         }
     }
 
-    /// The error that what was allowed at the sign-in is not enough; nothing when that is not the reason.
+    /// Returns the error for an authorization with insufficient scope; `None` if that is not the reason.
     pub(crate) fn denied(&self, response: &StreamResponse) -> Option<Error> {
         let told = response.header("www-authenticate")?;
         let told = WWWAuthenticateParams::parse(told, &Url::parse(&self.0.url).ok()?);
@@ -256,19 +258,19 @@ impl SignIn {
         })
     }
 
-    /// What people have to do.
+    /// Returns how people sign in.
     pub(crate) fn remedy(&self) -> &str {
         &self.0.place.remedy
     }
 }
 
 impl KnownToken {
-    /// Takes note of what the store has.
+    /// Records the content of the store.
     fn note(&mut self, token: Option<LiveToken>) {
         (self.read_at, self.token) = (Some(Instant::now()), token);
     }
 
-    /// A token that is none that was refused, where the store was looked at since `came`, or a moment ago.
+    /// Returns a token other than the refused one, if the store was read since `came` or just before.
     fn since(&self, came: Instant, refused: Option<&Secret>) -> Option<Secret> {
         let read_at = self.read_at?;
         let token = self.token.as_ref().filter(|token| token.is_good())?;
@@ -286,7 +288,7 @@ impl LiveToken {
     }
 }
 
-/// The time by which rmcp says when a token was given.
+/// Returns the time on the clock with which rmcp records when a token was issued.
 fn now_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
@@ -300,7 +302,7 @@ impl SignInInner {
         CredentialRow { place: self.place.clone(), url: self.url.clone() }
     }
 
-    /// The authorization server of a server that has asked for a token in these words.
+    /// Discovers the authorization server from a server's challenge.
     async fn found(
         &self,
         challenge: Option<&str>,
@@ -308,14 +310,16 @@ impl SignInInner {
         let configured = [Some(self.url.as_str()), self.oauth.issuer.as_deref()];
         let http = Arc::new(OauthHttp::new(self.reach.clone(), configured.into_iter().flatten()));
         let asking: Arc<OauthHttp> = Arc::clone(&http);
-        // What it is called at authorization servers, and by the browser that is sent there: a query may hold a key.
+        // The name of the resource at authorization servers and in the browser's URL, without the query, which may
+        // contain a key.
         let resource = self.url.split(['?', '#']).next().unwrap_or_default();
         let manager = AuthorizationManager::new_with_oauth_http_client(resource, asking).await;
         let manager = manager.map_err(|error| failed(&error))?;
         let found = manager.resolve_metadata_from_challenge(challenge).await;
         let found = found.map_err(|error| failed(&error))?;
         let told = &found.metadata;
-        // Whoever has a document elsewhere could call themselves by any name in it, and be shown what is for the bearer of that.
+        // Otherwise the owner of a document elsewhere could claim any issuer in it, and receive secrets that are
+        // meant for that issuer.
         if let Some(issuer) = told.issuer.as_ref().filter(|_| found.source.is_discovered())
             && !http.has_found_at(issuer)
         {
@@ -323,7 +327,7 @@ impl SignInInner {
             return Err(Error::new(ErrorKind::Denied, message));
         }
         let is_secure = Url::parse(&self.url).is_ok_and(|url| url.scheme() == "https");
-        // A browser is sent to the first of them, and there an address can also be a program.
+        // A browser is redirected to the first of them, where a URL could also start a program.
         let is_safe = |endpoint: &String| {
             Url::parse(endpoint)
                 .is_ok_and(|url| url.scheme() == "https" || (url.scheme() == "http" && !is_secure))
@@ -336,8 +340,8 @@ impl SignInInner {
         Ok((manager, found))
     }
 
-    /// Refuses an authorization server other than the one that the operator names, or that a secret of the operator was shown
-    /// to first: whichever the server names, it is for no other.
+    /// Refuses an authorization server other than the configured one, or the first one to which the operator's secret
+    /// was sent, whichever the server names: the secret is for no other.
     fn check_bond(&self, told: &AuthorizationMetadata, kept: &KeptSignIn) -> Result<()> {
         let OauthConfig { issuer, client_secret, .. } = &self.oauth;
         let first = kept.bound_to().filter(|_| !client_secret.is_empty());
@@ -367,7 +371,7 @@ impl kept::KeptClient {
     }
 }
 
-/// What an authorization server is called: one that says nothing of it, by where it gives tokens.
+/// Returns the issuer of an authorization server, or if it has none, the origin of its token endpoint.
 fn name_of(told: &AuthorizationMetadata) -> String {
     let place =
         || Url::parse(&told.token_endpoint).map(|url| url.origin().ascii_serialization()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Streamable HTTP: our requests under rmcp's sessions.
+//! Streamable HTTP: this program's HTTP client below rmcp's sessions.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,18 +19,18 @@ use crate::events::{EventStream, events, too_long};
 use crate::http_peer::{Headers, HttpPeer, request};
 use crate::lines::message;
 
-/// Requests to one server at the same time.
+/// Maximum number of concurrent requests to one server.
 const REQUESTS_AT_ONCE_MAX: usize = 64;
-/// Bytes of an answer that refuses.
+/// Maximum size of an error response, in bytes.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
-/// The first and the longest wait before a broken stream is taken up again.
+/// The first and the longest pause before a broken stream is resumed.
 const RESUME_FIRST: Duration = Duration::from_millis(500);
 const RESUME_LONGEST: Duration = Duration::from_secs(30);
 
 type Fault = StreamableHttpError<Error>;
 type Extra = HashMap<HeaderName, HeaderValue>;
 
-/// The transport to an address.
+/// Creates the transport to a URL.
 pub(crate) fn transport(peer: HttpPeer, url: &str) -> StreamableHttpClientTransport<HttpPeer> {
     let mut resuming = ExponentialBackoff::default();
     resuming.base_duration = RESUME_FIRST;
@@ -39,15 +39,14 @@ pub(crate) fn transport(peer: HttpPeer, url: &str) -> StreamableHttpClientTransp
         StreamableHttpClientTransportConfig::with_uri(url).max_concurrent_requests(REQUESTS_AT_ONCE_MAX);
     config.retry_config = Arc::new(resuming);
     config.max_sse_event_size = peer.bytes_max();
-    // Servers need not have sessions; most small ones have none.
+    // Servers need not support sessions; most small ones do not.
     config.allow_stateless = true;
-    // A server that was started anew knows no session, and the call that hears of it first must not fail for
-    // that.
+    // A restarted server no longer knows the session, and the first call that notices must not fail because of that.
     config.reinit_on_expired_session = true;
     StreamableHttpClientTransport::with_client(peer, config)
 }
 
-/// What was wrong, as it was before it went through the transport.
+/// Returns the original error from before it passed through the transport.
 pub(crate) fn cause(fault: Fault) -> Error {
     match fault {
         StreamableHttpError::Client(error) => error,
@@ -106,7 +105,7 @@ impl HttpPeer {
             ));
         }
         let Some(_) = asked else {
-            // Who sent no request waits for no answer, whatever it is.
+            // A message that is not a request expects no response, whatever it is.
             return Ok(StreamableHttpPostResponse::Accepted);
         };
         if !is_of_type(&response, "application/json") {
@@ -136,7 +135,7 @@ impl HttpPeer {
             200..=299 if is_of_type(&response, "text/event-stream") => {
                 Ok(events(response.body, self.bytes_max(), None))
             }
-            // Servers without streams say so in different ways.
+            // Servers without streams report that in different ways.
             200..=299 | 405 | 501 => Err(Fault::ServerDoesNotSupportSse),
             401 => Err(Fault::Client(self.authorization().unauthenticated())),
             404 if session.is_some() => Err(Fault::SessionExpired),
@@ -144,8 +143,8 @@ impl HttpPeer {
         }
     }
 
-    /// Some servers refuse with a message of the protocol, and some tell an unknown session by a status that
-    /// may mean anything.
+    /// Converts an error response. Some servers refuse with a message of the protocol, and some report an unknown
+    /// session by an ambiguous status.
     async fn refused(
         &self,
         response: StreamResponse,
@@ -157,7 +156,7 @@ impl HttpPeer {
         }
         let is_bad_request = response.status == 400;
         let body = response.read(REFUSAL_BYTES_MAX).await.unwrap_or_default();
-        // Without a status of its own for it, the word is all there is to go by.
+        // There is no specific status for it, so the text is the only indication.
         let mentions_session = || String::from_utf8_lossy(&body).to_ascii_lowercase().contains("session");
         if session.is_some() && is_bad_request && mentions_session() {
             return Err(Fault::SessionExpired);

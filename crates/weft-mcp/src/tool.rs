@@ -1,4 +1,4 @@
-//! A server's tool as a tool like any other.
+//! A server's tool as a tool of agents.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use crate::link::{RequestEvent, RequestFailure, RequestFate};
 use crate::result::output;
 use crate::server::{McpServer, RunningCall, gone};
 
-/// The tool of a definition that may be used.
+/// Creates the tool of an accepted definition.
 pub(crate) fn tool(server: &Arc<McpServer>, definition: &ToolDefinition) -> Tool {
     let config = &server.config;
     let preset = config.preset.get(&definition.name).cloned().unwrap_or_default();
     let said = config.tools.get(&definition.name).cloned().unwrap_or_default();
-    // The operator's word counts before the server's own.
+    // The operator's settings take precedence over the server's hints.
     let idempotent = said.idempotent.unwrap_or_else(|| definition.is_idempotent());
     let body = RemoteTool { server: Arc::clone(server), name: definition.name.clone(), idempotent };
     Tool {
-        // The server's own name, which is what canvases say; a toolkit makes one of it that models take.
+        // The server's own name, which canvases use; a toolkit derives one that models accept.
         name: definition.name.clone(),
         description: definition.description.clone(),
         parameters: definition.schema_without(&preset),
@@ -51,7 +51,7 @@ pub(crate) fn tool(server: &Arc<McpServer>, definition: &ToolDefinition) -> Tool
 
 struct RemoteTool {
     server: Arc<McpServer>,
-    /// The server's own name for it.
+    /// Its name on the server.
     name: String,
     idempotent: bool,
 }
@@ -96,14 +96,14 @@ impl ToolBody for RemoteTool {
                     yield Err(limits.failed(failure));
                     return;
                 }
-                // Once: a server that dies of the call would die of it each time.
+                // Only once: a server that crashes because of the call would crash each time.
                 may_repeat = false;
             }
         })
     }
 }
 
-/// One call from its beginning to its end; progress is passed over.
+/// Makes one call; progress is ignored.
 pub(crate) async fn call_once(
     server: &McpServer,
     name: &str,
@@ -122,7 +122,7 @@ pub(crate) async fn call_once(
     output(&result).map_err(|error| limits.about(error))
 }
 
-/// What ends a call before its time.
+/// What can end a call early.
 struct CallLimits<'a> {
     server: &'a McpServer,
     tool: &'a str,
@@ -138,7 +138,7 @@ impl<'a> CallLimits<'a> {
     async fn begin(&self, arguments: &Map<String, Json>) -> Result<RunningCall, RequestFailure> {
         let begun = timeout_at(self.until, self.server.begin(self.tool, arguments));
         tokio::select! {
-            // A call that nobody waits for any more is not sent.
+            // An abandoned call is not sent.
             biased;
             () = self.cancel.cancelled() => Err(stopped(cancelled())),
             begun = begun => begun.unwrap_or_else(|_| Err(stopped(self.late()))),
@@ -147,12 +147,12 @@ impl<'a> CallLimits<'a> {
 
     async fn next(&self, call: &mut RunningCall) -> RequestEvent {
         let stop = tokio::select! {
-            // A stop counts more than an answer of the same moment, and an answer more than the time.
+            // A cancellation takes precedence over a simultaneous answer, and an answer over the timeout.
             biased;
             () = self.cancel.cancelled() => cancelled(),
             () = self.server.until_closed() => gone(),
             heard = call.asked.next() => match heard {
-                // Who tells of progress without end would never let the clock have its turn.
+                // Otherwise endless progress would keep the timer from being polled.
                 RequestEvent::Progress(_) if Instant::now() >= self.until => self.late(),
                 heard => return heard,
             },
@@ -161,7 +161,7 @@ impl<'a> CallLimits<'a> {
         RequestEvent::Answer(Err(stopped(stop)))
     }
 
-    /// What comes in the end of a call whose answer may want something else first. Progress is passed over.
+    /// Waits for the end of a call, answering questions of the server in between. Progress is ignored.
     async fn completed(
         &self,
         call: &mut RunningCall,
@@ -190,7 +190,7 @@ impl<'a> CallLimits<'a> {
             .help("ask for less, or raise `call_seconds` of the server or the tool")
     }
 
-    /// The error with the places that it happened at.
+    /// Adds the tool and the server to an error.
     fn about(&self, cause: Error) -> Error {
         self.server.about(&format!("cannot call `{}` of", self.tool), cause)
     }
@@ -205,7 +205,7 @@ impl<'a> CallLimits<'a> {
     }
 }
 
-/// A call that was ended by us; it is not made again.
+/// Converts the error of a call that this program has ended; it is not repeated.
 fn stopped(error: Error) -> RequestFailure {
     RequestFailure { error, sent: RequestFate::Answered }
 }

@@ -1,4 +1,4 @@
-//! The ways to talk to a server, as one transport.
+//! All transports to a server, as one type.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,15 +18,15 @@ use crate::legacy::Legacy;
 use crate::lines::{ByteSource, MessageLines, Sink};
 use crate::streamable;
 
-/// Messages that may wait to be taken by a server. Each request of the server's own makes one, so a server
-/// that asks and does not listen would make us keep any number of them.
+/// Maximum number of messages that may wait to be read by a server. Each of the server's own requests creates one, so
+/// a server that sends requests and reads nothing would accumulate any number of them.
 const WAITING_MAX: usize = 1_024;
 
-/// A way to a server that is open.
+/// An open connection to a server.
 pub struct ServerWire {
     way: WireKind,
     sent_log: SentLog,
-    /// One reference for each message that waits to be taken, and our own.
+    /// One reference per message that waits to be sent, plus this one.
     waiting: Arc<()>,
 }
 
@@ -36,17 +36,17 @@ enum WireKind {
     Legacy(Box<Legacy>),
 }
 
-/// A pair of byte streams, and the process at their other end if it is ours.
+/// A pair of byte streams, and the child process at their other end, if any.
 struct Pipe {
     lines: Option<MessageLines>,
     child: Option<ChildGroup>,
     ending: Option<BoxFuture<'static, ()>>,
-    /// Something could not be written. Why is known to those who read, so they are told and not the
-    /// writer.
+    /// Fires when writing has failed. The cause is known to the reading side, so that it is reported there and not to
+    /// the writer.
     broken: CancellationToken,
 }
 
-/// What a connection leaves for those who use it: why it broke, and which requests were sent.
+/// Information that a connection leaves behind: why it broke, and which requests were sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SentLog {
     pub(crate) faults: Faults,
@@ -54,9 +54,9 @@ pub(crate) struct SentLog {
 }
 
 impl SentLog {
-    /// Whether a request was sent, or may have been; asked once.
+    /// Returns whether a request was sent, or may have been; valid once.
     pub(crate) fn was_sent(&self, id: &RequestId) -> bool {
-        // Taken out: a connection may live for months, and ids would pile up.
+        // Removed: a connection may live for months, and ids would accumulate.
         self.left.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
@@ -66,7 +66,7 @@ impl SentLog {
 }
 
 impl ServerWire {
-    /// Over a pair of byte streams: one message a line, none longer than `bytes_max`.
+    /// Creates a wire over a pair of byte streams, with one message per line of up to `bytes_max` bytes.
     pub fn lines(source: ByteSource, sink: Sink, bytes_max: usize) -> Self {
         let sent_log = SentLog::default();
         let lines = MessageLines::new(source, sink, bytes_max, sent_log.faults.clone());
@@ -110,10 +110,10 @@ impl Pipe {
             if let Err(error) = sending.await {
                 tracing::debug!(reason = %error.detail(), "an MCP server takes no messages");
                 if let Some(id) = id {
-                    // It stays here, so it may be sent again elsewhere.
+                    // It was not sent, so it may be sent again on another connection.
                     sent_log.was_sent(&id);
                 }
-                // The reader learns of it and not the writer: what the server has still said is read first.
+                // Reported to the reader and not to the writer: the server's remaining messages are read first.
                 broken.cancel();
             }
             Ok(())
@@ -123,7 +123,7 @@ impl Pipe {
     async fn receive(&mut self, faults: &Faults) -> Option<ServerJsonRpcMessage> {
         if let Some(lines) = &mut self.lines {
             let message = tokio::select! {
-                // What the server has still said is read before its end is noticed.
+                // The server's remaining messages are read before its end is reported.
                 biased;
                 message = lines.receive() => message,
                 () = self.broken.cancelled() => None,
@@ -136,12 +136,12 @@ impl Pipe {
         None
     }
 
-    /// Ends the process, once, even if this is left and taken up again.
+    /// Ends the process once, even if this future is dropped and called again.
     async fn end(&mut self, faults: &Faults) {
         if let Some(mut lines) = self.lines.take() {
             let (child, faults) = (self.child.take(), faults.clone());
-            // Kept and not awaited at once: whoever waits for a message may leave in the middle, and the
-            // process has to end once.
+            // Stored instead of awaited directly: a receiver may be dropped in the middle, and the process has to be
+            // ended exactly once.
             self.ending = Some(Box::pin(async move {
                 match child {
                     Some(child) => child.end(&mut lines, &faults).await,
@@ -171,7 +171,7 @@ impl Transport<RoleClient> for ServerWire {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<()>> + Send + 'static {
         if let Some(id) = request_id(&item) {
-            // Noted before it is sent: if it is dropped on the way, it counts as having left.
+            // Recorded before it is sent: if sending is dropped halfway, it counts as sent.
             self.sent_log.sends(id);
         }
         let sending: BoxFuture<'static, Result<()>> = match &mut self.way {
@@ -191,7 +191,7 @@ impl Transport<RoleClient> for ServerWire {
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        // One of them is our own, so so many may wait.
+        // One of the references is the wire's own.
         if Arc::strong_count(&self.waiting) > WAITING_MAX {
             self.sent_log.faults.end(ErrorKind::Garbled, "it asks and asks and takes no answers");
             return None;
@@ -207,7 +207,7 @@ impl Transport<RoleClient> for ServerWire {
         match &mut self.way {
             WireKind::Lines(pipe) => pipe.end(&self.sent_log.faults).await,
             WireKind::Streamable(transport) => transport.close().await.map_err(streamable::cause)?,
-            // Its stream ends when it is dropped, and there is no word for leaving.
+            // Its stream ends when it is dropped; there is no message for closing.
             WireKind::Legacy(_) => {}
         }
         Ok(())

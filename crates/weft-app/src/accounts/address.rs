@@ -1,12 +1,12 @@
-//! E-mail addresses, as far as they name accounts.
+//! Email addresses as names of accounts.
 
 use weft_core::{Error, Result};
 
-/// Bytes of an address, as RFC 5321 has it.
+/// Maximum length of an address in RFC 5321, in bytes.
 const BYTES_MAX: usize = 254;
 
-/// An address in lower case. Whether mail arrives there is not known; it only has to look like one, so that nobody
-/// types a name in its place.
+/// Checks an address and returns it in lower case. Whether mail arrives there is unknown; it only has to look like an
+/// address, so that a name is not entered by mistake.
 pub(super) fn check(text: &str) -> Result<String> {
     let text = text.trim();
     let fits = text.len() <= BYTES_MAX
@@ -18,7 +18,7 @@ pub(super) fn check(text: &str) -> Result<String> {
                 && !name.contains('@')
         });
     if fits {
-        // Accounts are found by it, whatever the case.
+        // Accounts are looked up case-insensitively.
         Ok(text.to_lowercase())
     } else {
         Err(Error::invalid("this is not a valid e-mail address").help("such as ann@example.com"))

@@ -1,4 +1,4 @@
-//! The audit log: who did what, and who was turned away.
+//! The audit log: who did what, and who was refused.
 
 use weft_core::access::Permission;
 use weft_core::seam::audit_store::AuditEntry;
@@ -7,30 +7,30 @@ use weft_core::{TenantId, id};
 use crate::app::App;
 use crate::config::AuditLevel;
 
-/// How a request ends that its caller has no right to make.
+/// Outcome of a request for which its caller has no permission.
 pub const REFUSED: u16 = 103;
 
-/// Who acts on the command line.
+/// Actor of the command line.
 pub const CLI: &str = "cli";
 
-/// Something that is noted.
+/// An action to log.
 #[derive(Clone, Copy, Debug)]
 pub struct Audited<'a> {
-    /// Whose data it was about.
+    /// The tenant whose data it concerns.
     pub tenant: &'a TenantId,
-    /// Who, as [`AuditEntry::actor`] has it.
+    /// The actor, as in [`AuditEntry::actor`].
     pub actor: &'a str,
-    /// What.
+    /// The action.
     pub action: &'a str,
-    /// On what.
+    /// Its target.
     pub target: &'a str,
     /// 0, or the code of the failure.
     pub outcome: u16,
-    /// From where.
+    /// The network address.
     pub address: &'a str,
 }
 
-/// Whether a request belongs into the log. Whoever was turned away does, whatever they wanted.
+/// Returns whether a request is logged. A refused one always is, unless the log is off.
 pub fn is_noted(level: AuditLevel, permission: Permission, outcome: u16) -> bool {
     match level {
         AuditLevel::Off => false,
@@ -40,8 +40,8 @@ pub fn is_noted(level: AuditLevel, permission: Permission, outcome: u16) -> bool
 }
 
 impl App {
-    /// Adds to the audit log, unless it is off. A log that cannot be written is said in the log of the program, and
-    /// keeps nothing from being done.
+    /// Adds to the audit log, unless it is off. A failure to write it is only reported in the program's log, and does
+    /// not fail the action.
     pub async fn note(&self, noted: Audited<'_>) {
         if self.accounts.config.audit == AuditLevel::Off {
             return;

@@ -1,4 +1,4 @@
-//! Passwords: checked against rules, hashed with Argon2id, and compared so that the time tells nothing.
+//! Passwords: checked against rules, hashed with Argon2id, and compared in a time that reveals nothing.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use argon2::{Config, ThreadMode, Variant, Version};
 use tokio::sync::Semaphore;
 use weft_core::{Error, ErrorKind, Result, Secret};
 
-/// Characters of a new password at least.
+/// Minimum length of a new password, in characters.
 pub const CHARS_MIN: usize = 8;
-/// Bytes of a password at most; what clients have encrypted before they send it fits, too.
+/// Maximum length of a password in bytes, with room for passwords that clients encrypt before sending.
 pub const BYTES_MAX: usize = 1_024;
 
-/// Memory of one hash in KiB, and how often it is gone through: what OWASP names for Argon2id.
+/// Memory of one hash in KiB, and number of passes: the parameters that OWASP recommends for Argon2id.
 const MEMORY_KIB: u32 = 19_456;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
-/// Hashes that are computed at the same time; each takes [`MEMORY_KIB`] and a thread.
+/// Number of hashes that are computed concurrently; each takes [`MEMORY_KIB`] and a thread.
 const AT_ONCE: usize = 4;
-/// How long somebody waits for a place.
+/// How long a request waits for its turn.
 const WAIT: Duration = Duration::from_secs(10);
 const SALT_BYTES: usize = 16;
 const HASH_BYTES: u32 = 32;
 
-/// What is compared with when there is no hash, so that it takes as long. No password has it.
+/// Compared in place of a missing hash, so that this takes as long. No password matches it.
 const NOBODYS: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGhhcyBpdCAhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Hashes passwords and compares them, a few at a time.
+/// Hashes and compares passwords, a limited number concurrently.
 #[derive(Debug)]
 pub struct Passwords {
     places: Semaphore,
@@ -52,10 +52,10 @@ pub fn check_new(password: &Secret) -> Result<()> {
 }
 
 impl Passwords {
-    /// The hash of a new password, in the PHC string format.
+    /// Hashes a new password, in the PHC string format.
     ///
     /// # Errors
-    /// As [`check_new`]; `RateLimited` when too many are being hashed.
+    /// As [`check_new`]; `RateLimited` when too many are waiting.
     pub async fn hash(&self, password: &Secret) -> Result<String> {
         check_new(password)?;
         let mut salt = [0_u8; SALT_BYTES];
@@ -67,13 +67,13 @@ impl Passwords {
         .await
     }
 
-    /// Whether a password is the one of this hash. Without a hash it is not, and that takes as long.
+    /// Returns whether a password matches a hash. Without a hash it does not, and that takes as long.
     ///
     /// # Errors
-    /// `RateLimited` when too many are being compared.
+    /// `RateLimited` when too many are waiting.
     pub async fn fits(&self, password: &Secret, hash: Option<&str>) -> Result<bool> {
         let hash = hash.filter(|hash| !hash.is_empty()).unwrap_or(NOBODYS).to_owned();
-        // What is too long is no password; an empty one is compared in its place, so that a long text takes
+        // A password that is too long never matches; an empty one is compared in its place, so that a long text takes
         // no longer.
         let too_long = password.reveal().len() > BYTES_MAX;
         let password = if too_long { Secret::default() } else { password.clone() };
@@ -91,7 +91,7 @@ impl Passwords {
         let busy = || Error::new(ErrorKind::RateLimited, "too many sign-ins at the same time");
         let place = tokio::time::timeout(WAIT, self.places.acquire()).await.map_err(|_| busy())?;
         let _place = place.map_err(|_| busy())?;
-        // Hashing would hold up everything else on this thread.
+        // Hashing would block all other work on this thread.
         let done = tokio::task::spawn_blocking(compute).await;
         done.unwrap_or_else(|cause| Err(Error::internal("cannot hash a password").because(cause)))
     }

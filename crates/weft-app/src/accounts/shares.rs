@@ -1,4 +1,4 @@
-//! Share tokens: made here, shown once, kept as hashes.
+//! Share tokens: created here, shown once, stored as hashes.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::app::App;
 use crate::tokens::{self, SHARE_PREFIX};
 
 impl App {
-    /// Makes a share token for an agent, an assistant or a key, which has to be there. It can be read now and never again.
+    /// Creates a share token for an existing agent, assistant or key. It cannot be read again later.
     ///
     /// # Errors
-    /// `Invalid` for a name that is no line, or a time that is over; `QuotaExceeded` when there are too many; `NotFound` for an
-    /// agent or an assistant that is not there, or was removed meanwhile.
+    /// `Invalid` for a name that is not a single line, or a time in the past; `QuotaExceeded` when there are too
+    /// many; `NotFound` for an agent or an assistant that does not exist or was removed meanwhile.
     pub async fn share(
         &self,
         tenant: &TenantId,
@@ -29,7 +29,7 @@ impl App {
         }
         let secret = match &target {
             ShareTarget::Agent(_) | ShareTarget::Chat(_) => tokens::random(SHARE_PREFIX)?,
-            // Older clients know it by its length.
+            // Older clients recognize it by its length.
             ShareTarget::OfKey(_) => tokens::random_short(SHARE_PREFIX)?,
         };
         let share = ShareToken {
@@ -46,7 +46,7 @@ impl App {
         Ok((share, secret))
     }
 
-    /// Takes back a share token that is named by its id or by itself.
+    /// Revokes a share token, given by its id or by the token itself.
     ///
     /// # Errors
     /// `NotFound`.
@@ -58,10 +58,10 @@ impl App {
         self.accounts.stores.shares.remove_share(tenant, target, &found.hash).await
     }
 
-    /// What a share token opens now. Every call counts.
+    /// Returns a valid share token. Every call counts against its rate limit.
     ///
     /// # Errors
-    /// `NotFound` for one that is not there or has expired; `RateLimited`.
+    /// `NotFound` for one that does not exist or has expired; `RateLimited`.
     pub async fn opened_by(&self, hash: &str) -> Result<ShareToken> {
         let now_ms = self.clock.now_ms();
         let share = self.accounts.stores.shares.share(hash).await?;
@@ -69,7 +69,7 @@ impl App {
             return Err(Error::not_found("the share token has expired"));
         }
         if let ShareTarget::OfKey(key) = &share.target {
-            // It ends with its key, whoever has revoked that.
+            // It ends with its key, however that was revoked.
             self.tokens.find(key.as_str()).await?;
         }
         let rate = Rate { limit: self.accounts.config.share_calls_per_minute, per: Duration::from_secs(60) };

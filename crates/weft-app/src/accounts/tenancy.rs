@@ -1,4 +1,4 @@
-//! A tenant is removed with everything that it has.
+//! Removal of a tenant with all of its data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 use super::Accounts;
 use crate::app::{App, DEFAULT_TENANT};
 
-/// Removes what a tenant has in no database: uploaded files, and the files of its agents.
+/// Removes the data of a tenant outside of the database: uploaded files, and the files of its agents.
 pub type Erasure = dyn Fn(TenantId) -> BoxFuture<'static, Result<()>> + Send + Sync;
 
-/// Datasets or runs that are read at once.
+/// Number of datasets or runs read in one batch.
 const AT_ONCE: u64 = 200;
-/// How often it is looked whether the runs have stopped.
+/// How often to check whether the runs have stopped.
 const LOOKED_MAX: u32 = 100;
-/// How long it is waited in between.
+/// Pause between these checks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 impl Accounts {
-    /// The same, where removing a tenant removes this, too.
+    /// Sets the function that removes data outside of the database.
     #[must_use]
     pub fn with_erasure(mut self, erasure: Arc<Erasure>) -> Self {
         self.erasure = erasure;
@@ -34,21 +34,21 @@ impl Accounts {
 }
 
 impl App {
-    /// Removes a tenant with everything that it has: agents, conversations, datasets, files, memories, secrets, members,
-    /// invitations, API keys, what was used, and the audit log. First nobody but its owners is let in any more, and its runs are
-    /// stopped. Users stay, with their other tenants. Where it stops on its way, asking again goes on.
+    /// Removes a tenant with all of its data: agents, conversations, datasets, files, memories, secrets, members,
+    /// invitations, API keys, usage, and the audit log. First, access is closed to everyone but its owners, and its
+    /// runs are stopped. Users remain, with their other tenants. If interrupted, repeating the call continues.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` for the tenant that is always there; `Conflict` when a run does not stop, or one has begun
+    /// `NotFound`; `Invalid` for the default tenant; `Conflict` when a run does not stop, or one was started
     /// meanwhile.
     pub async fn remove_tenant(&self, id: &TenantId) -> Result<()> {
         if id.as_str() == DEFAULT_TENANT {
             let error = Error::invalid(format!("the tenant `{DEFAULT_TENANT}` is always there"));
             return Err(error.help("remove what is in it, or its members"));
         }
-        // Before anything is removed, or what goes on would come after it for ever.
+        // Before anything is removed; otherwise ongoing work would keep adding data.
         self.accounts.stores.tenants.close_tenant(id).await?;
-        // With them the calls of other programs end.
+        // This also ends webhook calls of other programs.
         self.remove_agents_in(id).await?;
         self.stop_runs_in(id).await?;
         loop {
@@ -58,16 +58,16 @@ impl App {
                 break;
             }
             for dataset in datasets {
-                // Somebody else may remove it in this very moment, here and below.
+                // A concurrent request may have just removed it; the same below.
                 found(self.library.remove_dataset(&dataset.key).await)?;
             }
         }
         (self.accounts.erasure)(id.clone()).await?;
-        // The rows go last, because they tell what is left to be removed.
+        // The rows go last, because they tell what remains to be removed.
         self.accounts.stores.tenants.remove_tenant(id).await
     }
 
-    /// One after the other, so that no statement has to remove all of them.
+    /// One by one, so that no single statement has to remove all of them.
     async fn remove_agents_in(&self, id: &TenantId) -> Result<()> {
         loop {
             let filter = ChatFilter { limit: AT_ONCE, ..ChatFilter::default() };
@@ -91,10 +91,10 @@ impl App {
         }
     }
 
-    /// Asks all runs to stop, and waits until they have.
+    /// Requests all runs to stop, and waits until they have.
     async fn stop_runs_in(&self, id: &TenantId) -> Result<()> {
         for _ in 0..LOOKED_MAX {
-            // Also those that have begun since the last look.
+            // Includes runs that have started since the last check.
             let filter = RunFilter { unfinished: true, limit: AT_ONCE, ..RunFilter::default() };
             let runs = self.runs.list(id, &filter).await?;
             if runs.is_empty() {

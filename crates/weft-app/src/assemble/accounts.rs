@@ -1,4 +1,4 @@
-//! Accounts, and where they are kept.
+//! Assembly of accounts and their stores.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use weft_store::{FolderWorkspace, Store};
 use crate::accounts::{AccountStores, Accounts, Erasure};
 use crate::config::{BrowserConfig, Config};
 
-/// Accounts as the settings have them.
+/// Creates the accounts from the settings.
 ///
 /// # Errors
 /// `Internal` when TLS cannot be set up.
@@ -26,7 +26,7 @@ pub(super) fn accounts(config: &Config, store: &Store) -> Result<Accounts> {
     Ok(Accounts::new(stores, config.accounts.clone()).with_providers(&http))
 }
 
-/// Removes what a tenant has in folders.
+/// Returns the function that removes a tenant's data in folders.
 pub(super) fn erasure(config: &Config, blobs: Arc<dyn BlobStore>) -> Arc<Erasure> {
     let workspace = config.files_root().map(|root| FolderWorkspace::new(root, config.files.bytes_max));
     let profiles = BrowserConfig::profiles(&config.data);

@@ -1,4 +1,4 @@
-//! What reads documents, their pictures and recordings, and what makes documents.
+//! Assembly of the parts that parse documents, their pictures and recordings, and that create documents.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use weft_parse::{ChildReader, MediaReader, ProgramTranscription, Tesseract, Work
 use super::models::Models;
 use crate::config::{Config, DocumentsConfig, NO_OCR, TESSERACT};
 
-/// What works on files: reads them and makes them, in as many processes together as the settings allow.
+/// Parses and creates files, with a common limit of processes from the settings.
 pub(super) struct FileWork {
     pub(super) reader: Arc<dyn DocumentReader>,
     pub(super) writer: Arc<dyn DocumentWriter>,
 }
 
-/// What reads and makes files; nothing when the configuration names no worker or lets none run.
+/// Creates the reader and writer of files; placeholders if the configuration names no worker or allows no processes.
 ///
 /// # Errors
-/// `Invalid` when pictures are to be read by what is not there.
+/// `Invalid` when the configured text recognition is not available.
 pub(super) fn file_work(config: &Config, models: &Models) -> Result<FileWork> {
     let Some(worker) = document_worker(config) else {
         return Ok(FileWork { reader: Arc::new(NoReader), writer: Arc::new(NoWriter) });
     };
     let documents: Arc<dyn DocumentReader> = Arc::<ChildReader>::clone(&worker);
-    // Configured for all tenants alike; without a model recordings are refused by name.
+    // Configured for all tenants alike; without a model recordings are refused with its name.
     let speech = models.counted.transcription(&TenantId::new(""), "").ok();
     let reader = MediaReader::new(documents, picture_reader(config, models)?, speech);
     Ok(FileWork { reader: Arc::new(reader), writer: worker })
@@ -49,10 +49,10 @@ fn picture_reader(config: &Config, models: &Models) -> Result<Option<Arc<dyn Pic
     })
 }
 
-/// The program that writes down speech; none where a model does.
+/// Returns the program that transcribes speech; `None` if a model does.
 ///
 /// # Errors
-/// `Invalid` when it is not there, or cannot be run.
+/// `Invalid` when it does not exist or cannot be run.
 pub(super) fn transcription_program(config: &Config) -> Result<Option<Arc<dyn TranscriptionModel>>> {
     let Some(settings) = config.transcription.settings() else { return Ok(None) };
     let Some(limits) = config.transcription.limits() else {

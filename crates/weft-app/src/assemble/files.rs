@@ -1,4 +1,4 @@
-//! Files of conversations, and those of the file manager.
+//! Assembly of the files of conversations, and of the file manager.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::config::{AttachmentsConfig, Config};
 use crate::file_manager::FileManager;
 use crate::pipelines::FilesAndDocuments;
 
-/// Both, with their bytes in the same place.
+/// Creates both, with their bytes in the same blob store.
 pub(super) fn files(
     config: &Config,
     store: &Store,

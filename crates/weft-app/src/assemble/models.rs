@@ -1,4 +1,4 @@
-//! Models, and what is counted of them and of the store.
+//! Assembly of models, and metrics of models and of the store.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::metrics::{CountBacklog, Meters, ModelCounts};
 
 /// The models of the settings.
 pub(super) struct Models {
-    /// As they are.
+    /// The models themselves.
     pub(super) plain: Arc<Directory>,
-    /// The same, whose calls are counted: everything that asks models asks these.
+    /// The same with counted calls: everything that calls models uses these.
     pub(super) counted: Arc<dyn ModelDirectory>,
     counts: Arc<ModelCounts>,
 }
 
 impl Models {
-    /// Those that are configured, and those that lie in the data folder.
+    /// Opens the configured models, and those in the data folder.
     ///
     /// # Errors
-    /// As [`Directory::open`], and `Invalid` when speech is to be written down by a program that is not there.
+    /// As [`Directory::open`], and `Invalid` when the program that transcribes speech does not exist.
     pub(super) fn open(config: &Config) -> Result<Self> {
         let models = config.models.clone().with_installed(&config.data.join("models"));
         let directory = Directory::open(&models, &weft_net::operator_client()?)?;
@@ -42,13 +42,13 @@ impl Models {
         Self { plain, counted, counts }
     }
 
-    /// Hears of their calls.
+    /// Returns the observer of their calls.
     pub(super) fn watcher(&self) -> Arc<dyn ModelWatcher> {
         Arc::clone(&self.counts) as Arc<dyn ModelWatcher>
     }
 }
 
-/// What is counted of an app with this store and these models.
+/// Returns the metrics of an app with this store and these models.
 pub(super) fn meters(store: &Store, models: &Models) -> Meters {
     let store = store.clone();
     let backlog: Arc<CountBacklog> = Arc::new(move || {

@@ -1,4 +1,4 @@
-//! Where secrets are.
+//! Assembly of the stores for secrets.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ fn key_place(config: &Config) -> Result<KeyPlace> {
     }
 }
 
-/// The secrets that runs may use: those of the store; for an app in memory those of the data folder, to be read.
+/// Returns the secrets for runs: those of the store; for an app in memory those of the data folder, read-only.
 ///
 /// # Errors
-/// `Invalid` for a key of another form.
+/// `Invalid` for a key that is not valid.
 pub(super) fn secrets(config: &Config, store: &Store, place: Place) -> Result<Arc<dyn Secrets>> {
     let key = key_place(config)?;
     Ok(match place {
@@ -30,18 +30,18 @@ pub(super) fn secrets(config: &Config, store: &Store, place: Place) -> Result<Ar
     })
 }
 
-/// The MCP servers that tenants have written down.
+/// Returns the MCP servers that tenants have registered.
 ///
 /// # Errors
-/// `Invalid` for a key of another form.
+/// `Invalid` for a key that is not valid.
 pub(super) fn tool_servers(config: &Config, store: &Store, place: Place) -> Result<Arc<dyn ToolServerStore>> {
     Ok(Arc::new(SealedToolServers(vault(config, store, place)?)))
 }
 
-/// What people have allowed when they signed in at MCP servers.
+/// Returns the authorizations from sign-ins at MCP servers.
 ///
 /// # Errors
-/// `Invalid` for a key of another form.
+/// `Invalid` for a key that is not valid.
 pub(super) fn credentials(config: &Config, store: &Store, place: Place) -> Result<Arc<dyn ToolCredentials>> {
     Ok(Arc::new(SealedCredentials(vault(config, store, place)?)))
 }
@@ -49,13 +49,13 @@ pub(super) fn credentials(config: &Config, store: &Store, place: Place) -> Resul
 fn vault(config: &Config, store: &Store, place: Place) -> Result<Vault> {
     let key = match place {
         Place::Folders => key_place(config)?,
-        // What is in memory ends with the process, and so does its key: none is written into the data folder.
+        // Data in memory ends with the process, and so does its key: none is written to the data folder.
         Place::Memory => KeyPlace::Process,
     };
     Ok(Vault::new(store.clone(), key))
 }
 
-/// The names of the secrets that a tenant has. Makes nothing: without a store there are none.
+/// Returns the names of a tenant's secrets. Creates nothing: without a store there are none.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -65,17 +65,17 @@ pub async fn secret_names(config: &Config, tenant: &TenantId) -> Result<Vec<Stri
     }
     let store = Store::open_to_read(&config.store_url()).await?;
     let found = Vault::new(store.clone(), key_place(config)?).list(tenant).await;
-    // Closed before the outcome is looked at, so that a failure leaves no store open.
+    // Closed before checking the result, so that a failure leaves no store open.
     store.close().await?;
     Ok(found?.into_iter().map(|info| info.name.to_string()).collect())
 }
 
-/// Whether there is no store yet.
+/// Returns whether there is no store yet.
 pub(super) fn is_missing(config: &Config) -> bool {
     config.store.url.is_empty() && !config.data.join(STORE_FILE).exists()
 }
 
-/// The secrets of a store that is opened for each look at them, if it is there. Most canvases name none.
+/// The secrets of a data folder, whose store is opened for each access if it exists. Most canvases use no secrets.
 struct OfDataFolder {
     config: Config,
     key: KeyPlace,

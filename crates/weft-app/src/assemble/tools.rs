@@ -1,4 +1,4 @@
-//! Where tools come from that are no components.
+//! Assembly of the sources of tools that are not components.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::app::DEFAULT_TENANT;
 use crate::config::Config;
 use crate::tool_servers::{TenantServerStores, TenantServers};
 
-/// The servers of tools alone, and what remembers which tools were accepted.
+/// The MCP servers without the rest of the app, and the store of accepted tools.
 #[derive(Debug)]
 pub struct ToolServers {
     /// The servers.
@@ -24,7 +24,7 @@ pub struct ToolServers {
 }
 
 impl ToolServers {
-    /// Sets them up as the configuration says. None of them is connected to.
+    /// Opens them from the configuration, without connecting to any.
     ///
     /// # Errors
     /// As [`assemble`].
@@ -40,7 +40,7 @@ impl ToolServers {
         Ok(Self { servers, store })
     }
 
-    /// Ends all connections and closes the store.
+    /// Closes all connections and the store.
     ///
     /// # Errors
     /// When the store cannot be closed.
@@ -56,13 +56,13 @@ fn tool_servers(
     credentials: Arc<dyn ToolCredentials>,
     outbound: Arc<Outbound>,
 ) -> Result<Servers> {
-    // The operator has written down the servers, and not what these name.
+    // The operator has configured the servers, but not the addresses that these name.
     let reach = Reach { servers: Arc::new(OperatorHttp::new()?), named: outbound };
     let credentials = Credentials { store: credentials, tenant: TenantId::new(DEFAULT_TENANT) };
     Servers::open(config.mcp.clone(), &reach, store.pins(), Arc::new(SystemClock), &credentials)
 }
 
-/// The servers of the operator, and every source of tools behind those of tenants.
+/// Returns the servers of the operator, and all sources of tools including those of tenants.
 pub(super) fn tool_sources(
     ground: &Ground<'_>,
     plugins: &Plugins,

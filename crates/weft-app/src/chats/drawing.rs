@@ -1,5 +1,5 @@
-//! A chat assistant as a canvas. The engine runs it like any other, so there is one way in which questions are
-//! answered, journals written and interrupted turns resumed.
+//! Builds the canvas of a chat assistant. The engine runs it like any other, so there is only one way in which
+//! questions are answered, journals written and interrupted turns resumed.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use weft_core::seam::chat_store::ChatSettings;
 
 use super::ChatTurn;
 
-/// How a question that relies on what was said before becomes one that can be searched for.
+/// Prompt that rewrites a question which relies on earlier messages into one that can be searched for.
 const REFINE: &str = "Rewrite the user's last question so that it can be understood without the conversation: put \
 in what words such as \"it\" or \"there\" stand for, and keep its language. If it can be understood already, repeat \
 it. Reply with the question and nothing else.";
 
-/// Turns that the rewriting looks back.
+/// Number of earlier turns that the rewriting considers.
 const REFINE_TURNS: u64 = 3;
 
 const QUESTION: &str = "VariableAggregator:Question";
@@ -24,14 +24,14 @@ const NOTHING: &str = "Message:Nothing";
 const RESEARCH: &str = "DeepResearch:Answer";
 const ANSWER: &str = "LLM:Answer";
 
-/// What a turn knows besides the model.
+/// The sources of knowledge of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Knowledge {
-    /// No dataset was chosen.
+    /// No dataset was selected.
     None,
-    /// The datasets that were chosen.
+    /// The selected datasets.
     Datasets,
-    /// None of the datasets that were chosen is there any more.
+    /// None of the selected datasets exists any more.
     Gone,
 }
 
@@ -42,8 +42,8 @@ struct Drawing<'a> {
     components: Map<String, Json>,
 }
 
-/// The canvas of an assistant for a turn. What differs from question to question is in the inputs of the turn, so
-/// that an assistant has few canvases.
+/// Builds the canvas of an assistant for a turn. Values that differ between questions are inputs of the turn, so that
+/// an assistant has few canvases.
 pub(super) fn draw(settings: &ChatSettings, turn: &ChatTurn) -> Json {
     let knowledge = match (turn.datasets.is_empty(), turn.datasets_gone) {
         (false, _) => Knowledge::Datasets,
@@ -67,14 +67,14 @@ impl Drawing<'_> {
         super::flag(self.settings.prompt_config.get(key))
     }
 
-    /// From the question on; where it begins.
+    /// Adds the nodes from the question on, and returns the first one.
     fn question(&mut self) -> &'static str {
         let answer = self.answer();
         let refined = self.knowledge == Knowledge::Datasets && self.flag("refine_multiturn");
         if !refined {
             return answer;
         }
-        // The first question of a conversation relies on nothing before it.
+        // The first question of a conversation relies on no earlier messages.
         let item = json!({"cpn_id": "sys.conversation_turns", "operator": ">", "value": 1});
         let case = json!({"logical_operator": "and", "items": [item], "to": ["LLM:Refine"]});
         let switch = json!({"conditions": [case], "end_cpn_ids": [QUESTION]});
@@ -86,7 +86,7 @@ impl Drawing<'_> {
             "cite": false,
         });
         self.add("LLM:Refine", "LLM", &refine, &[QUESTION]);
-        // The first that has a value counts: the rewritten question, else the one that was asked.
+        // Takes the first one with a value: the rewritten question, else the original one.
         let variables = json!([{"value": "LLM:Refine@content"}, {"value": "sys.query"}]);
         let groups = json!([{"group_name": "question", "variables": variables}]);
         self.add(QUESTION, "VariableAggregator", &json!({"groups": groups}), &[answer]);
@@ -98,7 +98,7 @@ impl Drawing<'_> {
         if refined { format!("{{{QUESTION}@question}}") } else { "{sys.query}".to_owned() }
     }
 
-    /// From the search on; where it begins.
+    /// Adds the nodes from the search on, and returns the first one.
     fn answer(&mut self) -> &'static str {
         let says_nothing = !super::text(&self.settings.prompt_config, "empty_response").is_empty();
         match self.knowledge {
@@ -152,7 +152,7 @@ impl Drawing<'_> {
     fn research(&mut self) {
         let mut params = self.search();
         params.extend(self.asking());
-        // It puts what it has found to the instructions by itself.
+        // It adds the knowledge that it finds to the instructions itself.
         params.insert("sys_prompt".to_owned(), self.instructions("").into());
         params.insert("strategy".to_owned(), self.turn.reasoning.as_deref().unwrap_or_default().into());
         let key = super::text(&self.settings.prompt_config, "tavily_api_key");
@@ -168,7 +168,7 @@ impl Drawing<'_> {
         self.turn.llm_id.as_deref().unwrap_or(&self.settings.llm_id)
     }
 
-    /// The model and how it answers.
+    /// Returns the model and its sampling parameters.
     fn asking(&self) -> Map<String, Json> {
         let mut params = Map::new();
         params.insert("llm_id".to_owned(), self.llm_id().into());
@@ -185,8 +185,8 @@ impl Drawing<'_> {
     fn search(&self) -> Map<String, Json> {
         let settings = self.settings;
         let prompt = &settings.prompt_config;
-        // Assistants may want no passages, and the component takes one at least; its weight is that of the
-        // words.
+        // An assistant may want no passages, but the component needs at least one; its weight is that of the
+        // keywords.
         let params = json!({
             "query": self.asked(),
             "dataset_ids": ["{begin@datasets}"],
@@ -212,7 +212,7 @@ impl Drawing<'_> {
         params
     }
 
-    /// The instructions, with references in the places of the variables.
+    /// Returns the instructions, with the variables replaced by references.
     fn instructions(&self, knowledge: &str) -> String {
         let own = super::text(&self.settings.prompt_config, "system");
         let text = self.turn.system.as_deref().unwrap_or(own);

@@ -7,47 +7,47 @@ use weft_core::Secret;
 
 use super::oidc::{OidcConfig, is_base};
 
-/// A shorter token could be guessed; a longer one would not be looked at.
+/// A shorter token could be guessed; a longer one is not accepted in requests.
 const METRICS_TOKEN_BYTES: std::ops::RangeInclusive<usize> = 16..=512;
 
 /// Users, sign-ins, share tokens and the audit log.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccountsConfig {
-    /// Whether whoever reaches the server may register.
+    /// Whether anyone who can reach the server may register.
     pub sign_up: bool,
-    /// How long somebody stays signed in, in days.
+    /// Lifetime of a sign-in, in days.
     pub session_days: u64,
-    /// How long an invitation can be accepted, in days.
+    /// Lifetime of an invitation, in days.
     pub invitation_days: u64,
-    /// Failed attempts with a password for one account from one network address, in a quarter of an hour.
+    /// Maximum number of failed password attempts for one account from one address per quarter of an hour.
     pub sign_in_attempts: u32,
-    /// The same for all accounts from one network address.
+    /// The same for all accounts from one address.
     pub sign_in_attempts_per_address: u32,
-    /// Calls with one share token in a minute.
+    /// Maximum number of calls with one share token per minute.
     pub share_calls_per_minute: u32,
-    /// What the audit log notes.
+    /// Level of the audit log.
     pub audit: AuditLevel,
     /// How long its entries are kept, in days; 0: for ever.
     pub audit_days: u64,
-    /// The address that browsers reach this server at; empty when nobody has to be sent back to it.
+    /// The URL at which browsers reach this server; empty if no redirects to it are needed.
     pub public_url: String,
-    /// The token that opens `GET /metrics` and nothing else; empty: the owners of the tenant `default` may read it.
+    /// The token for `GET /metrics` only; empty: the owners of the tenant `default` may read it.
     pub metrics_token: Secret,
-    /// Who else says who somebody is, by name.
+    /// OpenID Connect providers, by name.
     pub oidc: BTreeMap<String, OidcConfig>,
 }
 
-/// What the audit log notes.
+/// Level of the audit log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditLevel {
-    /// Nothing.
+    /// Logs nothing.
     Off,
-    /// Changes, sign-ins, and requests that were refused for a role.
+    /// Logs changes, sign-ins, and requests that were refused for the caller's role.
     #[default]
     Changes,
-    /// Also what was read and run.
+    /// Also logs reads and runs.
     All,
 }
 
@@ -70,7 +70,7 @@ impl Default for AccountsConfig {
 }
 
 impl AccountsConfig {
-    /// Settings with which nobody could sign in or use what they have.
+    /// Returns settings with which no user could sign in or use the server.
     pub(super) fn problems(&self) -> Vec<String> {
         let one_at_least = [
             ("session_days", self.session_days == 0),

@@ -2,13 +2,13 @@
 
 use serde::Deserialize;
 
-/// Files of conversations: what people attach, and what runs make.
+/// Files of conversations: those that people attach, and those that runs create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AttachmentsConfig {
-    /// Bytes of one file.
+    /// Maximum size of one file, in bytes.
     pub file_bytes_max: u64,
-    /// Bytes of all files of a tenant.
+    /// Maximum total size of a tenant's files, in bytes.
     pub tenant_bytes_max: u64,
 }
 

@@ -1,24 +1,24 @@
-//! The web browser that models drive.
+//! Settings of the web browser that models control.
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// A browser of this machine, started anew for each piece of work.
+/// A local browser, which is started separately for each task.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BrowserConfig {
-    /// How many windows are open at the same time; 0: none is.
+    /// Maximum number of open windows; 0: none.
     pub at_once: usize,
-    /// Bytes of memory that all processes of one may use together.
+    /// Memory limit of all processes of one browser together, in bytes.
     pub memory_bytes: u64,
-    /// Bytes that the pages of one may receive.
+    /// Maximum number of bytes that the pages of one browser may receive.
     pub received_bytes: u64,
-    /// Bytes of one downloaded file.
+    /// Maximum size of a downloaded file, in bytes.
     pub download_bytes: u64,
-    /// The program. Empty: a Chromium that the system has.
+    /// The program; empty: a Chromium of the system.
     pub program: PathBuf,
-    /// Whether its processes confine themselves; root's cannot.
+    /// Whether its processes use their own sandbox, which is impossible as root.
     pub sandbox: bool,
 }
 
@@ -36,12 +36,12 @@ impl Default for BrowserConfig {
 }
 
 impl BrowserConfig {
-    /// The folder in the data folder for what pages have stored.
+    /// Returns the folder in the data folder for data stored by pages.
     pub(crate) fn profiles(data: &Path) -> PathBuf {
         data.join("browser")
     }
 
-    /// How browsers are used, with profiles in the data folder; absent when none is.
+    /// Returns the settings of browsers, with profiles in the data folder; `None` if there are none.
     pub fn settings(&self, data: &Path) -> Option<weft_browser::BrowserSettings> {
         let &Self { at_once, memory_bytes, received_bytes, download_bytes, ref program, sandbox } = self;
         let program = Some(program.clone()).filter(|program| !program.as_os_str().is_empty());

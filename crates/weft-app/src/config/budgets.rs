@@ -1,11 +1,11 @@
-//! What budgets in the configuration mean.
+//! Validation of budgets in the configuration.
 
 use serde::Deserialize as _;
 use weft_core::budget::BudgetLimits;
 use weft_engine::EngineLimits;
 use weft_models::ModelsConfig;
 
-/// A run has a budget of model calls, also where others of its budgets are set and this one is not.
+/// Applies the default budget of model calls when other budgets of runs are set and this one is not.
 pub(super) fn run_budget<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<BudgetLimits, D::Error> {
@@ -14,7 +14,7 @@ pub(super) fn run_budget<'de, D: serde::Deserializer<'de>>(
     Ok(BudgetLimits { model_calls, ..set })
 }
 
-/// The names of limits with which no model could be asked.
+/// Returns the names of limits with which no model could be called.
 pub(super) fn useless(limits: BudgetLimits) -> impl Iterator<Item = &'static str> {
     let BudgetLimits { model_calls, tokens, money, seconds, rounds: _, tool_calls: _ } = limits;
     let positive = |number: f64| number.is_finite() && number > 0.0;
@@ -27,7 +27,8 @@ pub(super) fn useless(limits: BudgetLimits) -> impl Iterator<Item = &'static str
     useless.into_iter().filter_map(|(name, useless)| useless.then_some(name))
 }
 
-/// Models with prices that no call can cost. Such a price counts for nothing, so that no budget of money would ever be used up.
+/// Returns the models whose prices are not valid. Such a price counts as nothing, so that a budget of money would
+/// never be used up.
 pub(super) fn impossible_prices(models: &ModelsConfig) -> impl Iterator<Item = &str> {
     let possible = |price: f64| price.is_finite() && price >= 0.0;
     let entries = models.entries.iter().filter(move |entry| {

@@ -1,4 +1,4 @@
-//! Settings of what people are told without having asked.
+//! Settings of notifications.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,56 +6,56 @@ use serde::Deserialize;
 use weft_core::Secret;
 use weft_core::seam::notice_store::NoticeKind;
 
-/// Who is told when a run fails, a budget is nearly used up or a task is overdue.
+/// Who is notified when a run fails, a budget is nearly used up or a task is overdue.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotificationsConfig {
-    /// From how many per cent on a budget of a canvas or a tenant is told of.
+    /// Used percentage of a canvas or tenant budget that triggers a notification.
     pub budget_percent: u32,
-    /// Hours after which a task without a time limit of its own is overdue; 0: it never is.
+    /// Hours after which a task without its own time limit is overdue; 0: never.
     pub task_hours: u32,
-    /// How often a delivery is tried.
+    /// Number of delivery attempts.
     pub attempts: u32,
-    /// Notices of one tenant that each process delivers in an hour.
+    /// Maximum number of notifications of one tenant that each process delivers per hour.
     pub per_hour: u32,
-    /// Where mail is handed in.
+    /// The mail server.
     pub mail: MailConfig,
-    /// Who is told, by tenant.
+    /// Receivers, by tenant.
     pub tenants: BTreeMap<String, Receivers>,
 }
 
-/// The server that takes mail.
+/// A server for outgoing mail.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MailConfig {
-    /// Its name; empty: no mail is sent.
+    /// Its host name; empty: no mail is sent.
     pub host: String,
-    /// 465 for TLS from the first byte on, any other for TLS by `STARTTLS`.
+    /// 465 for implicit TLS, any other for `STARTTLS`.
     pub port: u16,
-    /// Who signs in there; empty: nobody.
+    /// User name; empty: no authentication.
     pub user: String,
-    /// Their password.
+    /// Password.
     pub password: Secret,
-    /// The address that mail comes from.
+    /// Sender address.
     pub from: String,
 }
 
-/// Who is told of one tenant.
+/// Receivers of a tenant's notifications.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Receivers {
-    /// An address that is called with `POST`; empty: none is.
+    /// A URL that is called with `POST`; empty for none.
     pub webhook: String,
-    /// What the calls are signed with.
+    /// Secret for signing the calls.
     pub secret: Secret,
-    /// Addresses that get mail.
+    /// Mail addresses.
     pub mail: Vec<String>,
-    /// What they are told of; absent: everything.
+    /// Events to report; absent: all.
     pub events: Option<BTreeSet<NoticeKind>>,
 }
 
 impl Receivers {
-    /// Whether they are told of this.
+    /// Returns whether they want this event.
     pub fn want(&self, kind: NoticeKind) -> bool {
         self.events.as_ref().is_none_or(|events| events.contains(&kind))
     }
@@ -87,7 +87,7 @@ impl Default for MailConfig {
 }
 
 impl NotificationsConfig {
-    /// Settings with which somebody who is to be told could not be.
+    /// Returns settings with which a notification could not be delivered.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut need = |fits: bool, what: String| wrong.extend((!fits).then_some(what));

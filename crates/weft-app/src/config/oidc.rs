@@ -1,4 +1,4 @@
-//! Settings of the providers that people sign in with by OpenID Connect.
+//! Settings of OpenID Connect providers.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,33 @@ use weft_core::access::MemberRole;
 
 use crate::app::DEFAULT_TENANT;
 
-/// A provider that people sign in with.
+/// An OpenID Connect provider.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OidcConfig {
-    /// What people call it; its name in the settings when empty.
+    /// Its name for people; defaults to its name in the settings.
     pub title: String,
-    /// Its own name: the URL below which its description is found.
+    /// Its issuer: the URL below which its discovery document is found.
     pub issuer: String,
-    /// What it calls this server.
+    /// The client id of this server.
     pub client_id: String,
-    /// What this server shows there; empty for a client without one.
+    /// The client secret of this server; empty for a client without one.
     pub client_secret: Secret,
-    /// What is asked for.
+    /// Requested scopes.
     pub scopes: Vec<String>,
-    /// Whether somebody who has no account gets one.
+    /// Whether people without an account get one.
     pub sign_up: bool,
-    /// Whose addresses may get one; `*` stands for all.
+    /// Domains of addresses for which accounts are created; `*` for all.
     pub allowed_domains: Vec<String>,
-    /// Whether somebody who has an account with the same address is that user.
+    /// Whether a person whose address belongs to an account is taken for that user.
     pub link_by_email: bool,
-    /// The tenant that new users belong to.
+    /// The tenant of new users.
     pub tenant: String,
-    /// What they may do there.
+    /// Their role in it.
     pub role: MemberRole,
-    /// The claim with groups or roles; empty: none counts.
+    /// The claim with groups or roles; empty: none is used.
     pub role_claim: String,
-    /// What members of such a group may do in `tenant`.
+    /// Roles in `tenant`, by group.
     pub roles: BTreeMap<String, MemberRole>,
 }
 
@@ -60,7 +60,7 @@ impl Default for OidcConfig {
 /// Stands for every domain.
 pub(crate) const EVERY_DOMAIN: &str = "*";
 
-/// Whether nobody on the way can read or change what is sent there: by TLS, or within this machine.
+/// Returns whether a connection is protected from eavesdropping and tampering: by TLS, or within this machine.
 pub(crate) fn is_private_way(url: &str) -> bool {
     let Ok(url) = url::Url::parse(url) else { return false };
     match (url.scheme(), url.host()) {
@@ -72,7 +72,8 @@ pub(crate) fn is_private_way(url: &str) -> bool {
     }
 }
 
-/// Whether it is such an address, written in full and with nothing behind its path: others are made by adding to it.
+/// Returns whether a URL is such an address, complete and without a query or fragment: other URLs are built by
+/// appending to it.
 pub(super) fn is_base(url: &str) -> bool {
     let begins = url.starts_with("https://") || url.starts_with("http://");
     let is_plain = url.bytes().all(|c| c.is_ascii_graphic() && !matches!(c, b'?' | b'#' | b'@' | b'\\'));
@@ -80,7 +81,7 @@ pub(super) fn is_base(url: &str) -> bool {
 }
 
 impl OidcConfig {
-    /// Settings with which nobody could sign in.
+    /// Returns settings with which no user could sign in.
     pub(super) fn problems(&self, name: &str) -> Vec<String> {
         let at = |what: &str| format!("accounts.oidc.{name}{what}");
         let mut wrong = Vec::new();
@@ -117,7 +118,7 @@ impl OidcConfig {
         wrong
     }
 
-    /// Whether an address is of a domain whose people may get an account.
+    /// Returns whether accounts are created for addresses of this domain.
     pub(crate) fn allows(&self, email: &str) -> bool {
         let domain = email.rsplit_once('@').map_or("", |(_, domain)| domain);
         let is_it = |allowed: &String| allowed == EVERY_DOMAIN || allowed.eq_ignore_ascii_case(domain);

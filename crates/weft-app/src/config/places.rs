@@ -1,4 +1,4 @@
-//! Where things are kept.
+//! Locations of stored data.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use weft_core::{Error, ErrorKind, Result};
 
 use super::{Config, STORE_FILE};
 
-/// The folder that a setting names.
+/// Returns the folder that a setting names.
 fn folder(name: &str, url: &str, data: &Path, absent: &str) -> Result<PathBuf> {
     match url.split_once(':') {
         None if url.is_empty() => Ok(data.join(absent)),
         Some(("folder", path)) if !path.is_empty() => Ok(data.join(path)),
         _ => {
-            // It may hold a key.
+            // The URL may contain a key, so it is not repeated.
             Err(Error::new(
                 ErrorKind::Unsupported,
                 format!("{name} is an address that this build cannot use"),
@@ -23,7 +23,7 @@ fn folder(name: &str, url: &str, data: &Path, absent: &str) -> Result<PathBuf> {
 }
 
 impl Config {
-    /// The store's URL, also when none is set.
+    /// Returns the URL of the store, or the default one.
     pub fn store_url(&self) -> String {
         match self.store.url.as_str() {
             "" => format!("sqlite:{}", self.data.join(STORE_FILE).display()),
@@ -31,17 +31,17 @@ impl Config {
         }
     }
 
-    /// The folder of the interpreter of Python.
+    /// Returns the folder of the Python interpreter.
     pub fn python_folder(&self) -> PathBuf {
         self.data.join("python")
     }
 
-    /// Where machine code of tools is kept that are WebAssembly components.
+    /// Returns the folder for the compiled code of WebAssembly tools.
     pub fn components_folder(&self) -> PathBuf {
         self.data.join("wasm")
     }
 
-    /// The folder of plugins.
+    /// Returns the folder of plugins.
     pub fn plugins_folder(&self) -> PathBuf {
         if self.plugins.folder.as_os_str().is_empty() {
             self.data.join("plugins")
@@ -50,23 +50,23 @@ impl Config {
         }
     }
 
-    /// The folder of uploaded files.
+    /// Returns the folder of uploaded files.
     ///
     /// # Errors
-    /// `Unsupported` for another place than a folder.
+    /// `Unsupported` for a location that is not a folder.
     pub fn blobs_folder(&self) -> Result<PathBuf> {
         folder("blobs.url", &self.blobs.url, &self.data, "blobs")
     }
 
-    /// The folder of the index.
+    /// Returns the folder of the index.
     ///
     /// # Errors
-    /// `Unsupported` for another place than a folder.
+    /// `Unsupported` for a location that is not a folder.
     pub fn index_folder(&self) -> Result<PathBuf> {
         folder("index.url", &self.index.url, &self.data, "index")
     }
 
-    /// The folder of the files that agents have, if they have any.
+    /// Returns the folder of the files of agents, if they have any.
     pub fn files_root(&self) -> Option<PathBuf> {
         let root = self.files.root.trim();
         (!root.is_empty()).then(|| self.data.join(root))

@@ -1,4 +1,4 @@
-//! MCP servers that are described by a file of their own in the folder of plugins.
+//! MCP servers that are configured by separate files in the plugins folder.
 
 use std::io::{ErrorKind as IoErrorKind, Read as _};
 use std::path::Path;
@@ -8,18 +8,18 @@ use weft_mcp::ServerConfig;
 
 use super::Config;
 
-/// How the names of such files end.
+/// Suffix of the names of such files.
 const ENDING: &str = ".mcp.toml";
-/// Files of the folder that are looked at, at most.
+/// Maximum number of files in the folder that are read.
 const FILES_MAX: usize = 1_000;
-/// Bytes of one file, at most.
+/// Maximum size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 impl Config {
-    /// The same with the MCP servers of the folder of plugins: `NAME.mcp.toml` has the fields of `[mcp.servers.NAME]`.
+    /// Adds the MCP servers of the plugins folder: `NAME.mcp.toml` has the fields of `[mcp.servers.NAME]`.
     ///
     /// # Errors
-    /// `Invalid` naming every file that cannot be read or is not valid, or whose name another server has.
+    /// `Invalid` naming every file that cannot be read or is not valid, or whose name is already used.
     pub fn with_plugin_servers(mut self) -> Result<Self> {
         let folder = self.plugins_folder();
         let failed = |cause: std::io::Error| {
@@ -27,7 +27,7 @@ impl Config {
         };
         let entries = match std::fs::read_dir(&folder) {
             Ok(entries) => entries,
-            // A data folder that is none is told of when it is made.
+            // A data folder that is not a folder is reported when it is created.
             Err(cause) if matches!(cause.kind(), IoErrorKind::NotFound | IoErrorKind::NotADirectory) => {
                 return Ok(self);
             }
@@ -38,7 +38,7 @@ impl Config {
             let path = entry.map_err(failed)?.path();
             let file = path.file_name().and_then(|name| name.to_str());
             let Some(name) = file.and_then(|file| file.strip_suffix(ENDING)) else { continue };
-            // Editors leave such files beside those that they write.
+            // Temporary files of editors.
             if name.starts_with('.') {
                 continue;
             }

@@ -7,21 +7,21 @@ use weft_core::Secret;
 
 use super::Config;
 
-/// The file of the key in the data folder.
+/// Name of the key file in the data folder.
 const KEY_FILE: &str = "secrets.key";
-/// Hexadecimal digits of a key.
+/// Number of hexadecimal digits of a key.
 const DIGITS: usize = 64;
 
-/// How secrets are kept.
+/// Storage of secrets.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SecretsConfig {
-    /// 64 hexadecimal digits; empty for a file in the data folder.
+    /// The key as 64 hexadecimal digits; empty for a file in the data folder.
     pub key: Secret,
 }
 
 impl SecretsConfig {
-    /// What is wrong with the key, without it.
+    /// Returns what is wrong with the key, without repeating it.
     pub(super) fn problem(&self) -> Option<String> {
         let key = self.key.reveal().trim();
         let fits = key.len() == DIGITS && key.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -32,7 +32,7 @@ impl SecretsConfig {
 }
 
 impl Config {
-    /// The file of the key that secrets are encrypted with, where the settings have none.
+    /// Returns the file of the encryption key for secrets, which is used if the settings have none.
     pub(crate) fn secrets_file(&self) -> PathBuf {
         self.data.join(KEY_FILE)
     }

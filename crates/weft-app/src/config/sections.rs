@@ -1,4 +1,4 @@
-//! The names at the top of the settings, taken from their type.
+//! The names of top-level settings, derived from their type.
 
 use serde::Deserialize as _;
 use serde::de::value::Error;
@@ -6,10 +6,10 @@ use serde::de::{Deserializer, Error as _, Visitor};
 
 use super::Config;
 
-/// Every setting and section at the top.
+/// Returns all top-level settings and sections.
 pub fn sections() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
-    // It asks for a struct by the names of its fields, and that is all there is to learn.
+    // It requests a struct with the names of its fields, which is all that is needed.
     let _ = Config::deserialize(Names(&mut names));
     names
 }

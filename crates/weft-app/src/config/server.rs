@@ -1,4 +1,4 @@
-//! The HTTP server: who is let in, and how many.
+//! Settings of the HTTP server: authentication and the number of connections.
 
 use std::net::SocketAddr;
 
@@ -10,20 +10,20 @@ use weft_core::{Error, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
-    /// Whether callers must show a token.
+    /// Whether callers need a token.
     pub auth: Auth,
-    /// Connections at once; 0: what the files allow that the process may open.
+    /// Maximum number of concurrent connections; 0: derived from the limit of open files.
     pub connections: usize,
-    /// Connections at once from one address; 0: half of all.
+    /// Maximum number of concurrent connections from one address; 0: half of all.
     pub connections_per_address: usize,
 }
 
 impl ServerConfig {
-    /// How many connections there may be in a process that may open so many files.
+    /// Returns the limits of connections for a process that may open this many files.
     pub fn connections(&self, files: usize) -> ConnectionLimits {
         /// More are of no use to one process.
         const ALL_MAX: usize = 16_384;
-        // The rest is for the store, the index, workers, and what runs ask of others.
+        // The rest is for the store, the index, workers, and outgoing requests of runs.
         let possible = (files / 4 * 3).clamp(1, ALL_MAX);
         let all = if self.connections == 0 { possible } else { self.connections.min(possible) };
         let per_address = match self.connections_per_address {
@@ -34,30 +34,31 @@ impl ServerConfig {
     }
 }
 
-/// How many connections there may be.
+/// Limits of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// At once.
+    /// Maximum number of concurrent connections.
     pub all: usize,
-    /// At once from one address; for IPv6 from one network of 64 bits, which is what one customer has.
+    /// Maximum number of concurrent connections from one address; for IPv6 from one /64 network, which is what one
+    /// customer has.
     pub per_address: usize,
 }
 
-/// Whether callers must show a token.
+/// Whether callers need a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Auth {
-    /// They must.
+    /// They need one.
     #[default]
     On,
-    /// Everyone who reaches the server may do everything; on loopback addresses only.
+    /// Everyone who can reach the server may do everything; only on loopback addresses.
     Off,
 }
 
-/// An address to listen at, as people write it.
+/// Parses an address to listen on.
 ///
 /// # Errors
-/// What to write in place of another text.
+/// A message with the expected format.
 pub fn listen_address(text: &str) -> std::result::Result<SocketAddr, String> {
     text.parse().map_err(|_| "it must be an IP address and a port, such as 127.0.0.1:9380".to_owned())
 }
@@ -66,7 +67,7 @@ pub(super) fn listen<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<
     listen_address(&String::deserialize(from)?).map_err(D::Error::custom)
 }
 
-/// Without tokens only programs on the same machine may reach the server.
+/// Checks that without tokens only programs on the same machine can reach the server.
 ///
 /// # Errors
 /// `Invalid` for an address that others can reach while tokens are off.

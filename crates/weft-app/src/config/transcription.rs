@@ -1,4 +1,4 @@
-//! Speech that is written down.
+//! Settings of speech transcription.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use weft_parse::{Limits, TranscriptionProgram, TranscriptionSettings};
 
-/// Who writes down what is said in recordings.
+/// What transcribes recordings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TranscriptionEngine {
@@ -15,33 +15,33 @@ pub enum TranscriptionEngine {
     Model,
     /// The program of whisper.cpp.
     Whisper,
-    /// The program that the operator names.
+    /// A program that the operator configures.
     Program,
 }
 
-/// Recordings, and the program of this system that writes down what is said in them.
+/// Recordings, and the local program that transcribes them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TranscriptionConfig {
-    /// Who writes down recordings of documents, of questions and over the API.
+    /// What transcribes recordings in documents, in questions and over the API.
     pub engine: TranscriptionEngine,
     /// The path of the program and its arguments.
     pub command: Vec<String>,
-    /// The model that `whisper` computes with.
+    /// The model file for `whisper`.
     pub model: PathBuf,
-    /// The language that is spoken, for `whisper`.
+    /// The spoken language, for `whisper`.
     pub language: String,
-    /// What the program may read beside itself, the model, the recording and the system's libraries.
+    /// Files that the program may read in addition to itself, the model, the recording and the system's libraries.
     pub read: Vec<PathBuf>,
-    /// How many threads one may compute on.
+    /// Number of threads of one program.
     pub threads: u32,
-    /// How many run at the same time.
+    /// Maximum number of concurrent programs.
     pub at_once: usize,
-    /// How long one may take for one recording.
+    /// Time limit for one recording, in seconds.
     pub seconds: f64,
-    /// Bytes of memory that one may use.
+    /// Memory limit of one program, in bytes.
     pub memory_bytes: usize,
-    /// Bytes that a recording may have.
+    /// Maximum size of a recording, in bytes.
     pub file_bytes_max: usize,
 }
 
@@ -63,7 +63,7 @@ impl Default for TranscriptionConfig {
 }
 
 impl TranscriptionConfig {
-    /// The program that writes down speech; none where a model does.
+    /// Returns the settings of the program; `None` if a model transcribes.
     pub fn settings(&self) -> Option<TranscriptionSettings> {
         let Self { engine, command, model, language, read, threads, at_once, .. } = self;
         let command = command.clone();
@@ -78,7 +78,7 @@ impl TranscriptionConfig {
         Some(TranscriptionSettings { program, read: read.clone(), threads: *threads, at_once: *at_once })
     }
 
-    /// What the program may use for one recording, when the numbers make sense.
+    /// Returns the limits of the program for one recording if the numbers are valid.
     pub fn limits(&self) -> Option<Limits> {
         const MEMORY_MIN: usize = 16 << 20;
         const THREADS_MAX: u32 = 1_024;

@@ -1,27 +1,27 @@
-//! Which settings may come from a file that merely lies in the folder that one stands in.
+//! Determines which settings may come from a configuration file in the current folder.
 //!
-//! Such a file may be anybody's: it comes with a repository or an archive. What starts programs, chooses where
-//! keys and data go, removes something or widens what is allowed counts only when the operator has said so.
-//! What is not named here does, too.
+//! Such a file is untrusted: it may come with a repository or an archive. Settings that start programs, choose where
+//! keys and data go, remove something or widen what is allowed only count if the operator has approved them. The same
+//! holds for settings that are not named here.
 
 use serde_json::Value as Json;
 
-/// Who may make a setting.
+/// The source from which a setting is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trust {
-    /// Anybody.
+    /// Any file.
     Anyone,
-    /// Anybody who makes it smaller than it is without them, but not 0, which may stand for no limit.
+    /// Any file that lowers the value, but not to 0, which may mean no limit.
     Lower,
     /// The same, where 0 means that nothing is done.
     LowerOrNone,
-    /// Anybody who turns it on, since then less is done.
+    /// Any file that enables it, which restricts what is done.
     On,
     /// The same, where 0 means that there is no limit.
     Quota,
-    /// The operator, since it does this.
+    /// Only the operator, for this reason.
     Operator(&'static str),
-    /// As the entry says: one that asks nobody is anybody's.
+    /// Depends on the entry: any file may add a model that contacts no service.
     ModelEntries,
 }
 
@@ -32,7 +32,7 @@ const KEEPS: &str = "it chooses where data is kept";
 const STARTS: &str = "it starts a program";
 const OPENS: &str = "it takes away the boundary around files and programs of others";
 
-/// Every setting or section; the longest name that fits counts.
+/// Rules for all settings and sections; the longest matching name takes precedence.
 const RULES: &[(&str, Trust)] = &[
     ("data", Operator(KEEPS)),
     ("listen", Operator("it lets others reach the server")),
@@ -92,21 +92,21 @@ const RULES: &[(&str, Trust)] = &[
     ("models.cache", Lower),
     ("models.entries", ModelEntries),
 ];
-/// Providers that are part of this program and send nothing.
+/// Built-in providers, which send nothing.
 const OWN_PROVIDERS: [&str; 2] = ["extractive", "scripted"];
-/// What else makes an entry of a model one that leads out of this program.
+/// Fields that make a model entry reach outside of this program.
 const LEADS_OUT: [&str; 5] = ["api_key", "api_key_env", "base_url", "factory", "path"];
 
 /// A setting that only the operator may make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Untrusted {
-    /// Its name: `mcp.servers.files.command`.
+    /// Its name, such as `mcp.servers.files.command`.
     pub name: String,
-    /// What it does.
+    /// What it would do.
     pub reason: &'static str,
 }
 
-/// The settings of a file that only the operator may make. `without` are the settings as they are without the
+/// Returns the settings of a file that only the operator may make. `without` are the effective settings without the
 /// file.
 pub fn untrusted(file: &Json, without: &Json) -> Vec<Untrusted> {
     let mut found = Vec::new();
@@ -130,7 +130,7 @@ fn look(name: &str, value: &Json, without: Option<&Json>, found: &mut Vec<Untrus
                 look(&name, value, without.and_then(|without| without.get(member)), found);
             }
         }
-        // A section may hold settings with rules of their own.
+        // A section may contain settings with their own rules.
         (Some(Operator(_)), Json::Object(members)) if has_rules_below(name) => {
             for (member, value) in members {
                 let inside = without.and_then(|without| without.get(member));
@@ -140,12 +140,12 @@ fn look(name: &str, value: &Json, without: Option<&Json>, found: &mut Vec<Untrus
         (Some(Operator(reason)), _) => refuse(reason),
         (Some(rule @ (Lower | LowerOrNone | Quota)), value) if rule.allows(value, without) => {}
         (Some(_), _) => refuse("it allows more than is allowed without it"),
-        // There is no such setting, which is told elsewhere.
+        // Unknown settings are reported elsewhere.
         (None, _) => {}
     }
 }
 
-/// The rule for a setting; none for a name at the top that is no setting.
+/// Returns the rule for a setting; `None` for an unknown name at the top level.
 fn trust(name: &str) -> Option<Trust> {
     let fits =
         |rule: &str| name.strip_prefix(rule).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -157,7 +157,7 @@ fn has_rules_below(name: &str) -> bool {
 }
 
 impl Trust {
-    /// Whether a value is no more than what holds without it.
+    /// Returns whether a value allows no more than the value without it.
     fn allows(self, value: &Json, without: Option<&Json>) -> bool {
         match value {
             Json::Bool(value) => !value,

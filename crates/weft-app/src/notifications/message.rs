@@ -1,4 +1,4 @@
-//! What is said of a fact.
+//! Content of notifications.
 
 use serde_json::{Map, json};
 use weft_core::seam::notice_store::{Notice, NoticeKind};
@@ -8,27 +8,27 @@ use weft_core::{CanvasId, CanvasKey, Json, Record, RunKey, TaskKey};
 use crate::app::App;
 use crate::tokens;
 
-/// Longer reasons are cut: whoever wants the rest looks at the run.
+/// Maximum length of a reason, in characters; the run has the rest.
 const REASON_CHARS_MAX: usize = 2_000;
-/// Longer titles are cut.
+/// Maximum length of a title, in characters.
 const TITLE_CHARS_MAX: usize = 200;
-/// Entries of a journal that are read at a time.
+/// Number of journal entries read in one batch.
 const ENTRIES_AT_ONCE: u64 = 500;
-/// Digits of what names a message.
+/// Number of digits of a message id.
 const ID_DIGITS: usize = 32;
 
-/// What people and programs are told.
+/// A message for people and programs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Message {
-    /// Names it wherever it goes, and is the same each time that it is delivered.
+    /// Identifies the message everywhere; the same for each delivery.
     pub id: String,
-    /// One line.
+    /// A title of one line.
     pub title: String,
-    /// What there is to know, by name.
+    /// Details, by name.
     pub data: Map<String, Json>,
 }
 
-/// What names a message: digits that follow from the fact.
+/// Derives the id of a message from the notification.
 pub(super) fn id(notice: &Notice) -> String {
     let key = &notice.key;
     let mut id = tokens::hash(&format!("{}\n{}\n{}", key.tenant, key.kind.as_str(), key.subject));
@@ -36,7 +36,7 @@ pub(super) fn id(notice: &Notice) -> String {
     id
 }
 
-/// One line that is not too long.
+/// Converts a text into a single line of limited length.
 fn line(text: &str, max: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").chars().take(max).collect()
@@ -50,7 +50,8 @@ fn object(json: Json) -> Map<String, Json> {
 }
 
 impl App {
-    /// What is said of a fact, with what the store knows of it by now. What is gone is left out.
+    /// Builds the message of a notification from the current state of the store. Objects that no longer exist are
+    /// left out.
     pub(super) async fn message(&self, notice: &Notice) -> Message {
         let (title, data) = match notice.key.kind {
             NoticeKind::RunFailed => self.of_failed_run(notice).await,
@@ -78,7 +79,7 @@ impl App {
         (format!("A run of {title} has failed"), data)
     }
 
-    /// Why a run has ended as it has: what its last record says.
+    /// Returns the reason for the ending of a run, from its last record.
     async fn reason_of(&self, run: &StoredRun) -> Option<String> {
         let (mut after, mut reason) = (0, None);
         loop {
@@ -125,7 +126,7 @@ impl App {
 }
 
 impl Message {
-    /// The same for people, a line for each thing that is known.
+    /// The same for people, with one line per detail.
     pub(super) fn text(&self) -> String {
         let shown = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let known = self.data.iter().filter(|(_, value)| !value.is_null());

@@ -1,7 +1,7 @@
-//! What people are told without having asked: that a run has failed, a budget is nearly used up, a task is overdue.
+//! Notifications: a run has failed, a budget is nearly used up, a task is overdue.
 //!
-//! A fact is noted in the store, under a name that follows from it, by whoever comes to know it; whichever process takes
-//! it delivers it, by a call that is signed and by mail, again and again until it is told or given up.
+//! A notification is recorded in the store under a key derived from the event, by the process that detects it; any
+//! process may then deliver it, by a signed webhook call and by mail, with retries until it is delivered or given up.
 
 mod deliver;
 mod message;
@@ -20,13 +20,14 @@ use crate::rates::Rates;
 
 pub use self::deliver::{SIGNATURE_HEADER, TIMESTAMP_HEADER};
 
-/// Facts that this process knows to be noted, so that they are not written again each time that they are seen.
+/// Maximum number of cached keys of notifications that this process has recorded, so that they are not written each
+/// time.
 const SEEN_MAX: usize = 10_000;
 
-/// What is needed to tell people something. A clone is another handle to the same.
+/// Records and delivers notifications. Clones share the same state.
 #[derive(Clone)]
 pub struct Notifications {
-    /// Where facts wait.
+    /// Stores waiting notifications.
     pub store: Arc<dyn NoticeStore>,
     pub(crate) config: Arc<NotificationsConfig>,
     http: Arc<dyn Http>,
@@ -42,7 +43,7 @@ impl std::fmt::Debug for Notifications {
 }
 
 impl Notifications {
-    /// Facts in `store` are told as the settings say, by these ways out.
+    /// Creates notifications that are delivered from `store` by the settings, with these clients.
     pub fn new(
         store: Arc<dyn NoticeStore>,
         config: NotificationsConfig,
@@ -53,12 +54,12 @@ impl Notifications {
         Self { store, config, http, mailer, rates, seen }
     }
 
-    /// Notes facts, unless this process has noted them already.
+    /// Records notifications, unless this process has already recorded them.
     ///
     /// # Errors
     /// As [`NoticeStore::push_notices`].
     pub async fn note(&self, mut notices: Vec<Notice>) -> Result<()> {
-        // Not held while the store writes: what is noted twice has the same name.
+        // Not held while the store writes: recording twice uses the same key.
         {
             let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             notices.retain(|notice| !seen.contains(&notice.key));
@@ -67,7 +68,7 @@ impl Notifications {
             return Ok(());
         }
         self.store.push_notices(&notices).await?;
-        // Marked when they are stored: what could not be is tried again at the next look.
+        // Marked only after they were stored: failed ones are tried again at the next check.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.len() + notices.len() > SEEN_MAX {
             seen.clear();
@@ -77,7 +78,7 @@ impl Notifications {
     }
 }
 
-/// That nobody has answered a task in time.
+/// Returns the notification that a task is overdue.
 pub(crate) fn overdue(task: &Task, at_ms: i64) -> Notice {
     let subject = task.key.id.as_str().to_owned();
     let key = NoticeKey { tenant: task.key.tenant.clone(), kind: NoticeKind::TaskOverdue, subject };

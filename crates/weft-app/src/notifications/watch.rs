@@ -1,4 +1,4 @@
-//! Facts that nobody brings about at one moment: budgets that fill, and tasks that have waited for too long.
+//! Notifications about gradual conditions: budgets that are nearly used up, and tasks that have waited too long.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use crate::app::App;
 use crate::spending::day as date;
 use crate::tokens;
 
-/// How often it is looked for them.
+/// Interval for checking the conditions.
 const WATCH_EVERY: Duration = Duration::from_secs(60);
-/// Milliseconds of a day.
+/// Milliseconds in a day.
 const DAY_MS: i64 = 86_400_000;
-/// Milliseconds of an hour.
+/// Milliseconds in an hour.
 const HOUR_MS: i64 = 3_600_000;
-/// Canvases of one tenant that are looked at in one go: those that ran today or yesterday.
+/// Maximum number of canvases of one tenant in a check: those that ran today or yesterday.
 const CANVASES_MAX: u64 = 10_000;
-/// Tasks that are read at a time.
+/// Number of tasks read in one batch.
 const TASKS_AT_ONCE: u64 = 200;
-/// Tasks of one tenant that are looked at in one go.
+/// Maximum number of tasks of one tenant in a check.
 const TASKS_MAX: u64 = 10_000;
-/// The longest subject that every store takes.
+/// The longest subject that every store accepts.
 const SUBJECT_BYTES_MAX: usize = 255;
 
 impl App {
-    /// Looks for facts again and again. Never returns.
+    /// Periodically checks the conditions. Never returns.
     pub(super) async fn keep_watching(&self) {
         loop {
             if let Err(error) = self.watch().await {
@@ -40,7 +40,7 @@ impl App {
         }
     }
 
-    /// Notes the budgets that are nearly used up and the tasks that are overdue, of the tenants whose people are told.
+    /// Records notifications about budgets that are nearly used up and overdue tasks, for the tenants with receivers.
     ///
     /// # Errors
     /// When the store cannot be read or written.
@@ -65,7 +65,7 @@ impl App {
         if allowances.canvas == none && allowances.canvases.values().all(|limits| *limits == none) {
             return Ok(());
         }
-        // No other canvas has used anything since it was last looked at.
+        // No other canvas has used anything since the last check.
         let yesterday = self.clock.now_ms().div_euclid(DAY_MS).saturating_sub(1);
         let mut canvases: Vec<CanvasId> = self
             .spending
@@ -99,7 +99,7 @@ impl App {
             let since = first_day(period, now_ms.div_euclid(DAY_MS));
             let spent = self.spending.spent(tenant, canvas, since).await?;
             for used in nearly_used_up(&limits, spent, percent) {
-                // The name has the beginning of the period, so each period is told of once.
+                // The key contains the start of the period, so each period is reported once.
                 let key = budget_key(tenant, canvas, period, since, used.limit);
                 let said = json!({
                     "agent_id": canvas, "period": period.as_str(), "since": date(since), "limit": used.limit,
@@ -127,7 +127,7 @@ impl App {
             let count = tasks.len() as u64;
             let old: Vec<_> = tasks.into_iter().take_while(|task| task.created_ms <= before_ms).collect();
             let more = count == TASKS_AT_ONCE && old.len() as u64 == count;
-            // One with a time limit of its own is told of when that is over.
+            // A task with its own time limit is reported when that expires.
             let late = old.iter().filter(|task| task.due_ms.is_none());
             self.notifications.note(late.map(|task| overdue(task, now_ms)).collect()).await?;
             if !more {
@@ -138,7 +138,7 @@ impl App {
     }
 }
 
-/// The name of a budget in one of its periods.
+/// Returns the key of a budget in one of its periods.
 fn budget_key(
     tenant: &TenantId,
     canvas: Option<&CanvasId>,
@@ -161,13 +161,13 @@ struct Used {
 }
 
 impl Used {
-    /// Whole per cent.
+    /// Returns the used percentage, rounded down.
     fn percent(&self) -> f64 {
         (self.used / self.max * 100.0).floor()
     }
 }
 
-/// The limits of which so many per cent are used.
+/// Returns the limits of which at least this percentage is used.
 fn nearly_used_up(limits: &BudgetLimits, spent: Spent, percent: u32) -> Vec<Used> {
     let count = |limit: Option<u64>| limit.map(|limit| limit as f64);
     let each = [
@@ -179,7 +179,7 @@ fn nearly_used_up(limits: &BudgetLimits, spent: Spent, percent: u32) -> Vec<Used
         ("seconds", limits.seconds, spent.millis as f64 / 1e3),
     ];
     let limited = each.into_iter().filter_map(|(limit, max, used)| Some(Used { limit, max: max?, used }));
-    // No tool calls at all is a limit that nobody comes near.
+    // A limit of no tool calls at all cannot be approached.
     limited.filter(|used| used.max > 0.0 && used.used * 100.0 >= used.max * f64::from(percent)).collect()
 }
 

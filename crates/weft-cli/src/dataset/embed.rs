@@ -1,4 +1,4 @@
-//! `weft dataset embed`: all vectors of a dataset are made anew, in this process.
+//! `weft dataset embed`: re-embeds a dataset in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::setup::Setup;
 use crate::signals::stopped;
 use crate::words::quoted;
 
-/// How often it is looked how far the vectors are.
+/// How often to check the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
-/// A line is told for each such share of the work.
+/// Progress between two lines.
 const LINE_EVERY: f64 = 0.1;
 
 pub(super) async fn run(args: &DatasetEmbedArgs, app: &App, setup: &Setup) -> Outcome {
@@ -72,7 +72,7 @@ async fn last(dataset: &Dataset, app: &App) -> Outcome<Option<Reembedding>> {
     Ok(app.reembeddings.last(&dataset.key).await?)
 }
 
-/// Waits for the end of the task, whoever works on it, and tells how far it is.
+/// Waits for the end of the task, in whichever process it is executed, and prints the progress.
 async fn until_end(dataset: &Dataset, app: &App) -> Outcome<Reembedding> {
     let (mut share_told, mut said) = (0.0, String::new());
     loop {
@@ -83,7 +83,7 @@ async fn until_end(dataset: &Dataset, app: &App) -> Outcome<Reembedding> {
         if task.state != ReembeddingState::Running {
             return Ok(task);
         }
-        // What is said without going on is said once.
+        // A message without progress is printed once.
         let stands = task.progress >= 0.99 && task.message != said;
         if task.progress - share_told >= LINE_EVERY || stands {
             Notes::line(format!("  {:.0} %: {}", task.progress * 100.0, task.message));

@@ -1,36 +1,36 @@
-//! Which files a command names, and what they are called as documents.
+//! The files that a command names, and their names as documents.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Outcome};
 
-/// Files of one command, at most.
+/// Maximum number of files of one command.
 const FILES_MAX: usize = 100_000;
 
-/// A file, and the name of the document that it becomes.
+/// A file, and the name of its document.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Found {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Its name; below a folder that was named the way to it from there, with `/` between the parts.
+    /// Its name; for a file below a named folder the path relative to that, with `/` as separator.
     pub name: String,
 }
 
-/// What paths stand for.
+/// The files that paths stand for.
 #[derive(Debug, Default)]
 pub(crate) struct Below {
-    /// The files, in the order of the paths and then of their names.
+    /// The files, in the order of the paths and then by name.
     pub files: Vec<Found>,
-    /// What could not be looked at, and why.
+    /// Paths that could not be read, with the reason.
     pub refused: Vec<(PathBuf, String)>,
 }
 
-/// The files that paths stand for. Of a folder these are all files in it and below it, except those that begin with a
-/// dot; a folder that links lead to several times counts once.
+/// Returns the files that paths stand for. A folder stands for all files in and below it, except those that begin
+/// with a dot; a folder that is reached several times through symbolic links counts once.
 ///
 /// # Errors
-/// When a path leads nowhere or to something else than files and folders, or there are too many files.
+/// When a path does not exist or is neither a file nor a folder, or there are too many files.
 pub(crate) fn below(paths: &[PathBuf]) -> Outcome<Below> {
     let mut below = Below::default();
     let mut visited = HashSet::new();
@@ -38,7 +38,7 @@ pub(crate) fn below(paths: &[PathBuf]) -> Outcome<Below> {
         let unreadable = |error| Failure::usage(format!("cannot read {}: {error}", path.display()));
         let kind = std::fs::metadata(path).map_err(unreadable)?;
         if kind.is_dir() {
-            // A folder that was named has to be readable; one below it is told of and passed over.
+            // A named folder must be readable; one below it is reported and skipped.
             std::fs::read_dir(path).map_err(unreadable)?;
             let mut walk = Walk { root: path, visited: &mut visited, below: &mut below };
             walk.folder(path);
@@ -53,23 +53,23 @@ pub(crate) fn below(paths: &[PathBuf]) -> Outcome<Below> {
                 .help("name smaller folders, one after the other"));
         }
     }
-    // A file may be named, and lie in a folder that is named as well.
+    // A file may be named, and also be in a named folder.
     let mut seen = HashSet::new();
     below.files.retain(|file| seen.insert(file.path.clone()));
     Ok(below)
 }
 
 impl Below {
-    /// The same if there is something, and every file can be a document of its own.
+    /// Checks that there are files, and that each can be a separate document.
     ///
     /// # Errors
-    /// When there is nothing, or two files would be the same document.
+    /// When there are none, or two files would be the same document.
     pub(crate) fn one_each(self) -> Outcome<Self> {
         if self.files.is_empty() && self.refused.is_empty() {
             return Err(Failure::usage("there is no file in what was named")
                 .help("files and folders that begin with a dot are left out"));
         }
-        // Names of documents differ by more than the case of their letters.
+        // Names of documents must differ by more than case.
         let mut names: HashMap<String, &Path> = HashMap::new();
         for file in &self.files {
             if let Some(other) = names.insert(file.name.to_lowercase(), &file.path) {
@@ -83,10 +83,10 @@ impl Below {
     }
 }
 
-/// A way through a folder.
+/// A traversal of a folder.
 struct Walk<'a> {
     root: &'a Path,
-    /// Folders that were looked at, by their true paths: links may lead in a circle.
+    /// Visited folders, by their canonical paths: symbolic links may form a cycle.
     visited: &'a mut HashSet<PathBuf>,
     below: &'a mut Below,
 }
@@ -102,11 +102,11 @@ impl Walk<'_> {
             return;
         }
         let mut entries: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        // So that documents are read in the same order each time.
+        // Sorted, so that documents are ingested in the same order each time.
         entries.sort();
         for entry in entries {
             let hidden = entry.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
-            // One more than there may be, so that the limit is noticed.
+            // One more than allowed, so that the limit is noticed.
             if hidden || self.below.files.len() > FILES_MAX {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! `weft dataset ingest`: files become chunks that can be searched.
+//! `weft dataset ingest`: ingests files into chunks that can be searched.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -25,21 +25,21 @@ use crate::setup::Setup;
 use crate::signals::stopped;
 use crate::words::{plural, quoted};
 
-/// How often the bar moves.
+/// How often the progress bar is updated.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How often a file is taken in again because somebody else put a document of its name there.
+/// How often adding a file is retried when a concurrent command has added a document with its name.
 const NAMED_AT_ONCE_MAX: usize = 5;
-/// A look may take this part of the time: one in so many.
+/// A progress check may take at most this fraction of the time: one part in N.
 const LOOKS_APART: u32 = 20;
-/// How long a document that is being read gets to end when the command is stopped; what it has done is kept.
+/// Time for a document under way to finish when the command is stopped; its finished parts are kept.
 const GRACE: Duration = Duration::from_millis(100);
-/// Lines in the middle of the work on standard error that is no terminal: one each time so much is done.
+/// Progress between two lines if standard error is not a terminal.
 const LINE_EVERY: f64 = 0.1;
 
-/// Reads files into a dataset, or goes on with what is not done.
+/// Ingests files into a dataset, or continues with those that are not done.
 ///
 /// # Errors
-/// When a path leads nowhere, a setting is wrong, or the data folder cannot be used.
+/// When a path does not exist, a setting is not valid, or the data folder cannot be used.
 pub(super) async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> Outcome {
     let found = files::below(&args.paths)?;
     let found = if args.paths.is_empty() { found } else { found.one_each()? };
@@ -67,7 +67,7 @@ pub(super) async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> O
                     tell_embedder(&made);
                     made
                 }
-                // Somebody else has made it at the same time.
+                // A concurrent command has created it.
                 Err(error) if error.kind == ErrorKind::Conflict => find(&args.dataset, app).await?,
                 Err(error) => return Err(error.into()),
             }
@@ -110,7 +110,7 @@ pub(super) async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> O
     told.conclude(&find(dataset.key.id.as_str(), app).await?)
 }
 
-/// A dataset that is there already, unless the command wants its vectors from elsewhere.
+/// Returns an existing dataset, unless the command requests a different embedding model.
 fn kept(dataset: Dataset, embedder: Option<&str>, app: &App) -> Outcome<Dataset> {
     let wanted = match embedder {
         None => return Ok(dataset),
@@ -125,7 +125,7 @@ fn kept(dataset: Dataset, embedder: Option<&str>, app: &App) -> Outcome<Dataset>
         .help("leave --embedder away, or make another dataset"))
 }
 
-/// What is to become of the files of this command.
+/// Settings of the command for the documents.
 struct Wishes {
     metadata: Metadata,
     method: Option<ChunkMethod>,
@@ -134,7 +134,7 @@ struct Wishes {
 }
 
 impl Wishes {
-    /// What of it a document has not yet.
+    /// Returns the changes that a document still needs.
     fn change(&self, document: &Document) -> Option<DocumentChange> {
         let mut change = DocumentChange::default();
         let mut metadata = document.metadata.clone();
@@ -158,8 +158,7 @@ enum Taken {
     Refused(String),
 }
 
-/// Keeps a file as a document. One with the same name and bytes is that document; with other bytes it takes
-/// its place.
+/// Adds a file as a document. A document with the same name and bytes is reused; with other bytes it is replaced.
 async fn take_in(file: &Found, dataset: &Dataset, wishes: &Wishes, app: &App) -> Outcome<Taken> {
     let Found { path: file, name } = file;
     let most = app.library.file_bytes_max();
@@ -175,7 +174,7 @@ async fn take_in(file: &Found, dataset: &Dataset, wishes: &Wishes, app: &App) ->
         Ok(bytes) => Bytes::from(bytes),
         Err(error) => return Ok(Taken::Refused(format!("it cannot be read: {error}"))),
     };
-    // Somebody else may take in the same files at the same time.
+    // A concurrent command may add the same files.
     for _ in 0..NAMED_AT_ONCE_MAX {
         match put(name, &bytes, dataset, wishes, app).await {
             Ok(taken) => return Ok(taken),
@@ -187,7 +186,7 @@ async fn take_in(file: &Found, dataset: &Dataset, wishes: &Wishes, app: &App) ->
     Ok(Taken::Refused("others keep putting a document of this name there".to_owned()))
 }
 
-/// The same, once: `Conflict` when somebody else was faster.
+/// The same in a single attempt: `Conflict` when a concurrent command was faster.
 async fn put(
     name: &str,
     bytes: &Bytes,
@@ -231,7 +230,7 @@ async fn unchanged(document: Document, wishes: &Wishes, app: &App) -> weft_core:
     Ok(if done { Taken::Unchanged } else { Taken::New(document.key.id) })
 }
 
-/// What became of the documents.
+/// Counts of the outcomes.
 #[derive(Default)]
 struct Told {
     done: u64,
@@ -259,7 +258,7 @@ impl Told {
     }
 }
 
-/// Reads documents in this process until all of them have ended, or somebody stops it.
+/// Ingests documents in this process until all of them have ended, or the command is stopped.
 async fn read_all(
     dataset: &Dataset,
     wanted: &[DocumentId],
@@ -280,7 +279,7 @@ async fn read_all(
         stop.cancel();
         interrupted
     };
-    // What a worker does is large; one allocation keeps it off everybody's stack.
+    // The worker's future is large; boxing keeps it off the stack.
     let (interrupted, ()) = futures::join!(watching, Box::pin(worker.run(&stop, GRACE)));
     watch.close();
     if interrupted? {
@@ -289,7 +288,8 @@ async fn read_all(
     Ok(())
 }
 
-/// Puts into the index what a process has read that was killed before it came to that. Also when nothing is left to read.
+/// Completes the index after a process was killed between parsing and indexing. Also run if nothing is left to
+/// ingest.
 async fn make_findable(dataset: &Dataset, app: &App, setup: &Setup) -> Outcome<()> {
     tokio::select! {
         mended = app.library.mend_dataset(&dataset.key) => Ok(mended.map(drop)?),
@@ -297,14 +297,14 @@ async fn make_findable(dataset: &Dataset, app: &App, setup: &Setup) -> Outcome<(
     }
 }
 
-/// Says how somebody who has stopped the command goes on.
+/// Prints how to continue after the command was stopped.
 fn told_how_to_go_on(dataset: &Dataset, setup: &Setup) -> Failure {
     let command = format!("weft dataset ingest {}{}", quoted(&dataset.name), setup.same_place);
     Notes::line(format!("Stopped. What is read is kept; `{command}` goes on."));
     Failure::Reported(Exit::Failed)
 }
 
-/// A bar on a terminal, and elsewhere a line now and then.
+/// Progress: a bar on a terminal, and otherwise occasional lines.
 struct Watch {
     bar: Option<LiveLine>,
     ended: HashMap<DocumentId, DocumentState>,
@@ -335,7 +335,7 @@ impl Watch {
             let mut share = 0.0;
             let mut message = String::new();
             for id in wanted {
-                // A document that somebody has removed is done with, too.
+                // A document that was removed counts as done, too.
                 let Some(document) = seen.get(id) else {
                     self.ended.entry(id.clone()).or_insert(DocumentState::Cancelled);
                     share += 1.0;
@@ -360,7 +360,7 @@ impl Watch {
             if self.ended.len() >= wanted.len() {
                 return Ok(());
             }
-            // A look at many documents takes a while itself.
+            // Checking many documents takes a while itself.
             tokio::time::sleep(LOOK_EVERY.max(looked.elapsed() * LOOKS_APART)).await;
         }
     }
@@ -392,7 +392,7 @@ impl Watch {
         let done = format!("{} of {count}", self.ended.len());
         match &self.bar {
             Some(bar) => {
-                // Of a share between 0 and 1 this is at most the length of the bar.
+                // For a share between 0 and 1 this is at most the length of the bar.
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "see above")]
                 bar.fill((share.clamp(0.0, 1.0) * 1_000.0) as u64);
                 bar.count(&done);
@@ -414,7 +414,7 @@ impl Watch {
     }
 }
 
-/// What a document that is done says beyond that. That the dataset is searched by words alone is told once.
+/// Returns the notes of a finished document. That the dataset is only searched by words is reported once, separately.
 fn noticed(message: &str) -> &str {
     let between = ['.', ' '];
     let rest = message.strip_prefix("Task done").unwrap_or(message).trim_start_matches(between);

@@ -15,7 +15,7 @@ use crate::screen::{Data, Notes};
 use crate::sources;
 use crate::words::plural;
 
-/// Prints a line for each dataset.
+/// Prints a line per dataset.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -32,7 +32,7 @@ pub(super) async fn list(args: &DatasetListArgs, app: &App) -> Outcome {
             data.line(&if args.json { dataset_json(dataset).to_string() } else { dataset_line(dataset) })?;
         }
         offset += page.len() as u64;
-        // Datasets may be removed meanwhile, and the total is never reached then.
+        // Datasets may be removed meanwhile, so that the total is never reached.
         if page.is_empty() || offset >= total {
             data.flush()?;
             return Ok(Exit::Done);
@@ -59,7 +59,7 @@ fn dataset_line(dataset: &Dataset) -> String {
     )
 }
 
-/// Prints a dataset and a line for each of its documents.
+/// Prints a dataset and a line per document.
 ///
 /// # Errors
 /// When there is no such dataset, or the store cannot be read.

@@ -1,4 +1,4 @@
-//! `weft dataset search`: passages for a question.
+//! `weft dataset search`: searches passages for a question.
 
 use serde_json::json;
 use weft_app::App;
@@ -14,7 +14,7 @@ use crate::screen::{Data, Notes};
 use crate::sources;
 use crate::words::quoted;
 
-/// How much of a passage is shown, in characters.
+/// Maximum number of characters of a passage that are shown.
 const EXCERPT_CHARS: usize = 240;
 
 /// Prints the best passages.
@@ -74,7 +74,7 @@ fn passage_text(place: usize, passage: &Passage) -> String {
     format!("{place:>2}. {similarity:.3}  {at}  ({})\n    {excerpt}\n", chunk.id)
 }
 
-/// Operators as they are found in a condition, the longer ones before those that they begin with.
+/// Operators in a condition, each before those that are its prefixes.
 const WRITTEN: [&str; 22] = [
     "not contains",
     "not is",
@@ -100,7 +100,7 @@ const WRITTEN: [&str; 22] = [
     "<",
 ];
 
-/// Where an operator stands in a condition, behind a key. One of letters is a word of its own.
+/// Finds an operator in a condition, after a key. An operator of letters must be a separate word.
 fn place(text: &str, written: &str) -> Option<usize> {
     let place = if written.starts_with(|c: char| c.is_ascii_alphabetic()) {
         format!("{text} ").find(&format!(" {written} "))? + 1
@@ -110,7 +110,7 @@ fn place(text: &str, written: &str) -> Option<usize> {
     (place > 0).then_some(place)
 }
 
-/// `year>=2020`, `author contains ada`, `tags in a,b`, `draft empty`.
+/// Parses a condition such as `year>=2020`, `author contains ada`, `tags in a,b`, `draft empty`.
 fn condition(text: &str) -> Outcome<Condition> {
     let found = WRITTEN.iter().filter_map(|written| Some((place(text, written)?, *written)));
     let found = found.min_by_key(|(place, written)| (*place, usize::MAX - written.len()));
@@ -118,7 +118,7 @@ fn condition(text: &str) -> Outcome<Condition> {
         let key = text[..place].trim();
         let value = text.get(place + written.len()..).unwrap_or_default().trim();
         let operator = FilterOperator::parse(written)?;
-        // Those two have no value and all others have one, which does not begin like an operator.
+        // These two take no value and all others take one, which does not start like an operator.
         let is_alone = matches!(operator, FilterOperator::Empty | FilterOperator::NotEmpty);
         let fits = value.is_empty() == is_alone && !value.starts_with(['<', '>', '=', '!', '≠', '≤', '≥']);
         let value = serde_json::from_str(value).unwrap_or_else(|_| Json::from(value));

@@ -1,16 +1,16 @@
-//! Which files are meant: those that are named, and those in folders that are named.
+//! Finds the eval files: those that are named, and those in named folders.
 
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Outcome};
 
-/// Folders within one another, at most.
+/// Maximum depth of nested folders.
 const DEPTH_MAX: usize = 32;
 
-/// The files, each once, in the order in which they were named; those of a folder by their paths.
+/// Returns the files without repetitions, in the order in which they were named; those of a folder by path.
 ///
 /// # Errors
-/// When one is not there, or a folder has no eval in it.
+/// When one does not exist, or a folder contains no eval.
 pub(super) fn files(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     let mut all: Vec<PathBuf> = Vec::new();
     for path in named {
@@ -38,7 +38,7 @@ fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Outcome<()> {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        // A link to a folder may lead back.
+        // A symbolic link to a folder may form a cycle.
         let kind = entry.file_type().map_err(failed)?;
         if kind.is_dir() && !name.starts_with('.') && depth < DEPTH_MAX {
             walk(&entry.path(), depth + 1, found)?;

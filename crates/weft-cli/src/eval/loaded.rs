@@ -1,4 +1,4 @@
-//! Evals that are ready to run: file, canvas and data set read and checked.
+//! Evals that are ready to run: the file, the canvas and the data set are read and checked.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,17 +22,17 @@ pub(super) struct Loaded {
     path: PathBuf,
     text: String,
     file: EvalFile,
-    /// What is run.
+    /// The canvas to run.
     pub subject: Subject,
     /// The cases to run.
     pub cases: Vec<Case>,
 }
 
 impl Loaded {
-    /// Reads an eval and everything it names.
+    /// Reads an eval and everything it refers to.
     ///
     /// # Errors
-    /// What is wrong with any of it; what is wrong with the canvas is shown.
+    /// What is wrong with any of it; problems of the canvas are printed.
     pub(super) async fn read(path: &Path, app: &App, setup: &Setup, mode: Mode) -> Outcome<Self> {
         let shown = path.display();
         let told = |invalid: Invalid| refused(&format!("the eval {shown}"), invalid);
@@ -52,20 +52,20 @@ impl Loaded {
         Ok(Self { path: path.to_owned(), text, file, subject, cases })
     }
 
-    /// Keeps the cases that have a text in their file or name.
+    /// Keeps the cases whose file or name contains a text.
     pub(super) fn keep(&mut self, text: &str) {
         let file = self.path.to_string_lossy().into_owned();
         self.cases.retain(|case| file.contains(text) || case.name.contains(text));
     }
 
-    /// A report without cases.
+    /// Returns a report without cases.
     pub(super) fn report(&self) -> FileReport {
         let (about, pass) = (self.file.about.clone(), self.file.pass);
         FileReport { file: self.path.to_string_lossy().into_owned(), about, pass, cases: Vec::new() }
     }
 
-    /// Writes what was recorded into the file. Recordings of cases that were not run stay when only
-    /// some were chosen, and go when their case is gone.
+    /// Writes the recordings into the file. Recordings of cases that were not run stay if only some were selected,
+    /// and are removed if their case no longer exists.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -76,7 +76,7 @@ impl Loaded {
             let runs = self.cases.iter().any(|case| case.name == old.case);
             match new(&old.case) {
                 Some(new) => recorded.push(new),
-                // When only some cases run, the others keep what was recorded of them.
+                // If only some cases run, the others keep their recordings.
                 None if runs || filter.is_some() => recorded.push(old.clone()),
                 None => {}
             }
@@ -92,7 +92,7 @@ impl Loaded {
     }
 }
 
-/// What is wrong with a file, as a failure.
+/// Converts the error in a file into a failure.
 pub(super) fn refused(what: &str, Invalid { message, help }: Invalid) -> Failure {
     let failure = Failure::usage(format!("{what}: {message}"));
     match help {
@@ -110,7 +110,7 @@ fn read_text(path: &Path) -> Outcome<String> {
         std::io::ErrorKind::InvalidData => Failure::usage(format!("{shown} is not written in UTF-8")),
         _ => Failure::usage(format!("cannot read {shown}: {error}")),
     };
-    // Its size first: a file that is too large is never in memory.
+    // Its size is checked first, so that a file that is too large is never in memory.
     let size = std::fs::metadata(path).map_err(failed)?.len();
     if size > FILE_BYTES_MAX as u64 {
         return Err(Failure::usage(format!("{shown} is larger than {} MiB", FILE_BYTES_MAX >> 20)));
@@ -126,10 +126,10 @@ fn rows(path: &Path) -> Outcome<Vec<Row>> {
     dataset::rows(&read_text(path)?, format).map_err(|invalid| refused(&what, invalid))
 }
 
-/// A canvas to run.
+/// Compiles a canvas to run.
 ///
 /// # Errors
-/// When it cannot run; why is shown.
+/// When it cannot run; the problems are printed.
 pub(super) async fn subject(canvas: &Path, app: &App, setup: &Setup, mode: Mode) -> Outcome<Subject> {
     let document = Document::read(canvas)?;
     let plan = match mode {
@@ -137,7 +137,7 @@ pub(super) async fn subject(canvas: &Path, app: &App, setup: &Setup, mode: Mode)
             documents::add_beside(app, &tenant(), canvas).await?;
             check::compile(&document, app, setup, Measuring::No).map(|compiled| compiled.plan)
         }
-        // Neither its models nor its servers of tools need to be there.
+        // Neither its models nor its MCP servers need to exist.
         Mode::Recorded => compiled(&document.bytes, app),
     };
     let plan = plan.map_err(|problems| check::refused(&document, problems, setup.colour))?;
@@ -146,7 +146,7 @@ pub(super) async fn subject(canvas: &Path, app: &App, setup: &Setup, mode: Mode)
         engine: app.engine.clone(),
         plan: Arc::new(plan),
         canvas: CanvasId::new("eval"),
-        // The same each time, so that what a canvas derives from its session is the same in each recording.
+        // A constant id, so that values a canvas derives from its session are the same in each recording.
         session: SessionKey::new(&tenant(), SessionId::new("eval")),
         judge: Arc::new(move |llm_id| {
             let bytes = judge::canvas(llm_id).to_string().into_bytes();

@@ -1,4 +1,4 @@
-//! `weft eval record`: writes an eval of questions that are asked now, or of runs of the past.
+//! `weft eval record`: writes an eval from questions that are asked now, or from past runs.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -24,15 +24,15 @@ use crate::words::plural;
 
 /// The name of the only case of a new file.
 const CASE: &str = "run";
-/// Turns before the one that is recorded, at most.
+/// Maximum number of turns before the recorded one.
 const TURNS_MAX: u64 = 1_000;
 
-/// Asks now.
+/// Records questions that are asked now.
 ///
 /// # Errors
 /// When the canvas cannot run, or the file cannot be written.
 pub(super) async fn now(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
-    // Before models are asked and paid.
+    // Checked before models are called and paid for.
     must_be_free(args)?;
     let canvas = args.canvas.clone().unwrap_or_default();
     let mut turns: Vec<Turn> =
@@ -69,10 +69,10 @@ async fn ask(
     Ok((case.turns.into_iter().zip(seen).collect(), recorded))
 }
 
-/// Takes a run of the past.
+/// Records a past run.
 ///
 /// # Errors
-/// When there is no such run, or it cannot be done again from its journal.
+/// When there is no such run, or it cannot be replayed from its journal.
 pub(super) async fn past(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
     must_be_free(args)?;
     let id = args.run.clone().unwrap_or_default();
@@ -97,7 +97,7 @@ async fn take(
         Some(canvas) => canvas.clone(),
         None => canvas_of(app, &run).await?,
     };
-    // It is done again from its journal, so nothing outside has to be there.
+    // It is replayed from its journal, so nothing external has to exist.
     let mut subject: Subject = subject(&canvas, app, setup, Mode::Recorded).await?;
     subject.session.id = run.session.clone();
     let mut taken = Vec::new();
@@ -123,7 +123,7 @@ async fn take(
     Ok((canvas, turns, RecordedCase { case: CASE.to_owned(), turns: recorded }))
 }
 
-/// Canvases that were run from a file say which.
+/// Returns the file of the canvas; it is known for canvases that were run from one.
 async fn canvas_of(app: &App, run: &StoredRun) -> Outcome<PathBuf> {
     let canvas = app.canvases.get(&CanvasKey::new(&run.key.tenant, run.canvas.clone())).await?;
     if let Some(path) = documents::file_of(&canvas.head) {
@@ -133,10 +133,10 @@ async fn canvas_of(app: &App, run: &StoredRun) -> Outcome<PathBuf> {
     Err(Failure::usage(message).help("name its file: weft eval record CANVAS --run ID -o FILE"))
 }
 
-/// The runs of a session up to one of them, in their order.
+/// Returns the runs of a session up to one of them, in order.
 async fn turns_up_to(app: &App, run: &StoredRun) -> Outcome<Vec<StoredRun>> {
     let filter =
-        // One more than allowed tells that there are too many.
+        // One more than allowed shows that there are too many.
         RunFilter { session: Some(run.session.clone()), limit: TURNS_MAX + 1, ..RunFilter::default() };
     let mut runs = app.runs.list(&run.key.tenant, &filter).await?;
     if runs.len() as u64 > TURNS_MAX {
@@ -163,7 +163,7 @@ async fn taken_from(app: &App, run: &StoredRun) -> Outcome<Taken> {
     }
     let mut input = (**input).clone();
     if resumes.is_some() {
-        // What a person replied is the question of a turn that goes on.
+        // A reply of a person is the question of a resumed turn.
         input.query.clone_from(reply);
     }
     let answers = Recording::of(&entries).answers();
@@ -198,7 +198,7 @@ fn finish(
     Ok(Exit::Done)
 }
 
-/// The way from a folder to a file.
+/// Returns the path from a folder to a file.
 fn relative(file: &Path, folder: &Path) -> PathBuf {
     let whole = |path: &Path| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };

@@ -1,4 +1,4 @@
-//! What an entry of a journal says, on one line.
+//! Formats an entry of a journal on one line.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use weft_core::{Entry, Outputs, Record, Route};
 use super::short;
 use crate::progress::duration;
 
-/// `   4  +0.013 s  finished Reply (Message:Hello), 12 ms: {"content":"hello"}`
+/// Formats an entry: `   4  +0.013 s  finished Reply (Message:Hello), 12 ms: {"content":"hello"}`
 pub(super) fn entry_line(entry: &Entry, began_ms: i64) -> String {
     let since = Duration::from_millis(u64::try_from(entry.at_ms - began_ms).unwrap_or(0));
     format!("{:>5}  +{:.3} s  {}", entry.seq, since.as_secs_f64(), fact(&entry.record))
@@ -114,7 +114,8 @@ fn finished(record: &Record) -> String {
         return String::new();
     };
     let name = named(who);
-    // Nobody is asked by what a crash has cut off, by a frame around a node that asks, or by who listens to one.
+    // No person is asked by a node that a crash has interrupted, by a frame around a node that asks, or by a node
+    // that reads from one.
     if *route == NextEdges::Suspended && suspension.is_none() {
         return format!("{name} ended for now, and begins again");
     }
@@ -138,8 +139,8 @@ fn finished(record: &Record) -> String {
     text
 }
 
-/// The name of a node, the id by which `--at` and `--pin` know it, and its round. A node without a name of its own has
-/// its kind in the place of the id.
+/// Returns the name of a node, the id by which `--at` and `--pin` refer to it, and its frame. If the node has no name
+/// of its own, its kind takes the place of the id.
 fn named(who: &ActivationRef) -> String {
     let id = if *who.name == *who.node.as_str() { &*who.kind } else { who.node.as_str() };
     format!("{} ({id}){}", who.name, place(&who.frame))

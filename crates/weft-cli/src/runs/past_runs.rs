@@ -1,4 +1,4 @@
-//! `weft runs replay|fork|diff`: runs of the past, done again, gone another way, compared.
+//! `weft runs replay|fork|diff`: replaying, forking and comparing past runs.
 
 use weft_app::App;
 use weft_core::context::Pin;
@@ -25,8 +25,7 @@ fn key(id: &str) -> RunKey {
     RunKey::new(&tenant(), RunId::from(id))
 }
 
-/// Does a run again from its journal. Its events go to standard output, and where it is no longer the
-/// same to standard error.
+/// Replays a run from its journal. Its events go to standard output, and the differences to standard error.
 pub(super) async fn replay(args: &RunsReplayArgs, app: &App) -> Outcome {
     let key = key(&args.id);
     found(&key, app).await?;
@@ -62,14 +61,14 @@ fn told(difference: &Difference) -> String {
     format!("entry {seq}, {node}: {what} was {recorded}\n  and is now {now}")
 }
 
-/// Begins a run that shares the beginning of another one, and waits for its end.
+/// Starts a run that shares the beginning of another one, and waits for its end.
 pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
     let outputs: Outputs = inputs("--set", &args.set)?.into_iter().collect();
     let to = (!args.to.is_empty()).then(|| args.to.iter().map(|id| ComponentId::from(id.as_str())).collect());
     let edit = Pin { outputs, to };
     let point = ForkPoint { node: args.at.as_str().into(), activation: args.activation, edit };
     let session = args.session.as_deref().map(SessionId::from);
-    // Before the fork goes on, which is to find what the first run found.
+    // Before the fork starts, which is to find what the first run found.
     documents::add_beside_runs(app, &[found(&key(&args.id), app).await?]).await?;
     let (session, run, forked) = app.fork(&key(&args.id), session, &point).await?;
     Notes::line(format!("run {} in session {}, forked from {}", run.id, session.id, args.id));
@@ -85,7 +84,7 @@ pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
     }))
 }
 
-/// Prints two runs beside each other.
+/// Prints a comparison of two runs.
 pub(super) async fn diff(args: &RunsDiffArgs, app: &App) -> Outcome {
     for id in [&args.first, &args.second] {
         found(&key(id), app).await?;
@@ -140,7 +139,7 @@ fn headline(node: &NodeComparison) -> String {
     format!("{sign} {} ({id}{rounds}){nth}  {}", node.name, took.collect::<Vec<_>>().join(" → "))
 }
 
-/// What differs of two values; of two objects only the members that do.
+/// Describes how two values differ; for two objects only the members that do.
 fn parts(first: &Json, second: &Json) -> Vec<String> {
     let pair = |name: &str, first: &Json, second: &Json| {
         let name = if name.is_empty() { String::new() } else { format!("{name}: ") };

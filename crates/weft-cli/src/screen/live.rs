@@ -1,4 +1,4 @@
-//! Lines on standard error that move.
+//! Animated lines on standard error.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::harmless;
 
-/// How often a line that turns does so.
+/// Interval of the animation.
 const TICK: Duration = Duration::from_millis(100);
-/// A line that turns.
+/// A line with a spinner.
 const TURNING: &str = "  {spinner} {msg}";
-/// A line that fills.
+/// A progress bar.
 const FILLING: &str = "  {bar:32} {percent:>3}%  {prefix}  {wide_msg}";
-/// A line that counts cases.
+/// A progress bar that counts cases.
 const COUNTING: &str = "{bar:30} {pos}/{len} cases {msg}";
 
-/// Several lines that move, one for each thing that is being done.
+/// Several animated lines, one per task.
 #[derive(Default)]
 pub(crate) struct LiveLines(MultiProgress);
 
 impl LiveLines {
-    /// A line that turns.
+    /// Adds a line with a spinner.
     pub(crate) fn turning(&self, text: &str) -> LiveLine {
         let line = LiveLine::of(self.0.add(ProgressBar::new_spinner()), TURNING);
         line.say(text);
@@ -28,13 +28,13 @@ impl LiveLines {
         line
     }
 
-    /// A line above them that stays.
+    /// Prints a permanent line above them.
     pub(crate) fn tell(&self, text: &str) {
         drop(self.0.println(harmless(text)));
     }
 }
 
-/// One line that moves.
+/// An animated line.
 pub(crate) struct LiveLine(ProgressBar);
 
 impl LiveLine {
@@ -45,14 +45,14 @@ impl LiveLine {
         Self(bar)
     }
 
-    /// A line that fills up to `length`.
+    /// Creates a progress bar up to `length`.
     pub(crate) fn filling(length: u64) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_length(length);
         Self::of(bar, FILLING)
     }
 
-    /// A line that counts cases on a terminal, and nothing elsewhere.
+    /// Creates a progress bar that counts cases on a terminal, and is hidden otherwise.
     pub(crate) fn counting(cases: usize) -> Self {
         if super::Notes::is_terminal() {
             Self::of(ProgressBar::new(cases as u64), COUNTING)
@@ -61,32 +61,32 @@ impl LiveLine {
         }
     }
 
-    /// One more.
+    /// Advances by one.
     pub(crate) fn step(&self) {
         self.0.inc(1);
     }
 
-    /// How far it is filled.
+    /// Sets the position.
     pub(crate) fn fill(&self, position: u64) {
         self.0.set_position(position);
     }
 
-    /// What stands before its text.
+    /// Sets the text before the message.
     pub(crate) fn count(&self, text: &str) {
         self.0.set_prefix(harmless(text));
     }
 
-    /// Its text.
+    /// Sets the message.
     pub(crate) fn say(&self, text: &str) {
         self.0.set_message(harmless(text));
     }
 
-    /// A line above it that stays.
+    /// Prints a permanent line above it.
     pub(crate) fn tell(&self, text: &str) {
         self.0.println(harmless(text));
     }
 
-    /// Takes it away.
+    /// Removes the line.
     pub(crate) fn end(&self) {
         self.0.finish_and_clear();
     }

@@ -1,17 +1,17 @@
-//! What goes wrong with authorization servers, in the program's words.
+//! Converts errors of authorization servers into this program's messages.
 
 use rmcp::transport::auth::AuthError;
 use weft_core::{Error, ErrorKind};
 
-/// Characters of what an authorization server says that are shown.
+/// Maximum number of characters of an authorization server's message that are shown.
 const TOLD_CHARS_MAX: usize = 300;
 
-/// Whether an authorization server does not know the client any more: many forget those that they have registered.
+/// Returns whether an authorization server no longer knows the client: many remove those that they have registered.
 pub(super) fn has_forgotten_us(error: &AuthError) -> bool {
     let (AuthError::TokenRefreshFailed(told) | AuthError::TokenExchangeFailed(told)) = error else {
         return false;
     };
-    // The library has no word of its own for it; this is how it writes the code of an answer.
+    // The library has no error of its own for it; this is how it formats the code of a response.
     ["invalid_client", "unauthorized_client"]
         .iter()
         .any(|code| told.contains(&format!("error response: {code}")))
@@ -21,10 +21,10 @@ pub(super) fn shortened(text: &str) -> String {
     text.chars().take(TOLD_CHARS_MAX).collect()
 }
 
-/// What went wrong with an authorization server, in the program's words; what it said itself is the cause.
+/// Converts an error of an authorization server into this program's message; the original message is the cause.
 pub(super) fn failed(error: &AuthError) -> Error {
     let cause = match error {
-        // Such an error leaves out why.
+        // The error's own text omits the reason.
         AuthError::DiscoveryRequestFailed { url, source } => format!("{source}: {url}"),
         error => error.to_string(),
     };

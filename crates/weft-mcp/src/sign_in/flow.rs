@@ -1,4 +1,4 @@
-//! A sign-in from its begin to its end: where a person is sent, and what comes back.
+//! The steps of a sign-in: the page for the person, and the completion by the redirect.
 
 use std::collections::BTreeSet;
 
@@ -13,46 +13,46 @@ use super::faults::{failed, has_forgotten_us, shortened};
 use super::kept::{BegunSignIn, Ending, KeptClient, KeptSignIn, Registration, token_of};
 use super::{LiveToken, SignIn, SignInInner, name_of};
 
-/// How long a person may take to sign in, in milliseconds.
+/// Time limit for a person to sign in, in milliseconds.
 const TIME_LIMIT_MS: i64 = 10 * 60 * 1_000;
-/// What this program is called where it is registered as a client.
+/// Name of this program in client registrations.
 const CLIENT_NAME: &str = "Weft";
 
-/// A sign-in that is to begin.
+/// A sign-in to be started.
 #[derive(Clone, Debug, Default)]
 pub struct SignInRequest {
-    /// Where the authorization server sends the person's browser afterwards.
+    /// The redirect URI, to which the authorization server sends the browser afterwards.
     pub redirect_uri: String,
-    /// What is to be allowed, words with spaces between them; absent: what the server asks for.
+    /// Requested scopes, separated by spaces; absent: those that the server requests.
     pub scope: Option<String>,
 }
 
-/// Where a person signs in.
+/// The page at which a person signs in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignInPage {
-    /// The page of the authorization server, for a browser.
+    /// The URL at the authorization server, for a browser.
     pub url: String,
-    /// What comes back with the person.
+    /// Returned with the redirect.
     pub state: String,
 }
 
-/// What the person's browser brings back.
+/// Parameters of the redirect.
 #[derive(Clone, Default)]
 pub struct SignInCallback {
-    /// As of [`SignInPage::state`].
+    /// The same as [`SignInPage::state`].
     pub state: String,
-    /// What tokens are given for.
+    /// The code to exchange for tokens.
     pub code: String,
-    /// Who says that it has sent the browser.
+    /// The issuer that claims to have redirected the browser.
     pub issuer: Option<String>,
 }
 
 impl SignInCallback {
-    /// What stands in the address that the browser was sent to.
+    /// Parses the URL to which the browser was redirected.
     ///
     /// # Errors
-    /// `Invalid` for an address that holds no answer of an authorization server; `Denied` with what that has said when it, or
-    /// the person, refuses.
+    /// `Invalid` for a URL without an answer of an authorization server; `Denied` with its message when it, or the
+    /// person, refuses.
     pub fn of_url(url: &str) -> Result<Self> {
         let wrong = || {
             Error::invalid("the address holds no `code` and no `state`")
@@ -80,7 +80,7 @@ impl std::fmt::Debug for SignInCallback {
     }
 }
 
-/// What a client with this address for its answers is, in the words of OpenID Connect's registration.
+/// Returns the type of a client with this redirect URI, in the terms of OpenID Connect's registration.
 pub(super) fn application_type(redirect_uri: &str) -> &'static str {
     let is_loopback = Url::parse(redirect_uri).is_ok_and(|url| match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
@@ -92,11 +92,11 @@ pub(super) fn application_type(redirect_uri: &str) -> &'static str {
 }
 
 impl SignIn {
-    /// Begins a sign-in.
+    /// Starts a sign-in.
     ///
     /// # Errors
-    /// `Invalid` when the server has no sign-in or takes no client such as this program; what keeps it, or its authorization
-    /// server, from being asked.
+    /// `Invalid` when the server has no sign-in or does not accept clients such as this program; otherwise the
+    /// failure of the server or of its authorization server.
     pub(crate) async fn begin(&self, request: &SignInRequest) -> Result<SignInPage> {
         let inner = &self.0;
         let before = inner.row().read().await?.map(|(kept, _)| kept).unwrap_or_default();
@@ -124,11 +124,11 @@ impl SignIn {
         Ok(SignInPage { url, state })
     }
 
-    /// Ends a sign-in with what the person's browser has brought back.
+    /// Completes a sign-in with the parameters of the redirect.
     ///
     /// # Errors
-    /// `Invalid` for one that has not begun here, or too long ago; `Denied` when another authorization
-    /// server answers than was asked; what keeps it from giving tokens.
+    /// `Invalid` for one that was not started here or has expired; `Denied` when a different authorization server
+    /// answers; otherwise the failure of the authorization server.
     pub(crate) async fn finish(&self, callback: &SignInCallback) -> Result<()> {
         let inner = &self.0;
         let kept = inner.row().read().await?.map(|(kept, _)| kept).unwrap_or_default();
@@ -152,7 +152,7 @@ impl SignIn {
         Ok(())
     }
 
-    /// The port of this machine that answers were sent to by the latest registration.
+    /// Returns the local port of the redirect URI in the latest registration.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -163,7 +163,7 @@ impl SignIn {
         Ok(local.and_then(|url| url.port()))
     }
 
-    /// Forgets what was allowed; whether anything was.
+    /// Removes the authorization. Returns whether there was one.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -177,17 +177,17 @@ impl SignIn {
 /// The authorization server of a server.
 struct Discovered {
     manager: AuthorizationManager,
-    /// What it is called.
+    /// Its issuer.
     name: String,
-    /// How the server asked for a token.
+    /// The server's authentication challenge.
     challenge: Option<String>,
-    /// Whether it takes the address of a description in place of a registration.
+    /// Whether it accepts the URL of a client metadata document in place of a registration.
     takes_descriptions: bool,
 }
 
-/// What an authorization server has given for a code.
+/// The tokens that an authorization server has issued for a code.
 struct Exchanged {
-    /// What it is called.
+    /// Its issuer.
     issuer: String,
     credentials: StoredCredentials,
 }
@@ -200,11 +200,11 @@ impl SignInInner {
         known.changes = known.changes.wrapping_add(1);
     }
 
-    /// Finds out which authorization server there is, and how the server asked for a token.
+    /// Discovers the authorization server, and the server's authentication challenge.
     async fn discovered(&self, kept: &KeptSignIn) -> Result<Discovered> {
         let challenge = self.known().challenge.clone();
         let (mut manager, found) = self.found(challenge.as_deref()).await?;
-        // Without a word of the server its endpoints would be guessed, and people sent to pages that are not there.
+        // Otherwise its endpoints would be guessed, and people sent to pages that do not exist.
         if !found.source.is_discovered() && challenge.is_none() {
             return Err(Error::invalid("the server names no authorization server")
                 .help("if it wants a token, give it in `headers` of the server"));
@@ -217,7 +217,7 @@ impl SignInInner {
         Ok(Discovered { manager, name, challenge, takes_descriptions })
     }
 
-    /// What is to be allowed.
+    /// Returns the scopes to request.
     async fn scopes(
         &self,
         manager: &AuthorizationManager,
@@ -230,13 +230,13 @@ impl SignInInner {
         }
         let granted = before.credentials.iter().flat_map(|kept| kept.granted_scopes.iter().cloned());
         let asked = manager.select_initial_scopes(&[]).await;
-        // Who signs in again to allow more loses nothing of what was allowed before.
+        // Requesting more scopes must not lose those granted before.
         let mut seen = BTreeSet::new();
         granted.chain(asked).filter(|scope| seen.insert(scope.clone())).collect()
     }
 
-    /// Who we are at the authorization server: as the operator says, by the address of our description, or as it has registered
-    /// us, now or before.
+    /// Returns the client for the authorization server: as configured by the operator, by the URL of a metadata
+    /// document, or by a registration, new or earlier.
     async fn registered(
         &self,
         found: &mut Discovered,
@@ -252,7 +252,7 @@ impl SignInInner {
         }
         let unregistered = OAuthClientConfig::new("unregistered", &redirect_uri)
             .with_application_type(application_type(&redirect_uri));
-        // The kind of application is taken over from it by the registration.
+        // The registration takes the application type from it.
         found.manager.configure_client(unregistered).map_err(|error| failed(&error))?;
         if let Some(url) = oauth.client_metadata_url.as_ref().filter(|_| found.takes_descriptions) {
             return Ok(KeptClient { id: url.clone(), secret: None, redirect_uri, registration: None });
@@ -267,7 +267,7 @@ impl SignInInner {
         Ok(KeptClient { id, secret, redirect_uri, registration: Some(registration) })
     }
 
-    /// Has tokens for the code that came back.
+    /// Exchanges the code of the redirect for tokens.
     async fn exchanged(
         &self,
         begun: &BegunSignIn,
@@ -276,7 +276,7 @@ impl SignInInner {
     ) -> Result<Exchanged> {
         let (mut manager, found) = self.found(begun.challenge.as_deref()).await?;
         let metadata = found.metadata;
-        // The code is good at the authorization server that was asked, and is shown to no other.
+        // The code is only valid at the authorization server that was asked, and must not be sent to any other.
         if metadata.issuer != begun.state.expected_issuer {
             return Err(Error::new(ErrorKind::Denied, "the server has another authorization server by now")
                 .help("sign in again"));

@@ -1,4 +1,4 @@
-//! The way by which rmcp asks authorization servers: ours, with its checks of addresses.
+//! The HTTP client with which rmcp contacts authorization servers; it adds this program's checks of addresses.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,38 +16,39 @@ use weft_net::{StreamRequest, StreamResponse};
 
 use crate::reach::Reach;
 
-/// How long one request may take.
+/// Time limit of one request.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// The same for a request for tokens.
-// What it shows is mostly good for nothing by the time that it is given up, and what takes its place is in the answer alone.
+// By the time it would be abandoned, its refresh token is mostly invalid, and the replacement is only in the
+// response.
 pub(crate) const TOKEN_TIME_LIMIT: Duration = Duration::from_secs(60);
-/// Bytes of an answer.
+/// Maximum size of a response, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
-/// Answers that say where else to ask, one after the other.
+/// Maximum number of consecutive redirects.
 const REDIRECTS_MAX: usize = 3;
-/// Requests for one purpose, and how long after the first there may be another one. What a server says of its authorization
-/// servers can name thousands, and each of them would be asked at several addresses.
+/// Maximum number of requests for one purpose, and the time after the first within which further ones may start. A
+/// server can name thousands of authorization servers, each of which would be requested at several addresses.
 const REQUESTS_MAX: usize = 40;
 const ALL_LIMIT: Duration = Duration::from_secs(60);
 
-/// What is shown to authorization servers, and not told with what they say.
+/// Form fields with secrets, which must not be repeated in messages from authorization servers.
 const SHOWN: [&str; 4] = ["client_secret", "code", "code_verifier", "refresh_token"];
-/// Shorter ones would blot out ordinary words.
+/// Shorter ones would also redact ordinary words.
 const SHOWN_BYTES_MIN: usize = 6;
 
-/// How forms are sent.
+/// Content type of forms.
 const FORM: &str = "application/x-www-form-urlencoded";
 
 type Answer = http::Response<Vec<u8>>;
 
-/// The way for one purpose.
+/// The client for one purpose.
 pub(super) struct OauthHttp {
     reach: Reach,
-    /// The hosts that whoever configured the server has named; all others are named by documents.
+    /// Hosts that were configured for the server; all others are named by documents.
     configured: Vec<Host<String>>,
     begun: Instant,
     requests: AtomicUsize,
-    /// Where the latest document was found.
+    /// Origin of the latest document.
     document: Mutex<Option<Origin>>,
 }
 
@@ -62,7 +63,8 @@ impl OAuthHttpClient for OauthHttp {
 }
 
 impl OauthHttp {
-    /// Reaches the hosts of the addresses in `configured` as servers are reached, and all others as what servers name.
+    /// Creates a client that reaches the hosts of the URLs in `configured` like servers, and all others like
+    /// addresses that servers name.
     pub(super) fn new<'a>(reach: Reach, configured: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             reach,
@@ -73,13 +75,13 @@ impl OauthHttp {
         }
     }
 
-    /// Whether the latest document was found at the server of this address.
+    /// Returns whether the latest document was found at the origin of this URL.
     pub(super) fn has_found_at(&self, url: &str) -> bool {
         let document = self.document.lock().unwrap_or_else(PoisonError::into_inner);
         Url::parse(url).is_ok_and(|url| document.as_ref() == Some(&url.origin()))
     }
 
-    /// The answer, within the time that there is for such a request.
+    /// Returns the response, within the time limit for the request.
     async fn answered(
         &self,
         request: http::Request<Vec<u8>>,
@@ -107,7 +109,7 @@ impl OauthHttp {
             let (true, true, Some(to)) = (follows, answer.status().is_redirection(), elsewhere) else {
                 return Ok(answer);
             };
-            // To the same server only: what is found there says where people are sent to sign in.
+            // Only to the same origin: the document found there determines where people sign in.
             let here =
                 Url::parse(&request.url).map_err(|cause| Error::invalid("no address").because(cause))?;
             match here.join(to) {
@@ -118,7 +120,7 @@ impl OauthHttp {
         Err(Error::new(ErrorKind::Invalid, "it is sent from one place to the next"))
     }
 
-    /// By the way for the request's address.
+    /// Opens a request with the client for its host.
     async fn open(&self, request: StreamRequest) -> Result<StreamResponse> {
         if self.is_configured(&request.url) {
             return self.reach.servers.open(request).await;
@@ -131,7 +133,7 @@ impl OauthHttp {
         })
     }
 
-    /// Whether whoever configured the server has named this host.
+    /// Returns whether this host was configured.
     fn is_configured(&self, url: &str) -> bool {
         host_of(url).is_some_and(|host| self.configured.contains(&host))
     }
@@ -150,7 +152,8 @@ impl OauthHttp {
         for (name, value) in std::mem::take(&mut response.headers) {
             answer = answer.header(name, value);
         }
-        // The server itself is asked, too, for what its refusal says; a stream of messages is no refusal, and has no end.
+        // The server itself is requested as well, for its refusal; a stream of messages is not a refusal and has no
+        // end.
         let body = if is_stream { Vec::new() } else { response.read(ANSWER_BYTES_MAX).await? };
         if place.is_some() {
             *self.document.lock().unwrap_or_else(PoisonError::into_inner) = place;
@@ -165,14 +168,14 @@ fn host_of(url: &str) -> Option<Host<String>> {
     Some(url.host()?.to_owned())
 }
 
-/// Whether a request asks for tokens: it is the only kind that is sent as a form.
+/// Returns whether a request is for tokens: only those are sent as a form.
 fn is_for_tokens(request: &http::Request<Vec<u8>>) -> bool {
     let of = request.headers().get(CONTENT_TYPE).and_then(|of| of.to_str().ok());
     request.method() == http::Method::POST && of.is_some_and(|of| of.starts_with(FORM))
 }
 
-/// An answer with tokens, in which how long they last is a number of seconds: rmcp takes nothing else, and some servers write
-/// it as a text.
+/// Converts the lifetime of tokens in a response to a number of seconds: rmcp accepts nothing else, and some servers
+/// send a string.
 fn with_seconds_as_number(body: Vec<u8>) -> Vec<u8> {
     let Ok(Json::Object(mut answer)) = serde_json::from_slice::<Json>(&body) else { return body };
     let said = match answer.get("expires_in") {
@@ -180,7 +183,7 @@ fn with_seconds_as_number(body: Vec<u8>) -> Vec<u8> {
         Some(said) if said.is_u64() => return body,
         Some(said) => number(said),
     };
-    // What is no number says nothing: as good as a token whose end is not told.
+    // An invalid number is removed, as for a token whose expiry is unknown.
     match said.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
         Some(lasting) => answer.insert("expires_in".to_owned(), lasting.as_secs().into()),
         None => answer.remove("expires_in"),
@@ -188,7 +191,7 @@ fn with_seconds_as_number(body: Vec<u8>) -> Vec<u8> {
     serde_json::to_vec(&answer).unwrap_or(body)
 }
 
-/// What a server says that refuses a request, without what it was shown: some repeat that in their words for people.
+/// Removes secrets of the request from a refusal: some servers repeat them in messages for people.
 fn without_shown(sent: &[u8], said: &[u8]) -> Vec<u8> {
     let mut text = String::from_utf8_lossy(said).into_owned();
     for (name, value) in form_urlencoded::parse(sent) {

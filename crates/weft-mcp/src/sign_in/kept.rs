@@ -1,4 +1,4 @@
-//! What is kept of sign-ins at one server, sealed.
+//! The stored state of sign-ins at one server, which is encrypted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,37 +13,38 @@ use weft_core::{Error, ErrorKind, Result, Secret, changes};
 
 use super::{CredentialPlace, LiveToken};
 
-/// How long one process may take to have something renewed, in milliseconds: longer than it waits for the answer, and asks the
-/// store to keep that.
+/// Time limit for one process to renew a token, in milliseconds: longer than it waits for the response and retries to
+/// store it.
 const RENEWAL_MS: i64 = 90_000;
-/// Registrations of this program that are kept for one server; then the oldest is forgotten.
+/// Maximum number of stored registrations per server; then the oldest is removed.
 const REGISTERED_MAX: usize = 8;
-/// Sign-ins that have begun and not ended, at most; then the oldest is forgotten.
+/// Maximum number of sign-ins under way; then the oldest is removed.
 const BEGUN_MAX: usize = 8;
-/// How often, and after how long each time, the store is asked to keep what a renewal has brought.
+/// Number of attempts to store a renewed token, and the pause between them.
 const SAVES_MAX: u32 = 10;
 const SAVE_PAUSE: Duration = Duration::from_millis(500);
 
-/// Everything that is kept for one server.
+/// The stored state for one server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct KeptSignIn {
-    /// The server's address. For another one nothing of this is used: what people have allowed one server is sent to no other.
+    /// The URL of the server. For a different one this state is not used: the authorization for one server is never
+    /// sent to another.
     pub(super) url: String,
-    /// Who we are at the authorization server.
+    /// The client at the authorization server.
     pub(super) client: Option<KeptClient>,
-    /// The authorization server at which somebody signed in last. A secret that the operator has had from it is for no other.
+    /// The authorization server of the last sign-in. A secret that the operator has received from it is for no other.
     pub(super) issuer: Option<String>,
-    /// What it gave.
+    /// The issued tokens.
     pub(super) credentials: Option<StoredCredentials>,
-    /// Who we are where we were registered, the oldest first.
+    /// Registered clients, the oldest first.
     pub(super) registered: Vec<KeptClient>,
-    /// How the server had asked for that: some say only there which authorization server is theirs.
+    /// The server's challenge for this sign-in: some servers only name their authorization server there.
     pub(super) challenge: Option<String>,
-    /// Until when one process has what was given renewed, in milliseconds since 1970: others wait for it so long, since there are
-    /// servers that take back everything when the token that renews is shown twice.
+    /// Deadline of a renewal under way, in milliseconds since 1970: other processes wait for it until then, because
+    /// some servers revoke all tokens if a refresh token is used twice.
     pub(super) renewing_until_ms: i64,
-    /// Sign-ins that wait for their person, by the state that comes back with them.
+    /// Sign-ins under way, by the state in their redirect.
     pub(super) begun: BTreeMap<String, BegunSignIn>,
 }
 
@@ -53,16 +54,16 @@ pub(super) struct KeptClient {
     pub(super) id: String,
     pub(super) secret: Option<String>,
     pub(super) redirect_uri: String,
-    /// The authorization server that has registered it, and for what; absent: the operator says who we are.
+    /// The registration at the authorization server; absent if the client is configured.
     #[serde(default)]
     pub(super) registration: Option<Registration>,
 }
 
-/// A registration of this program.
+/// A client registration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Registration {
     pub(super) issuer: String,
-    /// What it may ask for; nothing: what servers allow by themselves.
+    /// Scopes that it may request; empty: the server's defaults.
     pub(super) scopes: Vec<String>,
 }
 
@@ -72,7 +73,7 @@ impl Registration {
         Self { issuer: issuer.to_owned(), scopes }
     }
 
-    /// Whether this one does as well as that.
+    /// Returns whether this registration is sufficient for `wanted`.
     fn serves(&self, wanted: &Self) -> bool {
         self.issuer == wanted.issuer && wanted.scopes.iter().all(|scope| self.scopes.contains(scope))
     }
@@ -84,14 +85,14 @@ impl std::fmt::Debug for KeptClient {
     }
 }
 
-/// A sign-in that waits for its person.
+/// A sign-in under way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct BegunSignIn {
     pub(super) client: KeptClient,
     pub(super) state: StoredAuthorizationState,
-    /// How the server asked for it.
+    /// The server's challenge for it.
     pub(super) challenge: Option<String>,
-    /// In milliseconds since 1970.
+    /// Deadline in milliseconds since 1970.
     pub(super) until_ms: i64,
 }
 
@@ -100,21 +101,21 @@ impl KeptSignIn {
         self.credentials.as_ref().and_then(token_of)
     }
 
-    /// Whether a token that renews was given.
+    /// Returns whether there is a refresh token.
     pub(super) fn can_be_renewed(&self) -> bool {
         let credentials = self.credentials.as_ref().and_then(|kept| kept.token_response.as_ref());
         let answer = credentials.and_then(|answer| serde_json::to_value(answer).ok());
         answer.is_some_and(|answer| answer.get("refresh_token").is_some_and(serde_json::Value::is_string))
     }
 
-    /// The authorization server that a secret of the operator belongs to, if somebody has signed in there.
+    /// Returns the authorization server to which a secret of the operator is bound, if there was a sign-in.
     pub(super) fn bound_to(&self) -> Option<&str> {
-        // What was kept before that was kept has it here.
+        // State from older versions only has it here.
         let given = self.credentials.as_ref().and_then(|given| given.issuer.as_deref());
         self.issuer.as_deref().or(given)
     }
 
-    /// Who we are by such a registration, with answers that are sent there.
+    /// Returns a registered client that is sufficient and has this redirect URI.
     pub(super) fn registered(
         &self,
         wanted: &Registration,
@@ -123,7 +124,8 @@ impl KeptSignIn {
     ) -> Option<&KeptClient> {
         let serves =
             |client: &&KeptClient| client.registration.as_ref().is_some_and(|made| made.serves(wanted));
-        // Nobody has come back with it in time: perhaps the page knew no such client, and said so to nobody but the person.
+        // A sign-in with it was not completed in time: perhaps the authorization server no longer knew the client,
+        // which only the person was shown.
         let is_doubtful = |client: &KeptClient| {
             self.begun.values().any(|begun| begun.client.id == client.id && begun.until_ms <= now_ms)
         };
@@ -131,7 +133,7 @@ impl KeptSignIn {
         there.find(serves).filter(|client| !is_doubtful(client))
     }
 
-    /// Keeps who we are where we were registered.
+    /// Stores a registered client.
     pub(super) fn remember(&mut self, client: &KeptClient) {
         let Some(made) = &client.registration else { return };
         self.registered.retain(|known| {
@@ -144,14 +146,14 @@ impl KeptSignIn {
         self.registered.push(client.clone());
     }
 
-    /// Forgets a registration that its authorization server has forgotten; whether there was one.
+    /// Removes a registration that its authorization server has forgotten. Returns whether there was one.
     pub(super) fn forget(&mut self, client_id: &str) -> bool {
         let before = self.registered.len();
         self.registered.retain(|client| client.id != client_id);
         self.registered.len() < before
     }
 
-    /// The same for a sign-in that begins, without those that are over.
+    /// Adds a sign-in that starts, and removes expired ones.
     pub(super) fn begin(&mut self, state: &str, begun: BegunSignIn, now_ms: i64) {
         self.begun.retain(|_, other| other.until_ms > now_ms);
         while self.begun.len() >= BEGUN_MAX {
@@ -166,9 +168,9 @@ impl KeptSignIn {
     }
 }
 
-/// The token that was given.
+/// Returns the issued token.
 pub(super) fn token_of(credentials: &StoredCredentials) -> Option<LiveToken> {
-    // rmcp's type of an answer hides its members behind traits of another crate; on paper it is what came.
+    // rmcp's type hides its members behind traits of another crate; its JSON has them as received.
     let answer = serde_json::to_value(credentials.token_response.as_ref()?).ok()?;
     let access = Secret::new(answer.get("access_token")?.as_str()?);
     let lasting = answer.get("expires_in").and_then(serde_json::Value::as_u64);
@@ -176,7 +178,7 @@ pub(super) fn token_of(credentials: &StoredCredentials) -> Option<LiveToken> {
     Some(LiveToken { access, until })
 }
 
-/// The credentials for one server in the store. Clones are the same.
+/// The credentials for one server in the store. Clones share the same state.
 #[derive(Clone)]
 pub(super) struct CredentialRow {
     pub(super) place: CredentialPlace,
@@ -184,7 +186,7 @@ pub(super) struct CredentialRow {
 }
 
 impl CredentialRow {
-    /// What is kept for the server's address, and the revision to be replaced.
+    /// Reads the state for the server's URL, and the revision to replace.
     pub(super) async fn read(&self) -> Result<Option<(KeptSignIn, i64)>> {
         let Some(stored) = self.place.store.get(&self.place.key).await? else { return Ok(None) };
         let damaged = |_| {
@@ -196,10 +198,10 @@ impl CredentialRow {
         Ok(Some((kept, stored.revision)))
     }
 
-    /// Changes what is kept, where there is anything to be changed.
+    /// Changes the state, unless `change` returns false.
     pub(super) async fn change(&self, change: impl Fn(&mut KeptSignIn) -> bool) -> Result<()> {
         changes::made("credentials of the MCP server", async || {
-            // Read once more for each attempt: others may have signed in, or out.
+            // Read again on each attempt: another process may have signed in or out.
             let (mut kept, revision) = self.read().await?.unwrap_or_default();
             if !change(&mut kept) {
                 return Ok(Some(()));
@@ -213,7 +215,7 @@ impl CredentialRow {
         .await
     }
 
-    /// Puts `credentials` in the place of what was given before, unless somebody has signed in or out since.
+    /// Replaces the tokens `before` by `credentials`, unless there was a sign-in or sign-out since.
     pub(super) async fn replace(
         &self,
         before: &StoredCredentials,
@@ -222,7 +224,7 @@ impl CredentialRow {
         self.change(|kept| {
             let is_before = match &kept.credentials {
                 Some(there) => are_same(there, before),
-                // Another process has been refused what was renewed here. Where somebody has signed out, there is no client.
+                // Another process was refused the tokens that were renewed here. After a sign-out there is no client.
                 None => kept.client.as_ref().is_some_and(|client| client.id == before.client_id),
             };
             if is_before {
@@ -237,7 +239,8 @@ impl CredentialRow {
         .await
     }
 
-    /// Says that what was given is renewed by whoever calls this; not when somebody else is about it, or has done it.
+    /// Claims the renewal of these tokens for the caller. Returns false if another process has claimed it or has
+    /// already renewed them.
     pub(super) async fn claim(&self, before: &StoredCredentials, now_ms: i64) -> Result<bool> {
         let is_claimed = AtomicBool::default();
         let claim = |kept: &mut KeptSignIn| {
@@ -253,20 +256,20 @@ impl CredentialRow {
         Ok(is_claimed.load(Ordering::Relaxed))
     }
 
-    /// Takes that back: it came to nothing.
+    /// Releases the claim after a failure.
     pub(super) async fn release(&self) -> Result<()> {
         self.change(|kept| std::mem::take(&mut kept.renewing_until_ms) != 0).await
     }
 }
 
-/// The credentials that one renewal begins with, and where it puts what it brings.
+/// The credentials from which a renewal starts, and where it stores the result.
 #[derive(Clone)]
 pub(super) struct Renewal {
     pub(super) row: CredentialRow,
     pub(super) before: StoredCredentials,
 }
 
-/// A sign-in that is about to end.
+/// A sign-in that is being completed.
 pub(super) struct Ending {
     pub(super) row: CredentialRow,
     pub(super) begun: StoredAuthorizationState,
@@ -283,7 +286,7 @@ impl StateStore for Ending {
     }
 
     async fn delete(&self, state: &str) -> Result<(), AuthError> {
-        // Asked before the code is shown: for one that is shown twice servers take back what they have given for it.
+        // Taken before the code is used: servers revoke the issued tokens if a code is used twice.
         let was_there = AtomicBool::default();
         let take = |kept: &mut KeptSignIn| {
             let is_there = kept.begun.remove(state).is_some();
@@ -313,7 +316,7 @@ impl CredentialStore for Renewal {
         let mut attempts = 1;
         loop {
             match self.row.replace(&self.before, Some(&credentials)).await {
-                // What was shown for it is mostly good for nothing by now: without this somebody has to sign in again.
+                // The old refresh token is mostly invalid by now, so without this a new sign-in would be necessary.
                 Err(_) if attempts < SAVES_MAX => attempts += 1,
                 saved => return saved.map_err(|error| told(&error)),
             }
@@ -326,12 +329,12 @@ impl CredentialStore for Renewal {
     }
 
     async fn on_refresh_token_rejected(&self, refused: &StoredCredentials) -> Result<(), AuthError> {
-        // Only as long as they are what was refused: another process may have had new ones by now.
+        // Only while they are the refused ones: another process may have renewed them by now.
         self.row.replace(refused, None).await.map_err(|error| told(&error))
     }
 }
 
-/// Whether both are of the same answer of an authorization server.
+/// Returns whether both come from the same response of an authorization server.
 pub(super) fn are_same(one: &StoredCredentials, other: &StoredCredentials) -> bool {
     let answer = |of: &StoredCredentials| serde_json::to_value(&of.token_response).ok();
     (one.token_received_at, &one.client_id) == (other.token_received_at, &other.client_id)

@@ -1,4 +1,4 @@
-//! A token that takes the place of one that is over or was refused.
+//! Renewal of tokens that have expired or were refused.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use super::kept::{CredentialRow, KeptClient, KeptSignIn, Renewal, are_same};
 use super::{LiveToken, SignInInner};
 use crate::config::OauthConfig;
 
-/// How often the store is looked at for what another process may have had, when what renews was refused,
+/// How often to check the store for the token of another process after a refresh token was refused.
 const OTHERS_LOOKS: u32 = 5;
-/// and for what another process is about to have: as long as most authorization servers take.
+/// How often to check for the result of a renewal in another process: as long as most authorization servers take.
 const RENEWED_LOOKS: u32 = 60;
-/// After how long each time.
+/// Pause between these checks.
 const OTHERS_LOOK: Duration = Duration::from_millis(200);
 
 impl SignInInner {
-    /// Looks for a token in the store, and has it renewed when it is over or was refused.
+    /// Reads a token from the store, and renews it if it has expired or was refused.
     pub(super) async fn renewed(&self, refused: Option<&Secret>) -> Result<Option<Secret>> {
         let as_of = self.known().changes;
         let row = self.row();
@@ -29,7 +29,7 @@ impl SignInInner {
             return Ok(self.learn(as_of, Some(token.clone())));
         }
         if token.is_none() || !kept.can_be_renewed() {
-            // What was refused need not be sent again; a token without an end stays what it is.
+            // A refused token need not be sent again; one without an expiry is not affected.
             return Ok(self.learn(as_of, None));
         }
         match Box::pin(self.renew(&row, &kept)).await {
@@ -43,12 +43,12 @@ impl SignInInner {
 
     async fn renew(&self, row: &CredentialRow, kept: &KeptSignIn) -> Result<Option<LiveToken>> {
         let (mut manager, found) = self.found(kept.challenge.as_deref()).await?;
-        // Others may have renewed it, or signed in or out, while the servers were asked.
+        // Another process may have renewed it, or there was a sign-in or sign-out, while the servers were requested.
         let now = row.read().await?.map(|(kept, _)| kept).unwrap_or_default();
         let is_same =
             |now: &&StoredCredentials| kept.credentials.as_ref().is_some_and(|kept| are_same(now, kept));
         let Some(before) = now.credentials.as_ref().filter(is_same) else { return Ok(now.token()) };
-        // What renews is shown to nobody but whoever has given it.
+        // The refresh token is only sent to the authorization server that issued it.
         if found.metadata.issuer != before.issuer {
             if found.source.is_discovered() {
                 row.replace(before, None).await?;
@@ -76,7 +76,7 @@ impl SignInInner {
             row.change(|kept| kept.forget(&before.client_id)).await?;
         }
         if error.kind == ErrorKind::Unauthenticated {
-            // It need not be shown again.
+            // It need not be sent again.
             row.replace(before, None).await?;
         } else {
             row.release().await?;
@@ -84,7 +84,7 @@ impl SignInInner {
         Err(error)
     }
 
-    /// The client of a sign-in, whose secret the operator may have changed since.
+    /// Returns the client of a sign-in with its current secret, which the operator may have changed since.
     fn as_configured(&self, client: KeptClient) -> KeptClient {
         let OauthConfig { client_id, client_secret, .. } = &self.oauth;
         if client.id == *client_id && !client_secret.is_empty() {
@@ -94,10 +94,10 @@ impl SignInInner {
         }
     }
 
-    /// Takes note of what the store has had since `as_of`.
+    /// Records the content of the store as of `as_of`.
     fn learn(&self, as_of: u64, token: Option<LiveToken>) -> Option<Secret> {
         let known = &mut *self.known();
-        // Somebody who has signed in or out since knows better.
+        // A sign-in or sign-out since then takes precedence.
         if known.changes == as_of {
             known.note(token);
         }
@@ -105,7 +105,8 @@ impl SignInInner {
     }
 }
 
-/// The token that another process has had in place of `before`, which was refused: it may not be stored yet.
+/// Returns the token that another process has obtained in place of `before`, which was refused; it may not be stored
+/// yet.
 async fn by_another(row: &CredentialRow, before: Option<&LiveToken>) -> Result<Option<LiveToken>> {
     for _ in 0..OTHERS_LOOKS {
         let now = row.read().await?.and_then(|(kept, _)| kept.token());
@@ -118,7 +119,7 @@ async fn by_another(row: &CredentialRow, before: Option<&LiveToken>) -> Result<O
     Ok(None)
 }
 
-/// What another process, which is about it, has in place of `before`; nothing where somebody has signed out.
+/// Waits for the token that another process is obtaining in place of `before`; `None` after a sign-out.
 async fn renewed_elsewhere(row: &CredentialRow, before: &StoredCredentials) -> Result<Option<LiveToken>> {
     for _ in 0..RENEWED_LOOKS {
         let now = row.read().await?.map(|(kept, _)| kept).unwrap_or_default();

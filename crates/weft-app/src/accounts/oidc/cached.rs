@@ -1,5 +1,5 @@
-//! Something that another server says, kept for a while. While that server is away the old word counts, and it is not
-//! asked more often than it makes sense.
+//! A cached response of another server. While that server is unavailable the old response remains valid, and requests
+//! are rate-limited.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use weft_core::{Error, ErrorKind, Result};
 
-/// How long an answer counts, in milliseconds.
+/// How long a response is fresh, in milliseconds.
 const FRESH_MS: i64 = 3_600_000;
-/// How long an old one counts when there is no newer one to be had: keys that were taken back are not for ever.
+/// How long an old response is used if no newer one is available: revoked keys must not remain valid for ever.
 const STALE_MS: i64 = 24 * 3_600_000;
-/// How long after a failure nobody is asked again.
+/// Pause after a failure before the next request, in milliseconds.
 const PAUSE_MS: i64 = 5_000;
-/// How often what is newer than what is known is asked for.
+/// Minimum interval for requesting a response newer than the cached one, in milliseconds.
 const RENEW_MS: i64 = 60_000;
 
-/// An answer, or why there is none.
+/// A cached response, or the last failure.
 pub(super) struct Cached<T>(Mutex<State<T>>);
 
 struct State<T> {
     value: Option<(Arc<T>, i64)>,
     asked_ms: Option<i64>,
-    /// What the last failure says: its kind, its message, and what to do.
+    /// The last failure: its kind, its message, and its remedy.
     failure: Option<(ErrorKind, String, Option<String>)>,
 }
 
@@ -41,7 +41,7 @@ impl<T> State<T> {
         self.asked_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) < ms)
     }
 
-    /// What there is without asking.
+    /// Returns the cached result.
     fn known(&self, now_ms: i64) -> Result<Arc<T>> {
         match (&self.value, &self.failure) {
             (Some((value, at_ms)), _) if now_ms.saturating_sub(*at_ms) < STALE_MS => Ok(Arc::clone(value)),
@@ -71,7 +71,7 @@ impl<T> State<T> {
 }
 
 impl<T> Cached<T> {
-    /// The answer; it is asked for when there is none that is new enough. Several who want it wait for one answer.
+    /// Returns the response, requesting it if there is none that is fresh. Concurrent callers share one request.
     pub(super) async fn get(&self, asking: impl Future<Output = Result<T>>, now_ms: i64) -> Result<Arc<T>> {
         let mut state = self.0.lock().await;
         if state.age_ms(now_ms).is_some_and(|age_ms| age_ms < FRESH_MS)
@@ -82,14 +82,15 @@ impl<T> Cached<T> {
         state.ask(asking, now_ms).await
     }
 
-    /// The answer, from now where there was none just before: whoever needs it has seen that the known one does not do.
+    /// Returns a new response unless it was requested just before, for callers that have found the cached one to be
+    /// insufficient.
     pub(super) async fn renewed(
         &self,
         asking: impl Future<Output = Result<T>>,
         now_ms: i64,
     ) -> Result<Arc<T>> {
         let mut state = self.0.lock().await;
-        // A token with a key id that somebody has made up must not have the provider asked each time.
+        // A token with an invented key id must not cause a request each time.
         if state.asked_within(RENEW_MS, now_ms) {
             return state.known(now_ms);
         }

@@ -1,4 +1,5 @@
-//! What an ID token says, once its signature is known to be right: whether it is for this sign-in, and of whom.
+//! The claims of an ID token whose signature was verified: checks that it is for this sign-in, and extracts the
+//! person.
 
 use serde_json::Value as Json;
 
@@ -6,14 +7,14 @@ use super::jws::Claims;
 use crate::accounts::address;
 use crate::hmac::same;
 
-/// How far two clocks may be apart, in milliseconds.
+/// Maximum difference between two clocks, in milliseconds.
 pub(super) const SKEW_MS: i64 = 60_000;
-/// Bytes that a subject may have, as the standard has it.
+/// Maximum length of a subject in the standard, in bytes.
 const SUBJECT_BYTES_MAX: usize = 255;
-/// Groups of one person that are looked at.
+/// Maximum number of groups of a person that are used.
 const GROUPS_MAX: usize = 1_000;
 
-/// What a token has to say.
+/// Values that the token must have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected<'a> {
     pub(super) issuer: &'a str,
@@ -23,21 +24,21 @@ pub(super) struct Expected<'a> {
     pub(super) now_ms: i64,
 }
 
-/// Somebody at a provider.
+/// A person at a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Person {
-    /// What the provider calls them, for ever.
+    /// The permanent identifier of the person at the provider.
     pub(super) subject: String,
-    /// Their address, if there is one that looks like one.
+    /// The email address, if it is valid.
     pub(super) email: Option<String>,
-    /// Whether the provider says that it is theirs.
+    /// Whether the provider has verified the address.
     pub(super) is_verified: bool,
-    /// What others call them.
+    /// The name that others see.
     pub(super) name: String,
 }
 
 impl Person {
-    /// The address that is known to be theirs.
+    /// Returns the address if it is verified.
     pub(super) fn verified_email(&self) -> Option<&str> {
         self.email.as_deref().filter(|_| self.is_verified)
     }
@@ -47,17 +48,17 @@ fn text<'a>(claims: &'a Claims, name: &str) -> Option<&'a str> {
     claims.get(name).and_then(Json::as_str)
 }
 
-/// A time, which is a number of seconds and nothing else.
+/// Reads a time, which must be a number of seconds.
 fn time_ms(claims: &Claims, name: &str) -> Option<i64> {
     let seconds = claims.get(name)?.as_f64()?;
     #[expect(clippy::cast_possible_truncation, reason = "what is beyond the ends of time becomes the end")]
     Some((seconds * 1_000.0) as i64)
 }
 
-/// Makes sure that a token is for this sign-in and holds now.
+/// Checks that a token is for this sign-in and currently valid.
 ///
 /// # Errors
-/// Why not.
+/// Why it is not valid.
 pub(super) fn check(claims: &Claims, expected: &Expected<'_>) -> Result<(), &'static str> {
     if text(claims, "iss") != Some(expected.issuer) {
         return Err("the ID token is of another issuer");
@@ -96,7 +97,7 @@ fn check_audience(claims: &Claims, client_id: &str) -> Result<(), &'static str> 
     };
     match claims.get("azp") {
         _ if !is_ours => another,
-        // With several, this is who it was made for.
+        // With several audiences, this names the one it was issued to.
         None if count > 1 => another,
         None => Ok(()),
         Some(party) if party == client_id => Ok(()),
@@ -104,10 +105,10 @@ fn check_audience(claims: &Claims, client_id: &str) -> Result<(), &'static str> 
     }
 }
 
-/// Who it is.
+/// Extracts the person.
 ///
 /// # Errors
-/// When the provider does not say so.
+/// When the claims do not identify the person.
 pub(super) fn person(claims: &Claims) -> Result<Person, &'static str> {
     let subject = text(claims, "sub").unwrap_or_default();
     if subject.is_empty() || subject.len() > SUBJECT_BYTES_MAX || subject.chars().any(char::is_control) {
@@ -115,7 +116,7 @@ pub(super) fn person(claims: &Claims) -> Result<Person, &'static str> {
     }
     let email = text(claims, "email").and_then(|email| address::check(email).ok());
     let name = text(claims, "name").or_else(|| text(claims, "preferred_username"));
-    // Some write it as a text.
+    // Some providers send a string.
     let is_verified = match claims.get("email_verified") {
         Some(Json::Bool(is)) => *is,
         Some(Json::String(is)) => is == "true",
@@ -124,7 +125,7 @@ pub(super) fn person(claims: &Claims) -> Result<Person, &'static str> {
     Ok(Person { subject: subject.to_owned(), email, is_verified, name: name.unwrap_or_default().to_owned() })
 }
 
-/// The groups or roles that a claim names; it may be one or several.
+/// Returns the groups or roles in a claim, which may be a string or a list.
 pub(super) fn groups<'a>(claims: &'a Claims, name: &str) -> Vec<&'a str> {
     match claims.get(name) {
         Some(Json::String(one)) => vec![one],
