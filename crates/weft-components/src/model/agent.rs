@@ -74,7 +74,7 @@ static MAX_ROUNDS: Field<usize> = Field::count(
     "max_rounds",
     ROUNDS,
     &(0..=ROUNDS_MAX),
-    "the maximum number of rounds of tool calls after the first; one answer without tools follows",
+    "the maximum number of rounds of tool calls after the first; then one answer without tools follows",
 );
 static MAX_PARALLEL_TOOLS: Field<usize> = Field::count(
     "max_parallel_tools",

@@ -32,10 +32,10 @@ pub(super) const KINDS: [Choice; 7] = [
     choice("knowledge_graph", "the entities in the document and their relations"),
     choice("list", "entries of the kind that `instruction` describes, with `fields`"),
     choice("mind_map", "its subject, with branches and details"),
-    choice("page_index", "its sections, each with its content"),
+    choice("page_index", "its sections, each with a short description"),
     choice("timeline", "events in chronological order"),
     choice("tree", "summaries of its parts, and summaries of these, up to one of the whole"),
-    choice("wiki", "a page for each subject that it covers in some detail"),
+    choice("wiki", "a page for each subject that it describes"),
 ];
 
 /// Alternative names for some of them.
