@@ -50,15 +50,18 @@ const FRAMING: [&str; 10] = [
 ];
 
 /// Headers of a request.
-pub(crate) static HEADERS: Field =
-    Field::raw("headers", Kind::Any, "an object of headers, also as JSON text; values may hold references")
-        .widget(Widget::Pairs);
+pub(crate) static HEADERS: Field = Field::raw(
+    "headers",
+    Kind::Any,
+    "the headers: an object, also as JSON text; values may contain references",
+)
+.widget(Widget::Pairs);
 /// Number of retries of a request.
 pub(crate) static MAX_RETRIES: Field<usize> =
-    Field::count("max_retries", 0, &(0..=RETRIES_MAX), "tries after the first");
+    Field::count("max_retries", 0, &(0..=RETRIES_MAX), "the maximum number of retries");
 /// Delay between two attempts.
 pub(crate) static DELAY_AFTER_ERROR: Field<f64> =
-    Field::number("delay_after_error", &(0.0..=DELAY_MAX), "how long to wait between two tries")
+    Field::number("delay_after_error", &(0.0..=DELAY_MAX), "the delay between attempts")
         .or(2.0)
         .unit("seconds");
 

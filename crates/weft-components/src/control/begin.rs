@@ -20,22 +20,23 @@ static MODE: Field<&str> = Field::choice(
     "mode",
     "conversational",
     &[
-        choice("conversational", "people write to it"),
-        choice("task", "nobody is greeted"),
-        choice("webhook", "other programs call it"),
+        choice("conversational", "in a conversation"),
+        choice("task", "as a task, without greeting"),
+        choice("webhook", "by an HTTP request"),
     ],
-    "how a run begins",
+    "how a run starts",
 );
 static PROLOGUE: Field<String> =
     Field::text("prologue", "the first message of a conversation").widget(Widget::Lines);
-static ENABLE_PROLOGUE: Field<bool> = Field::flag("enablePrologue", "whether there is one").on_by_default();
+static ENABLE_PROLOGUE: Field<bool> =
+    Field::flag("enablePrologue", "whether `prologue` is shown").on_by_default();
 /// The form of the component; the first generation of canvases called it `query`.
 static INPUTS: Field = fields::inputs().older(&["query"]);
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Begin",
     role: Role::Entry,
-    summary: "Starts the run and hands on what was filled into its form.",
+    summary: "Starts the run and passes on the values of its form.",
     fields: &[params::fields(&[&MODE, &PROLOGUE, &ENABLE_PROLOGUE, &INPUTS]), webhook::FIELDS],
     outputs: &[],
     time_limit: None,

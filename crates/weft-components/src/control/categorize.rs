@@ -35,9 +35,9 @@ const fn ignored(name: &'static str, why: &'static str) -> (Field, &'static str)
 }
 
 const CATEGORY: [Field; 3] = [
-    Field::raw("description", Kind::Text, "what belongs to it"),
-    Field::raw("examples", Kind::List, "messages that belong to it"),
-    Field::raw("to", Kind::Targets, "where to go on"),
+    Field::raw("description", Kind::Text, "what it covers"),
+    Field::raw("examples", Kind::List, "example messages"),
+    Field::raw("to", Kind::Targets, "what runs next"),
 ];
 static CATEGORY_DESCRIPTION: Field =
     Field::raw("category_description", Kind::Named(&CATEGORY), "the categories, by name")
@@ -45,18 +45,18 @@ static CATEGORY_DESCRIPTION: Field =
 static ITEMS: Field =
     Field::raw("items", Kind::List, "the same as a list, each with its `name`").not_offered();
 static QUERY: Field<Option<Reference>> =
-    Field::reference("query", "the text to sort; the question when absent").elsewhere(&["input"]);
+    Field::reference("query", "the text to classify; the question if absent").elsewhere(&["input"]);
 static MESSAGE_HISTORY_WINDOW_SIZE: Field<usize> = Field::count(
     "message_history_window_size",
     1,
     &(0..=HISTORY_MAX / 2),
-    "how many turns the text is seen with, its own included",
+    "the number of turns that the model sees, including that of the text",
 );
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Categorize",
     role: Role::Step,
-    summary: "Lets a model sort the question into a category and goes on with its branch.",
+    summary: "Has a model classify the question and continues with the branch of that category.",
     fields: &[
         fields(&[&CATEGORY_DESCRIPTION, &ITEMS, &QUERY, &MESSAGE_HISTORY_WINDOW_SIZE]),
         settings::MODEL,
@@ -65,7 +65,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     ],
     outputs: &[
         weft_core::OutputSpec::new("category_name", "string", "the category that was chosen"),
-        weft_core::OutputSpec::new("_next", "array", "the ids of the components that the run goes on with"),
+        weft_core::OutputSpec::new("_next", "array", "the ids of the components that run next"),
     ],
     time_limit: Some(Duration::from_secs(600)),
     measuring_only: false,

@@ -8,7 +8,7 @@ use weft_core::{Component, ComponentSpec, Finished, NodeContext, Result, Role, S
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "ExitLoop",
     role: Role::Leave,
-    summary: "Leaves the Loop around it at once.",
+    summary: "Ends the surrounding Loop immediately.",
     fields: &[],
     outputs: &[],
     time_limit: None,

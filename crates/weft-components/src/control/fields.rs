@@ -14,18 +14,18 @@ pub(super) static INPUTS: Field = inputs();
 
 /// The parameter that declares the fields, for components that add older names to it.
 pub(super) const fn inputs() -> Field {
-    Field::raw("inputs", Kind::Named(MEMBERS), "the fields of the form, by their keys").widget(Widget::Form)
+    Field::raw("inputs", Kind::Named(MEMBERS), "the fields of the form, by key").widget(Widget::Form)
 }
 
 const MEMBERS: &[Field] = &[
-    Field::raw("name", Kind::Text, "what people read"),
+    Field::raw("name", Kind::Text, "its label"),
     Field::raw(
         "type",
         Kind::Text,
         "`line`, `paragraph`, `options`, `integer`, `number`, `boolean`, `object` or `file`",
     ),
     Field::raw("optional", Kind::Flag, "whether it may be left empty"),
-    Field::raw("options", Kind::Texts, "what to choose from"),
+    Field::raw("options", Kind::Texts, "the choices"),
 ];
 
 /// Field types, as editors name them. Any name that contains `file` means files.

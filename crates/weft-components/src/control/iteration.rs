@@ -19,10 +19,10 @@ static ITEMS_REF: Field<Option<Reference>> =
 static OUTPUTS: Field = Field::raw(
     "outputs",
     Kind::Named(&[Field::raw("ref", Kind::Reference, "what each round adds")]),
-    "lists of what the rounds give, by the name of the output",
+    "lists that collect a value of each round, by output name",
 );
 static PARALLELISM: Field<usize> =
-    Field::count("parallelism", 1, &(1..=PARALLELISM_MAX), "how many rounds run at once");
+    Field::count("parallelism", 1, &(1..=PARALLELISM_MAX), "the number of concurrent rounds");
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Iteration",

@@ -10,11 +10,11 @@ use weft_core::{
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "IterationItem",
     role: Role::RoundStart,
-    summary: "Hands the item of the round and its number to the body of an Iteration.",
+    summary: "Passes the item of the current round and its index to the body of an Iteration.",
     fields: &[],
     outputs: &[
-        weft_core::OutputSpec::new("item", "any", "the item of this round"),
-        weft_core::OutputSpec::new("index", "integer", "its place in the list, from 0 on"),
+        weft_core::OutputSpec::new("item", "any", "the item of the current round"),
+        weft_core::OutputSpec::new("index", "integer", "its index in the list, starting at 0"),
         weft_core::OutputSpec::new("result", "any", "the same as `item`"),
     ],
     time_limit: None,

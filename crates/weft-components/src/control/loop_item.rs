@@ -13,9 +13,9 @@ use weft_core::operators::{Operator, holds_typed};
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "LoopItem",
     role: Role::RoundStart,
-    summary: "Begins a round of a Loop, unless its conditions say that it is over.",
+    summary: "Starts a round of a Loop, unless its conditions end it.",
     fields: &[],
-    outputs: &[weft_core::OutputSpec::new("index", "integer", "the number of the round, from 0 on")],
+    outputs: &[weft_core::OutputSpec::new("index", "integer", "the number of the round, starting at 0")],
     time_limit: None,
     measuring_only: false,
     tool: None,

@@ -25,31 +25,31 @@ static LOOP_VARIABLES: Field = Field::raw(
         Field::raw("variable", Kind::Text, "its name"),
         Field::raw("type", Kind::Text, "its type"),
         Field::raw("input_mode", Kind::Choice(&MODES), "what `value` is"),
-        Field::raw("value", Kind::Any, "what it begins with"),
+        Field::raw("value", Kind::Any, "its initial value"),
     ]),
-    "variables that live as long as the loop does",
+    "variables that exist while the loop runs",
 );
 /// How the conditions are joined.
 pub(super) static LOGICAL_OPERATOR: Field<&str> = Field::choice(
     "logical_operator",
     "and",
-    &[choice("and", "all of them end it together"), choice("or", "any of them ends it")],
-    "how the conditions are joined",
+    &[choice("and", "ends when all hold"), choice("or", "ends when any holds")],
+    "how the conditions are combined",
 );
 /// The conditions that end the loop.
 pub(super) static LOOP_TERMINATION_CONDITION: Field = Field::raw(
     "loop_termination_condition",
     Kind::Objects(&[
-        Field::raw("variable", Kind::Reference, "what to look at"),
-        Field::raw("operator", Kind::Text, "how to compare"),
-        Field::raw("value", Kind::Any, "what to compare with"),
+        Field::raw("variable", Kind::Reference, "what to check"),
+        Field::raw("operator", Kind::Text, "the operator"),
+        Field::raw("value", Kind::Any, "the value to compare with"),
         Field::raw("input_mode", Kind::Choice(&MODES), "what `value` is"),
     ]),
-    "when the loop is over",
+    "the conditions that end the loop",
 );
 /// The maximum number of rounds.
 pub(super) static MAXIMUM_LOOP_COUNT: Field<usize> =
-    Field::count("maximum_loop_count", ROUNDS_DEFAULT, &(1..=ROUNDS_MAX), "how many rounds, at most")
+    Field::count("maximum_loop_count", ROUNDS_DEFAULT, &(1..=ROUNDS_MAX), "the maximum number of rounds")
         .elsewhere(&["max_iterations", "max_loop_count", "max_rounds"]);
 /// The types of loop variables, by name; lists are also written as `array<string>`.
 const TYPES: [&str; 6] = ["string", "number", "integer", "boolean", "object", "array"];
@@ -58,7 +58,7 @@ const MODES: [Choice; 2] = [choice("constant", "a value"), choice("variable", "a
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Loop",
     role: Role::Repeat,
-    summary: "Repeats its body until a condition holds; its variables live as long as it does.",
+    summary: "Repeats its body until a condition holds. Its variables exist while it runs.",
     fields: &[fields(&[
         &LOOP_VARIABLES,
         &LOGICAL_OPERATOR,

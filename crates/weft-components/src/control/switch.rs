@@ -16,34 +16,34 @@ static CONDITIONS: Field = Field::raw(
         Field::raw(
             "logical_operator",
             Kind::Choice(&[choice("and", ""), choice("or", "")]),
-            "how its items are joined",
+            "how its items are combined",
         ),
         Field::raw(
             "items",
             Kind::Objects(&[
-                Field::raw("cpn_id", Kind::Reference, "what to look at"),
-                Field::raw("operator", Kind::Text, "how to compare, such as `contains` or `=`"),
-                Field::raw("value", Kind::Template, "what to compare with"),
+                Field::raw("cpn_id", Kind::Reference, "what to check"),
+                Field::raw("operator", Kind::Text, "the operator, such as `contains` or `=`"),
+                Field::raw("value", Kind::Template, "the value to compare with"),
             ]),
             "what has to hold",
         )
         .elsewhere(&["cpn_id", "clauses", "expression"]),
-        Field::raw("to", Kind::Targets, "where to go on").elsewhere(&["goto"]),
+        Field::raw("to", Kind::Targets, "what runs next").elsewhere(&["goto"]),
     ]),
-    "the cases, of which the first counts that matches",
+    "the cases, of which the first match applies",
 )
 .elsewhere(&["cases", "condition"]);
-static END_CPN_IDS: Field = Field::raw("end_cpn_ids", Kind::Targets, "where to go on when no case matches")
+static END_CPN_IDS: Field = Field::raw("end_cpn_ids", Kind::Targets, "what runs next when no case matches")
     .elsewhere(&["default", "default_goto", "else"]);
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Switch",
     role: Role::Step,
-    summary: "Compares values and goes on with the first case that matches.",
+    summary: "Compares values and continues with the first case that matches.",
     fields: &[fields(&[&CONDITIONS, &END_CPN_IDS])],
     outputs: &[
-        weft_core::OutputSpec::new("_next", "array", "the ids of the components that the run goes on with"),
-        weft_core::OutputSpec::new("next", "array", "the same"),
+        weft_core::OutputSpec::new("_next", "array", "the ids of the components that run next"),
+        weft_core::OutputSpec::new("next", "array", "the same as `_next`"),
     ],
     time_limit: None,
     measuring_only: false,

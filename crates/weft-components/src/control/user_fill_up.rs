@@ -12,18 +12,18 @@ use crate::control::fields::{self, Fields};
 use crate::params::{self, Field, FieldGroup, Kind, Params, Widget, asks_for_something, described, pointer};
 use crate::text::Text;
 
-static ENABLE_TIPS: Field<bool> = Field::flag("enable_tips", "whether to show the tips").on_by_default();
+static ENABLE_TIPS: Field<bool> = Field::flag("enable_tips", "whether to show `tips`").on_by_default();
 static TIPS: Field<String> =
-    Field::text("tips", "what to tell the person, with references or as a Jinja template")
+    Field::text("tips", "the text shown to the person, with references or as a Jinja template")
         .or("Please fill in the form to go on.")
         .with_references()
         .widget(Widget::Lines);
 static TIMEOUT_SECONDS: Field<Option<u64>> =
-    Field::seconds("timeout_seconds", "how long to wait for an answer; for ever when absent");
+    Field::seconds("timeout_seconds", "how long to wait for an answer; if absent, without limit");
 static TIMEOUT_GOTO: Field = Field::raw(
     "timeout_goto",
     Kind::Targets,
-    "the components that the run goes on with when nobody has answered in time",
+    "the components that run next when nobody has answered in time",
 );
 static TIMEOUT_DEFAULT: Field = Field::raw(
     "timeout_default",
@@ -34,7 +34,7 @@ static TIMEOUT_DEFAULT: Field = Field::raw(
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "UserFillUp",
     role: Role::Pause,
-    summary: "Asks a person to fill in a form and goes on with the answers.",
+    summary: "Asks a person to fill in a form and continues with the answers.",
     fields: &[
         params::fields(&[&ENABLE_TIPS, &TIPS, &fields::INPUTS]),
         FieldGroup {
@@ -42,7 +42,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             fields: &[&TIMEOUT_SECONDS, &TIMEOUT_GOTO, &TIMEOUT_DEFAULT],
         },
     ],
-    outputs: &[weft_core::OutputSpec::new("tips", "string", "what the person was told").when_asked_for()],
+    outputs: &[weft_core::OutputSpec::new("tips", "string", "the text shown to the person").when_asked_for()],
     time_limit: None,
     measuring_only: false,
     tool: None,

@@ -27,19 +27,19 @@ const HEADERS: [(&str, &str); 3] =
 const TOLERANCE_SECONDS_MAX: u64 = 86_400;
 
 static METHODS: Field<Vec<String>> =
-    Field::texts("methods", "the HTTP methods of calls; all when there are none").shown_when("mode", WEBHOOK);
+    Field::texts("methods", "the accepted HTTP methods; all if empty").shown_when("mode", WEBHOOK);
 static CONTENT_TYPES: Field<String> =
-    Field::text("content_types", "the media type of calls with a body; any when empty")
+    Field::text("content_types", "the accepted media type of requests with a body; any if empty")
         .shown_when("mode", WEBHOOK);
 static EXECUTION_MODE: Field<&str> = Field::choice(
     "execution_mode",
     "Immediately",
     &[
-        choice("Immediately", "the same answer to everybody, before anything is done"),
-        choice("Streaming", "what the run says; bit by bit to those who ask for events"),
-        choice("Deferred", "which run it is"),
+        choice("Immediately", "a fixed response, before the run starts"),
+        choice("Streaming", "what the run says; as events for clients that accept them"),
+        choice("Deferred", "the run and session ids"),
     ],
-    "what a caller is answered",
+    "the response to the caller",
 )
 .shown_when("mode", WEBHOOK);
 static RESPONSE: Field = Field::raw(
@@ -48,40 +48,40 @@ static RESPONSE: Field = Field::raw(
         Field::raw(
             "status",
             Kind::Whole { min: 200, max: 399 },
-            "the HTTP status of an answer at once; 200 when absent",
+            "the HTTP status of the fixed response; 200 if absent",
         ),
-        Field::raw("body_template", Kind::Text, "its body; JSON when it is that"),
+        Field::raw("body_template", Kind::Text, "its body; as JSON if it is valid JSON"),
     ]),
-    "the answer at once",
+    "the fixed response",
 )
 .shown_when("mode", WEBHOOK);
 static SCHEMA: Field = Field::raw(
     "schema",
     Kind::Object(&[
         Field::raw("query", Kind::Object(&[]), "`properties` and `required`, as in a JSON Schema"),
-        Field::raw("headers", Kind::Object(&[]), "the same of headers"),
-        Field::raw("body", Kind::Object(&[]), "the same of the body"),
+        Field::raw("headers", Kind::Object(&[]), "the same for headers"),
+        Field::raw("body", Kind::Object(&[]), "the same for the body"),
     ]),
-    "which values of a call are handed on, with their types: `string`, `number`, `boolean`, `object`, `array<…>`, `file`, `any`",
+    "the values of a request that are passed on, with their types: `string`, `number`, `boolean`, `object`, `array<…>`, `file`, `any`",
 )
 .shown_when("mode", WEBHOOK);
 static SECURITY: Field = Field::raw(
     "security",
     Kind::Object(&[
         Field::raw("auth_type", Kind::Text, "`token`, `basic`, `jwt`, `signature`, or `none`"),
-        Field::raw("allow_anonymous", Kind::Flag, "says that `none` is meant"),
+        Field::raw("allow_anonymous", Kind::Flag, "confirms that `none` is intended"),
         Field::raw(
             "token",
             Kind::Object(&[
-                Field::raw("token_header", Kind::Text, "the header that it comes in"),
-                Field::raw("token_value", Kind::Text, "what it is").secret(),
+                Field::raw("token_header", Kind::Text, "the header that contains it"),
+                Field::raw("token_value", Kind::Text, "its value").secret(),
             ]),
             "for `token`",
         ),
         Field::raw(
             "basic_auth",
             Kind::Object(&[
-                Field::raw("username", Kind::Text, "the name"),
+                Field::raw("username", Kind::Text, "the user name"),
                 Field::raw("password", Kind::Text, "the password").secret(),
             ]),
             "for `basic`",
@@ -89,52 +89,48 @@ static SECURITY: Field = Field::raw(
         Field::raw(
             "jwt",
             Kind::Object(&[
-                Field::raw("secret", Kind::Text, "what tokens are signed with").secret(),
+                Field::raw("secret", Kind::Text, "the key that tokens are signed with").secret(),
                 Field::raw("algorithm", Kind::Text, "`HS256`, `HS384` or `HS512`; the first when absent"),
-                Field::raw("audience", Kind::Text, "whom tokens are for"),
-                Field::raw("issuer", Kind::Text, "who gives them"),
-                Field::raw("required_claims", Kind::Texts, "what else they have to claim"),
+                Field::raw("audience", Kind::Text, "the required audience"),
+                Field::raw("issuer", Kind::Text, "the required issuer"),
+                Field::raw("required_claims", Kind::Texts, "further required claims"),
             ]),
             "for `jwt`",
         ),
         Field::raw(
             "signature",
             Kind::Object(&[
-                Field::raw("secret", Kind::Text, "what bodies are signed with").secret(),
+                Field::raw("secret", Kind::Text, "the key that bodies are signed with").secret(),
                 Field::raw(
                     "header",
                     Kind::Text,
-                    "the header of the signature; `X-Signature-256` when absent",
+                    "the header with the signature; `X-Signature-256` if absent",
                 ),
                 Field::raw(
                     "timestamp_header",
                     Kind::Text,
-                    "the header of the time that is signed before the body",
+                    "the header with the timestamp that is signed before the body",
                 ),
                 Field::raw(
                     "tolerance_seconds",
                     Kind::Whole { min: 1, max: 86_400 },
-                    "how old that time may be; 300 when absent",
+                    "the maximum age of the timestamp; 300 if absent",
                 ),
             ]),
             "for `signature`: HMAC with SHA-256",
         ),
-        Field::raw(
-            "ip_whitelist",
-            Kind::Texts,
-            "addresses and networks that calls come from; any when empty",
-        ),
+        Field::raw("ip_whitelist", Kind::Texts, "addresses and networks that may call; any if empty"),
         Field::raw(
             "rate_limit",
             Kind::Object(&[
-                Field::raw("limit", Kind::Whole { min: 1, max: 1_000_000 }, "how many calls; 60 when absent"),
+                Field::raw("limit", Kind::Whole { min: 1, max: 1_000_000 }, "how many calls; 60 if absent"),
                 Field::raw("per", Kind::Text, "`second`, `minute`, `hour` or `day`"),
             ]),
-            "how often it may be called; 60 times a minute when absent",
+            "the rate limit; 60 calls per minute if absent",
         ),
-        Field::raw("max_body_size", Kind::Text, "such as `512kb` or `2mb`; 10mb when absent, and at most"),
+        Field::raw("max_body_size", Kind::Text, "such as `512kb` or `2mb`; 10mb if absent, the maximum"),
     ]),
-    "who may call; without it nobody may",
+    "who may call; if absent, nobody",
 )
 .shown_when("mode", WEBHOOK);
 

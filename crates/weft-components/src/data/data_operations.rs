@@ -21,34 +21,34 @@ static OPERATIONS: Field<&str> = Field::choice(
     "literal_eval",
     &[
         choice("select_keys", "keeps some members"),
-        choice("literal_eval", "reads texts that hold values"),
-        choice("combine", "makes one object of all"),
-        choice("filter_values", "keeps the objects that the rules hold for"),
+        choice("literal_eval", "parses texts that contain values"),
+        choice("combine", "merges all objects into one"),
+        choice("filter_values", "keeps the objects that match the rules"),
         choice("append_or_update", "sets members"),
-        choice("remove_keys", "drops members"),
+        choice("remove_keys", "removes members"),
         choice("rename_keys", "renames members"),
     ],
-    "what to do",
+    "the operation",
 );
 static SELECT_KEYS: Field =
     Field::raw("select_keys", Kind::List, "the keys to keep").shown_when("operations", &["select_keys"]);
 static REMOVE_KEYS: Field =
-    Field::raw("remove_keys", Kind::List, "the keys to drop").shown_when("operations", &["remove_keys"]);
+    Field::raw("remove_keys", Kind::List, "the keys to remove").shown_when("operations", &["remove_keys"]);
 static RENAME_KEYS: Field = Field::raw(
     "rename_keys",
     Kind::Objects(&[
-        Field::raw("old_key", Kind::Text, "the key as it is"),
-        Field::raw("new_key", Kind::Text, "the key as it shall be"),
+        Field::raw("old_key", Kind::Text, "the current key"),
+        Field::raw("new_key", Kind::Text, "the new key"),
     ]),
-    "what to rename",
+    "the keys to rename",
 )
 .shown_when("operations", &["rename_keys"]);
 static FILTER_VALUES: Field = Field::raw(
     "filter_values",
     Kind::Objects(&[
-        Field::raw("key", Kind::Text, "the member to look at"),
+        Field::raw("key", Kind::Text, "the member to check"),
         Field::raw("operator", Kind::Text, "`=`, `≠`, `contains`, `start with` or `end with`"),
-        Field::raw("value", Kind::Template, "what to compare it with"),
+        Field::raw("value", Kind::Template, "the value to compare it with"),
     ]),
     "the rules",
 )
@@ -59,14 +59,14 @@ static UPDATES: Field = Field::raw(
         Field::raw("key", Kind::Text, "the member to set"),
         Field::raw("value", Kind::Template, "its value"),
     ]),
-    "what to set",
+    "the members to set",
 )
 .shown_when("operations", &["append_or_update"]);
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "DataOperations",
     role: Role::Step,
-    summary: "Picks, renames, filters and changes the members of objects.",
+    summary: "Selects, renames, filters and changes the members of objects.",
     fields: &[fields(&[
         &QUERY,
         &OPERATIONS,
@@ -76,7 +76,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         &FILTER_VALUES,
         &UPDATES,
     ])],
-    outputs: &[weft_core::OutputSpec::new("result", "any", "what came out")],
+    outputs: &[weft_core::OutputSpec::new("result", "any", "the result")],
     time_limit: None,
     measuring_only: false,
     tool: None,

@@ -46,26 +46,25 @@ static OPERATION: Field<&str> = Field::choice(
     &[
         choice("read", "the rows of every sheet"),
         choice("merge", "the rows of all sheets as one table"),
-        choice("transform", "hands rows on as tables"),
+        choice("transform", "returns rows as tables"),
         choice("output", "writes rows to a file"),
     ],
-    "what to do",
+    "the operation",
 );
 static SHEET_SELECTION: Field<String> =
-    Field::text("sheet_selection", "`all`, `first`, or the names of sheets with commas between them")
-        .or("all");
+    Field::text("sheet_selection", "`all`, `first`, or comma-separated sheet names").or("all");
 static MERGE_STRATEGY: Field<&str> = Field::choice(
     "merge_strategy",
     "concat",
     &[choice("concat", "one below the other"), choice("join", "side by side, by a column")],
-    "how tables become one",
+    "how tables are combined",
 )
 .shown_when("operation", &["merge"]);
-static JOIN_ON: Field<String> = Field::text("join_on", "the column by which rows belong together")
-    .shown_when("merge_strategy", &["join"]);
+static JOIN_ON: Field<String> =
+    Field::text("join_on", "the column by which rows are matched").shown_when("merge_strategy", &["join"]);
 static TRANSFORM_DATA: Field<Option<Reference>> = Field::reference(
     "transform_data",
-    "the rows: a list of objects, or an object of such lists by the names of sheets",
+    "the rows: a list of objects, or an object with such lists by sheet name",
 )
 .shown_when("operation", &["transform", "output"]);
 static TRANSFORM_INSTRUCTIONS: Field =
@@ -74,7 +73,7 @@ static OUTPUT_FORMAT: Field<&str> = Field::choice(
     "output_format",
     "xlsx",
     &[choice("xlsx", ""), choice("csv", "the first sheet")],
-    "what kind of file",
+    "the file format",
 )
 .shown_when("operation", &["output"]);
 static OUTPUT_FILENAME: Field<Template> = Field::template("output_filename", "the name of the file")
@@ -84,7 +83,7 @@ static OUTPUT_FILENAME: Field<Template> = Field::template("output_filename", "th
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "ExcelProcessor",
     role: Role::Step,
-    summary: "Reads tables from spreadsheets and CSV files, puts them together, and writes such files.",
+    summary: "Reads tables from spreadsheets and CSV files, combines them, and writes such files.",
     fields: &[fields(&[
         &OPERATION,
         &INPUT_FILES,
@@ -97,8 +96,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         &TRANSFORM_INSTRUCTIONS,
     ])],
     outputs: &[
-        OutputSpec::new("data", "any", "the rows as objects: by file and sheet, or of the one table"),
-        OutputSpec::new("summary", "string", "how many rows and columns there are"),
+        OutputSpec::new("data", "any", "the rows as objects: by file and sheet, or of the combined table"),
+        OutputSpec::new("summary", "string", "the numbers of rows and columns"),
         OutputSpec::new("markdown", "string", "the first rows as tables in Markdown"),
         OutputSpec::new("attachment", "object", "the file that was written").when_asked_for(),
     ],

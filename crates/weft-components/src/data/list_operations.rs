@@ -25,29 +25,28 @@ static OPERATIONS: Field<&str> = Field::choice(
         choice("topN", "the first `n`"),
         choice("head", "the first `n`"),
         choice("tail", "the last `n`"),
-        choice("nth", "the one at place `n`"),
-        choice("filter", "those that `filter` holds for"),
-        choice("sort", "all, in order"),
-        choice("drop_duplicates", "each once"),
+        choice("nth", "the item at position `n`"),
+        choice("filter", "the items that match `filter`"),
+        choice("sort", "all, sorted"),
+        choice("drop_duplicates", "no duplicates"),
     ],
-    "what to do",
+    "the operation",
 );
 static N: Field<Option<i64>> = Field::whole("n", "how many, or which; from 1 on, negative from the end")
     .shown_when("operations", &["topN", "head", "tail", "nth"]);
-static SORT_METHOD: Field<String> = Field::text("sort_method", "which end comes first")
+static SORT_METHOD: Field<String> = Field::text("sort_method", "the sort order")
     .or("asc")
-    .one_of(&[choice("asc", "the least"), choice("desc", "the greatest")])
+    .one_of(&[choice("asc", "ascending"), choice("desc", "descending")])
     .shown_when("operations", &["sort"]);
-static SORT_BY: Field<String> =
-    Field::text("sort_by", "the keys to sort objects by, with commas between them")
-        .shown_when("operations", &["sort"]);
+static SORT_BY: Field<String> = Field::text("sort_by", "the keys to sort objects by, comma-separated")
+    .shown_when("operations", &["sort"]);
 static FILTER: Field = Field::raw(
     "filter",
     Kind::Object(&[
-        Field::raw("operator", Kind::Text, "how to compare, such as `contains`"),
-        Field::raw("value", Kind::Any, "what to compare with"),
+        Field::raw("operator", Kind::Text, "the operator, such as `contains`"),
+        Field::raw("value", Kind::Any, "the value to compare with"),
     ]),
-    "what an item has to be",
+    "the condition for items",
 )
 .shown_when("operations", &["filter"]);
 static STRICT: Field<bool> = Field::flag("strict", "whether an `n` outside the list is an error");
@@ -58,12 +57,12 @@ static DSL_VERSION: Field<Option<i64>> =
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "ListOperations",
     role: Role::Step,
-    summary: "Takes parts of a list, filters it, sorts it or drops what is there twice.",
+    summary: "Slices, filters, sorts or deduplicates a list.",
     fields: &[fields(&[&QUERY, &OPERATIONS, &N, &SORT_METHOD, &SORT_BY, &FILTER, &STRICT, &DSL_VERSION])],
     outputs: &[
-        weft_core::OutputSpec::new("result", "array", "the list that came out"),
-        weft_core::OutputSpec::new("first", "any", "its first item; null when it is empty"),
-        weft_core::OutputSpec::new("last", "any", "its last item; null when it is empty"),
+        weft_core::OutputSpec::new("result", "array", "the resulting list"),
+        weft_core::OutputSpec::new("first", "any", "its first item; null if it is empty"),
+        weft_core::OutputSpec::new("last", "any", "its last item; null if it is empty"),
     ],
     time_limit: None,
     measuring_only: false,

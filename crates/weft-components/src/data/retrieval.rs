@@ -26,16 +26,16 @@ use crate::data::retrieval::search::{
 use crate::params::{self, Field, FieldGroup, Params, Widget, choice, fields};
 use crate::passages::{Block, blocks, chunks, documents};
 
-static QUERY: Field<Template> = Field::template("query", "what to look for")
+static QUERY: Field<Template> = Field::template("query", "the search query")
     .by_model("what to look for: the keywords or the question, in the words that a good passage would use");
 static EMPTY_RESPONSE: Field<String> =
-    Field::text("empty_response", "what to hand on when nothing is found").widget(Widget::Lines);
+    Field::text("empty_response", "the text to return when nothing is found").widget(Widget::Lines);
 static RETRIEVAL_FROM: Field<String> = Field::text(
     "retrieval_from",
-    "what is searched; when empty the datasets, and the memories where no dataset is named",
+    "what to search; if empty, the datasets, or the memories if no dataset is named",
 )
 .one_of(&[
-    choice("", "datasets, or memories where no dataset is named"),
+    choice("", "datasets, or memories if no dataset is named"),
     choice("dataset", ""),
     choice("memory", ""),
 ]);
@@ -47,7 +47,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     fields: &[
         fields(&[&QUERY, &DATASET_IDS, &KB_VARS, &DOC_IDS, &META_DATA_FILTER, &EMPTY_RESPONSE]),
         FieldGroup {
-            title: "What is found",
+            title: "Search",
             fields: &[
                 &TOP_N,
                 &TOP_K,
@@ -66,13 +66,13 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         },
     ],
     outputs: &[
-        weft_core::OutputSpec::new("formalized_content", "string", "the passages as a text for prompts"),
+        weft_core::OutputSpec::new("formalized_content", "string", "the passages as text for prompts"),
         weft_core::OutputSpec::new("json", "array", "the passages"),
-        weft_core::OutputSpec::new("chunks", "array", "the same"),
-        weft_core::OutputSpec::new("doc_aggs", "array", "how many passages each document has given"),
+        weft_core::OutputSpec::new("chunks", "array", "the same as `json`"),
+        weft_core::OutputSpec::new("doc_aggs", "array", "the number of passages per document"),
         weft_core::OutputSpec::new("content", "string", "the same as `formalized_content`"),
-        weft_core::OutputSpec::new("filter", "any", "the filter on metadata that was used"),
-        weft_core::OutputSpec::new("notes", "array", "what could not be done as asked"),
+        weft_core::OutputSpec::new("filter", "any", "the metadata filter that was applied"),
+        weft_core::OutputSpec::new("notes", "array", "what could not be done as requested"),
     ],
     // A search may ask a model several times.
     time_limit: Some(Duration::from_secs(600)),

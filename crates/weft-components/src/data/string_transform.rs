@@ -19,13 +19,13 @@ const DELIMITERS_MAX: usize = 100;
 static METHOD: Field<&str> = Field::choice(
     "method",
     "split",
-    &[choice("split", "cuts a text into a list"), choice("merge", "puts a text together")],
-    "what to do",
+    &[choice("split", "splits a text into a list"), choice("merge", "merges values into a text")],
+    "the operation",
 );
 static SPLIT_REF: Field<Option<Reference>> =
-    Field::needed_reference("split_ref", "the text to cut").shown_when("method", &["split"]);
+    Field::needed_reference("split_ref", "the text to split").shown_when("method", &["split"]);
 static SCRIPT: Field<String> =
-    Field::text("script", "the text to put together, with references or as a Jinja template")
+    Field::text("script", "the text to produce, with references or as a Jinja template")
         .with_references()
         .widget(Widget::Lines)
         .shown_when("method", &["merge"]);
@@ -35,9 +35,9 @@ static DELIMITERS: Field<Vec<String>> =
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "StringTransform",
     role: Role::Step,
-    summary: "Cuts a text into a list at delimiters, or merges values into a text.",
+    summary: "Splits a text into a list at delimiters, or merges values into a text.",
     fields: &[fields(&[&METHOD, &SPLIT_REF, &SCRIPT, &DELIMITERS])],
-    outputs: &[weft_core::OutputSpec::new("result", "any", "the pieces as a list, or the text")],
+    outputs: &[weft_core::OutputSpec::new("result", "any", "the parts as a list, or the merged text")],
     time_limit: None,
     measuring_only: false,
     tool: None,

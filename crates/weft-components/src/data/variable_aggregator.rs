@@ -17,13 +17,13 @@ static GROUPS: Field = Field::raw(
         Field::raw("group_name", Kind::Text, "the name of the output"),
         Field::raw("variables", Kind::List, "`{value: reference}` in the order in which they are tried"),
     ]),
-    "the first variable of each that is there is an output",
+    "groups whose first available variable becomes an output",
 );
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "VariableAggregator",
     role: Role::Step,
-    summary: "Hands on the first value of each group that is there, such as that of the branch that ran.",
+    summary: "Returns the first available value of each group, such as that of the branch that ran.",
     fields: &[fields(&[&GROUPS])],
     outputs: &[],
     time_limit: None,

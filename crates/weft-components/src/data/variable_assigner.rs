@@ -13,9 +13,9 @@ use crate::params::{Field, Kind, Params, described, fields, is_empty, number, po
 static VARIABLES: Field = Field::raw(
     "variables",
     Kind::Objects(&[
-        Field::raw("variable", Kind::Reference, "what to change"),
-        Field::raw("operator", Kind::Text, "how to change it, such as `overwrite`, `append` or `+=`"),
-        Field::raw("parameter", Kind::Any, "the value to change it by, or a reference to it"),
+        Field::raw("variable", Kind::Reference, "the variable"),
+        Field::raw("operator", Kind::Text, "the operator, such as `overwrite`, `append` or `+=`"),
+        Field::raw("parameter", Kind::Any, "the operand, or a reference to it"),
     ]),
     "the changes, made in this order",
 );
@@ -23,7 +23,7 @@ static VARIABLES: Field = Field::raw(
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "VariableAssigner",
     role: Role::Step,
-    summary: "Changes variables, one operation after the other.",
+    summary: "Changes variables, one after the other.",
     fields: &[fields(&[&VARIABLES])],
     outputs: &[],
     time_limit: None,

@@ -44,20 +44,20 @@ static MAX_CALLS: Field<usize> = Field::count(
     "max_calls",
     CALLS_USUAL,
     &(1..=CALLS_MAX),
-    "parts of a document that the model is asked about, for all templates together; what comes behind them is not compiled",
+    "the maximum number of parts of a document that are sent to the model, for all templates together; later parts are not compiled",
 );
 
 /// The results, for other components.
 const COMPILED_OUTPUT: OutputSpec = OutputSpec::new(
     COMPILED,
     "array",
-    "what each template has found: its `kind`, `name`, `items` and `relations`",
+    "the results of each template: its `kind`, `name`, `items` and `relations`",
 );
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Compiler",
     role: Role::Step,
-    summary: "Has a model compile a document into a timeline, a graph, a mind map and the like, in an ingestion pipeline.",
+    summary: "Has a model compile a document into a timeline, a graph, a mind map and so on, in an ingestion pipeline.",
     fields: &[fields(&[&GROUP, &TEMPLATES, &MAX_CALLS, &GROUPS]), settings::MODEL, settings::SAMPLING],
     outputs: &[DOCUMENT_OUTPUT, CHUNKS_OUTPUT, COMPILED_OUTPUT],
     time_limit: Some(TIME_MAX),

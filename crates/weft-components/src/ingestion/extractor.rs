@@ -38,14 +38,14 @@ const AS_JSON: &str = "\n\nWrite it as one JSON object, with nothing around it."
 
 static FIELD_NAME: Field<String> = Field::text(
     "field_name",
-    "what the answer is: `summary`, `keywords`, `questions`, `metadata`, `toc`, or a name of its own",
+    "what the answer is: `summary`, `keywords`, `questions`, `metadata`, `toc`, or a custom name",
 );
 static SYS_PROMPT: Field<String> =
     Field::text("sys_prompt", "the instructions").with_references().widget(Widget::Lines);
 static PROMPTS: Field = Field::raw(
     "prompts",
     Kind::Any,
-    "what is said with the chunk: a text, or a list of `{role, content}`; `{…@chunks}` in it is the chunk at hand",
+    "the message with the chunk: a text, or a list of `{role, content}`; `{…@chunks}` in it is the current chunk",
 );
 
 /// Answers with a special meaning. [`Question::put`] and `run` know the purpose of each.

@@ -9,7 +9,7 @@ use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT};
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "OneChunker",
     role: Role::Step,
-    summary: "Makes one chunk of a document, in an ingestion pipeline.",
+    summary: "Turns a document into a single chunk, in an ingestion pipeline.",
     fields: &[],
     outputs: &[DOCUMENT_OUTPUT, CHUNKS_OUTPUT],
     time_limit: None,

@@ -37,10 +37,10 @@ pub(super) const COMPILED: &str = "compiled";
 
 /// The output that all of them have.
 pub(super) const DOCUMENT_OUTPUT: OutputSpec =
-    OutputSpec::new(DOCUMENT, "object", "what is known of the document, for the next component");
+    OutputSpec::new(DOCUMENT, "object", "data about the document, for the next component");
 /// The output of those that have chunks.
 pub(super) const CHUNKS_OUTPUT: OutputSpec =
-    OutputSpec::new(CHUNKS, "array", "the chunks, each with its `text` and what was made of it");
+    OutputSpec::new(CHUNKS, "array", "the chunks, each with its `text` and what was extracted from it");
 
 /// What the components before this one pass on.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT};
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "PresentationChunker",
     role: Role::Step,
-    summary: "Makes a chunk of each slide or page of a document, in an ingestion pipeline.",
+    summary: "Creates a chunk for each slide or page of a document, in an ingestion pipeline.",
     fields: &[],
     outputs: &[DOCUMENT_OUTPUT, CHUNKS_OUTPUT],
     time_limit: None,

@@ -9,7 +9,7 @@ use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT};
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "TagChunker",
     role: Role::Step,
-    summary: "Makes a chunk of each text of a set of tags, with its tags as keywords, in an ingestion pipeline.",
+    summary: "Creates a chunk for each text of a tag set, with its tags as keywords, in an ingestion pipeline.",
     fields: &[],
     outputs: &[DOCUMENT_OUTPUT, CHUNKS_OUTPUT],
     time_limit: None,

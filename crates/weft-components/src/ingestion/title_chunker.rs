@@ -19,7 +19,7 @@ const TOKENS_MAX: usize = 2_048;
 static LEVELS: Field = Field::raw(
     "levels",
     Kind::List,
-    "the regular expressions of headings, as lists; `levels_are` says of what. The file's own headings when empty",
+    "lists of regular expressions that match headings; `levels_are` defines what the lists mean. If empty, the file's own headings are used",
 );
 static LEVELS_ARE: Field<&str> = Field::choice(
     "levels_are",
@@ -27,46 +27,46 @@ static LEVELS_ARE: Field<&str> = Field::choice(
     &[
         choice(
             "auto",
-            "`levels` where no list has more than one pattern and `method` is not said, else `families`",
+            "`levels` if no list has more than one pattern and `method` is absent, otherwise `families`",
         ),
         choice(
             "families",
-            "each list is a family of patterns, one for a level from the outermost on. The family that most lines begin with counts",
+            "each list is a family of patterns, one per level, outermost first. The family that matches the beginnings of most lines is used",
         ),
-        choice("levels", "each list has the patterns of one level, which are looked for anywhere in a line"),
+        choice("levels", "each list contains the patterns of one level, which match anywhere in a line"),
     ],
-    "what the lists of `levels` stand for",
+    "what the lists in `levels` mean",
 );
 static HIERARCHY: Field = Field::raw(
     "hierarchy",
     Kind::Any,
-    "down to which level headings begin a chunk; those below stay inside. Of families, how many of the levels that the document has. With `group` 0 is down to the most frequent level. All levels when empty",
+    "the deepest level whose headings begin a chunk; deeper ones stay inside. For families, the number of the levels that occur in the document. With `group`, 0 means down to the most frequent level. If empty, all levels",
 );
 static METHOD: Field<&str> = Field::choice(
     "method",
     "hierarchy",
     &[
-        choice("hierarchy", "a chunk begins with the headings above it"),
-        choice("group", "a chunk has its own heading alone, and small ones are put together"),
+        choice("hierarchy", "all headings above the chunk"),
+        choice("group", "only its own heading; small chunks are merged"),
     ],
     "what a chunk begins with",
 );
 static CHUNK_TOKEN_CAP: Field<usize> =
-    Field::count("chunk_token_cap", 512, &(8..=8_000), "how large a chunk may be").unit("tokens");
+    Field::count("chunk_token_cap", 512, &(8..=8_000), "the maximum size of a chunk").unit("tokens");
 static INCLUDE_HEADING_CONTENT: Field = Field::raw(
     "include_heading_content",
     Kind::Flag,
-    "has no effect: what stands between a heading and the next is a chunk of its own",
+    "has no effect: text between one heading and the next is a chunk of its own",
 );
 static ROOT_CHUNK_AS_HEADING: Field<bool> = Field::flag(
     "root_chunk_as_heading",
-    "whether a short text before the first heading, such as a name and an address, is put above each chunk in place of one of its own",
+    "whether a short text before the first heading, such as a name and an address, is put above each chunk instead of being a chunk of its own",
 );
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "TitleChunker",
     role: Role::Step,
-    summary: "Cuts a document at its headings, in an ingestion pipeline.",
+    summary: "Splits a document at its headings, in an ingestion pipeline.",
     fields: &[fields(&[
         &LEVELS,
         &LEVELS_ARE,

@@ -15,35 +15,35 @@ const TOKENS_MAX: usize = 2_048;
 const OVERLAP_MAX: f64 = 90.0;
 
 static CHUNK_TOKEN_SIZE: Field<usize> =
-    Field::count("chunk_token_size", 512, &(1..=TOKENS_MAX), "how large a chunk may be").unit("tokens");
+    Field::count("chunk_token_size", 512, &(1..=TOKENS_MAX), "the maximum size of a chunk").unit("tokens");
 static DELIMITER_MODE: Field<&str> = Field::choice(
     "delimiter_mode",
     "delimiter",
     &[
-        choice("delimiter", "chunks are cut at delimiters"),
-        choice("token_size", "chunks are cut at their size"),
-        choice("one", "the whole document is one chunk"),
+        choice("delimiter", "at delimiters"),
+        choice("token_size", "at the maximum size"),
+        choice("one", "nowhere: a single chunk"),
     ],
-    "how the document is cut",
+    "where the document is split",
 );
 static DELIMITERS: Field<Vec<String>> = Field::texts(
     "delimiters",
-    "where a chunk may end; one of several characters always ends a chunk. A line break when empty",
+    "where a chunk may end; a delimiter of several characters always ends a chunk. If empty, a line break",
 );
 static CHILDREN_DELIMITERS: Field<Vec<String>> = Field::texts(
     "children_delimiters",
-    "where chunks are cut into the parts that are searched; what is shown is the whole chunk",
+    "where chunks are split into the parts that are searched; results show the whole chunk",
 );
 static OVERLAPPED_PERCENT: Field<Option<f64>> = Field::number(
     "overlapped_percent",
     &(0.0..=OVERLAP_MAX),
-    "how much of a chunk the next one repeats: percent, or a share below 1",
+    "how much of a chunk the next one repeats: a percentage, or a fraction below 1",
 );
 static TABLE_CONTEXT_SIZE: Field<usize> = Field::count(
     "table_context_size",
     0,
     &(0..=TOKENS_MAX),
-    "how much of the text around a table stands in its chunk, too",
+    "how much of the text around a table is included in its chunk",
 )
 .unit("tokens");
 static IMAGE_CONTEXT_SIZE: Field<usize> =
@@ -52,7 +52,7 @@ static IMAGE_CONTEXT_SIZE: Field<usize> =
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "TokenChunker",
     role: Role::Step,
-    summary: "Cuts a document into chunks by size and delimiters, in an ingestion pipeline.",
+    summary: "Splits a document into chunks by size and delimiters, in an ingestion pipeline.",
     fields: &[fields(&[
         &CHUNK_TOKEN_SIZE,
         &DELIMITER_MODE,

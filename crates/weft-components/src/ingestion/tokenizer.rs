@@ -11,27 +11,27 @@ use crate::params::{Field, Params, choice, fields};
 const NAME_SHARE: f64 = 0.1;
 
 static SEARCH_METHOD: Field<Vec<String>> =
-    Field::texts("search_method", "`full_text` for words, `embedding` for vectors; both when empty");
+    Field::texts("search_method", "`full_text` for words, `embedding` for vectors; both if empty");
 static FILENAME_EMBD_WEIGHT: Field<Option<f64>> = Field::number(
     "filename_embd_weight",
     &(0.0..=1.0),
-    "has no effect: the settings of the dataset say how much the name of the file counts",
+    "has no effect: the settings of the dataset define the weight of the file name",
 );
 static FIELDS: Field<&str> = Field::choice(
     "fields",
     "text",
     &[
         choice("text", "the text of the chunk"),
-        choice("summary", "its summary, where an Extractor has made one"),
-        choice("questions", "the questions that it answers, where an Extractor has made some"),
+        choice("summary", "its summary, if an Extractor has written one"),
+        choice("questions", "the questions that it answers, if an Extractor has written any"),
     ],
-    "what is searched of a chunk",
+    "which part of a chunk is searched",
 );
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Tokenizer",
     role: Role::Step,
-    summary: "Says how the chunks of a document are found, at the end of an ingestion pipeline.",
+    summary: "Defines how the chunks of a document are searched, at the end of an ingestion pipeline.",
     fields: &[fields(&[&SEARCH_METHOD, &FIELDS, &FILENAME_EMBD_WEIGHT])],
     outputs: &[DOCUMENT_OUTPUT, CHUNKS_OUTPUT],
     time_limit: None,

@@ -63,64 +63,64 @@ static DRIVER: Field<&str> = Field::choice(
     &[
         choice(
             "auto",
-            "`planner` for a plan that is reviewed and for models without tool calls, else `native`",
+            "`planner` if the plan is reviewed or the model has no tool calls, otherwise `native`",
         ),
-        choice("native", "the tool calls of the model"),
+        choice("native", "tool calls of the model"),
         choice("planner", "steps in plain text"),
     ],
-    "how it works with its tools",
+    "how the agent uses its tools",
 );
 static MAX_ROUNDS: Field<usize> = Field::count(
     "max_rounds",
     ROUNDS,
     &(0..=ROUNDS_MAX),
-    "rounds of tool calls after the first; when they are used up, one answer without tools follows",
+    "the maximum number of rounds of tool calls after the first; then one answer without tools follows",
 );
 static MAX_PARALLEL_TOOLS: Field<usize> = Field::count(
     "max_parallel_tools",
     PARALLEL,
     &(1..=PARALLEL_MAX),
-    "calls of one round side by side; 1 for one after the other",
+    "the maximum number of concurrent calls per round; 1: sequential",
 );
 static TOOL_SEARCH: Field<&str> = Field::choice(
     "tool_search",
     "auto",
     &[
-        choice("auto", "when the definitions of its tools would take much of the model's window"),
+        choice("auto", "if the tool definitions would take up much of the model's context window"),
         choice("always", ""),
-        choice("never", "every prompt holds all definitions"),
+        choice("never", "every prompt contains all definitions"),
     ],
-    "whether it finds its tools by a search instead of being shown all of them",
+    "whether the agent searches for tools instead of being shown all of them",
 );
 static CODE_MODE: Field<bool> = Field::flag(
     "code_mode",
-    "whether it calls its tools in scripts that run in the sandbox, so that what they give stays out of the conversation",
+    "whether the agent calls its tools in scripts that run in the sandbox, so that their results stay out of the conversation",
 );
 static MAX_RESULT_TOKENS: Field<usize> = Field::count(
     "max_result_tokens",
     RESULT_TOKENS,
     &(500..=1_000_000),
-    "tokens of one result in the conversation; a longer one goes to a file that the model reads by parts",
+    "the maximum size of a tool result in the conversation, in tokens; a longer one becomes a file that the model reads in parts",
 );
 static TOOL_HISTORY: Field<&str> = Field::choice(
     "tool_history",
     "summary",
     &[
         choice("none", "nothing"),
-        choice("summary", "a line for each: tool, arguments, outcome"),
+        choice("summary", "one line per call: tool, arguments, outcome"),
         choice("full", "calls and results as messages"),
     ],
-    "what later turns of the conversation see of its calls: the last 32, long ones cut",
+    "what later turns see of its last 32 tool calls; long ones are truncated",
 );
 static VERBOSE_TOOL_USE: Field<bool> =
-    Field::flag("verbose_tool_use", "whether calls and results are part of the text");
+    Field::flag("verbose_tool_use", "whether tool calls and results are included in the text");
 static APPROVAL_TIMEOUT_SECONDS: Field<Option<u64>> =
-    Field::seconds("approval_timeout_seconds", "how long a person may take to agree; no answer is a no");
+    Field::seconds("approval_timeout_seconds", "the time limit for approval; no answer means rejection");
 static FUNCTION_NAME: Field<String> = Field::text("function_name", "its name");
 static DESCRIPTION: Field<String> =
     Field::text("description", "what it does, for the agents that may call it").widget(Widget::Lines);
 static USER_PROMPT: Field =
-    Field::raw("user_prompt", Kind::Any, "the JSON Schema of its task, or what the task is");
+    Field::raw("user_prompt", Kind::Any, "the JSON Schema of its task, or a description of the task");
 static CUSTOM_HEADER: Field = Field::raw("custom_header", Kind::Any, "headers for MCP servers").not_offered();
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
@@ -146,7 +146,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             ],
         },
         FieldGroup {
-            title: "How it works",
+            title: "Execution",
             fields: &[
                 &DRIVER,
                 &extras::PLANNER,
@@ -156,7 +156,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             ],
         },
         FieldGroup {
-            title: "As a tool of another agent",
+            title: "Use as a tool of another agent",
             fields: &[&FUNCTION_NAME, &DESCRIPTION, &USER_PROMPT],
         },
         settings::SAMPLING,
@@ -165,16 +165,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         weft_core::OutputSpec::new("content", "string", "the answer"),
         weft_core::OutputSpec::new("structured", "object", "the answer as the schema in `outputs` has it")
             .when_asked_for(),
-        weft_core::OutputSpec::new(
-            "use_tools",
-            "array",
-            "the tool calls it has made: `name`, `arguments`, `results`",
-        ),
-        weft_core::OutputSpec::new(
-            "stop_reason",
-            "string",
-            "`completed`, or the limit that has cut its work short",
-        ),
+        weft_core::OutputSpec::new("use_tools", "array", "the tool calls: `name`, `arguments`, `results`"),
+        weft_core::OutputSpec::new("stop_reason", "string", "`completed`, or the limit that ended the work"),
     ],
     time_limit: Some(Duration::from_secs(1200)),
     measuring_only: false,

@@ -38,23 +38,27 @@ const PROFILE_BYTES: usize = 16;
 // Their names are in the schema of a tool, which every request carries.
 const UPLOADS_MAX: usize = 20;
 
-static PROMPTS: Field<Template> = Field::template("prompts", "what to do")
+static PROMPTS: Field<Template> = Field::template("prompts", "the task")
     .or("sys.query")
     .by_model("the task, in words that can be understood by themselves, with addresses where you know them")
     .widget(Widget::Lines);
 static SYS_PROMPT: Field<Template> =
-    Field::template("sys_prompt", "how to work; our own words when empty").widget(Widget::Lines);
-static MAX_STEPS: Field<usize> =
-    Field::count("max_steps", 30, &(1..=200), "steps, at most; an answer from what was seen follows");
+    Field::template("sys_prompt", "the instructions; built-in ones if empty").widget(Widget::Lines);
+static MAX_STEPS: Field<usize> = Field::count(
+    "max_steps",
+    30,
+    &(1..=200),
+    "the maximum number of steps; then it answers from what it has seen",
+);
 static PERSIST_SESSION: Field<bool> = Field::flag(
     "persist_session",
-    "whether what pages store, such as a sign-in, is there again in the next turn of the conversation",
+    "whether data that pages store, such as a sign-in, is kept for the next turn of the conversation",
 )
 .on_by_default();
 static UPLOAD_SOURCES: Field = Field::raw(
     "upload_sources",
     Kind::Texts,
-    "references to files that pages may be given: `sys.files`, fields of the type `file`, `download`s",
+    "references to files that may be uploaded to pages: `sys.files`, fields of the type `file`, `download`s",
 );
 static HEADLESS: Field = Field::raw("headless", Kind::Any, "has no effect").not_offered();
 static EXTENSIONS: Field = Field::raw("enable_default_extensions", Kind::Any, "has no effect").not_offered();
@@ -84,7 +88,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         OutputSpec::new(
             "downloaded_files",
             "array",
-            "files that pages gave: `file_id`, `name`, `size`, `url`",
+            "files downloaded from pages: `file_id`, `name`, `size`, `url`",
         ),
         OutputSpec::new("stop_reason", "string", "`completed`, or the limit that ended the work"),
         OutputSpec::new("use_tools", "array", "the steps: `name`, `arguments`, `results`"),

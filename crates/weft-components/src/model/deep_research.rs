@@ -47,51 +47,53 @@ const NOTHING: &str = "Nothing was found for this question. Say so, and what was
 const NOTHING_BUT_THE_MODEL: &str = "Nothing was found for this question. Say so first, and what was looked for. Then answer from \
                                      what you know, and say plainly that no source confirms it.";
 
-static QUERY: Field<Template> = Field::template("query", "the question to look into")
+static QUERY: Field<Template> = Field::template("query", "the question to research")
     .or("sys.query")
     .by_model("the question to look into, in one sentence that can be understood by itself");
 static REASONING: Field<Template> = Field::template(
     "reasoning",
-    "whether to search in several steps: `true`, `false`, or a reference to a switch of a form; `false` searches once; how much is done for `agentic`: `low`, `medium`, `high` or `ultra`",
+    "whether to search in several steps: `true`, `false` (search once), or a reference to a switch in a form; for `agentic`, the effort: `low`, `medium`, `high` or `ultra`",
 )
 .or("true");
 static STRATEGY: Field<&str> = Field::choice(
     "strategy",
     "iterative",
     &[
-        choice("iterative", "the model reasons and has things looked up until it is enough"),
-        choice("tree", "what is missing becomes questions of its own"),
+        choice("iterative", "the model alternates reasoning and searches until it has enough"),
+        choice("tree", "missing information becomes subquestions"),
         choice(
             "agentic",
-            "the points of the question are looked into side by side, and what is reported of each is checked against its passages",
+            "the points of the question are researched in parallel, and the report on each is verified against its passages",
         ),
     ],
-    "how the question is looked into",
+    "how to research the question",
 );
-static MAX_STEPS: Field<usize> = Field::count("max_steps", 5, &(1..=20), "rounds of reasoning, at most")
-    .shown_when("strategy", &["iterative"]);
+static MAX_STEPS: Field<usize> =
+    Field::count("max_steps", 5, &(1..=20), "the maximum number of reasoning rounds")
+        .shown_when("strategy", &["iterative"]);
 static MAX_QUERIES: Field<usize> = Field::count(
     "max_queries_per_step",
     3,
     &(1..=10),
-    "searches of one round, or questions or points that one is taken apart into",
+    "the maximum number of searches per round, or of subquestions or points per question",
 );
 static DEPTH: Field<usize> = Field::count(
     "depth",
     3,
     &(0..=5),
-    "how often a question is taken apart, or its open points are looked into again",
+    "how many times a question is decomposed, or its open points are researched again",
 )
 .shown_when("strategy", &["tree", "agentic"]);
-static MAX_SEARCHES: Field<usize> = Field::count("max_searches", 10, &(1..=100), "searches in all, at most")
-    .shown_when("strategy", &["tree", "agentic"]);
+static MAX_SEARCHES: Field<usize> =
+    Field::count("max_searches", 10, &(1..=100), "the maximum number of searches")
+        .shown_when("strategy", &["tree", "agentic"]);
 static SECONDS: Field<usize> =
-    Field::count("seconds", 300, &(1..=3_600), "how long to search; the answer is given all the same")
+    Field::count("seconds", 300, &(1..=3_600), "the time limit for searching; the answer is still given")
         .unit("seconds");
 static WEB_RESULTS: Field<usize> =
-    Field::count("web_results", 6, &(1..=20), "hits of one search of the web, at most");
+    Field::count("web_results", 6, &(1..=20), "the maximum number of results per web search");
 static SYS_PROMPT: Field<Template> =
-    Field::template("sys_prompt", "how to answer; our own words when empty").widget(Widget::Lines);
+    Field::template("sys_prompt", "how to answer; built-in instructions if empty").widget(Widget::Lines);
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "DeepResearch",
@@ -129,17 +131,17 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 &TOC_ENHANCE,
             ],
         },
-        FieldGroup { title: "The web", fields: &[&ENGINE, &API_KEY, &SEARXNG_URL, &BASE_URL, &WEB_RESULTS] },
+        FieldGroup { title: "Web", fields: &[&ENGINE, &API_KEY, &SEARXNG_URL, &BASE_URL, &WEB_RESULTS] },
         settings::SAMPLING,
         ENGINE_FIELDS,
     ],
     outputs: &[
         OutputSpec::new("content", "string", "the answer"),
-        OutputSpec::new("formalized_content", "string", "what was found as a text for prompts"),
-        OutputSpec::new("chunks", "array", "the passages that were found"),
-        OutputSpec::new("doc_aggs", "array", "how many passages each document has given"),
-        OutputSpec::new("queries", "array", "what was looked for: `query`, `hits`, `summary`, `failed`"),
-        OutputSpec::new("sources", "array", "how many passages each kind of source has given"),
+        OutputSpec::new("formalized_content", "string", "the results as text for prompts"),
+        OutputSpec::new("chunks", "array", "the passages found"),
+        OutputSpec::new("doc_aggs", "array", "the number of passages per document"),
+        OutputSpec::new("queries", "array", "the searches: `query`, `hits`, `summary`, `failed`"),
+        OutputSpec::new("sources", "array", "the number of passages per kind of source"),
         OutputSpec::new(
             "claims",
             "array",
@@ -147,8 +149,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         )
         .when_asked_for(),
         OutputSpec::new("gaps", "array", "what is still missing"),
-        OutputSpec::new("stop_reason", "string", "`enough`, `limit`, `time`, `failed` when no source has answered, or `once` for a single search"),
-        OutputSpec::new("notes", "array", "what could not be done as asked"),
+        OutputSpec::new("stop_reason", "string", "`enough`, `limit`, `time`, `failed` if no source has answered, or `once` for a single search"),
+        OutputSpec::new("notes", "array", "what could not be done as requested"),
     ],
     // An hour of searching at most, followed by the answer.
     time_limit: Some(Duration::from_hours(2)),

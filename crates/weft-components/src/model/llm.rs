@@ -13,7 +13,7 @@ use crate::params::Params;
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "LLM",
     role: Role::Step,
-    summary: "Asks a language model.",
+    summary: "Queries a language model.",
     fields: &[settings::MODEL, settings::WORDS, settings::SAMPLING],
     outputs: &[
         weft_core::OutputSpec::new("content", "string", "the answer"),

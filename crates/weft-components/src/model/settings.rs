@@ -26,53 +26,61 @@ const DELAY_MAX: f64 = 3_600.0;
 const RETRIES_MAX: usize = 20;
 
 static LLM_ID: Field<String> =
-    Field::text("llm_id", "the model, such as `deepseek-chat@DeepSeek`; the default one when empty")
+    Field::text("llm_id", "the model, such as `deepseek-chat@DeepSeek`; the default model if empty")
         .elsewhere(&["model", "model_name"])
         .widget(Widget::ChatModel);
 static TEMPERATURE: Field<Option<f64>> =
     Field::number("temperature", &(0.0..=2.0), "how freely words are chosen")
         .shown_when("temperatureEnabled", ON);
 static TEMPERATURE_ENABLED: Field<bool> = Field::flag("temperatureEnabled", "whether `temperature` is sent");
-static TOP_P: Field<Option<f64>> =
-    Field::number("top_p", &(0.0..=1.0), "the share of likely words to choose from; 0 is not sent")
-        .shown_when("topPEnabled", ON);
+static TOP_P: Field<Option<f64>> = Field::number(
+    "top_p",
+    &(0.0..=1.0),
+    "the cumulative probability of the tokens to sample from; 0 is not sent",
+)
+.shown_when("topPEnabled", ON);
 static TOP_P_ENABLED: Field<bool> = Field::flag("topPEnabled", "whether `top_p` is sent");
 static PRESENCE_PENALTY: Field<Option<f64>> = Field::number(
     "presence_penalty",
     &(-2.0..=2.0),
-    "how much words are avoided that were there; 0 is not sent",
+    "the penalty for tokens that have already occurred; 0 is not sent",
 )
 .shown_when("presencePenaltyEnabled", ON);
 static PRESENCE_PENALTY_ENABLED: Field<bool> =
     Field::flag("presencePenaltyEnabled", "whether `presence_penalty` is sent");
-static FREQUENCY_PENALTY: Field<Option<f64>> =
-    Field::number("frequency_penalty", &(-2.0..=2.0), "how much frequent words are avoided; 0 is not sent")
-        .shown_when("frequencyPenaltyEnabled", ON);
+static FREQUENCY_PENALTY: Field<Option<f64>> = Field::number(
+    "frequency_penalty",
+    &(-2.0..=2.0),
+    "the penalty for tokens by their frequency so far; 0 is not sent",
+)
+.shown_when("frequencyPenaltyEnabled", ON);
 static FREQUENCY_PENALTY_ENABLED: Field<bool> =
     Field::flag("frequencyPenaltyEnabled", "whether `frequency_penalty` is sent");
 static MAX_TOKENS: Field<Option<usize>> =
-    Field::optional_count("max_tokens", &(0..=10_000_000), "how long an answer may be; 0 is not sent")
+    Field::optional_count("max_tokens", &(0..=10_000_000), "the maximum length of the answer; 0 is not sent")
         .unit("tokens")
         .shown_when("maxTokensEnabled", ON);
 static MAX_TOKENS_ENABLED: Field<bool> = Field::flag("maxTokensEnabled", "whether `max_tokens` is sent");
 static THINKING: Field = Field::raw(
     "thinking",
-    Kind::Choice(&[choice("default", "as the model does"), choice("enabled", ""), choice("disabled", "")]),
+    Kind::Choice(&[choice("default", "the model's default"), choice("enabled", ""), choice("disabled", "")]),
     "whether the model thinks first",
 );
 static MAX_RETRIES: Field<Option<usize>> = Field::optional_count(
     "max_retries",
     &(0..=RETRIES_MAX),
-    "tries after the first; as the model's settings say when absent",
+    "the maximum number of retries; if absent, as in the model's settings",
 );
 static DELAY_AFTER_ERROR: Field<Option<f64>> = Field::number(
     "delay_after_error",
     &(0.0..=DELAY_MAX),
-    "how long to wait before the second try; it doubles each time",
+    "the delay before the first retry; it doubles with each further one",
 )
 .unit("seconds");
-static CACHE: Field<bool> =
-    Field::flag("cache", "whether an equal request may be answered from memory; needs `models.cache`");
+static CACHE: Field<bool> = Field::flag(
+    "cache",
+    "whether an identical request may be answered from the cache; requires `models.cache`",
+);
 /// The values of a switch that is on.
 const ON: &[&str] = &["true"];
 
@@ -81,7 +89,7 @@ pub(crate) static MODEL: FieldGroup = fields(&[&LLM_ID]);
 
 /// How the model generates its answer.
 pub(crate) static SAMPLING: FieldGroup = FieldGroup {
-    title: "How the model answers",
+    title: "Model settings",
     fields: &[
         &TEMPERATURE_ENABLED,
         &TEMPERATURE,
@@ -165,28 +173,28 @@ static SYS_PROMPT: Field<String> = Field::text("sys_prompt", "the instructions")
 static PROMPTS: Field = Field::raw(
     "prompts",
     Kind::Any,
-    "what is said after the history: a text, or a list of `{role, content}`; the question when absent",
+    "the messages after the history: a text, or a list of `{role, content}`; the question if absent",
 )
 .elsewhere(&["prompt", "user_prompt", "messages"]);
 /// Whether sources are cited.
 static CITE: Field<bool> =
-    Field::flag("cite", "whether to cite the sources that the turn has found").on_by_default();
+    Field::flag("cite", "whether to cite the sources found in this turn").on_by_default();
 /// Where images come from.
 static VISUAL_FILES_VAR: Field<Option<Reference>> =
     Field::reference("visual_files_var", "images for the model to look at");
 /// Written by older editors.
 static OUTPUT_STRUCTURE: Field =
-    Field::raw("output_structure", Kind::Any, "an older way to ask for a structured answer").not_offered();
+    Field::raw("output_structure", Kind::Any, "an older parameter for a structured answer").not_offered();
 static MESSAGE_HISTORY_WINDOW_SIZE: Field<usize> = Field::count(
     "message_history_window_size",
     HISTORY_TURNS,
     &(0..=HISTORY_TURNS_MAX),
-    "how many earlier turns come first",
+    "the number of earlier turns to include",
 );
 static OUTPUTS: Field = Field::raw(
     "outputs",
-    Kind::Object(&[Field::raw("structured", Kind::Object(&[]), "the JSON Schema of a structured answer")]),
-    "what the answer has to look like",
+    Kind::Object(&[Field::raw("structured", Kind::Object(&[]), "the JSON Schema for a structured answer")]),
+    "the required form of the answer",
 )
 .widget(Widget::JsonSchema);
 

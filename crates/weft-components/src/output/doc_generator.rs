@@ -22,10 +22,10 @@ const SIZE_MAX: usize = 72;
 
 static CONTENT: Field<Template> = Field::template("content", "the text in Markdown, with references")
     .by_model("the text of the document in Markdown");
-static OUTPUT_FORMAT: Field<String> = Field::text("output_format", "what kind of file").or("pdf").one_of(&[
+static OUTPUT_FORMAT: Field<String> = Field::text("output_format", "the file format").or("pdf").one_of(&[
     choice("pdf", ""),
     choice("docx", ""),
-    choice("xlsx", "the tables of the text, each a sheet"),
+    choice("xlsx", "the tables of the text, one per sheet"),
     choice("html", ""),
     choice("markdown", ""),
     choice("txt", ""),
@@ -34,27 +34,26 @@ static OUTPUT_FORMAT: Field<String> = Field::text("output_format", "what kind of
 static FILENAME: Field<Template> = Field::template("filename", "the name of the file")
     .by_model_if_wanted("the name of the file, without an ending");
 static TITLE: Field<Template> =
-    Field::template("title", "a heading above the text, which is also the file's own title");
+    Field::template("title", "a heading above the text, also used as the title in the file's metadata");
 static SUBTITLE: Field<Template> = Field::template("subtitle", "a line below the title");
-static HEADER_TEXT: Field<Template> = Field::template("header_text", "at the top of every page");
-static FOOTER_TEXT: Field<Template> = Field::template("footer_text", "at the foot of every page");
-static WATERMARK_TEXT: Field<Template> =
-    Field::template("watermark_text", "large and pale across every page");
+static HEADER_TEXT: Field<Template> = Field::template("header_text", "text at the top of every page");
+static FOOTER_TEXT: Field<Template> = Field::template("footer_text", "text at the bottom of every page");
+static WATERMARK_TEXT: Field<Template> = Field::template("watermark_text", "the watermark across every page");
 static ADD_PAGE_NUMBERS: Field<bool> =
-    Field::flag("add_page_numbers", "whether pages are numbered").on_by_default();
+    Field::flag("add_page_numbers", "whether to number the pages").on_by_default();
 static ADD_TIMESTAMP: Field<bool> =
-    Field::flag("add_timestamp", "whether a line says when it was made").on_by_default();
+    Field::flag("add_timestamp", "whether to include the creation time").on_by_default();
 static FONT_SIZE: Field<usize> =
-    Field::count("font_size", 12, &(SIZE_MIN..=SIZE_MAX), "the size of the text").unit("points");
+    Field::count("font_size", 12, &(SIZE_MIN..=SIZE_MAX), "the font size of the text").unit("points");
 static ORIENTATION: Field<&str> = Field::choice(
     "orientation",
     "portrait",
     &[choice("portrait", ""), choice("landscape", "")],
-    "on which side pages lie",
+    "the page orientation",
 );
 static IN_CONTENT: Field<bool> = Field::flag(
     "include_download_info_in_content",
-    "whether a message that shows `download` shows it as text and not as a file",
+    "whether a message that shows `download` shows it as text instead of as a file",
 );
 
 /// Parameters of PDFGenerator, the name of this component in older canvases: fonts and margins, the location of the
@@ -108,14 +107,14 @@ static LEGACY: [&'static dyn AnyField; 19] = [
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "DocGenerator",
     role: Role::Step,
-    summary: "Makes a document (PDF, Word, Excel, HTML, Markdown, text) from Markdown.",
+    summary: "Creates a document (PDF, Word, Excel, HTML, Markdown, text) from Markdown.",
     fields: &[
         FieldGroup {
             title: "",
             fields: &[&CONTENT, &OUTPUT_FORMAT, &FILENAME, &TITLE, &SUBTITLE, &IN_CONTENT],
         },
         FieldGroup {
-            title: "The pages",
+            title: "Page layout",
             fields: &[
                 &HEADER_TEXT,
                 &FOOTER_TEXT,
@@ -126,15 +125,15 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 &ORIENTATION,
             ],
         },
-        FieldGroup { title: "Of before", fields: &LEGACY },
+        FieldGroup { title: "Obsolete", fields: &LEGACY },
     ],
     outputs: &[
         OutputSpec::new("doc_id", "string", "the file's id"),
         OutputSpec::new("filename", "string", "its name"),
         OutputSpec::new("mime_type", "string", "its media type"),
-        OutputSpec::new("size", "integer", "how many bytes it has"),
-        OutputSpec::new("download", "string", "how to get it, as JSON text; a message shows it as a file"),
-        OutputSpec::new("success", "boolean", "that it was made"),
+        OutputSpec::new("size", "integer", "its size in bytes"),
+        OutputSpec::new("download", "string", "the download as JSON text; a message shows it as a file"),
+        OutputSpec::new("success", "boolean", "whether it was created"),
     ],
     time_limit: None,
     measuring_only: false,

@@ -39,51 +39,53 @@ static METHOD: Field<&str> = Field::choice(
     "method",
     "get",
     &[choice("get", ""), choice("post", ""), choice("put", "")],
-    "the method of the request",
+    "the HTTP method",
 );
 static VARIABLES: Field = Field::raw(
     "variables",
     Kind::Objects(&[
         Field::raw("key", Kind::Text, "its name"),
-        Field::raw("ref", Kind::Reference, "where its value comes from"),
-        Field::raw("value", Kind::Template, "its value when the reference has none"),
+        Field::raw("ref", Kind::Reference, "the reference to its value"),
+        Field::raw("value", Kind::Template, "its value if the reference has none"),
     ]),
-    "what is sent",
+    "the values to send",
 );
-static FIELDS: Field =
-    Field::raw("fields", Kind::Values, "more names and values to send; a variable of the same name wins")
-        .by_model_if_wanted(
-            "names and values to send with the request; write lists and objects as JSON text",
-        );
-static DATATYPE: Field<String> = Field::text("datatype", "what a post or put sends")
+static FIELDS: Field = Field::raw(
+    "fields",
+    Kind::Values,
+    "further names and values to send; a variable of the same name takes precedence",
+)
+.by_model_if_wanted("names and values to send with the request; write lists and objects as JSON text");
+static DATATYPE: Field<String> = Field::text("datatype", "the format of a post or put")
     .or("json")
     .one_of(&[choice("json", "a JSON object"), choice("formdata", "a form")])
     .shown_when("method", &["post", "put"]);
 static TIMEOUT: Field<usize> =
-    Field::count("timeout", 60, &(1..=SECONDS_MAX), "how long an answer may take").unit("seconds");
-static PROXY: Field<String> = Field::text("proxy", "a proxy to go through");
+    Field::count("timeout", 60, &(1..=SECONDS_MAX), "the time limit for the response").unit("seconds");
+static PROXY: Field<String> = Field::text("proxy", "the proxy to use");
 static CLEAN_HTML: Field<bool> =
-    Field::flag("clean_html", "whether to hand on the text of a web page without its markup");
+    Field::flag("clean_html", "whether to return the text of a web page without its markup");
 static FAIL_ON_STATUS: Field<bool> =
-    Field::flag("fail_on_status", "whether a status from 400 on, or a redirect, is an error").on_by_default();
+    Field::flag("fail_on_status", "whether a redirect or a status of 400 or above is an error")
+        .on_by_default();
 static IDEMPOTENT: Field<bool> = Field::flag(
     "idempotent",
-    "whether the other side knows a repeated request by its Idempotency-Key header, which is sent then; it may be repeated after a failure or a crash",
+    "whether the server recognizes repeated requests by the Idempotency-Key header, which is then sent; requests may be repeated after a failure or a crash",
 );
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Invoke",
     role: Role::Step,
-    summary: "Sends an HTTP request and hands on the answer.",
+    summary: "Sends an HTTP request and returns the response.",
     fields: &[
         params::fields(&[&URL, &METHOD, &HEADERS, &VARIABLES, &FIELDS, &DATATYPE, &CLEAN_HTML]),
         FieldGroup {
-            title: "When it takes long or fails",
+            title: "Timeouts and retries",
             fields: &[&TIMEOUT, &FAIL_ON_STATUS, &IDEMPOTENT, &MAX_RETRIES, &DELAY_AFTER_ERROR, &PROXY],
         },
     ],
     outputs: &[
-        weft_core::OutputSpec::new("result", "string", "the body of the answer"),
+        weft_core::OutputSpec::new("result", "string", "the body of the response"),
         weft_core::OutputSpec::new("status", "integer", "its HTTP status"),
     ],
     time_limit: None,

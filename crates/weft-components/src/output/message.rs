@@ -33,16 +33,16 @@ static STREAM: Field<bool> =
     Field::flag("stream", "whether to show the text while it is being written").on_by_default();
 static STATUS: Field<Option<i64>> = Field::whole("status", "the HTTP status of a webhook's answer");
 static OUTPUT_FORMAT: Field<String> =
-    Field::text("output_format", "a file to make of the text; empty for none").one_of(&[
+    Field::text("output_format", "the format of a file to create; none if empty").one_of(&[
         choice("", "none"),
         choice("pdf", ""),
         choice("docx", ""),
-        choice("xlsx", "the tables of the text, each a sheet"),
+        choice("xlsx", "the tables of the text, one per sheet"),
         choice("html", ""),
         choice("markdown", ""),
     ]);
 static AUTO_PLAY: Field<bool> =
-    Field::flag("auto_play", "whether to read it aloud, by the default model for that");
+    Field::flag("auto_play", "whether to read it aloud, with the default speech model");
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Message",
@@ -50,8 +50,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     summary: "Shows a text to the user.",
     fields: &[fields(&[&CONTENT, &STREAM, &STATUS, &OUTPUT_FORMAT, &AUTO_PLAY, &MEMORY_IDS, &USER_ID])],
     outputs: &[
-        OutputSpec::new("content", "string", "what was said"),
-        OutputSpec::new("attachment", "object", "the file that it has become").when_asked_for(),
+        OutputSpec::new("content", "string", "the text shown"),
+        OutputSpec::new("attachment", "object", "the file created from the text").when_asked_for(),
         OutputSpec::new("downloads", "array", "the files that it shows").when_asked_for(),
     ],
     time_limit: Some(WAITING_MAX),

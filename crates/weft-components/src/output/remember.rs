@@ -12,10 +12,10 @@ use crate::text::without_thinking;
 
 /// The memories.
 pub(super) static MEMORY_IDS: Field<Vec<String>> =
-    Field::texts("memory_ids", "ids of the memories that are to remember what was said");
+    Field::texts("memory_ids", "ids of the memories that store what was said");
 /// The user whom they are about.
 pub(super) static USER_ID: Field<Template> =
-    Field::template("user_id", "the user whose memory it is; empty: who started the run");
+    Field::template("user_id", "the user whose memory it is; if empty, the one who started the run");
 
 /// The memories that are to remember what a Message says.
 pub(super) struct Remembering {

@@ -14,7 +14,7 @@ const HOST: &str = "https://search-api-web.eastmoney.com";
 /// The function that the answer calls: the answer is written for scripts of pages.
 const CALLED: &str = "news";
 
-static SYMBOL: Field<Template> = Field::template("query", "the code of the stock, such as `300059`")
+static SYMBOL: Field<Template> = Field::template("query", "the stock code, such as `300059`")
     .or("sys.query")
     .by_model("the code of the stock at a Chinese exchange, such as 300059, or the name of the company");
 
@@ -26,10 +26,10 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "AkShare",
     role: Role::Step,
-    summary: "Finds news about a Chinese stock and gives them as sources that can be cited.",
+    summary: "Finds news about a Chinese stock and returns them as citable sources.",
     fields: &[
         fields(&[&SYMBOL, &TOP_N]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: None,

@@ -16,14 +16,14 @@ const HOST: &str = "https://export.arxiv.org";
 static QUERY: Field<Template> = Field::template("query", "what to look for").or("sys.query").by_model(
     "what to look for: a few words in English; `ti:`, `au:` and `abs:` before a word look for it in titles, names and abstracts",
 );
-static TOP_N: Field<usize> = Field::count("top_n", 12, &(1..=HITS_MAX), "how many papers, at most");
+static TOP_N: Field<usize> = Field::count("top_n", 12, &(1..=HITS_MAX), "the maximum number of papers");
 static SORT_BY: Field<&str> = Field::choice(
     "sort_by",
     "submittedDate",
     &[
-        choice("submittedDate", "the newest first"),
-        choice("lastUpdatedDate", "what changed last first"),
-        choice("relevance", "what fits best first"),
+        choice("submittedDate", "newest first"),
+        choice("lastUpdatedDate", "most recently updated first"),
+        choice("relevance", "most relevant first"),
     ],
     "the order of the papers",
 );
@@ -36,10 +36,10 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "ArXiv",
     role: Role::Step,
-    summary: "Searches the preprints of arXiv and gives their abstracts as sources that can be cited.",
+    summary: "Searches the preprints on arXiv and returns their abstracts as citable sources.",
     fields: &[
         fields(&[&QUERY, &TOP_N, &SORT_BY]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: None,

@@ -19,7 +19,7 @@ const HOST: &str = "https://bgpt.pro";
 const DAYS_MAX: usize = 100_000;
 
 static DAYS_BACK: Field<Option<usize>> =
-    Field::optional_count("days_back", &(0..=DAYS_MAX), "how old papers may be; of any age when absent or 0")
+    Field::optional_count("days_back", &(0..=DAYS_MAX), "the maximum age of papers; any if absent or 0")
         .unit("days");
 
 /// The members of a paper that are shown; the service has used two names for some of them.
@@ -52,10 +52,10 @@ static FACTS: Facts = Facts { time_limit: Duration::from_secs(30), ..Facts::free
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "BGPT",
     role: Role::Step,
-    summary: "Searches scientific papers and gives their methods, samples, results and limits as sources that can be cited.",
+    summary: "Searches scientific papers and returns their methods, samples, results and limitations as citable sources.",
     fields: &[
         fields(&[&QUERY, &API_KEY, &DAYS_BACK, &TOP_N]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: None,

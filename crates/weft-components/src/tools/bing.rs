@@ -19,11 +19,11 @@ const COUNT_MAX: usize = 50;
 static CHANNEL: Field<&str> = Field::choice(
     "channel",
     "Webpages",
-    &[choice("Webpages", "any page"), choice("News", "what was published lately")],
-    "what kind of pages to look for",
+    &[choice("Webpages", "any page"), choice("News", "recent news")],
+    "the kind of pages to search",
 );
 static COUNTRY: Field<String> =
-    Field::text("country", "where the search is made, as a code of two letters").or("CN");
+    Field::text("country", "the country of the search, as a two-letter code").or("CN");
 static LANGUAGE: Field<String> = Field::text("language", "the language of the search, as a code").or("en");
 
 static FACTS: Facts = Facts::keyed("Bing");
@@ -31,10 +31,10 @@ static FACTS: Facts = Facts::keyed("Bing");
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Bing",
     role: Role::Step,
-    summary: "Searches the web or the news with Bing and gives what it finds as sources that can be cited.",
+    summary: "Searches the web or the news with Bing and returns the results as citable sources.",
     fields: &[
         fields(&[&QUERY, &API_KEY, &CHANNEL, &COUNTRY, &LANGUAGE, &TOP_N]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: None,

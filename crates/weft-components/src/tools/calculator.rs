@@ -25,7 +25,7 @@ use crate::params::{self, Field, Params, fields};
 const SHORT_MAX: usize = 200;
 
 static EXPRESSION: Field<Template> =
-    Field::template("expression", "what to work out, such as `2 * (3 + {Agent:A@n})`").by_model(
+    Field::template("expression", "the expression to evaluate, such as `2 * (3 + {Agent:A@n})`").by_model(
         "an expression such as (3 + 4.5) * 2^10 / sqrt(2); numbers without separators between thousands",
     );
 
@@ -36,8 +36,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
               min, max, log, sin (radians), and the constants pi, e and tau. Whole numbers and fractions are exact.",
     fields: &[fields(&[&EXPRESSION])],
     outputs: &[
-        weft_core::OutputSpec::new("result", "string", "the result as a text"),
-        weft_core::OutputSpec::new("exact", "boolean", "whether nothing was rounded"),
+        weft_core::OutputSpec::new("result", "string", "the result as text"),
+        weft_core::OutputSpec::new("exact", "boolean", "whether the result is exact"),
     ],
     time_limit: None,
     measuring_only: false,

@@ -34,11 +34,11 @@ static LANG: Field<String> = Field::text("lang", "the language of the program")
     .knows(&["js", "node", "nodejs", "py", "python3"])
     .by_model("the language of the program");
 static SCRIPT: Field<String> =
-    Field::text("script", "the program, which defines `main`; references in it are left alone")
+    Field::text("script", "the program, which defines `main`; references in it are not resolved")
         .widget(Widget::Code)
         .by_model("the whole program; it defines a function `main` and does not call it");
 static ARGUMENTS: Field =
-    Field::raw("arguments", Kind::Object(&[]), "what `main` is called with: a value or a reference by name")
+    Field::raw("arguments", Kind::Object(&[]), "the arguments of `main` by name: values or references")
         .widget(Widget::Pairs);
 /// The outputs of the program.
 static OUTPUTS: Field = Field::raw(
@@ -59,14 +59,10 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
               both also async. One in Python may also end in an expression, which is what it gives.",
     fields: &[fields(&[&LANG, &SCRIPT, &ARGUMENTS, &OUTPUTS])],
     outputs: &[
-        weft_core::OutputSpec::new("stdout", "string", "what the program has printed"),
-        weft_core::OutputSpec::new("stderr", "string", "what it has printed as errors"),
-        weft_core::OutputSpec::new("truncated", "boolean", "whether it has printed more than was kept"),
-        weft_core::OutputSpec::new(
-            "attachments",
-            "string",
-            "links to the files that it has written, in Markdown",
-        ),
+        weft_core::OutputSpec::new("stdout", "string", "the standard output of the program"),
+        weft_core::OutputSpec::new("stderr", "string", "its standard error output"),
+        weft_core::OutputSpec::new("truncated", "boolean", "whether its output was truncated"),
+        weft_core::OutputSpec::new("attachments", "string", "links to the files it has written, in Markdown"),
         weft_core::OutputSpec::new(
             "artifacts",
             "array",

@@ -22,7 +22,7 @@ const WORDS_MAX: usize = 2_000;
 // Fifty of them form one result, which has to fit into a prompt.
 const SHOWN_MAX: usize = 1_000;
 
-static QUERY: Field<Template> = Field::template("query", "what to look for")
+static QUERY: Field<Template> = Field::template("query", "the search query")
     .or("sys.query")
     .by_model("the words to look for in earlier messages, in the language that they were written in");
 static SCOPE: Field<&str> = Field::choice(
@@ -32,9 +32,9 @@ static SCOPE: Field<&str> = Field::choice(
         choice("session", "this conversation"),
         choice("user", "all conversations of this user with this canvas, the last 50"),
     ],
-    "where to look; what is too far back to be in a prompt is found, too",
+    "where to search; messages too old to be in a prompt are found, too",
 );
-static TOP_N: Field<usize> = Field::count("top_n", TOP, &(1..=TOP_MAX), "messages, at most");
+static TOP_N: Field<usize> = Field::count("top_n", TOP, &(1..=TOP_MAX), "the maximum number of messages");
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "ConversationSearch",
@@ -42,7 +42,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     summary: "Finds earlier messages of the conversation, or of all the user's conversations, by their words.",
     fields: &[fields(&[&QUERY, &SCOPE, &TOP_N])],
     outputs: &[
-        weft_core::OutputSpec::new("result", "string", "the messages as a text: when, who, what"),
+        weft_core::OutputSpec::new("result", "string", "the messages as text: when, who, what"),
         weft_core::OutputSpec::new(
             "messages",
             "array",

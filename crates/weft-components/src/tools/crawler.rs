@@ -24,18 +24,18 @@ static EXTRACT_TYPE: Field<&str> = Field::choice(
     "extract_type",
     "markdown",
     &[
-        choice("markdown", "with its title, headings, lists, tables and whole links"),
-        choice("html", "as it was sent"),
-        choice("content", "its title and its text alone"),
+        choice("markdown", "with its title, headings, lists, tables and absolute links"),
+        choice("html", "as received"),
+        choice("content", "only its title and text"),
     ],
-    "what to give of the page",
+    "what to return of the page",
 );
-static PROXY: Field<String> = Field::text("proxy", "a proxy to go through");
+static PROXY: Field<String> = Field::text("proxy", "the proxy to use");
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Crawler",
     role: Role::Step,
-    summary: "Fetches a web page by its address and gives it as Markdown, with the links on it.",
+    summary: "Fetches a web page by its address and returns it as Markdown, with its links.",
     fields: &[fields(&[&QUERY, &EXTRACT_TYPE, &PROXY])],
     outputs: &[
         OutputSpec::new("formalized_content", "string", "the page"),

@@ -23,11 +23,11 @@ static TIMEZONE: Field<Template> = Field::template("timezone", "an IANA name, su
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "CurrentTime",
     role: Role::Step,
-    summary: "Tells the date, the weekday and the time of day in a time zone.",
+    summary: "Returns the date, the weekday and the time of day in a time zone.",
     fields: &[fields(&[&TIMEZONE])],
     outputs: &[
-        weft_core::OutputSpec::new("result", "string", "weekday, date and time as a text"),
-        weft_core::OutputSpec::new("iso", "string", "date and time as ISO 8601 has them"),
+        weft_core::OutputSpec::new("result", "string", "weekday, date and time as text"),
+        weft_core::OutputSpec::new("iso", "string", "date and time in ISO 8601 format"),
         weft_core::OutputSpec::new("weekday", "string", "its English name"),
         weft_core::OutputSpec::new("timezone", "string", "an IANA name, such as `Europe/Paris`"),
         weft_core::OutputSpec::new("unix_ms", "integer", "milliseconds since 1970"),

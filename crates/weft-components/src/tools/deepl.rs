@@ -18,10 +18,10 @@ const FREE_MARK: &str = ":fx";
 static TEXT: Field<Template> =
     Field::template("query", "the text to translate").or("sys.query").by_model("the text to translate");
 static AUTH_KEY: Field<Template> =
-    Field::template("auth_key", "the key of the service, best as `{secret.NAME}`").secret();
+    Field::template("auth_key", "the API key, preferably as `{secret.NAME}`").secret();
 // The defaults in the editors of such canvases.
 static SOURCE_LANG: Field<String> =
-    Field::text("source_lang", "the language of the text, as a code; empty to let the service find out")
+    Field::text("source_lang", "the language of the text, as a code; detected by the service if empty")
         .or("ZH");
 static TARGET_LANG: Field<String> =
     Field::text("target_lang", "the language to translate into, as a code").or("EN-GB");
@@ -38,11 +38,11 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     summary: "Translates a text with DeepL.",
     fields: &[
         fields(&[&TEXT, &AUTH_KEY, &SOURCE_LANG, &TARGET_LANG]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &[
         OutputSpec::new("formalized_content", "string", "the translation"),
-        OutputSpec::new("json", "array", "the same as the service gives it"),
+        OutputSpec::new("json", "array", "the response of the service"),
     ],
     time_limit: None,
     measuring_only: false,

@@ -25,8 +25,8 @@ const REGION: &str = "wt-wt";
 static CHANNEL: Field<&str> = Field::choice(
     "channel",
     "text",
-    &[choice("text", "any page"), choice("general", "the same"), choice("news", "what was published lately")],
-    "what kind of pages to look for",
+    &[choice("text", "any page"), choice("general", "same as `text`"), choice("news", "recent news")],
+    "the kind of pages to search",
 )
 .by_model_if_wanted("`news` for what happened lately, else `general`")
 .as_model_kind(Kind::Choice(&[choice("general", "any page"), choice("news", "what was published lately")]));
@@ -36,10 +36,10 @@ static FACTS: Facts = Facts::free("DuckDuckGo");
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "DuckDuckGo",
     role: Role::Step,
-    summary: "Searches the web or the news with DuckDuckGo, without a key, and gives what it finds as sources that can be cited.",
+    summary: "Searches the web or the news with DuckDuckGo, without a key, and returns the results as citable sources.",
     fields: &[
         fields(&[&QUERY, &CHANNEL, &TOP_N]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: None,

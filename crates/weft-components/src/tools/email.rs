@@ -23,29 +23,32 @@ use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, page_text};
 // mail was sent.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-static TO_EMAIL: Field<Template> = Field::template("to_email", "addresses, with commas between them")
+static TO_EMAIL: Field<Template> = Field::template("to_email", "the recipients' addresses, comma-separated")
     .or("sys.query")
     .by_model("the addresses of the recipients, with commas between them");
-static CC_EMAIL: Field<Template> = Field::template("cc_email", "who gets a copy, with commas between them")
-    .by_model_if_wanted("the addresses of who gets a copy, with commas between them");
+static CC_EMAIL: Field<Template> =
+    Field::template("cc_email", "the addresses that get a copy, comma-separated")
+        .by_model_if_wanted("the addresses of who gets a copy, with commas between them");
 static SUBJECT: Field<Template> =
     Field::template("subject", "the subject").by_model_if_wanted("the subject of the mail");
 static CONTENT: Field<Template> = Field::template("content", "the text, plain or as HTML")
     .by_model_if_wanted("the text of the mail, plain or as HTML");
 static ALLOWED: Field<Vec<String>> = Field::texts(
     "allowed_recipients",
-    "addresses, or domains such as `@example.org`, that mail may go to; empty: any",
+    "the permitted recipients: addresses, or domains such as `@example.org`; any if empty",
 );
-static SMTP_SERVER: Field<Template> = Field::template("smtp_server", "the server that takes mail");
+static SMTP_SERVER: Field<Template> = Field::template("smtp_server", "the SMTP server");
 static SMTP_PORT: Field<usize> =
-    Field::count("smtp_port", 465, &(1..=65_535), "465 for TLS from the beginning, any other for STARTTLS");
+    Field::count("smtp_port", 465, &(1..=65_535), "the port; 465 for implicit TLS, any other for STARTTLS");
 static EMAIL: Field<Template> = Field::template("email", "the address of the sender");
 static SMTP_USERNAME: Field<Template> =
-    Field::template("smtp_username", "who signs in at the server, when that is not the sender's address");
-static PASSWORD: Field<Template> =
-    Field::template("password", "the password, best as `{secret.NAME}`; empty to hand in without signing in")
-        .secret();
-static SENDER_NAME: Field<Template> = Field::template("sender_name", "the name that recipients see");
+    Field::template("smtp_username", "the user name for the server, if it is not the sender's address");
+static PASSWORD: Field<Template> = Field::template(
+    "password",
+    "the password, preferably as `{secret.NAME}`; empty to send without authentication",
+)
+.secret();
+static SENDER_NAME: Field<Template> = Field::template("sender_name", "the sender name that recipients see");
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Email",
@@ -54,12 +57,12 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     fields: &[
         fields(&[&TO_EMAIL, &CC_EMAIL, &SUBJECT, &CONTENT, &ALLOWED]),
         FieldGroup {
-            title: "The sender",
+            title: "Sender",
             fields: &[&SMTP_SERVER, &SMTP_PORT, &EMAIL, &SMTP_USERNAME, &PASSWORD, &SENDER_NAME],
         },
-        FieldGroup { title: "When the server does not answer", fields: &[&MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Retries", fields: &[&MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
-    outputs: &[OutputSpec::new("success", "boolean", "that it was handed in")],
+    outputs: &[OutputSpec::new("success", "boolean", "whether the server accepted it")],
     time_limit: None,
     measuring_only: false,
     tool: Some(ToolSpec { function: "email", idempotent: false, sources: false }),

@@ -33,44 +33,42 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 static SQL: Field<Template> = Field::template(
     "sql",
-    "one statement or several with `;` between them; references in it are values, and SQL that a model wrote is a reference of its own",
+    "one statement, or several separated by `;`; references in it are passed as values, and SQL written by a model is a reference on its own",
 )
 .or("sys.query")
 .by_model("the SQL to carry out: statements that read, such as SELECT, with `;` between them");
-static DB_TYPE: Field<String> = Field::text("db_type", "what kind of database it is")
+static DB_TYPE: Field<String> = Field::text("db_type", "the kind of database")
     .or("mysql")
     .one_of(&[
         choice("mysql", "MySQL"),
         choice("mariadb", "MariaDB"),
         choice("postgres", "PostgreSQL"),
-        choice("sqlite", "a file below `files.root`, which `database` names"),
+        choice("sqlite", "a file below `files.root`, named by `database`"),
     ])
     .knows(&["postgresql", "oceanbase", "mssql", "IBM DB2", "trino"]);
-static DATABASE: Field<Template> = Field::template("database", "the database on the server");
+static DATABASE: Field<Template> = Field::template("database", "the name of the database");
 static HOST: Field<Template> =
     Field::template("host", "the server").shown_when("db_type", &["mysql", "mariadb", "postgres"]);
 static PORT: Field<usize> =
     Field::count("port", 3_306, &(1..=65_535), "the server's port: 3306 for MySQL, 5432 for PostgreSQL")
         .shown_when("db_type", &["mysql", "mariadb", "postgres"]);
-static USERNAME: Field<Template> = Field::template("username", "who asks; best somebody who may read only")
-    .shown_when("db_type", &["mysql", "mariadb", "postgres"]);
-static PASSWORD: Field<Template> = Field::template("password", "the password, best as `{secret.NAME}`")
+static USERNAME: Field<Template> =
+    Field::template("username", "the user name; preferably of a read-only role")
+        .shown_when("db_type", &["mysql", "mariadb", "postgres"]);
+static PASSWORD: Field<Template> = Field::template("password", "the password, preferably as `{secret.NAME}`")
     .secret()
     .shown_when("db_type", &["mysql", "mariadb", "postgres"]);
 static MAX_RECORDS: Field<usize> =
-    Field::count("max_records", 1_024, &(1..=RECORDS_MAX), "rows of one statement, at most")
+    Field::count("max_records", 1_024, &(1..=RECORDS_MAX), "the maximum number of rows per statement")
         .older(&["top_n"]);
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "ExeSQL",
     role: Role::Step,
-    summary: "Asks a database in SQL and gives the rows. Statements that change anything are refused.",
+    summary: "Runs SQL queries and returns the rows. Statements that change anything are refused.",
     fields: &[
         fields(&[&SQL, &MAX_RECORDS]),
-        FieldGroup {
-            title: "The database",
-            fields: &[&DB_TYPE, &DATABASE, &HOST, &PORT, &USERNAME, &PASSWORD],
-        },
+        FieldGroup { title: "Database", fields: &[&DB_TYPE, &DATABASE, &HOST, &PORT, &USERNAME, &PASSWORD] },
     ],
     outputs: &[
         OutputSpec::new("formalized_content", "string", "the rows as tables in Markdown, for prompts"),

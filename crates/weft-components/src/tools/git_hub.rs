@@ -14,8 +14,7 @@ use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 const HOST: &str = "https://api.github.com";
 
 static TOKEN: Field<Template> =
-    Field::template("token", "a token of GitHub, with which one may ask more often; it may be empty")
-        .secret();
+    Field::template("token", "an optional GitHub token, which raises the rate limit").secret();
 
 static FACTS: Facts = Facts {
     asks: Asks { query: Some(&QUERY), top: Some(&TOP_N), key: Some(&TOKEN), base: &BASE_URL },
@@ -25,10 +24,10 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "GitHub",
     role: Role::Step,
-    summary: "Searches repositories on GitHub and gives what they are about as sources that can be cited.",
+    summary: "Searches repositories on GitHub and returns their descriptions as citable sources.",
     fields: &[
         fields(&[&QUERY, &TOP_N, &TOKEN]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: None,

@@ -15,17 +15,16 @@ const HOST: &str = "https://serpapi.com";
 // The engine itself shows no hits beyond it.
 const START_MAX: usize = 1_000;
 
-static Q: Field<Template> = Field::template("q", "what to look for")
+static Q: Field<Template> = Field::template("q", "the search query")
     .or("sys.query")
     .by_model("what to look for: the words that a good page would hold");
-static START: Field<usize> =
-    Field::count("start", 0, &(0..=START_MAX), "how many hits to leave out at the top")
-        .by_model_if_wanted("how many hits to leave out at the top, to see those that come later");
-static NUM: Field<usize> = Field::count("num", 6, &(1..=HITS_MAX), "how many hits, at most")
+static START: Field<usize> = Field::count("start", 0, &(0..=START_MAX), "the number of results to skip")
+    .by_model_if_wanted("how many hits to leave out at the top, to see those that come later");
+static NUM: Field<usize> = Field::count("num", 6, &(1..=HITS_MAX), "the maximum number of results")
     .by_model_if_wanted("how many hits, at most");
 // The defaults in the editors of such canvases.
 static COUNTRY: Field<String> =
-    Field::text("country", "where the search is made, as a code of two letters").or("cn");
+    Field::text("country", "the country of the search, as a two-letter code").or("cn");
 static LANGUAGE: Field<String> = Field::text("language", "the language of the search, as a code").or("en");
 
 static FACTS: Facts = Facts {
@@ -36,10 +35,10 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Google",
     role: Role::Step,
-    summary: "Searches the web with Google and gives what it finds as sources that can be cited.",
+    summary: "Searches the web with Google and returns the results as citable sources.",
     fields: &[
         fields(&[&Q, &API_KEY, &COUNTRY, &LANGUAGE, &START, &NUM]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: None,

@@ -23,18 +23,18 @@ const FRAME: &str = "gs_res_ccl";
 /// Texts of a page that checks whether the visitor is a person.
 const RIDDLES: [&str; 3] = ["gs_captcha", "/sorry/", "unusual traffic"];
 
-static TOP_N: Field<usize> = Field::count("top_n", 12, &(1..=HITS_MAX), "how many papers, at most");
+static TOP_N: Field<usize> = Field::count("top_n", 12, &(1..=HITS_MAX), "the maximum number of papers");
 static SORT_BY: Field<&str> = Field::choice(
     "sort_by",
     "relevance",
-    &[choice("relevance", "what fits best first"), choice("date", "the newest of the last year first")],
+    &[choice("relevance", "most relevant first"), choice("date", "papers of the last year, newest first")],
     "the order of the papers",
 );
 static YEAR_LOW: Field<Option<usize>> =
-    Field::optional_count("year_low", &(0..=9_999), "the first year of the papers");
+    Field::optional_count("year_low", &(0..=9_999), "the earliest year of publication");
 static YEAR_HIGH: Field<Option<usize>> =
-    Field::optional_count("year_high", &(0..=9_999), "the last year of the papers");
-static PATENTS: Field<bool> = Field::flag("patents", "whether patents are among them").on_by_default();
+    Field::optional_count("year_high", &(0..=9_999), "the latest year of publication");
+static PATENTS: Field<bool> = Field::flag("patents", "whether to include patents").on_by_default();
 
 static FACTS: Facts = Facts {
     asks: Asks { query: Some(&QUERY), top: Some(&TOP_N), key: None, base: &BASE_URL },
@@ -44,10 +44,10 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "GoogleScholar",
     role: Role::Step,
-    summary: "Searches papers with Google Scholar and gives what it finds as sources that can be cited.",
+    summary: "Searches papers with Google Scholar and returns the results as citable sources.",
     fields: &[
         fields(&[&QUERY, &TOP_N, &SORT_BY, &YEAR_LOW, &YEAR_HIGH, &PATENTS]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: None,

@@ -24,16 +24,16 @@ static TIMEOUT: Field<usize> = Field::count(
     "timeout",
     SECONDS,
     &(1..=SECONDS_MAX),
-    "how long the answer and all redirects on the way may take",
+    "the time limit for the response, including all redirects",
 )
 .unit("seconds");
 static CLEAN_HTML: Field<bool> =
-    Field::flag("clean_html", "whether a web page comes without its markup").on_by_default();
+    Field::flag("clean_html", "whether to return a web page without its markup").on_by_default();
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "HttpGet",
     role: Role::Step,
-    summary: "Fetches a web page by its address and gives its text without the markup.",
+    summary: "Fetches a web page by its address and returns its text without the markup.",
     fields: &[fields(&[&URL, &HEADERS, &TIMEOUT, &CLEAN_HTML])],
     outputs: &[
         weft_core::OutputSpec::new("result", "string", "the text of the page"),

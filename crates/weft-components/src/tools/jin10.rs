@@ -13,17 +13,17 @@ use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, elements};
 const HOST: &str = "https://open-data-api.jin10.com";
 
 static SECRET_KEY: Field<Template> =
-    Field::template("secret_key", "the key of the service, best as `{secret.NAME}`").secret();
+    Field::template("secret_key", "the API key, preferably as `{secret.NAME}`").secret();
 static TYPE: Field<&str> = Field::choice(
     "type",
     "flash",
     &[
-        choice("flash", "what has just happened"),
+        choice("flash", "news flashes"),
         choice("calendar", "figures, events and holidays"),
-        choice("symbols", "what is traded, or at which prices"),
+        choice("symbols", "traded symbols, or their quotes"),
         choice("news", "articles"),
     ],
-    "what to tell",
+    "the kind of data",
 );
 static FLASH_TYPE: Field<&str> = Field::choice(
     "flash_type",
@@ -49,7 +49,7 @@ static CALENDAR_DATATYPE: Field<&str> = Field::choice(
     "calendar_datatype",
     "data",
     &[choice("data", "figures"), choice("event", "events"), choice("holiday", "holidays")],
-    "what of the calendar",
+    "the kind of entries",
 )
 .shown_when("type", &["calendar"]);
 static SYMBOLS_TYPE: Field<&str> = Field::choice(
@@ -62,15 +62,15 @@ static SYMBOLS_TYPE: Field<&str> = Field::choice(
 static SYMBOLS_DATATYPE: Field<&str> = Field::choice(
     "symbols_datatype",
     "symbols",
-    &[choice("symbols", "what is traded"), choice("quotes", "at which prices")],
-    "what of the market",
+    &[choice("symbols", "the traded symbols"), choice("quotes", "their prices")],
+    "the kind of market data",
 )
 .shown_when("type", &["symbols"]);
 static CONTAIN: Field<Template> =
-    Field::template("contain", "only what holds this word").shown_when("type", &["flash", "news"]);
+    Field::template("contain", "only entries with this word").shown_when("type", &["flash", "news"]);
 static FILTER: Field<Template> =
-    Field::template("filter", "nothing that holds this word").shown_when("type", &["flash", "news"]);
-static WORD: Field<Template> = Field::template("query", "only lines that hold this word")
+    Field::template("filter", "no entries with this word").shown_when("type", &["flash", "news"]);
+static WORD: Field<Template> = Field::template("query", "only lines with this word")
     .by_model_if_wanted("only what holds this word, in Chinese");
 
 /// The members of symbols and quotes, which the service abbreviates to letters.
@@ -97,18 +97,18 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Jin10",
     role: Role::Step,
-    summary: "Tells flashes, news, the calendar or the quotes of the Chinese and other markets.",
+    summary: "Returns news flashes, articles, the calendar or quotes of the Chinese and other markets.",
     fields: &[
         fields(&[&TYPE, &SECRET_KEY, &WORD, &CONTAIN, &FILTER]),
         FieldGroup {
-            title: "What to tell",
+            title: "Data",
             fields: &[&FLASH_TYPE, &CALENDAR_TYPE, &CALENDAR_DATATYPE, &SYMBOLS_TYPE, &SYMBOLS_DATATYPE],
         },
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &[
-        OutputSpec::new("formalized_content", "string", "what is told, as text or as a table"),
-        OutputSpec::new("json", "array", "the same as data"),
+        OutputSpec::new("formalized_content", "string", "the data as text or as a table"),
+        OutputSpec::new("json", "array", "the data as JSON"),
     ],
     time_limit: None,
     measuring_only: false,

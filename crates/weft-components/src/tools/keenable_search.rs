@@ -14,13 +14,13 @@ use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 const HOST: &str = "https://api.keenable.ai";
 
-static SITE: Field<Template> = Field::template("site", "the only site to look at, such as `example.org`")
+static SITE: Field<Template> = Field::template("site", "the only site to search, such as `example.org`")
     .by_model_if_wanted("the only site to look at, such as example.org");
 static MODE: Field<&str> = Field::choice(
     "mode",
     "pro",
     &[choice("pro", "thorough"), choice("realtime", "quick; needs a key")],
-    "how to look",
+    "the search mode",
 );
 
 static FACTS: Facts = Facts::free_or_keyed("Keenable");
@@ -28,10 +28,10 @@ static FACTS: Facts = Facts::free_or_keyed("Keenable");
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "KeenableSearch",
     role: Role::Step,
-    summary: "Searches the web with Keenable and gives what it finds as sources that can be cited.",
+    summary: "Searches the web with Keenable and returns the results as citable sources.",
     fields: &[
         fields(&[&QUERY, &SITE, &API_KEY, &MODE, &TOP_N]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: None,

@@ -16,12 +16,12 @@ const HOST: &str = "https://eutils.ncbi.nlm.nih.gov";
 // Some papers have three thousand, which are of no use to a model.
 const AUTHORS_MAX: usize = 20;
 
-static QUERY: Field<Template> = Field::template("query", "what to look for")
+static QUERY: Field<Template> = Field::template("query", "the search query")
     .or("sys.query")
     .by_model("what to look for: a few words in English, also with AND, OR and field tags such as [Title]");
-static TOP_N: Field<usize> = Field::count("top_n", 12, &(1..=HITS_MAX), "how many papers, at most");
+static TOP_N: Field<usize> = Field::count("top_n", 12, &(1..=HITS_MAX), "the maximum number of papers");
 static EMAIL: Field<String> =
-    Field::text("email", "whom the service may write to when somebody asks too much; it may be empty");
+    Field::text("email", "an optional address at which the service can report excessive use");
 
 static FACTS: Facts = Facts {
     asks: Asks { query: Some(&QUERY), top: Some(&TOP_N), key: None, base: &BASE_URL },
@@ -31,10 +31,10 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "PubMed",
     role: Role::Step,
-    summary: "Searches the literature of medicine and biology in PubMed and gives abstracts as sources that can be cited.",
+    summary: "Searches medical and biological literature in PubMed and returns abstracts as citable sources.",
     fields: &[
         fields(&[&QUERY, &TOP_N, &EMAIL]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: None,

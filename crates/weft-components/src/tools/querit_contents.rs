@@ -22,24 +22,27 @@ const PAGE_MAX: usize = 100_000;
 /// Time limit for all pages of a request: longer than the service may take for one.
 const TIME_LIMIT: Duration = Duration::from_secs(70);
 
-static URLS: Field =
-    Field::raw("urls", Kind::Texts, "the addresses of the pages, ten at most, also as one text with commas")
-        .by_model("the addresses of the pages to read, ten at most, each whole: https://example.org/page");
+static URLS: Field = Field::raw(
+    "urls",
+    Kind::Texts,
+    "the addresses of the pages, at most ten, also as one comma-separated text",
+)
+.by_model("the addresses of the pages to read, ten at most, each whole: https://example.org/page");
 static FORMAT: Field<&str> = Field::choice(
     "format",
     "markdown",
     &[choice("text", "plain text"), choice("markdown", ""), choice("html", "")],
-    "what the texts are written in",
+    "the format of the texts",
 )
 .by_model_if_wanted(
     "`markdown` keeps headings and lists, `text` is plain, `html` is the page as it was written",
 );
 static CRAWL_TIMEOUT: Field<usize> =
-    Field::count("crawl_timeout", 10, &(1..=60), "how long the service may take for one page")
+    Field::count("crawl_timeout", 10, &(1..=60), "the time limit of the service for one page")
         .unit("seconds")
         .by_model_if_wanted("seconds that one page may take; more for slow pages");
 static EXTRAS_META: Field<bool> =
-    Field::flag("extras_meta", "whether pages come with their titles and dates").on_by_default();
+    Field::flag("extras_meta", "whether to include the titles and dates of the pages").on_by_default();
 
 static FACTS: Facts = Facts {
     time_limit: TIME_LIMIT,
@@ -51,11 +54,11 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "QueritContents",
     role: Role::Step,
-    summary: "Reads web pages by their addresses with Querit and gives their texts as sources that can be cited.",
+    summary: "Reads web pages by their addresses with Querit and returns their texts as citable sources.",
     fields: &[
         fields(&[&URLS, &API_KEY, &FORMAT, &EXTRAS_META]),
         FieldGroup {
-            title: "The service",
+            title: "Service",
             fields: &[&CRAWL_TIMEOUT, &BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR],
         },
     ],

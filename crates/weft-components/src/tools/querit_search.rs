@@ -17,27 +17,27 @@ pub(super) const HOST: &str = "https://api.querit.ai";
 /// Maximum number of characters of its error message.
 const SAID_MAX: usize = 300;
 
-static COUNT: Field<usize> = Field::count("count", 10, &(1..=HITS_MAX), "how many hits, at most")
+static COUNT: Field<usize> = Field::count("count", 10, &(1..=HITS_MAX), "the maximum number of results")
     .by_model_if_wanted("how many hits, at most");
 static CHUNKS_PER_DOC: Field<usize> =
-    Field::count("chunks_per_doc", 3, &(1..=3), "how many passages of a page are put together")
+    Field::count("chunks_per_doc", 3, &(1..=3), "the number of passages per page that are joined")
         .by_model_if_wanted("how many passages of a page are put together");
-static SITE_INCLUDE: Field = Field::raw("site_include", Kind::Texts, "sites to look at and no others")
+static SITE_INCLUDE: Field = Field::raw("site_include", Kind::Texts, "the only sites to search")
     .by_model_if_wanted("sites to look at and no others, such as example.org");
-static SITE_EXCLUDE: Field = Field::raw("site_exclude", Kind::Texts, "sites to leave out")
+static SITE_EXCLUDE: Field = Field::raw("site_exclude", Kind::Texts, "sites to exclude")
     .by_model_if_wanted("sites to leave out, such as example.org");
 static TIME_RANGE: Field<Template> = Field::template(
     "time_range",
-    "how old pages may be: `d7`, `w1`, `m3` and `y1` for days, weeks, months and years, or two dates such as `2024-01-01to2024-03-31`",
+    "the permitted age of pages: `d7`, `w1`, `m3` and `y1` for days, weeks, months and years, or two dates such as `2024-01-01to2024-03-31`",
 )
 .by_model_if_wanted(
     "how old pages may be: d7, w1, m3, y1 for days, weeks, months, years, or two dates such as 2024-01-01to2024-03-31",
 );
-static COUNTRY_INCLUDE: Field = Field::raw("country_include", Kind::Texts, "countries that pages are from")
-    .by_model_if_wanted("countries that pages are from");
-static LANGUAGE_INCLUDE: Field =
-    Field::raw("language_include", Kind::Texts, "languages that pages are written in")
-        .by_model_if_wanted("languages that pages are written in");
+static COUNTRY_INCLUDE: Field =
+    Field::raw("country_include", Kind::Texts, "countries of origin of the pages")
+        .by_model_if_wanted("countries that pages are from");
+static LANGUAGE_INCLUDE: Field = Field::raw("language_include", Kind::Texts, "languages of the pages")
+    .by_model_if_wanted("languages that pages are written in");
 
 static FACTS: Facts = Facts {
     asks: Asks { query: Some(&QUERY), top: Some(&COUNT), key: Some(&API_KEY), base: &BASE_URL },
@@ -47,14 +47,14 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "QueritSearch",
     role: Role::Step,
-    summary: "Searches the web with Querit and gives what it finds as sources that can be cited.",
+    summary: "Searches the web with Querit and returns the results as citable sources.",
     fields: &[
         fields(&[&QUERY, &API_KEY, &COUNT, &CHUNKS_PER_DOC]),
         FieldGroup {
-            title: "Where to look",
+            title: "Scope",
             fields: &[&SITE_INCLUDE, &SITE_EXCLUDE, &TIME_RANGE, &COUNTRY_INCLUDE, &LANGUAGE_INCLUDE],
         },
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: None,

@@ -19,36 +19,36 @@ const PAID: &str = "https://api.qweather.com";
 static PLACE: Field<Template> =
     Field::template("query", "the place").or("sys.query").by_model("the name of the place");
 static WEB_APIKEY: Field<Template> =
-    Field::template("web_apikey", "the key of the service, best as `{secret.NAME}`").secret();
+    Field::template("web_apikey", "the API key, preferably as `{secret.NAME}`").secret();
 static LANG: Field<String> = Field::text("lang", "the language of the answer, as a code").or("zh");
 static TYPE: Field<&str> = Field::choice(
     "type",
     "weather",
     &[
         choice("weather", "temperature, wind, rain"),
-        choice("indices", "how good the day is for sports, washing and the like"),
-        choice("airquality", "what is in the air"),
+        choice("indices", "how suitable the day is for sports, washing and so on"),
+        choice("airquality", "air quality"),
     ],
-    "what to tell",
+    "the kind of data",
 );
 static USER_TYPE: Field<&str> = Field::choice(
     "user_type",
     "free",
     &[choice("free", ""), choice("paid", "")],
-    "what kind of account the key belongs to",
+    "the kind of account that the key belongs to",
 );
 static TIME_PERIOD: Field<&str> = Field::choice(
     "time_period",
     "now",
     &[
-        choice("now", "as it is"),
+        choice("now", "current"),
         choice("3d", "three days"),
         choice("7d", "seven days"),
         choice("10d", "ten days"),
         choice("15d", "fifteen days"),
         choice("30d", "thirty days"),
     ],
-    "for when",
+    "the period",
 )
 .shown_when("type", &["weather"]);
 
@@ -101,14 +101,14 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "QWeather",
     role: Role::Step,
-    summary: "Tells the weather, the air or the indices of daily life at a place.",
+    summary: "Returns the weather, the air quality or lifestyle indices of a place.",
     fields: &[
         fields(&[&PLACE, &WEB_APIKEY, &TYPE, &TIME_PERIOD, &LANG, &USER_TYPE]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &[
-        OutputSpec::new("formalized_content", "string", "what the weather is like"),
-        OutputSpec::new("json", "object", "the same as the service gives it, with the place"),
+        OutputSpec::new("formalized_content", "string", "the data as text"),
+        OutputSpec::new("json", "object", "the response of the service, with the place"),
     ],
     time_limit: None,
     measuring_only: false,

@@ -12,17 +12,17 @@ use weft_core::{
 use crate::params::{self, Field, Kind, Params, fields, pointer};
 
 const LINE: Kind = Kind::Whole { min: 1, max: i64::MAX };
-static PATH: Field<Template> = Field::template("path", "the file, relative to the root of the files")
+static PATH: Field<Template> = Field::template("path", "the path of the file, relative to the file root")
     .by_model("the file, relative, such as notes/today.md");
 static FROM: Field<Template> =
-    Field::template("from", "the first line, counted from 1; the beginning when absent")
+    Field::template("from", "the first line, counted from 1; the beginning of the file if absent")
         .by_model_if_wanted("the first line, counted from 1")
         .as_model_kind(LINE);
-static TO: Field<Template> = Field::template("to", "the last line; the end when absent")
+static TO: Field<Template> = Field::template("to", "the last line; the end of the file if absent")
     .by_model_if_wanted("the last line")
     .as_model_kind(LINE);
-static RANGES: Field = Field::raw("ranges", Kind::List, "`[from, to]`, another way to write the two");
-static LINE_NUMBERS: Field<bool> = Field::flag("line_numbers", "whether each line begins with its number");
+static RANGES: Field = Field::raw("ranges", Kind::List, "`[from, to]`, instead of these two parameters");
+static LINE_NUMBERS: Field<bool> = Field::flag("line_numbers", "whether to prefix each line with its number");
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "ReadFile",
@@ -31,7 +31,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     fields: &[fields(&[&PATH, &FROM, &TO, &RANGES, &LINE_NUMBERS])],
     outputs: &[
         weft_core::OutputSpec::new("content", "string", "the lines of the file"),
-        weft_core::OutputSpec::new("lines", "integer", "how many lines the file has"),
+        weft_core::OutputSpec::new("lines", "integer", "the number of lines in the file"),
     ],
     time_limit: None,
     measuring_only: false,

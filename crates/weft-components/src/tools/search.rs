@@ -63,23 +63,26 @@ const USED_UP: [u16; 4] = [402, 432, 433, 456];
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(12);
 
 /// The search query.
-pub(crate) static QUERY: Field<Template> = Field::template("query", "what to look for")
+pub(crate) static QUERY: Field<Template> = Field::template("query", "the search query")
     .or("sys.query")
     .by_model("what to look for: the words that a good page would hold");
 /// The number of hits.
-pub(crate) static TOP_N: Field<usize> = Field::count("top_n", 10, &(1..=HITS_MAX), "how many hits, at most");
+pub(crate) static TOP_N: Field<usize> =
+    Field::count("top_n", 10, &(1..=HITS_MAX), "the maximum number of results");
 /// The key of a service.
 pub(crate) static API_KEY: Field<Template> =
-    Field::template("api_key", "the key of the service, best as `{secret.NAME}`").secret();
+    Field::template("api_key", "the API key, preferably as `{secret.NAME}`").secret();
 /// An alternative address of the service.
-pub(crate) static BASE_URL: Field<Template> =
-    Field::template("base_url", "another address of the service, such as that of a proxy in front of it");
+pub(crate) static BASE_URL: Field<Template> = Field::template(
+    "base_url",
+    "an alternative address of the service, such as that of a proxy in front of it",
+);
 
 /// The outputs of a search.
 pub(crate) static FOUND: [OutputSpec; 3] = [
-    OutputSpec::new("formalized_content", "string", "what was found as a text for prompts"),
-    OutputSpec::new("json", "array", "what was found"),
-    OutputSpec::new("chunks", "array", "the same as passages"),
+    OutputSpec::new("formalized_content", "string", "the results as text for prompts"),
+    OutputSpec::new("json", "array", "the results"),
+    OutputSpec::new("chunks", "array", "the results as passages"),
 ];
 
 /// A web service: what to request from it, and how to read its answers. It performs no I/O and never waits.

@@ -25,7 +25,7 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "SearXNG",
     role: Role::Step,
-    summary: "Searches the web and gives what it finds as sources that can be cited.",
+    summary: "Searches the web and returns the results as citable sources.",
     fields: &[fields(&[&QUERY, &SEARXNG_URL, &TOP_N, &MAX_RETRIES, &DELAY_AFTER_ERROR])],
     outputs: &FOUND,
     time_limit: None,

@@ -23,12 +23,12 @@ const PAGE_MAX: usize = 100_000;
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
 static URLS: Field =
-    Field::raw("urls", Kind::Texts, "the addresses of the pages, also as one text with commas")
+    Field::raw("urls", Kind::Texts, "the addresses of the pages, also as one comma-separated text")
         .by_model("the addresses of the pages to read, each whole: https://example.org/page");
 static EXTRACT_DEPTH: Field<&str> = Field::choice(
     "extract_depth",
     "basic",
-    &[choice("basic", "quick"), choice("advanced", "also tables and what is embedded")],
+    &[choice("basic", "quick"), choice("advanced", "includes tables and embedded content")],
     "how thoroughly to read",
 )
 .by_model_if_wanted("`advanced` for pages with tables or embedded content, else `basic`");
@@ -36,7 +36,7 @@ static FORMAT: Field<&str> = Field::choice(
     "format",
     "markdown",
     &[choice("markdown", ""), choice("text", "plain text")],
-    "what the texts are written in",
+    "the format of the texts",
 )
 .by_model_if_wanted("`markdown` keeps headings and lists, `text` is plain");
 
@@ -50,10 +50,10 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "TavilyExtract",
     role: Role::Step,
-    summary: "Reads web pages by their addresses with Tavily and gives their texts as sources that can be cited.",
+    summary: "Reads web pages by their addresses with Tavily and returns their texts as citable sources.",
     fields: &[
         fields(&[&URLS, &API_KEY, &EXTRACT_DEPTH, &FORMAT]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: Some(TIME_LIMIT),

@@ -23,25 +23,25 @@ const DAYS_MAX: usize = 3_650;
 static TOPIC: Field<&str> = Field::choice(
     "topic",
     "general",
-    &[choice("general", "any page"), choice("news", "what was published lately")],
-    "what kind of pages to look for",
+    &[choice("general", "any page"), choice("news", "recent news")],
+    "the kind of pages to search",
 )
 .by_model_if_wanted("`news` for what happened lately, else `general`");
 static SEARCH_DEPTH: Field<&str> = Field::choice(
     "search_depth",
     "basic",
-    &[choice("basic", "one credit"), choice("advanced", "reads more of each page, for two credits")],
-    "how thoroughly to look",
+    &[choice("basic", "one credit"), choice("advanced", "reads more of each page; two credits")],
+    "how thoroughly to search",
 );
 static MAX_RESULTS: Field<usize> =
-    Field::count("max_results", 6, &(1..=RESULTS_MAX), "how many hits, at most").older(&["top_n"]);
-static DAYS: Field<usize> = Field::count("days", 14, &(1..=DAYS_MAX), "how old news may be")
+    Field::count("max_results", 6, &(1..=RESULTS_MAX), "the maximum number of results").older(&["top_n"]);
+static DAYS: Field<usize> = Field::count("days", 14, &(1..=DAYS_MAX), "the maximum age of news")
     .unit("days")
     .shown_when("topic", &["news"]);
 static INCLUDE_DOMAINS: Field =
-    Field::raw("include_domains", Kind::Texts, "sites to look at and no others, such as `example.org`")
+    Field::raw("include_domains", Kind::Texts, "the only sites to search, such as `example.org`")
         .by_model_if_wanted("sites to look at and no others, such as example.org");
-static EXCLUDE_DOMAINS: Field = Field::raw("exclude_domains", Kind::Texts, "sites to leave out")
+static EXCLUDE_DOMAINS: Field = Field::raw("exclude_domains", Kind::Texts, "sites to exclude")
     .by_model_if_wanted("sites to leave out, such as example.org");
 /// Editors write it into every canvas whether or not whole pages are wanted, so that there is no warning: a search
 /// returns passages, and TavilyExtract returns pages.
@@ -60,11 +60,11 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "TavilySearch",
     role: Role::Step,
-    summary: "Searches the web or the news with Tavily and gives passages that can be cited.",
+    summary: "Searches the web or the news with Tavily and returns citable passages.",
     fields: &[
         fields(&[&QUERY, &API_KEY, &TOPIC, &DAYS, &SEARCH_DEPTH, &MAX_RESULTS]),
         FieldGroup {
-            title: "Where to look",
+            title: "Scope",
             fields: &[
                 &INCLUDE_DOMAINS,
                 &EXCLUDE_DOMAINS,
@@ -74,7 +74,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 &INCLUDE_IMAGE_DESCRIPTIONS,
             ],
         },
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: None,

@@ -17,8 +17,8 @@ const NEWS_MAX: usize = 200;
 const ZONE: &str = "Asia/Shanghai";
 
 static TOKEN: Field<Template> =
-    Field::template("token", "the key of the service, best as `{secret.NAME}`").secret();
-static SRC: Field<String> = Field::text("src", "who wrote the news").or("eastmoney").one_of(&[
+    Field::template("token", "the API key, preferably as `{secret.NAME}`").secret();
+static SRC: Field<String> = Field::text("src", "the source of the news").or("eastmoney").one_of(&[
     choice("sina", ""),
     choice("wallstreetcn", ""),
     choice("10jqka", ""),
@@ -28,9 +28,10 @@ static SRC: Field<String> = Field::text("src", "who wrote the news").or("eastmon
     choice("jinrongjie", ""),
 ]);
 static START_DATE: Field<Template> =
-    Field::template("start_date", "from when on, such as `2024-01-01 09:00:00`").or("2024-01-01 09:00:00");
-static END_DATE: Field<Template> = Field::template("end_date", "until when; until now when absent");
-static KEYWORD: Field<Template> = Field::template("keyword", "only news that hold this word")
+    Field::template("start_date", "the earliest time, such as `2024-01-01 09:00:00`")
+        .or("2024-01-01 09:00:00");
+static END_DATE: Field<Template> = Field::template("end_date", "the latest time; now if absent");
+static KEYWORD: Field<Template> = Field::template("keyword", "only news that contain this word")
     .older(&["query"])
     .by_model_if_wanted("only news that hold this word, in Chinese");
 
@@ -43,14 +44,14 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "TuShare",
     role: Role::Step,
-    summary: "Tells short news of the Chinese markets.",
+    summary: "Returns short news of the Chinese markets.",
     fields: &[
         fields(&[&KEYWORD, &TOKEN, &SRC, &START_DATE, &END_DATE]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &[
-        OutputSpec::new("formalized_content", "string", "the news as a text"),
-        OutputSpec::new("json", "array", "the same as data"),
+        OutputSpec::new("formalized_content", "string", "the news as text"),
+        OutputSpec::new("json", "array", "the news as JSON"),
     ],
     time_limit: None,
     measuring_only: false,

@@ -18,17 +18,18 @@ const ARTICLES_MAX: usize = 20;
 const CODE_MAX: usize = 20;
 
 static LANGUAGE: Field<String> =
-    Field::text("language", "the edition, by the code in its address, such as `en`, `de` or `zh`").or("en");
+    Field::text("language", "the language edition, as the code in its address, such as `en`, `de` or `zh`")
+        .or("en");
 
 static FACTS: Facts = Facts { time_limit: Duration::from_secs(60), ..Facts::free("Wikipedia") };
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Wikipedia",
     role: Role::Step,
-    summary: "Looks things up in Wikipedia and gives the beginnings of articles as sources that can be cited.",
+    summary: "Searches Wikipedia and returns the beginnings of articles as citable sources.",
     fields: &[
         fields(&[&QUERY, &LANGUAGE, &TOP_N]),
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &FOUND,
     time_limit: None,

@@ -11,22 +11,22 @@ use weft_core::{
 use crate::params::{Field, Params, Widget, fields};
 use crate::tools::read_file::path_problem;
 
-static PATH: Field<Template> = Field::template("path", "the file, relative to the root of the files")
+static PATH: Field<Template> = Field::template("path", "the path of the file, relative to the file root")
     .by_model("the file, relative, such as notes/today.md");
 static CONTENT: Field<Template> =
     Field::template("content", "the text").widget(Widget::Lines).by_model("the whole text");
 static APPEND: Field<bool> =
-    Field::flag("append", "whether to add to the end instead of replacing what is there")
+    Field::flag("append", "whether to append to the file instead of replacing its content")
         .by_model_if_wanted("add to the end instead of replacing what is there");
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "WriteFile",
     role: Role::Step,
-    summary: "Writes a text file, or adds to its end. Paths are relative, such as `notes/today.md`.",
+    summary: "Writes a text file, or appends to it. Paths are relative, such as `notes/today.md`.",
     fields: &[fields(&[&PATH, &CONTENT, &APPEND])],
     outputs: &[
-        weft_core::OutputSpec::new("result", "string", "what was written, in words"),
-        weft_core::OutputSpec::new("existed", "boolean", "whether there was such a file before"),
+        weft_core::OutputSpec::new("result", "string", "a description of what was written"),
+        weft_core::OutputSpec::new("existed", "boolean", "whether the file existed before"),
     ],
     time_limit: None,
     measuring_only: false,

@@ -32,22 +32,21 @@ const CRUMB_MAX: usize = 100;
 const SYMBOL_MAX: usize = 40;
 
 static STOCK_CODE: Field<Template> =
-    Field::template("stock_code", "the symbol of the stock, such as `AAPL` or `0700.HK`")
+    Field::template("stock_code", "the ticker symbol, such as `AAPL` or `0700.HK`")
         .or("sys.query")
         .by_model("the symbol of the stock at Yahoo Finance, such as AAPL, 0700.HK or VOD.L");
 static INFO: Field<bool> =
-    Field::flag("info", "whether the company and its present figures are in the report").on_by_default();
-static NEWS: Field<bool> = Field::flag("news", "whether news are in the report").on_by_default();
-static HISTORY: Field<bool> =
-    Field::flag("history", "whether the prices of the last month are in the report");
-static COUNT: Field<bool> = Field::flag("count", "whether the number of shares is in the report");
+    Field::flag("info", "whether to include the company and its current figures").on_by_default();
+static NEWS: Field<bool> = Field::flag("news", "whether to include news").on_by_default();
+static HISTORY: Field<bool> = Field::flag("history", "whether to include the prices of the last month");
+static COUNT: Field<bool> = Field::flag("count", "whether to include the number of shares");
 static FINANCIALS: Field<bool> = Field::flag("financials", "the same as `income_stmt`");
 static INCOME_STMT: Field<bool> =
-    Field::flag("income_stmt", "whether the income statements of the last years are in the report");
+    Field::flag("income_stmt", "whether to include the income statements of recent years");
 static BALANCE_SHEET: Field<bool> =
-    Field::flag("balance_sheet", "whether the balance sheets of the last years are in the report");
+    Field::flag("balance_sheet", "whether to include the balance sheets of recent years");
 static CASH_FLOW_STATEMENT: Field<bool> =
-    Field::flag("cash_flow_statement", "whether the cash flows of the last years are in the report");
+    Field::flag("cash_flow_statement", "whether to include the cash flow statements of recent years");
 
 static FACTS: Facts = Facts {
     time_limit: Duration::from_secs(20),
@@ -59,11 +58,11 @@ static FACTS: Facts = Facts {
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "YahooFinance",
     role: Role::Step,
-    summary: "Tells what Yahoo Finance knows about a stock: the company, its figures, prices and news.",
+    summary: "Returns what Yahoo Finance knows about a stock: the company, its figures, prices and news.",
     fields: &[
         fields(&[&STOCK_CODE]),
         FieldGroup {
-            title: "What to tell",
+            title: "Report",
             fields: &[
                 &INFO,
                 &NEWS,
@@ -75,11 +74,11 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 &CASH_FLOW_STATEMENT,
             ],
         },
-        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        FieldGroup { title: "Service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
     ],
     outputs: &[
-        OutputSpec::new("report", "string", "what is known about the stock, in Markdown"),
-        OutputSpec::new("json", "object", "the same as the service gives it"),
+        OutputSpec::new("report", "string", "the report in Markdown"),
+        OutputSpec::new("json", "object", "the responses of the service"),
     ],
     time_limit: Some(Duration::from_secs(60)),
     measuring_only: false,

@@ -4,50 +4,47 @@ use super::{Choice, Field, FieldGroup, Kind, choice};
 use crate::retry::{RETRIES, RETRIES_MAX};
 
 const METHODS: [Choice; 2] = [
-    choice("comment", "the default value takes the place of the result"),
-    choice("goto", "the run goes on with the components of `exception_goto`"),
+    choice("comment", "the default value replaces the result"),
+    choice("goto", "the run continues with the components in `exception_goto`"),
 ];
 
 /// What happens when the node fails.
 pub static EXCEPTION_METHOD: Field = Field::raw(
     "exception_method",
     Kind::Choice(&METHODS),
-    "what happens when the node fails; the run fails when absent",
+    "what happens when the node fails; if absent, the run fails",
 );
 /// The components that run next when the node fails.
-pub static EXCEPTION_GOTO: Field = Field::raw(
-    "exception_goto",
-    Kind::Targets,
-    "the components that the run goes on with when the node fails",
-)
-.shown_when("exception_method", &["goto"]);
+pub static EXCEPTION_GOTO: Field =
+    Field::raw("exception_goto", Kind::Targets, "the components that run next when the node fails")
+        .shown_when("exception_method", &["goto"]);
 /// The value that replaces the result when the node fails.
 pub static EXCEPTION_DEFAULT_VALUE: Field = Field::raw(
     "exception_default_value",
     Kind::Any,
-    "what takes the place of the result when the node fails",
+    "the value that replaces the result when the node fails",
 );
 
 /// When the node repeats its work.
 pub static RETRY_IF: Field = Field::raw(
     "retry_if",
     Kind::Objects(&[
-        Field::raw("output", Kind::Text, "which output; the main one when absent"),
+        Field::raw("output", Kind::Text, "the output to check; the main output if absent"),
         Field::raw(
             "operator",
             Kind::Text,
-            "an operator of Switch, or `json` (with nothing around it), `not json`, or `matches` with a regular expression",
+            "an operator of Switch, `json` (valid JSON with nothing around it), `not json`, or `matches` (a regular expression)",
         ),
-        Field::raw("value", Kind::Any, "what the output is compared with"),
+        Field::raw("value", Kind::Any, "the value to compare the output with"),
     ]),
-    "conditions on what came out; when one of them holds the work is done again; a model that answers without a word has given nothing",
+    "conditions on the outputs, any of which repeats the work (a model's empty answer counts as empty outputs)",
 );
 /// Maximum number of repetitions.
 pub static RETRY_MAX: Field<usize> = Field::count(
     "retry_max",
     RETRIES,
     &(0..=RETRIES_MAX),
-    "how often the work is done again, with `retry_if`",
+    "the maximum number of repetitions, with `retry_if`",
 );
 
 /// Parameters that editors write to every node.
@@ -78,14 +75,15 @@ pub static GROUPS: &[FieldGroup] = &[FieldGroup {
 pub static OF_A_TOOL: &[FieldGroup] = &[FieldGroup {
     title: "How it is called",
     fields: &[
-        &Field::raw("approval", Kind::Flag, "whether a person has to agree").not_offered(),
-        &Field::raw("approval_timeout_seconds", Kind::Any, "how long a person may take").not_offered(),
-        &Field::raw("idempotent", Kind::Flag, "whether a call may be made twice").not_offered(),
-        &Field::raw("poll", Kind::Flag, "whether calls with the same arguments are no loop").not_offered(),
-        &Field::raw("alone", Kind::Flag, "whether nothing is called beside it").not_offered(),
-        &Field::raw("background", Kind::Flag, "whether the agent goes on while a call is under way")
+        &Field::raw("approval", Kind::Flag, "whether a person has to approve").not_offered(),
+        &Field::raw("approval_timeout_seconds", Kind::Any, "the time limit for the approval").not_offered(),
+        &Field::raw("idempotent", Kind::Flag, "whether a call may be repeated").not_offered(),
+        &Field::raw("poll", Kind::Flag, "whether calls with the same arguments do not count as a loop")
             .not_offered(),
-        &Field::raw("tool_time_limit", Kind::Any, "how many seconds a call may take").not_offered(),
+        &Field::raw("alone", Kind::Flag, "whether no other call runs at the same time").not_offered(),
+        &Field::raw("background", Kind::Flag, "whether the agent continues while a call is running")
+            .not_offered(),
+        &Field::raw("tool_time_limit", Kind::Any, "the time limit of a call, in seconds").not_offered(),
         &Field::raw("function_name", Kind::Text, "its name for the model").not_offered(),
         &Field::raw("description", Kind::Text, "what it does, for the model").not_offered(),
     ],

@@ -15,10 +15,10 @@ use crate::passages::TOKENS_MAX;
 
 /// The memories.
 pub(super) static MEMORY_IDS: Field<Vec<String>> =
-    Field::texts("memory_ids", "ids of the memories to search, where `retrieval_from` is `memory`");
+    Field::texts("memory_ids", "ids of the memories to search, if `retrieval_from` is `memory`");
 /// The user whom they are about.
 pub(super) static USER_ID: Field<Template> =
-    Field::template("user_id", "whose memories are searched; empty: everybody's");
+    Field::template("user_id", "the user whose memories are searched; if empty, all users");
 
 /// Remedy when no memories are named.
 const CHOOSE: &str = "name them in `memory_ids`; `GET /api/v1/memories` shows those that there are";

@@ -22,60 +22,60 @@ pub(crate) const CHOOSE: &str = "choose a dataset in `dataset_ids`; `\"*\"` mean
 
 /// The datasets to search.
 pub(crate) static DATASET_IDS: Field<Vec<String>> =
-    Field::texts("dataset_ids", "names, ids or references; `*` for all datasets")
+    Field::texts("dataset_ids", "the datasets: names, ids or references; `*` for all")
         .older(&["kb_ids"])
         .widget(Widget::Datasets);
 /// The datasets to search, by reference.
 pub(crate) static KB_VARS: Field<Vec<String>> =
-    Field::texts("kb_vars", "references to names or ids, besides `dataset_ids`");
+    Field::texts("kb_vars", "references to names or ids of further datasets");
 /// The documents to search, by id.
 pub(crate) static DOC_IDS: Field<Vec<String>> =
-    Field::texts("doc_ids", "only in these documents: ids, or references to lists of them; null means all");
+    Field::texts("doc_ids", "the documents to search: ids, or references to lists of ids; null means all");
 /// The number of passages.
 pub(crate) static TOP_N: Field<usize> =
-    Field::count("top_n", 8, &(1..=CHUNKS_MAX), "how many passages, at most");
+    Field::count("top_n", 8, &(1..=CHUNKS_MAX), "the maximum number of passages");
 /// The number of candidates.
 pub(crate) static TOP_K: Field<usize> = Field::count(
     "top_k",
     CHUNKS_MAX,
     &(1..=CHUNKS_MAX),
-    "how many passages words and vectors find each, at most",
+    "the maximum number of candidates each from full-text and vector search",
 );
 /// The minimum score.
 pub(crate) static SIMILARITY_THRESHOLD: Field<f64> =
-    Field::number("similarity_threshold", &(0.0..=1.0), "what a passage has to score at least")
+    Field::number("similarity_threshold", &(0.0..=1.0), "the minimum score of a passage")
         .or(Interface::Component.default_threshold());
 /// The weight of words in the score.
 pub(crate) static KEYWORDS_SIMILARITY_WEIGHT: Field<Option<f64>> = Field::number(
     "keywords_similarity_weight",
     &(0.0..=1.0),
-    "the share of words in a score; vectors have the rest",
+    "the weight of words in the score; vectors have the rest",
 );
 /// The reranking model.
 pub(crate) static RERANK_ID: Field<String> =
-    Field::text("rerank_id", "the model that ranks what was found").widget(Widget::Reranker);
+    Field::text("rerank_id", "the model that reranks the results").widget(Widget::Reranker);
 /// Further languages of the question.
 pub(crate) static CROSS_LANGUAGES: Field<Vec<String>> =
-    Field::texts("cross_languages", "languages that the question is asked in as well");
+    Field::texts("cross_languages", "languages that the question is also translated into");
 /// Whether a model adds search words.
-pub(crate) static KEYWORD: Field<bool> = Field::flag("keyword", "whether a model adds words to look for");
+pub(crate) static KEYWORD: Field<bool> = Field::flag("keyword", "whether a model adds search terms");
 /// Whether tables of contents are used.
 pub(crate) static TOC_ENHANCE: Field<bool> =
-    Field::flag("toc_enhance", "whether a model chooses from the best document's table of contents");
+    Field::flag("toc_enhance", "whether a model selects sections from the best document's table of contents");
 /// Whether the knowledge graph is used.
 pub(crate) static USE_KG: Field<bool> =
-    Field::flag("use_kg", "whether what the knowledge graph says comes first");
+    Field::flag("use_kg", "whether results from the knowledge graph come first");
 /// The documents to search, by metadata.
 pub(crate) static META_DATA_FILTER: Field = Field::raw(
     "meta_data_filter",
     Kind::Object(&[
-        Field::raw("method", Kind::Choice(&FILTER_METHODS), "who chooses"),
-        Field::raw("manual", Kind::List, "`{key, op, value}`"),
-        Field::raw("semi_auto", Kind::List, "the keys that a model may choose by"),
+        Field::raw("method", Kind::Choice(&FILTER_METHODS), "who sets the filter"),
+        Field::raw("manual", Kind::List, "conditions `{key, op, value}`"),
+        Field::raw("semi_auto", Kind::List, "the keys that a model may use"),
         Field::raw(
             "logic",
             Kind::Choice(&[choice("and", ""), choice("or", "")]),
-            "how conditions are joined",
+            "how conditions are combined",
         ),
     ]),
     "which documents to search, by their metadata",
@@ -84,11 +84,11 @@ const FILTER_METHODS: [Choice; 4] = [
     choice("disabled", "no filter"),
     choice("manual", "the canvas"),
     choice("auto", "a model"),
-    choice("semi_auto", "a model, by some keys"),
+    choice("semi_auto", "a model, by given keys"),
 ];
 /// The model that helps with the search.
 pub(crate) static LLM_ID: Field<String> =
-    Field::text("llm_id", "the model that translates and chooses; the default one when absent")
+    Field::text("llm_id", "the model that translates and selects; the default model if absent")
         .widget(Widget::ChatModel);
 /// Returns the search settings, as far as the parameters alone determine them.
 fn asked(params: &mut Params<'_>) -> retrieve::Retrieval {

@@ -29,13 +29,13 @@ pub(super) enum TemplateKind {
 
 /// The kinds, as canvases write them.
 pub(super) const KINDS: [Choice; 7] = [
-    choice("knowledge_graph", "who and what the document tells of, and how it belongs together"),
-    choice("list", "entries of a sort that `instruction` describes, with `fields`"),
+    choice("knowledge_graph", "the entities in the document and their relations"),
+    choice("list", "entries of the kind that `instruction` describes, with `fields`"),
     choice("mind_map", "its subject, with branches and details"),
-    choice("page_index", "its sections, each with what stands there"),
-    choice("timeline", "what happened, in the order of dates"),
-    choice("tree", "summaries of its parts, and of these together, up to one of the whole"),
-    choice("wiki", "a page for each subject that it tells more of"),
+    choice("page_index", "its sections, each with a short description"),
+    choice("timeline", "events in chronological order"),
+    choice("tree", "summaries of its parts, and summaries of these, up to one of the whole"),
+    choice("wiki", "a page for each subject that it describes"),
 ];
 
 /// Alternative names for some of them.

@@ -20,43 +20,43 @@ pub(super) const REMEDY: &str = "its templates are kept at the service that it c
 /// The group of templates that a node names.
 pub(super) static GROUP: Field<String> = Field::text(
     "compilation_template_group_id",
-    "what the document is compiled into, by a group of templates that is built in",
+    "the built-in group of templates, which determines what the document is compiled into",
 )
 .one_of(&KINDS)
 .knows(&OTHER_NAMES);
 /// The groups that older nodes name.
 pub(super) static GROUPS: Field<Vec<String>> =
-    Field::texts("compilation_template_group_ids", "an older way to name several groups").not_offered();
+    Field::texts("compilation_template_group_ids", "an older parameter for several groups").not_offered();
 
 const TYPE: [Field; 3] = [
     Field::raw("type", Kind::Text, "its name"),
     Field::raw("description", Kind::Text, "what it is"),
-    Field::raw("rule", Kind::Text, "what has to be kept to"),
+    Field::raw("rule", Kind::Text, "the rule to follow"),
 ];
 const PART: [Field; 2] = [
-    Field::raw("description", Kind::Text, "what is looked for"),
-    Field::raw("fields", Kind::Objects(&TYPE), "the types that there are"),
+    Field::raw("description", Kind::Text, "what to look for"),
+    Field::raw("fields", Kind::Objects(&TYPE), "the types"),
 ];
 const LIST_FIELD: [Field; 2] =
-    [Field::raw("name", Kind::Text, "its name"), Field::raw("description", Kind::Text, "what it holds")];
+    [Field::raw("name", Kind::Text, "its name"), Field::raw("description", Kind::Text, "what it contains")];
 const TEMPLATE: [Field; 8] = [
     Field::raw("kind", Kind::Choice(&KINDS), "what the document is compiled into").knows(&OTHER_NAMES),
-    Field::raw("name", Kind::Text, "what it is called; it stands above what is found"),
-    Field::raw("instruction", Kind::Text, "what the model is told besides, such as what a list is of")
+    Field::raw("name", Kind::Text, "its name, which is the heading of the results"),
+    Field::raw("instruction", Kind::Text, "further instructions to the model, such as what a list contains")
         .widget(Widget::Lines),
-    Field::raw("fields", Kind::Objects(&LIST_FIELD), "what is noted of each entry of a `list`"),
-    Field::raw("entity", Kind::Object(&PART), "what is looked for, by types"),
-    Field::raw("relation", Kind::Object(&PART), "how it may belong together, by types"),
-    Field::raw("global_rules", Kind::Text, "what holds for all of it").widget(Widget::Lines),
+    Field::raw("fields", Kind::Objects(&LIST_FIELD), "the fields of each entry of a `list`"),
+    Field::raw("entity", Kind::Object(&PART), "the entities to look for, by type"),
+    Field::raw("relation", Kind::Object(&PART), "the relations to look for, by type"),
+    Field::raw("global_rules", Kind::Text, "rules for all of the above").widget(Widget::Lines),
     Field::raw(
         "config",
         Kind::Any,
-        "the same members, as a stored template has them: read where the template itself has none",
+        "the same members, as in a stored template; used where the template itself has none",
     ),
 ];
 /// Templates that the node defines itself.
 pub(super) static TEMPLATES: Field =
-    Field::raw("templates", Kind::Objects(&TEMPLATE), "templates of your own, each of which is followed");
+    Field::raw("templates", Kind::Objects(&TEMPLATE), "custom templates, all of which are applied");
 
 /// A template by which a document is compiled.
 #[derive(Debug, PartialEq)]

@@ -19,11 +19,7 @@ pub(super) static MCP: Field = Field::raw(
     "mcp",
     Kind::Objects(&[
         Field::raw("mcp_id", Kind::Text, "the name of a configured server"),
-        Field::raw(
-            "tools",
-            Kind::Object(&[]),
-            "those of its tools that are offered, by name; none when absent",
-        ),
+        Field::raw("tools", Kind::Object(&[]), "the names of its tools that are offered; none if absent"),
     ]),
     "configured MCP servers",
 )

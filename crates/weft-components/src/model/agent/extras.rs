@@ -14,20 +14,20 @@ pub(super) static PLANNER: Field = Field::raw(
         Field::raw(
             "analyse",
             Kind::Choice(&[choice("concat", ""), choice("llm", "")]),
-            "who states the task",
+            "who formulates the task",
         ),
         Field::raw(
             "reflect",
             Kind::Choice(&[choice("observation", ""), choice("llm", "")]),
-            "who looks back on a step",
+            "who reviews each step",
         ),
         Field::raw("language", Kind::Text, "the language of the answer"),
     ]),
-    "how the planner works",
+    "the settings of the planner",
 );
 /// Whether a person has to agree to the plan.
 pub(super) static REVIEW_PLAN: Field<bool> =
-    Field::flag("review_plan", "whether a person has to agree to the plan; the planner works then");
+    Field::flag("review_plan", "whether a person has to approve the plan; implies the planner");
 /// The budget of the agent.
 pub(super) static BUDGET: Field = Field::raw(
     "budget",
@@ -39,7 +39,7 @@ pub(super) static BUDGET: Field = Field::raw(
         Field::raw("money", AMOUNT, "money, in the currency of the price list"),
         Field::raw("seconds", AMOUNT, "seconds"),
     ]),
-    "what it may use up, at most",
+    "limits on its usage",
 );
 const COUNT: Kind = Kind::Whole { min: 0, max: i64::MAX };
 const AMOUNT: Kind = Kind::Number { min: 0.0, max: f64::INFINITY };
