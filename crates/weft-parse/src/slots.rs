@@ -1,32 +1,33 @@
-//! Places for what the machine does a few of at the same time, and a line before them that has an end.
+//! A concurrency limit with a bounded waiting queue.
 
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use weft_core::{Error, ErrorKind, Result};
 
-/// After this time whoever found the line full may try again.
+/// Delay after which a caller that was refused may retry.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
-/// So many places, and so many who wait for one. Each who waits holds the file that it has brought.
+/// A fixed number of slots and a limit on how many callers wait for one. The wait is bounded because each waiting
+/// caller holds its file in memory.
 #[derive(Debug)]
 pub(crate) struct Slots {
     places: Semaphore,
-    /// Those who have a place are counted here as well.
+    /// Counts callers that hold a slot as well as those that wait.
     line: Semaphore,
     waiting_max: usize,
 }
 
-/// A place. It is free again when this is dropped.
+/// A slot, freed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot<'a> {
-    // In this order: whoever comes into the line finds the place free.
+    // In this order, so that a caller admitted to the queue finds the slot already free.
     _place: SemaphorePermit<'a>,
     _in_line: SemaphorePermit<'a>,
 }
 
 impl Slots {
-    /// So many places, for which so many may wait.
+    /// Creates `at_once` slots with room for `waiting_max` waiting callers.
     pub(crate) fn new(at_once: usize, waiting_max: usize) -> Self {
         let waiting_max = waiting_max.min(Semaphore::MAX_PERMITS);
         let at_once = at_once.min(Semaphore::MAX_PERMITS - waiting_max);
@@ -34,10 +35,10 @@ impl Slots {
         Self { places: Semaphore::new(at_once), line, waiting_max }
     }
 
-    /// Waits for a place. Whoever stops waiting leaves the line.
+    /// Waits for a slot. Dropping the future leaves the queue.
     ///
     /// # Errors
-    /// `RateLimited` when as many wait as may.
+    /// `RateLimited` if the queue is full.
     pub(crate) async fn acquire(&self, what: &str) -> Result<Slot<'_>> {
         let in_line = self.line.try_acquire().map_err(|_| self.full(what))?;
         let place = self.places.acquire().await.map_err(|_| Error::internal("a line of files is closed"))?;
