@@ -380,7 +380,7 @@ impl<'a> OpenDocumentWalk<'a> {
             }
             CollectedKind::Caption => self.shown(text.into()),
             CollectedKind::Note => self.notes.push(text.into()),
-            // The text begins with the author, who precedes the words of a comment.
+            // The author comes before the words and has already started the text.
             CollectedKind::Comment if text.starts_with("Comment") => self.notes.push(text.into()),
             CollectedKind::Comment => self.notes.push(format!("Comment: {text}").into()),
             CollectedKind::Heading(_) | CollectedKind::Paragraph => self.end_paragraph(kind, &text),
