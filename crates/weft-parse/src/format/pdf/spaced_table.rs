@@ -73,7 +73,7 @@ fn table(rows: &[PageRow]) -> Option<PlacedTable> {
 
 /// Horizontal ranges that contain text, separated by gaps.
 fn columns(rows: &[PageRow]) -> Vec<(f32, f32)> {
-    // A heading that spans several columns would merge them, so only the rows with the most pieces count.
+    // A heading that spans several columns would merge them, so rows with few pieces are ignored.
     let most = rows.iter().map(|row| row.pieces.len()).max().unwrap_or_default();
     let mut parts: Vec<(f32, f32)> = rows
         .iter()
