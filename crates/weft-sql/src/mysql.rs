@@ -32,7 +32,7 @@ pub(crate) async fn ask(
         .database(&database.name)
         // A connection serves one request, whose statements are prepared once each.
         .statement_cache_capacity(0)
-        // Times are shown in the time zone of the database.
+        // Keeps the server's time zone, so that times are shown as the database's owner sees them.
         .timezone(None)
         .ssl_mode(MySqlSslMode::Preferred);
     if !database.password.is_empty() {

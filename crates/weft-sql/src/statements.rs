@@ -370,7 +370,7 @@ fn tells_of_tables(dialect: &dyn Dialect, statement: &str) -> bool {
         [first, path @ .., column]
             if dialect.is::<MySqlDialect>() && (is_word(first, "DESC") || is_word(first, "DESCRIBE")) =>
         {
-            // A statement cannot begin with a name that is not a keyword.
+            // No statement begins with a word that is not a keyword.
             let is_plain =
                 |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::NoKeyword);
             is_path(path) && path.first().is_some_and(is_plain) && is_name(column)

@@ -1,5 +1,5 @@
-//! What tests stand on: models and servers that play a script, an `Http` that never dials, stores in
-//! memory, and the contracts that every implementation of a seam keeps.
+//! Test support: scripted models and servers, an `Http` that never dials, in-memory stores, and the contract suites
+//! that every implementation of a seam must pass.
 
 pub mod around;
 pub mod authorization_server;

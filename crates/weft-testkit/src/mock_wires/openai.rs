@@ -24,7 +24,7 @@ impl WireWriter {
                 frames
             }
             Step::CallPart(part) => vec![self.openai_call_part(part)],
-            // This wire has no seals.
+            // This protocol has no signatures.
             Step::Signature(_) | Step::ToolSearch(_) | Step::Wait(_) | Step::Error(_) | Step::Fault(_) => {
                 Vec::new()
             }
