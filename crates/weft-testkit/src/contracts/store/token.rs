@@ -1,4 +1,4 @@
-//! The promises of a token store.
+//! Contract of a token store.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -10,7 +10,7 @@ use weft_core::seam::token_store::{StoredToken, TokenFilter};
 
 use super::{refused, tenant};
 
-/// Checks every promise of [`TokenStore`]. Nobody else may add tokens meanwhile.
+/// Checks the contract of [`TokenStore`]. No other tokens may be added meanwhile.
 pub async fn token_store_keeps_its_contract(store: &dyn TokenStore) {
     let before = store.count().await.unwrap();
     let token = StoredToken {
@@ -45,7 +45,7 @@ pub async fn token_store_keeps_its_contract(store: &dyn TokenStore) {
     assert_eq!(listed(Some(&token.tenant), 1).await, std::slice::from_ref(&token));
     let all = listed(None, u64::MAX).await;
     assert!([&token, &second, &theirs].iter().all(|one| all.contains(one)), "{all:?}");
-    // Those of one user, or of one name, are chosen before they are counted.
+    // A filter by user or by name is applied before the limit.
     let ours = TokenFilter { tenant: Some(token.tenant.clone()), limit: 1, ..TokenFilter::default() };
     let check = async |filter: TokenFilter, expected: &[&StoredToken]| {
         assert_eq!(store.list(&filter).await.unwrap().iter().collect::<Vec<_>>(), expected, "{filter:?}");
@@ -53,7 +53,7 @@ pub async fn token_store_keeps_its_contract(store: &dyn TokenStore) {
     check(TokenFilter { offset: 1, ..ours.clone() }, &[&second]).await;
     check(TokenFilter { offset: 2, ..ours.clone() }, &[]).await;
     assert_eq!(store.total(&TokenFilter { offset: 1, ..ours.clone() }).await.unwrap(), 2);
-    // A place in the list is one even when nothing stands there any more.
+    // A position in the list is valid even if its entry no longer exists.
     for (place, follow) in [
         ((1_000, token.hash.clone()), &[&second][..]),
         ((1_001, second.hash.clone()), &[]),
