@@ -18,7 +18,7 @@ struct Layer {
     may_use: &'static [&'static str],
 }
 
-/// From bottom to top: each crate may only use crates above it in the list.
+/// The workspace crates, lowest first: each may only use crates listed above it.
 const LAYERS: &[Layer] = &[
     Layer { name: "weft-core", may_use: &[] },
     Layer { name: "weft-dsl", may_use: &["weft-core"] },
