@@ -7,11 +7,11 @@ use weft_core::value::Json;
 /// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnType {
-    /// Whole numbers.
+    /// Integers.
     Int,
     /// Numbers with fractions.
     Float,
-    /// Yes or no.
+    /// Booleans.
     Bool,
     /// Dates, with or without a time.
     DateTime,

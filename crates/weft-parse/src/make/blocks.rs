@@ -66,7 +66,7 @@ pub(super) fn options() -> Options {
 }
 
 /// Whether a character is allowed in a document.
-// XML has no place for the others, and Word refuses a file with them.
+// XML cannot represent the others, and Word refuses a file that contains them.
 pub(super) fn may_stand(letter: char) -> bool {
     letter == '\n' || !(letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}'))
 }

@@ -1,4 +1,4 @@
-//! Messages.
+//! Anthropic: the Messages API.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::StopReason;

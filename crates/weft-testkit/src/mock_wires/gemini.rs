@@ -1,4 +1,4 @@
-//! `streamGenerateContent`.
+//! Gemini: `streamGenerateContent`.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::StopReason;

@@ -1,4 +1,4 @@
-//! `/api/chat`.
+//! Ollama: `/api/chat`.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::StopReason;

@@ -1,4 +1,4 @@
-//! Chat completions.
+//! OpenAI: chat completions.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::StopReason;

@@ -24,7 +24,7 @@ struct OpenElement {
     /// Text of its attributes.
     attributes: Vec<String>,
     pieces: Vec<Piece>,
-    /// Whether there is text between its child elements.
+    /// Whether it contains text of its own that is not blank.
     has_text: bool,
     /// Whether a descendant has mixed content, so that this element is read in document order.
     is_prose: bool,
@@ -186,7 +186,8 @@ fn mixed(element: OpenElement, found: &mut Vec<Numbered>) -> Child {
     Child { number, text: short(text), attributes, lines, is_line: false, is_prose: true }
 }
 
-/// Closes an element that contains one other element and no text; `None` for any other element.
+/// Closes an element that contains one other element and no text. Any other element is added to `found` completely, and
+/// the result is `None`.
 fn wrapper(mut element: OpenElement, found: &mut Vec<Numbered>) -> Option<Child> {
     let children = element.pieces.iter().filter(|piece| !matches!(piece, Piece::Text(_))).count();
     let is_short = |piece: &Piece| matches!(piece, Piece::Child(child) if child.lines.len() < LINES_MAX);
