@@ -1,4 +1,4 @@
-//! An example of each component's parameters, taken from the samples: what runs in a test is right.
+//! Example parameters for each component, taken from the samples, which are known to be correct because tests run them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use crate::source;
 
-/// Where the examples are kept, for the program to show.
+/// File with the examples, which the program displays.
 pub(crate) const FILE: &str = "crates/weft-components/src/examples.json";
 
-/// A component of a sample: its type, its parameters, and where it is.
+/// A component of a sample: its type, its parameters, and its location.
 pub(crate) struct ShownComponent {
     /// Its type.
     pub kind: String,
@@ -19,7 +19,7 @@ pub(crate) struct ShownComponent {
     from: String,
 }
 
-/// Every component of every sample canvas and pipeline, in the order of the files.
+/// The components of all sample canvases and pipelines, in the order of the files.
 pub(crate) fn shown(root: &Path) -> Result<Vec<ShownComponent>> {
     let mut files: Vec<PathBuf> = source::entries(&root.join("canvases"))?
         .into_iter()
@@ -50,7 +50,7 @@ fn components(canvas: &Value, from: &str) -> Vec<ShownComponent> {
     components.filter_map(|(_, one)| component(one)).collect()
 }
 
-/// The file of examples: of each type the shortest one that sets something.
+/// Contents of the examples file: for each type the shortest component that sets a parameter.
 pub(crate) fn text(shown: &[ShownComponent]) -> Result<String> {
     let mut best: BTreeMap<&str, (usize, Value)> = BTreeMap::new();
     for ShownComponent { kind, params, from } in shown {
@@ -68,8 +68,8 @@ pub(crate) fn text(shown: &[ShownComponent]) -> Result<String> {
     Ok(serde_json::to_string_pretty(&examples)? + "\n")
 }
 
-/// Whether a parameter is part of an example: not an address that only tests know, and not the outputs that an editor notes
-/// at every component.
+/// Whether a parameter belongs in an example: not if it is an address used only in tests, or the outputs that an editor
+/// adds to every component.
 fn says_something(name: &str, value: &Value) -> bool {
     let noted = |output: &Value| output.get("value").is_some();
     let leftover = || value.as_object().is_some_and(|outputs| outputs.values().all(noted));

@@ -1,17 +1,17 @@
-//! docs/features.md: each promised feature and the tests that prove it.
+//! Checks docs/features.md: each promised feature and the tests that prove it.
 
 use std::path::Path;
 
 use crate::findings::Findings;
 use crate::source;
 
-/// The contract has this many rows.
+/// Number of rows in the table.
 const ROWS: usize = 158;
 
-/// Stands where a feature has no test yet.
+/// Placeholder for a feature without tests.
 const OPEN: &str = "—";
 
-/// One line of the table.
+/// A row of the table.
 #[derive(Debug, PartialEq)]
 struct FeatureRow {
     number: usize,
@@ -19,7 +19,7 @@ struct FeatureRow {
     tests: Vec<String>,
 }
 
-/// Every row is there once, and every test it names exists.
+/// Checks that every row occurs once and that all tests named in it exist.
 pub(crate) fn check(root: &Path, text: &str, findings: &mut Findings) {
     let rows = rows(text, findings);
     numbers(&rows, findings);
@@ -34,7 +34,7 @@ pub(crate) fn check(root: &Path, text: &str, findings: &mut Findings) {
     findings.fact(format!("{proven} of {ROWS} features are proven by a test"));
 }
 
-/// Every `file::function` between backticks in a file of docs/ is a test.
+/// Checks that each `file::function` between backticks in a file of docs/ is a test.
 pub(crate) fn check_named(root: &Path, file: &str, text: &str, findings: &mut Findings) {
     for test in text.split('`').skip(1).step_by(2).filter(|word| word.contains(".rs::")) {
         if let Some(problem) = missing(root, &format!("crates/{test}")) {
@@ -75,7 +75,7 @@ fn numbers(rows: &[FeatureRow], findings: &mut Findings) {
     }
 }
 
-/// Why `file::function` proves nothing, if it does not.
+/// Why `file::function` is not a valid test, if it is not.
 fn missing(root: &Path, test: &str) -> Option<String> {
     let Some((path, function)) = test.split_once("::") else {
         return Some(format!("{test} is not of the form file::function"));
@@ -87,7 +87,7 @@ fn missing(root: &Path, test: &str) -> Option<String> {
     }
 }
 
-/// Whether a text defines a function of this name that carries a test attribute.
+/// Whether a text defines a function of this name with a test attribute.
 fn has_test(text: &str, function: &str) -> bool {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let Some(place) = lines.iter().position(|line| defines(line, function)) else { return false };

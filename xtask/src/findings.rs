@@ -1,8 +1,8 @@
-//! What a check has to say.
+//! Results of a check.
 
 use std::fmt;
 
-/// Facts worth printing, and what is wrong.
+/// Information to print, and problems.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Findings {
     /// One line each.
@@ -12,12 +12,12 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Notes a fact.
+    /// Adds a fact.
     pub(crate) fn fact(&mut self, line: impl Into<String>) {
         self.facts.push(line.into());
     }
 
-    /// Notes something wrong.
+    /// Adds a problem.
     pub(crate) fn problem(&mut self, line: impl Into<String>) {
         self.problems.push(line.into());
     }

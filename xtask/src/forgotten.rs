@@ -1,4 +1,4 @@
-//! Things that have to be done in two places, and were done in one.
+//! Finds changes that have to be made in two places but were made in one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,13 +13,13 @@ use crate::source::{self, SourceFile};
 
 const CATALOG: &str = "crates/weft-components/src/catalog.rs";
 
-/// Files that name the tests behind what they say.
+/// Documents that name tests for their claims.
 const NAMING_TESTS: [&str; 2] = ["docs/behaviours.md", "docs/security.md"];
 
-/// What every folder below `canvases/` holds besides `events.txt`, which a test writes.
+/// Required files of every folder in `canvases/`, besides `events.txt`, which is written by a test.
 const SAMPLE_FILES: [&str; 3] = ["canvas.json", "script.json", "input.json"];
 
-/// One component type as its file declares it.
+/// A component type as its source file declares it.
 #[derive(Clone, Debug, PartialEq)]
 struct Spec {
     /// `module::NAME`, as the list refers to it.
@@ -28,7 +28,7 @@ struct Spec {
     measuring_only: bool,
 }
 
-/// Components on disk, in the list and in the samples; the feature list and the tests.
+/// Checks that the components agree with the catalog and the samples, and the feature list with the tests.
 pub(crate) fn check(root: &Path) -> Result<Findings> {
     let mut findings = Findings::default();
     let files = source::read(root)?;
@@ -57,7 +57,7 @@ pub(crate) fn check(root: &Path) -> Result<Findings> {
     Ok(findings)
 }
 
-/// The specs that a file declares: `pub static NAME: ComponentSpec = ComponentSpec { … };`.
+/// The specs declared in a file: `pub static NAME: ComponentSpec = ComponentSpec { … };`.
 fn specs(file: &SourceFile) -> Vec<Spec> {
     let lines: Vec<&str> = file.code().map(|(_, line)| line).collect();
     let module = match file.stem() {
@@ -85,7 +85,7 @@ fn declared_name(line: &str) -> Option<&str> {
     declared.trim_start().starts_with("ComponentSpec =").then_some(name)
 }
 
-/// Whether the list names exactly the specs there are.
+/// Checks that the catalog lists exactly the specs that exist.
 fn listed(specs: &[Spec], catalog: &str, findings: &mut Findings) {
     let named: BTreeSet<String> = catalog
         .lines()
@@ -105,7 +105,7 @@ fn listed(specs: &[Spec], catalog: &str, findings: &mut Findings) {
     }
 }
 
-/// Whether each sample canvas is listed and has its files.
+/// Checks that each sample canvas is listed and has its files.
 fn samples(root: &Path, findings: &mut Findings) -> Result<()> {
     let listed = source::read_text(&root.join("canvases/README.md"))?;
     for folder in source::entries(&root.join("canvases"))?.into_iter().filter(|path| path.is_dir()) {
@@ -125,7 +125,7 @@ fn samples(root: &Path, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// Whether each sample pipeline is listed.
+/// Checks that each sample pipeline is listed.
 fn pipelines(root: &Path, findings: &mut Findings) -> Result<()> {
     let folder = root.join("pipelines");
     let listed = source::read_text(&folder.join("README.md"))?;

@@ -1,5 +1,5 @@
-//! Pages that are made from what the program declares. A test of weft-cli compares them with what the program prints,
-//! and writes them when it is asked to: so nothing is built that the tests do not need anyway.
+//! Writes the documentation pages that are generated from the program's declarations. A test of weft-cli compares them
+//! with the program's output, and can also write them, so nothing has to be built in addition to the tests.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,9 +12,9 @@ use crate::metadata;
 /// The test that compares the pages.
 const TEST: &str = "components::the_pages_are_what_the_program_prints";
 
-/// Writes every page anew.
+/// Writes all generated pages.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
-    // The program shows them on its pages.
+    // The examples are shown on the program's own pages.
     std::fs::write(root.join(examples::FILE), examples::text(&examples::shown(root)?)?)
         .with_context(|| format!("cannot write {}", examples::FILE))?;
     let mut test = metadata::cargo();

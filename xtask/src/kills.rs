@@ -1,5 +1,5 @@
-//! The program killed and started again, as often as is asked for. The harness itself is a test of weft-cli,
-//! which needs a build with fault points.
+//! Kills and restarts the program as often as requested. The harness is a test of weft-cli, which must be built with
+//! fault points.
 
 use std::process::ExitCode;
 

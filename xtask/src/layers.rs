@@ -1,7 +1,7 @@
-//! Which way the arrows point.
+//! Checks the direction of dependencies.
 //!
-//! The tables below are the architecture. Adding a line to one is a decision, so it is made here, in
-//! view, and not in a manifest.
+//! The tables below define the architecture. Adding a line is a design decision, so it is made here, in plain view, and
+//! not in a manifest.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,13 +12,13 @@ use crate::findings::Findings;
 use crate::metadata::{self, WorkspaceMember, WorkspaceMetadata};
 use crate::source::{self, SourceFile};
 
-/// What one of our crates may use of ours.
+/// The workspace crates that a crate may depend on.
 struct Layer {
     name: &'static str,
     may_use: &'static [&'static str],
 }
 
-/// Top to bottom, each line knows only lines above it.
+/// The workspace crates, lowest first: each may only use crates listed above it.
 const LAYERS: &[Layer] = &[
     Layer { name: "weft-core", may_use: &[] },
     Layer { name: "weft-dsl", may_use: &["weft-core"] },
@@ -81,10 +81,10 @@ const LAYERS: &[Layer] = &[
     Layer { name: "xtask", may_use: &[] },
 ];
 
-/// The crate whose fakes every test may use.
+/// The crate whose fakes all tests may use.
 const TESTKIT: &str = "weft-testkit";
 
-/// What else the tests of a crate may use of ours, because a fake would prove nothing.
+/// Further workspace crates that the tests of a crate may use, because a fake would prove nothing.
 const TESTS_MAY_USE: &[(&str, &[&str])] = &[
     ("weft-agent", &["weft-models", "weft-net", "weft-sandbox"]),
     ("weft-components", &["weft-net", "weft-sandbox"]),
@@ -108,14 +108,14 @@ const TESTS_MAY_USE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// weft-core is the crate that everything wants to move into. Its dependencies are therefore exact.
+/// The exact dependencies of weft-core, because everything tends to be moved into it.
 const CORE_DEPENDENCIES: &[&str] = &[
     "async-trait",
     "bytes",
     "foldhash",
     "futures",
     "indexmap",
-    // The conditions of every node: `retry_if`.
+    // For the `retry_if` condition of every node.
     "regex",
     "serde",
     "serde_json",
@@ -125,10 +125,10 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "uuid",
 ];
 
-/// Packages that can open a connection on somebody's behalf, and who may link them. Everything a
-/// canvas asks for leaves through weft-net, which checks the address first; weft-models, `genai` and
-/// `rmcp` (where people sign in) are handed weft-net's client and make none. The database drivers of weft-store connect to the operator's own database, those
-/// of weft-sql to a socket of weft-net; they are not listed. Axum and weft-server use hyper's side for servers.
+/// Packages that can open a connection on behalf of a user, and the packages that may link them. All requests of a
+/// canvas go through weft-net, which checks the address first; weft-models, `genai` and `rmcp` (for sign-in) are passed
+/// weft-net's client and create none. The database drivers of weft-store connect to the operator's own database, those
+/// of weft-sql to a socket of weft-net; they are not listed. Axum and weft-server use the server side of hyper.
 const CLIENTS: &[(&str, &[&str])] = &[
     ("reqwest", &["weft-net", "weft-models", "genai", "rmcp"]),
     ("genai", &["weft-models"]),
@@ -159,11 +159,11 @@ const CLIENTS: &[(&str, &[&str])] = &[
     ("ureq", &[]),
 ];
 
-/// Words that must not appear in the code of some crates.
+/// Words that are forbidden in the code of some crates.
 struct ForbiddenWords {
-    /// Folders that the rule is about.
+    /// Folders that the rule applies to.
     within: &'static [&'static str],
-    /// Folders and files that are free of it.
+    /// Folders and files that are exempt from it.
     except: &'static [&'static str],
     words: &'static [&'static str],
     reason: &'static str,
@@ -178,7 +178,7 @@ const ABSENT: &[ForbiddenWords] = &[
     },
     ForbiddenWords {
         within: &["crates/"],
-        // A program of the system's Python is handed over by a socket in a folder of ours.
+        // The system's Python program is passed to its process through a socket in a folder of this program.
         except: &["crates/weft-net/src", "crates/weft-testkit/src", "crates/weft-sandbox/src/system"],
         words: &["TcpStream::connect", "TcpSocket::", "UdpSocket::bind", "UnixStream::connect"],
         reason: "connections are opened by weft-net, which checks the address",
@@ -244,7 +244,7 @@ const ABSENT: &[ForbiddenWords] = &[
     },
 ];
 
-/// Compares the tables with what cargo and the sources say.
+/// Compares the tables with the cargo metadata and the sources.
 pub(crate) fn check(root: &Path) -> Result<Findings> {
     let metadata = metadata::read(root)?;
     let mut findings = Findings::default();

@@ -1,7 +1,7 @@
-//! What must hold for the repository as a whole, checked by a program.
+//! Checks of the repository as a whole.
 //!
-//! `cargo xtask layers`, `sizes`, `forgotten`, `unused`, or `check` for all four. Each prints what it looked
-//! at; anything wrong is named with its place, and the exit code is 1.
+//! `cargo xtask layers`, `sizes`, `forgotten`, `unused`, or `check` for all four. Each prints what it has checked;
+//! problems are reported with their locations, and the exit code is then 1.
 
 #![expect(clippy::print_stdout, reason = "a command for people at a terminal")]
 
@@ -48,7 +48,7 @@ usage: cargo xtask <command>
 
 type Check = fn(&Path) -> Result<Findings>;
 
-/// Every check by its name.
+/// All checks, by name.
 const CHECKS: [(&str, Check); 4] = [
     ("layers", layers::check),
     ("sizes", sizes::check),

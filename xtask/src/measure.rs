@@ -1,5 +1,5 @@
-//! The workloads of docs/performance.md. What is measured and beside which floors is an example of
-//! weft-testkit; here both it and the program are built so that figures mean something.
+//! Runs the workloads of docs/performance.md. The measurements, and the lower bounds that they are compared with, are
+//! an example of weft-testkit; this command builds it and the program in a profile that gives meaningful figures.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::metadata;
 
-/// The profile of the root manifest that is optimized and still quick to build again.
+/// A profile in the root manifest that is optimized but still quick to rebuild.
 const PROFILE: &str = "measure";
 
-/// Builds the program and measures the workloads that are named; all without a name.
+/// Builds the program and measures the workloads with these names; all of them if no name is given.
 pub(crate) fn run(root: &Path, workloads: &[String]) -> Result<ExitCode> {
     let built = metadata::target_directory(root)?.join(PROFILE);
     cargo(&["build", "--profile", PROFILE, "-p", "weft-cli", "--bin", "weft"])?;

@@ -1,4 +1,4 @@
-//! `cargo metadata`, reduced to who depends on whom.
+//! The output of `cargo metadata`, reduced to dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-/// A crate of this workspace and what its manifest names, by package name.
+/// A crate of this workspace with the dependencies in its manifest, by package name.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct WorkspaceMember {
-    /// Its name.
+    /// Name of the crate.
     pub name: String,
-    /// Where its manifest is.
+    /// Folder of its manifest.
     pub folder: PathBuf,
     /// `[dependencies]`.
     pub normal: BTreeSet<String>,
@@ -20,18 +20,18 @@ pub(crate) struct WorkspaceMember {
     pub dev: BTreeSet<String>,
 }
 
-/// The workspace and everything that is linked with it.
+/// The workspace and all packages linked with it.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct WorkspaceMetadata {
-    /// Our crates.
+    /// The crates of the workspace.
     pub members: Vec<WorkspaceMember>,
-    /// Package → packages that link it, normal dependencies only, all features, this platform.
+    /// Package → packages that link it; normal dependencies only, with all features, on this platform.
     pub linked_by: BTreeMap<String, BTreeSet<String>>,
-    /// Package → the name of its library in code.
+    /// Package → name of its library in code.
     pub code_names: BTreeMap<String, String>,
 }
 
-/// Asks cargo.
+/// Runs `cargo metadata`.
 pub(crate) fn read(root: &Path) -> Result<WorkspaceMetadata> {
     let version = run(root, "rustc", &["-vV"])?;
     let host =
@@ -42,7 +42,7 @@ pub(crate) fn read(root: &Path) -> Result<WorkspaceMetadata> {
     Ok(parse(&serde_json::from_str(&json).context("cargo metadata is not JSON")?))
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 pub(crate) fn target_directory(root: &Path) -> Result<PathBuf> {
     let json = run(root, "cargo", &["metadata", "--format-version", "1", "--no-deps"])?;
     let json: Value = serde_json::from_str(&json).context("cargo metadata is not JSON")?;
@@ -50,8 +50,8 @@ pub(crate) fn target_directory(root: &Path) -> Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
-/// Cargo, as it is at a terminal: of what cargo has told this program by its environment nothing is handed on, or build
-/// scripts that look at it would run again, and half of the packages with them.
+/// A cargo command with the environment of a terminal. Variables that cargo has set for this program are removed, since
+/// they would make some build scripts run again and half of the packages be rebuilt.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new("cargo");
     for (name, _) in std::env::vars_os() {
@@ -119,7 +119,7 @@ fn member(package: &Value) -> WorkspaceMember {
     }
 }
 
-/// What sources call a package: the name of its library, which need not be its own.
+/// Name of a package's library in code, which may differ from the name of the package.
 fn library(package: &Value) -> Option<String> {
     let kinds = |target: &Value| list(target, "/kind").any(|kind| kind == "lib" || kind == "proc-macro");
     let target = list(package, "/targets").find(|target| kinds(target))?;

@@ -1,5 +1,5 @@
-//! Every sample with a mistake in it, as many as a program makes. The mistakes themselves are a test of weft-engine, which
-//! knows no command line.
+//! Runs every sample with each mistake that a program can generate. The mutations are a test of weft-engine, which has
+//! no command line.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::metadata;
 use crate::sampled::Sampled;
 
-/// Starts the test that makes the mistakes.
+/// Runs the test with the mutations.
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let mut test = metadata::cargo();
     test.args(["test", "-q", "-p", "weft-engine", "--test", "it", "--"]);

@@ -1,17 +1,17 @@
-//! Tests that go through all samples, of which the command line may want a part.
+//! Tests that run over all samples and can be restricted to a part of them on the command line.
 
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
-/// Which part: every Nth case, and those of one canvas.
+/// The selected part: every Nth case, and only those of one canvas.
 pub(crate) struct Sampled<'a> {
     every: &'a str,
     canvas: Option<&'a str>,
 }
 
 impl<'a> Sampled<'a> {
-    /// From the arguments of a command.
+    /// Parses the arguments of a command.
     pub(crate) fn read(arguments: &'a [String]) -> Result<Self> {
         let mut sampled = Self { every: "1", canvas: None };
         let mut rest = arguments.iter();
@@ -27,7 +27,7 @@ impl<'a> Sampled<'a> {
         Ok(sampled)
     }
 
-    /// Starts a test and tells it, in variables that begin so.
+    /// Runs a test and passes it the selection in environment variables with this prefix.
     pub(crate) fn start(&self, test: &mut Command, variables: &str) -> Result<ExitCode> {
         test.env(format!("{variables}_EVERY"), self.every);
         if let Some(canvas) = self.canvas {

@@ -1,5 +1,5 @@
-//! Random histories of runs in trouble, as many as are asked for. The histories themselves are a test of
-//! weft-engine, which knows no command line.
+//! Random histories of runs with faults, as many as requested. The simulation is a test of weft-engine, which has no
+//! command line.
 
 use std::process::ExitCode;
 
@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::metadata;
 
-/// Runs when nobody says how many.
+/// Default number of runs.
 const RUNS: &str = "100000";
 
-/// Starts the test that holds the histories.
+/// Runs the test with the simulation.
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let (mut runs, mut seed) = (None, None);
     let mut rest = arguments.iter();

@@ -1,4 +1,4 @@
-//! Numbers that grow when nobody looks.
+//! Limits on numbers that tend to grow unnoticed.
 
 use std::path::Path;
 
@@ -7,25 +7,24 @@ use anyhow::Result;
 use crate::findings::Findings;
 use crate::source::{self, SourceFile};
 
-/// A file may have this many lines without its tests.
+/// Maximum number of lines in a file, not counting its tests.
 const FILE_LINES_MAX: usize = 500;
 
-/// Files that are longer, with the most they may have. The list may only shrink: nothing is added, and
-/// no number goes up.
+/// Longer files, each with its own maximum. The list may only shrink: no file is added, and no maximum is raised.
 const LONGER_FILES: &[(&str, usize)] = &[];
 
-/// Aims for all files together; printed, so that a drift shows.
+/// Targets for all files together; printed, so that a drift is noticed.
 const MEDIAN_AIM: usize = 150;
 const P90_AIM: usize = 350;
 
-/// Conditional compilation hides code from everyone who builds without the feature.
+/// Maximum number of places with conditional compilation, which hides code from builds without the feature.
 const FEATURE_SITES_MAX: usize = 20;
 
-/// Every package is somebody else's code to trust and to build. Raised on purpose, with a reason in
-/// the commit.
+/// Maximum number of packages, since each is third-party code to trust and to build. Raised only deliberately, with a
+/// reason in the commit.
 const PACKAGES_MAX: usize = 838;
 
-/// Measures files, conditional code and packages.
+/// Measures file lengths, conditional code and packages.
 pub(crate) fn check(root: &Path) -> Result<Findings> {
     let mut findings = Findings::default();
     let files = source::read(root)?;
@@ -71,7 +70,7 @@ fn file_lengths(files: &[SourceFile], longer: &[(&str, usize)], findings: &mut F
     ));
 }
 
-/// The value that `percent` of the sorted values do not exceed; 0 when there is none.
+/// The value that `percent` of the sorted values do not exceed; 0 if there are none.
 fn quantile(sorted: &[usize], percent: usize) -> usize {
     let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(place).copied().unwrap_or_default()

@@ -5,28 +5,28 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// One file.
+/// A source file.
 #[derive(Debug)]
 pub(crate) struct SourceFile {
-    /// From the root of the repository, with `/`.
+    /// Path from the root of the repository, with `/` as separator.
     pub path: String,
-    /// All of it.
+    /// The whole text.
     pub text: String,
 }
 
 impl SourceFile {
-    /// The lines that are no test, each with its number from 1 on.
+    /// The lines outside of tests, with line numbers starting at 1.
     pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         without_tests(&self.text)
     }
 
-    /// The last part of its path without `.rs`.
+    /// File name without `.rs`.
     pub(crate) fn stem(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs")
     }
 }
 
-/// What our crates consist of: `src` of every crate and of xtask, without files that hold tests only.
+/// Reads the sources of the workspace: `src` of every crate and of xtask, without files that contain only tests.
 pub(crate) fn read(root: &Path) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
     for folder in crate_folders(root)? {
@@ -37,7 +37,7 @@ pub(crate) fn read(root: &Path) -> Result<Vec<SourceFile>> {
     Ok(files)
 }
 
-/// Every file of one crate, tests, benchmarks and examples with it; paths begin in the crate's folder.
+/// Reads all files of one crate, including tests, benchmarks and examples; paths are relative to the crate's folder.
 pub(crate) fn of_crate(folder: &Path) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
     collect(folder, folder, &mut files)?;
@@ -61,17 +61,17 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<SourceFile>) -> Result<()
     Ok(())
 }
 
-/// The path from the root, with `/` on every platform.
+/// Path relative to the root, with `/` as separator on every platform.
 pub(crate) fn relative(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
 }
 
-/// The text of a file.
+/// Reads a text file.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// What a folder holds, in order of names.
+/// Entries of a folder, sorted by name.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let listed = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
     let mut paths = listed.map(|entry| entry.map(|e| e.path())).collect::<std::io::Result<Vec<_>>>()?;
@@ -79,8 +79,7 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Leaves out every `#[cfg(test)]` module. rustfmt puts its end at the start of a line, so no parser
-/// is needed.
+/// Removes all `#[cfg(test)]` modules. rustfmt puts the closing brace at the start of a line, so no parser is needed.
 fn without_tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut kept = Vec::with_capacity(lines.len());

@@ -1,5 +1,5 @@
-//! Dependencies that nothing uses. Each is downloaded, built and audited by everybody, so that a manifest names only what
-//! the sources beside it mention.
+//! Finds unused dependencies. Every dependency has to be downloaded, built and audited by everyone, so a manifest must
+//! name only what the sources next to it use.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::findings::Findings;
 use crate::metadata::{self, WorkspaceMember};
 use crate::source::{self, SourceFile};
 
-/// Crate, dependency, and why it is there although no source mentions it.
+/// Exceptions: crate, dependency, and the reason for a dependency that no source mentions.
 const EXCEPTED: [(&str, &str, &str); 0] = [];
 
-/// Looks at every manifest and at the sources beside it.
+/// Checks every manifest against the sources next to it.
 pub(crate) fn check(root: &Path) -> Result<Findings> {
     let metadata = metadata::read(root)?;
     let mut findings = Findings::default();
@@ -57,7 +57,7 @@ fn unused(
             format!("{}: no source mentions the dependency {package}", member.name)
         });
     }
-    // One that is named a second time for the tests is there for more of its features.
+    // A dependency that is repeated for the tests is there to enable more of its features.
     let more = member.dev.difference(&member.normal).filter(|package| !is_excepted(package));
     let more = more.filter(|package| !of_tests(&in_code(package)));
     problems.extend(
@@ -66,15 +66,15 @@ fn unused(
     problems
 }
 
-/// Whether a file, by its path from the folder of its crate, is built for tests, benchmarks or examples only.
+/// Whether a file, given by its path from its crate's folder, is built only for tests, benchmarks or examples.
 fn is_test(path: &str) -> bool {
     ["tests/", "benches/", "examples/"].iter().any(|folder| path.starts_with(folder))
         || path.contains("/tests/")
         || path.ends_with("/tests.rs")
 }
 
-/// Whether a line uses a crate by its name: as the beginning of a path, or in a `use`. A field or a variable of the
-/// same name is no use of it.
+/// Whether a line uses a crate by its name: at the beginning of a path, or in a `use`. A field or variable of the same
+/// name does not count.
 fn mentions(line: &str, name: &str) -> bool {
     !line.trim_start().starts_with("//")
         && line.match_indices(name).any(|(at, _)| is_path(&line[..at], &line[at + name.len()..]))

@@ -1,4 +1,4 @@
-//! A function as it was declared, checked.
+//! Validates the declaration of a function and extracts its arguments.
 
 use proc_macro2::Span;
 use syn::spanned::Spanned as _;
@@ -6,25 +6,25 @@ use syn::{Attribute, Error, FnArg, Ident, ItemFn, Pat, PatType, Result, ReturnTy
 
 use crate::options::{ArgumentOption, doc_of};
 
-/// An argument of a function that is to be a tool.
+/// An argument of a tool function.
 pub(crate) struct Argument {
     pub name: Ident,
     pub of: Type,
-    /// What it is, for the model; empty where nobody says.
+    /// Its description for the model; empty if there is none.
     pub description: String,
-    /// Attributes of serde and schemars, which are those of a field.
+    /// Its serde and schemars attributes, as on a struct field.
     pub attributes: Vec<Attribute>,
 }
 
-/// How the arguments of a tool come to its function.
+/// How a tool passes arguments to its function.
 pub(crate) enum Arguments {
-    /// One by one.
+    /// Each argument separately.
     Fields(Vec<Argument>),
-    /// As a struct of the program.
+    /// As one struct defined by the program.
     Struct(Box<Type>),
 }
 
-/// Takes what is said of the arguments out of a function, whose declaration is as usual afterwards.
+/// Extracts the arguments from a function and removes the macro's attributes from its declaration.
 pub(crate) fn take_arguments(function: &mut ItemFn) -> Result<Arguments> {
     check(&function.sig)?;
     let count = function.sig.inputs.len();

@@ -1,4 +1,4 @@
-//! From a function to the function and its tool.
+//! Expands a function to the function and its tool.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -8,10 +8,10 @@ use syn::{Attribute, Error, ItemFn, Result};
 use crate::declared::{Argument, Arguments, take_arguments};
 use crate::options::{ToolOptions, doc_of};
 
-/// The function as it was, and beside it the one that gives its tool.
+/// Returns the function, and next to it the function that returns its tool.
 ///
 /// # Errors
-/// Where the function can be no tool, with the place and what to write instead.
+/// If the function cannot be a tool, with the position and what to write instead.
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let options = ToolOptions::read(attribute)?;
     let mut function: ItemFn = syn::parse2(item)?;
@@ -46,7 +46,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     })
 }
 
-/// What decides whether a function is there at all decides the same of its tool.
+/// Whether an attribute controls conditional compilation, so that it must apply to the tool as well.
 fn is_condition(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg")
 }

@@ -9,16 +9,18 @@ mod options;
 
 use proc_macro::TokenStream;
 
-/// Makes a tool of an asynchronous function.
+/// Turns an asynchronous function into a tool.
 ///
-/// The function stays as it is. Beside it there is another one, without arguments, whose name ends in `_tool` and which
-/// gives the tool: `add_tool()` for `add`. The tool has the function's name; its doc comment tells the model what it
-/// does, and those of the arguments what they are. The function gives a `weft_core::Result` of anything that is
-/// `IntoOutput`, and its arguments are owned values that implement `serde::Deserialize` and `schemars::JsonSchema`.
+/// The function itself stays unchanged. The macro adds a second function without arguments that returns the tool; its
+/// name ends in `_tool`, such as `add_tool()` for `add`. The tool has the name of the function. The function's doc
+/// comment tells the model what the tool does, and the doc comments of the arguments describe these. The function must
+/// return a `weft_core::Result` of any type that implements `IntoOutput`, and its arguments must be owned values that
+/// implement `serde::Deserialize` and `schemars::JsonSchema`.
 ///
-/// Of the function: `#[tool(name = "…")]` and `#[tool(description = "…")]` go before its own name and words. Of an
-/// argument: `#[tool(arg = "…")]` says what it is instead of a doc comment; `#[tool(args)]`, of the only argument, says
-/// that it is a struct with all arguments of the tool; attributes of serde and schemars are those of a field.
+/// On the function, `#[tool(name = "…")]` and `#[tool(description = "…")]` override its name and doc comment. On an
+/// argument, `#[tool(arg = "…")]` describes it in place of a doc comment, and serde and schemars attributes work as on
+/// a struct field. On the only argument of a function, `#[tool(args)]` declares that it is a struct with all arguments
+/// of the tool.
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(attribute.into(), item.into()).unwrap_or_else(|error| error.to_compile_error()).into()

@@ -1,10 +1,10 @@
-//! What stands in the brackets of the attribute.
+//! Parses the parameters of the attribute.
 
 use proc_macro2::TokenStream;
 use syn::parse::Parser as _;
 use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Result};
 
-/// What is said of a function.
+/// Options of a function.
 #[derive(Default)]
 pub(crate) struct ToolOptions {
     pub name: Option<LitStr>,
@@ -12,7 +12,7 @@ pub(crate) struct ToolOptions {
 }
 
 impl ToolOptions {
-    /// Reads `name = "…", description = "…"`.
+    /// Parses `name = "…", description = "…"`.
     pub(crate) fn read(attribute: TokenStream) -> Result<Self> {
         let mut options = Self::default();
         let parser = syn::meta::parser(|meta| {
@@ -42,20 +42,20 @@ fn is_function_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(letter)
 }
 
-/// What is said of an argument.
+/// Option of an argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ArgumentOption {
-    /// Nothing.
+    /// No option.
     #[default]
     None,
-    /// What it is.
+    /// Its description.
     Described(String),
-    /// It is the struct of all arguments.
+    /// It is the struct with all arguments.
     Whole,
 }
 
 impl ArgumentOption {
-    /// Reads `arg = "…"` or `args`.
+    /// Parses `arg = "…"` or `args`.
     pub(crate) fn read(attribute: &Attribute) -> Result<Self> {
         let mut option = Self::None;
         attribute.parse_nested_meta(|meta| {
@@ -72,7 +72,7 @@ impl ArgumentOption {
     }
 }
 
-/// The text of doc comments, without the blank in front of each line.
+/// Text of doc comments, without the leading space of each line.
 pub(crate) fn doc_of(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
         Meta::NameValue(doc) if doc.path.is_ident("doc") => match &doc.value {

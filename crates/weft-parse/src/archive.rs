@@ -1,4 +1,4 @@
-//! Files that hold other files, opened with care.
+//! Opens archives within limits, and tells which kind of document they hold.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -8,35 +8,35 @@ use zip::ZipArchive;
 
 use crate::format::Unreadable;
 
-/// Files in one archive, at most.
+/// Maximum number of entries in one archive.
 const ENTRIES_MAX: usize = 20_000;
-/// Bytes of one file in an archive when unpacked, at most.
+/// Maximum unpacked size of one entry, in bytes.
 const ENTRY_BYTES_MAX: u64 = 256 << 20;
-/// Bytes of all files together that are unpacked, at most.
+/// Maximum unpacked size of all entries together, in bytes.
 const UNPACKED_BYTES_MAX: u64 = 512 << 20;
 
-/// What an archive is.
+/// The kind of document that an archive holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ArchiveKind {
-    /// A document of Word.
+    /// A Word document.
     Docx,
-    /// A presentation of PowerPoint.
+    /// A PowerPoint presentation.
     Pptx,
-    /// A spreadsheet, in any of the forms that are read.
+    /// A spreadsheet, in any of the supported formats.
     Spreadsheet,
-    /// A book.
+    /// An EPUB book.
     Epub,
-    /// A mail of Outlook.
+    /// An Outlook message.
     Outlook,
-    /// A document of Word before 2007.
+    /// A Word document from before 2007.
     Word97,
-    /// A presentation of PowerPoint before 2007.
+    /// A PowerPoint presentation from before 2007.
     PowerPoint97,
-    /// A document of the OpenDocument family that is no spreadsheet.
+    /// An OpenDocument file that is not a spreadsheet.
     OpenDocument,
-    /// A document behind a password.
+    /// A password-protected document.
     Locked,
-    /// A document of some other program, in the container that those of Office before 2007 have.
+    /// A document of another program in the compound file format of Office before 2007.
     OtherDocument,
     /// Any other archive.
     Zip,
@@ -45,9 +45,9 @@ pub(crate) enum ArchiveKind {
 }
 
 impl ArchiveKind {
-    /// What these bytes are, if they are an archive.
+    /// Detects the kind of archive, or returns `None` if the bytes are not an archive.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
-        // The second one is an archive without files, which has the record at its end only.
+        // The second signature is that of an empty archive, which consists of the end record only.
         if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
             return Some(Archive::open(bytes).map_or(Self::Broken, |archive| archive.kind()));
         }
@@ -73,17 +73,17 @@ fn compound(bytes: &[u8]) -> ArchiveKind {
     known.into_iter().find(|(path, _)| file.exists(path)).map_or(ArchiveKind::OtherDocument, |(_, kind)| kind)
 }
 
-/// A zip archive, which unpacks no more than its limits.
+/// A zip archive that unpacks no more than its limits allow.
 pub(crate) struct Archive<'a> {
     zip: ZipArchive<Cursor<&'a [u8]>>,
     left: Cell<u64>,
 }
 
 impl<'a> Archive<'a> {
-    /// Opens it.
+    /// Opens an archive.
     ///
     /// # Errors
-    /// When it is broken or has too many files.
+    /// If it is broken or has too many entries.
     pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, Unreadable> {
         let zip = ZipArchive::new(Cursor::new(bytes))
             .map_err(|cause| Unreadable::because("its list of files cannot be read", cause))?;
@@ -95,11 +95,11 @@ impl<'a> Archive<'a> {
 
     fn kind(&self) -> ArchiveKind {
         let has = |start: &str| self.names().any(|name| name.starts_with(start));
-        // With a password the whole document is one of its files, or each of them is locked by itself.
+        // With a password, either the whole document is one entry of the archive, or each entry is encrypted by itself.
         if self.zip.index_for_name("mimetype").is_some() && self.is_locked() {
             return ArchiveKind::Locked;
         }
-        // Two names, because books have a `mimetype` as well.
+        // Both names are required, because EPUB books have a `mimetype` as well.
         if self.zip.index_for_name("mimetype").is_some() && self.zip.index_for_name("content.xml").is_some() {
             return match self.clone_read("mimetype").as_deref() {
                 Some(kind) if kind.starts_with(b"application/vnd.oasis.opendocument.spreadsheet") => {
@@ -127,20 +127,20 @@ impl<'a> Archive<'a> {
     }
 
     fn clone_read(&self, name: &str) -> Option<Vec<u8>> {
-        // A copy with a room of its own: a look at what it is takes nothing from what may be unpacked.
+        // A clone with its own budget, so that detecting the format does not count against the unpacking limit.
         let mut copy = Archive { zip: self.zip.clone(), left: Cell::new(ENTRY_BYTES_MAX) };
         copy.read(name).ok().flatten()
     }
 
-    /// The names of the files in it.
+    /// Names of the entries.
     pub(crate) fn names(&self) -> impl Iterator<Item = Cow<'_, str>> {
         self.zip.file_names().flatten()
     }
 
-    /// A file in it; none of that name is `None`.
+    /// Unpacks an entry; `None` if there is none of that name.
     ///
     /// # Errors
-    /// When it is broken, locked, or larger than the limits.
+    /// If it is broken, encrypted, or exceeds the limits.
     pub(crate) fn read(&mut self, name: &str) -> Result<Option<Vec<u8>>, Unreadable> {
         let Some(index) = self.index(name) else { return Ok(None) };
         let file = self
@@ -148,14 +148,14 @@ impl<'a> Archive<'a> {
             .by_index(index)
             .map_err(|cause| Unreadable::because(&format!("`{name}` in it cannot be opened"), cause))?;
         let most = self.left.get().min(ENTRY_BYTES_MAX);
-        // What an archive says of its files may be wrong, so it only saves the work.
+        // The size that an archive declares may be wrong, so this check only avoids needless work.
         if file.size() > most {
             return Err(too_large());
         }
         let mut bytes = Vec::new();
-        // One byte more tells a file that is too long from one that just fits.
+        // Reads one byte more than allowed, to tell an entry that is too long from one that just fits.
         let unpacked = file.take(most + 1).read_to_end(&mut bytes);
-        // What turns out to be broken at its end has been unpacked, too.
+        // An entry that turns out to be broken at its end has been unpacked as well, so it counts.
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         self.left.set(self.left.get().saturating_sub(size));
         unpacked
@@ -166,18 +166,18 @@ impl<'a> Archive<'a> {
         Ok(Some(bytes))
     }
 
-    /// A file in it that the format cannot do without.
+    /// Unpacks an entry that the format requires.
     ///
     /// # Errors
-    /// As [`Archive::read`], and when there is none.
+    /// As [`Archive::read`], and if there is no such entry.
     pub(crate) fn need(&mut self, name: &str) -> Result<Vec<u8>, Unreadable> {
         self.read(name)?.ok_or_else(|| Unreadable::new(format!("`{name}` is missing in it")))
     }
 
-    /// Unpacks everything to see that it stays within the limits, for libraries that have none.
+    /// Unpacks all entries to verify that they stay within the limits, for libraries that enforce none.
     ///
     /// # Errors
-    /// When it does not.
+    /// If they exceed the limits.
     pub(crate) fn check(&mut self) -> Result<(), Unreadable> {
         for index in 0..self.zip.len() {
             let Ok(file) = self.zip.by_index(index) else { continue };
@@ -194,7 +194,7 @@ impl<'a> Archive<'a> {
         Ok(())
     }
 
-    /// Names are compared without regard to case, as the programs that write them do.
+    /// Finds an entry. Case is ignored, as the programs that write these files do.
     fn index(&self, name: &str) -> Option<usize> {
         let name = name.trim_start_matches('/');
         self.zip.index_for_name(name).or_else(|| {
@@ -204,12 +204,12 @@ impl<'a> Archive<'a> {
     }
 }
 
-/// Whether a file of this name makes an archive a book; it may be in one folder more.
+/// Whether an entry of this name marks the archive as an EPUB book; it may be one folder deeper.
 fn is_book(name: &str) -> bool {
     name.strip_suffix("META-INF/container.xml").is_some_and(|folder| folder.matches('/').count() <= 1)
 }
 
-/// How many bytes there are, up to where it is broken. Whoever needs the rest will say so.
+/// Number of bytes that can be unpacked before any error. The code that needs the rest reports the error.
 fn unpacked(mut file: impl std::io::Read) -> u64 {
     let mut buffer = [0; 16 << 10];
     let mut size = 0;
@@ -223,7 +223,7 @@ fn too_large() -> Unreadable {
     Unreadable::new(format!("unpacked it is larger than {} MiB", UNPACKED_BYTES_MAX >> 20))
 }
 
-/// The path of a file that another one names, both within the same archive.
+/// Resolves the path of an entry that another entry refers to.
 pub(crate) fn beside(base: &str, target: &str) -> String {
     if let Some(path) = target.strip_prefix('/') {
         return path.to_owned();
@@ -232,7 +232,7 @@ pub(crate) fn beside(base: &str, target: &str) -> String {
     path.pop();
     for part in target.split('/') {
         match part {
-            // Above the root there is nothing, so a path cannot lead out of the archive.
+            // There is nothing above the root, so a path cannot escape from the archive.
             ".." => drop(path.pop()),
             "." | "" => {}
             part => path.push(part),

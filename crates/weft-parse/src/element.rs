@@ -1,65 +1,66 @@
-//! What a file is made of, in reading order.
+//! The elements of a file, in reading order.
 
 use weft_core::filter::Metadata;
 use weft_core::seam::document_reader::Position;
 
-/// A part of a file.
+/// An element of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Element {
     /// What it is.
     pub body: ElementBody,
-    /// Where it is, for formats that have pages. Several when it goes on in another column or page.
+    /// Where it is, for formats that have pages. It has several positions when it continues in another column or on
+    /// another page.
     pub positions: Vec<Position>,
-    /// The picture that its text, or some of it, was read in: an index into what is found of
+    /// The picture in which its text, or some of it, was read: an index into
     /// [pictures](weft_core::seam::document_reader::FoundPictures::pictures).
     pub picture: Option<u32>,
 }
 
 impl Element {
-    /// An element whose text was read in no picture.
+    /// Creates an element whose text was not read in a picture.
     pub fn new(body: ElementBody, positions: Vec<Position>) -> Self {
         Self { body, positions, picture: None }
     }
 }
 
-/// What an element is.
+/// The content of an element.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElementBody {
     /// A heading.
     Heading {
-        /// From 1, the outermost, on.
+        /// Level, starting at 1 for the outermost.
         level: u8,
         /// Its text.
         text: String,
     },
-    /// A paragraph; lines within it are separated by `\n` only where the file means it.
+    /// A paragraph. Lines within it are separated by `\n` only where the file intends a line break.
     Paragraph(String),
     /// One item of a list.
     Item {
-        /// How many lists it is in, less one.
+        /// Nesting depth of its list; 0 for an outermost one.
         depth: u8,
         /// Its text.
         text: String,
     },
-    /// Program text, as it is.
+    /// Program text, verbatim.
     Code {
-        /// In which language, if the file says so.
+        /// Its language, if the file gives one.
         language: Option<String>,
         /// The text.
         text: String,
     },
     /// A table.
     Table(TableElement),
-    /// A picture, with what the file says about it.
+    /// A picture, with the description that the file gives.
     Image {
         /// Its description; empty when there is none.
         caption: String,
     },
-    /// A new page, slide, sheet or chapter begins.
+    /// Start of a new page, slide, sheet or chapter.
     Break {
-        /// Its number, from 1 on.
+        /// Its number, starting at 1.
         number: u32,
-        /// Its name, of a sheet.
+        /// Its name, for a sheet.
         name: Option<String>,
     },
 }
@@ -67,23 +68,23 @@ pub enum ElementBody {
 /// A table, row by row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableElement {
-    /// What stands above it.
+    /// Text above the table.
     pub caption: Option<String>,
-    /// How many of the first rows are headers.
+    /// Number of header rows at the top.
     pub header_rows: usize,
     /// The cells; rows may have different lengths.
     pub rows: Vec<Vec<String>>,
 }
 
-/// A file that has been read.
+/// A parsed file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
-    /// Its parts, in reading order.
+    /// Its elements, in reading order.
     pub elements: Vec<Element>,
-    /// What the file says of itself: `title`, `author`, `date`.
+    /// Metadata that the file contains: `title`, `author`, `date`.
     pub metadata: Metadata,
-    /// How many pages, slides or sheets it has; 0 when it has none.
+    /// Number of pages, slides or sheets; 0 if it has none.
     pub pages: u32,
-    /// What could not be read, for people.
+    /// Human-readable warnings about what could not be read.
     pub warnings: Vec<String>,
 }

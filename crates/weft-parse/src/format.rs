@@ -1,4 +1,4 @@
-//! The kinds of files that are read: one file each, one line each in [`ALL`].
+//! The supported file formats: one module and one line in [`ALL`] for each.
 
 mod chart;
 mod code;
@@ -38,10 +38,10 @@ use crate::element::Parsed;
 use crate::parts::CellText;
 use crate::words::{decode, is_text};
 
-/// How a document is read and cut, by the names of the compatible API.
+/// Settings for reading and chunking a document, with the names of the compatible API.
 pub type DocumentSettings = serde_json::Map<String, Json>;
 
-/// Every kind of file, the more particular ones first.
+/// Every supported format, the more specific ones first.
 static ALL: &[&FileFormat] = &[
     &pdf::FORMAT,
     &picture::FORMAT,
@@ -66,30 +66,30 @@ static ALL: &[&FileFormat] = &[
     &text::FORMAT,
 ];
 
-/// Bytes of a file that are looked at as text to find out what it is.
+/// Number of bytes that are examined as text to detect the format.
 const LOOKED_AT: usize = 64 << 10;
-/// Files within files, at most.
+/// Maximum nesting depth of files within files.
 const DEPTH_MAX: u8 = 3;
 
-/// A kind of file.
+/// A file format.
 pub(crate) struct FileFormat {
-    /// What people call it.
+    /// Name for messages.
     pub name: &'static str,
-    /// The endings of its names, in small letters.
+    /// File name extensions, in lower case.
     pub endings: &'static [&'static str],
-    /// Whether its bytes are told from all others by [`FileFormat::looks`], whatever the name.
+    /// Whether [`FileFormat::looks`] identifies it by its bytes alone, whatever the file name.
     pub is_binary: bool,
-    /// Whether the content is of this kind.
+    /// Whether the contents are in this format.
     pub looks: fn(&FileContents<'_>) -> bool,
-    /// Reads it.
+    /// Reads a file of this format.
     pub read: fn(&FileInput<'_>) -> ReadResult,
 }
 
-/// What is known of a file before it is read.
+/// What is known about a file before it is parsed.
 pub(crate) struct FileContents<'a> {
-    /// Its bytes.
+    /// Bytes of the file.
     pub bytes: &'a [u8],
-    /// What it is, if it holds other files.
+    /// The kind of archive, if the file is one.
     pub container: Option<ArchiveKind>,
 }
 
@@ -98,63 +98,63 @@ impl<'a> FileContents<'a> {
         Self { bytes, container: ArchiveKind::of(bytes) }
     }
 
-    /// Its beginning as text.
+    /// The beginning of the file as text.
     pub(crate) fn text(&self) -> Cow<'a, str> {
         let start = &self.bytes[..self.bytes.len().min(LOOKED_AT)];
         Cow::Owned(decode(start))
     }
 }
 
-/// A file to be read.
+/// A file to read.
 pub(crate) struct FileInput<'a> {
-    /// Its name.
+    /// Name of the file.
     pub name: &'a str,
-    /// Its bytes.
+    /// Bytes of the file.
     pub bytes: &'a [u8],
-    /// How it is read.
+    /// Settings to read it with.
     pub settings: &'a DocumentSettings,
-    /// What somebody has read in its pictures.
+    /// Texts that a picture reader has found in the pictures of the file.
     pub readings: &'a [PictureReading],
-    /// In how many other files it is.
+    /// Number of files that it is nested in.
     pub depth: u8,
-    /// How the cells of its tables are kept.
+    /// How the text of its table cells is stored.
     pub cells: CellText,
 }
 
-/// Why a file cannot be read: the end of a sentence that begins with "cannot read it:".
+/// Why a file cannot be read, worded as the end of a sentence that begins with "cannot read it:".
 #[derive(Debug)]
 pub(crate) struct Unreadable(pub String);
 
-/// What came of reading.
+/// The outcome of reading a file.
 pub(crate) type ReadResult = std::result::Result<Parsed, Unreadable>;
 
 impl Unreadable {
-    /// A reason of ours.
+    /// A reason with a message of this crate.
     pub(crate) fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
     }
 
-    /// A reason that a library gives, after what was being done.
+    /// A reason with the message of a library, after what was being done.
     pub(crate) fn because(reason: &str, cause: impl fmt::Display) -> Self {
-        // What a library says may be as long as it likes.
+        // Messages of libraries can be arbitrarily long.
         let cause: String = cause.to_string().chars().take(300).collect();
         Self(format!("{reason} ({cause})"))
     }
 }
 
-/// Finds out what a file is made of.
+/// Detects the format of a file and parses it.
 ///
-/// What it is follows from its content where that is beyond doubt, else from the ending of its name,
-/// else from what its text looks like.
+/// The format follows from the contents where they are unambiguous, otherwise from the extension of the name, and
+/// otherwise from what the text looks like.
 ///
 /// # Errors
-/// `Invalid` with a reason for people: a kind of file that is not known, or one that is broken, holds no
-/// text, or is too large.
+/// `Invalid` with a human-readable reason, for an unknown format or a file that is broken, contains no text, or is too
+/// large.
 pub fn parse(name: &str, bytes: &[u8], settings: &DocumentSettings) -> Result<Parsed> {
     parse_with(name, bytes, settings, &[])
 }
 
-/// The same for a file of which some pictures have been read.
+/// Like [`parse`], for a file some of whose pictures have been read already.
 ///
 /// # Errors
 /// As [`parse`].
@@ -168,7 +168,7 @@ pub(crate) fn parse_with(
     file.read().map_err(|reason| unreadable(name, reason))
 }
 
-/// The same for who wants the values of its tables.
+/// Like [`parse`], for callers that need the exact values in the tables.
 ///
 /// # Errors
 /// As [`parse`].
@@ -179,10 +179,10 @@ pub(crate) fn parse_tables(name: &str, bytes: &[u8]) -> Result<Parsed> {
     file.read().map_err(|reason| unreadable(name, reason))
 }
 
-/// The pictures of a file that have to be read for its text.
+/// Extracts the pictures that have to be read to get the whole text of a file.
 ///
 /// # Errors
-/// `Invalid` for a file that is broken.
+/// `Invalid` for a broken file.
 pub(crate) fn pictures(name: &str, bytes: &[u8], settings: &DocumentSettings) -> Result<FoundPictures> {
     let file = FileInput { name, bytes, settings, readings: &[], depth: 0, cells: CellText::OneLine };
     file.pictures().map_err(|reason| unreadable(name, reason))
@@ -193,7 +193,7 @@ fn unreadable(name: &str, Unreadable(reason): Unreadable) -> Error {
 }
 
 impl<'a> FileInput<'a> {
-    /// A file in this one.
+    /// Describes a file nested in this one.
     pub(crate) fn inner<'b>(
         &self,
         name: &'b str,
@@ -207,9 +207,9 @@ impl<'a> FileInput<'a> {
         FileInput { name, bytes, settings: self.settings, readings, depth, cells: self.cells }
     }
 
-    /// The pictures in it that have to be read for its text.
+    /// Extracts the pictures that have to be read to get the whole text of the file.
     pub(crate) fn pictures(&self) -> std::result::Result<FoundPictures, Unreadable> {
-        // That it is too deep is said when it is read.
+        // Excessive nesting is reported when the file is read.
         if self.depth > DEPTH_MAX {
             return Ok(FoundPictures::default());
         }
@@ -229,9 +229,9 @@ impl<'a> FileInput<'a> {
         crate::pictures::in_archive(self.bytes, parts)
     }
 
-    /// The same for a file that is text.
+    /// The same for a text file.
     fn pictures_of_text(&self) -> std::result::Result<FoundPictures, Unreadable> {
-        // Why it cannot be read is said when it is.
+        // An unreadable file is reported when it is read.
         match choose(self.name, self.bytes) {
             Ok(format) if format.name == html::FORMAT.name => Ok(html::pictures(self.bytes)),
             Ok(format) if format.name == mail::FORMAT.name => mail::pictures(self),
@@ -239,7 +239,7 @@ impl<'a> FileInput<'a> {
         }
     }
 
-    /// Reads it as what it is.
+    /// Reads the file in the format that it is detected to have.
     pub(crate) fn read(&self) -> ReadResult {
         if self.depth > DEPTH_MAX {
             return Err(Unreadable::new("it is in a file in a file in a file"));
@@ -248,7 +248,8 @@ impl<'a> FileInput<'a> {
             return Err(Unreadable::new("it is empty"));
         }
         let format = choose(self.name, self.bytes)?;
-        // A defect of a library is a reason like any other, and leaves the mail whose attachment brings it up.
+        // A panic in a library is handled like any other error, so a mail remains readable when one of its attachments
+        // causes it.
         let parsed = catch_unwind(AssertUnwindSafe(|| (format.read)(self)))
             .unwrap_or_else(|_| Err(Unreadable::new("the library for files of this kind failed on it")))?;
         let has_text = parsed
@@ -258,7 +259,7 @@ impl<'a> FileInput<'a> {
         if has_text { Ok(parsed) } else { Err(Unreadable::new("there is no text in it")) }
     }
 
-    /// The ending of its name in small letters.
+    /// Extension of the file name, in lower case.
     pub(crate) fn ending(&self) -> String {
         ending(self.name)
     }
@@ -269,7 +270,7 @@ fn ending(name: &str) -> String {
     name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default()
 }
 
-/// Whether a name ends like those of a format.
+/// Whether a name has an extension of a supported format.
 pub(crate) fn is_known(name: &str) -> bool {
     let ending = ending(name);
     ALL.iter().any(|format| format.endings.contains(&ending.as_str()))
@@ -281,7 +282,7 @@ fn choose(name: &str, bytes: &[u8]) -> std::result::Result<&'static FileFormat, 
     if let Some(format) = told.filter(|told| told.name != pdf::FORMAT.name || !is_about_pdfs(name, bytes)) {
         return Ok(format);
     }
-    // Before texts are told by their names: PostScript is text as well.
+    // Before the name decides about text files, because PostScript is text as well.
     if let Some(reason) = not_read(&contents) {
         return Err(Unreadable::new(reason));
     }
@@ -303,16 +304,16 @@ fn choose(name: &str, bytes: &[u8]) -> std::result::Result<&'static FileFormat, 
     Ok(looks.unwrap_or(&&text::FORMAT))
 }
 
-/// Whether a file is a text, by its name and its bytes, that shows how a PDF begins: those may have something in front
-/// of that as well.
+/// Whether this is a text file, by its name and bytes, that merely quotes the start of a PDF. The check is needed
+/// because a PDF, too, may have other bytes before its header.
 fn is_about_pdfs(name: &str, bytes: &[u8]) -> bool {
     let ending = ending(name);
     let named = ALL.iter().find(|format| format.endings.contains(&ending.as_str()));
     named.is_some_and(|format| !format.is_binary) && !bytes.starts_with(b"%PDF-") && is_text(bytes)
 }
 
-/// What a text is whose name is that of another kind: programs export pages and tables so. Any other text is what is
-/// left of a broken file, or an error that somebody has saved, and nothing that was to be read.
+/// Format of a text file whose extension is that of a binary format: some programs export web pages and tables this
+/// way. Any other text is the remains of a broken file or a saved error page, and not a document.
 fn in_place_of(
     named: &FileFormat,
     contents: &FileContents<'_>,
@@ -335,7 +336,7 @@ fn names() -> String {
     names.join(", ")
 }
 
-/// Kinds of files that are known for what they are and not read.
+/// Recognizes formats that are not supported, and says so.
 fn not_read(contents: &FileContents<'_>) -> Option<&'static str> {
     const ARCHIVE: &str = "it is an archive; unpack it and add the files in it";
     const SOUND: &str = "it is a recording; a model that writes down speech is needed to read it (setting `models.default_speech`, or `transcription.engine` for a program)";

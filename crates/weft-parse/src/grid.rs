@@ -1,46 +1,46 @@
-//! Tables whose cells reach over several rows and columns, made plain.
+//! Flattens tables whose cells span several rows and columns.
 
 use crate::element::TableElement;
 
-/// Cells of one table, at most.
+/// Maximum number of cells of one table.
 const CELLS_MAX: usize = 2_000_000;
-/// Columns and rows that one cell may cover.
+/// Maximum number of columns or rows that one cell may span.
 const SPAN_MAX: usize = 1_000;
-/// Bytes of text that stand in one table once more, because a cell reaches down, at most.
+/// Maximum number of bytes of text repeated in one table because cells span several rows.
 const REPEATED_BYTES_MAX: usize = 16 << 20;
 
-/// Takes the cells of a table one after another. A cell that reaches down stands in each of its rows, so
-/// that every row can be understood alone; one that reaches to the right stands once.
+/// Builds a table from its cells in order. A cell that spans rows is repeated in each of them, so that every row can be
+/// understood alone; a cell that spans columns appears once.
 #[derive(Debug, Default)]
 pub(crate) struct Grid {
     rows: Vec<Vec<String>>,
-    /// For each column, what comes down from above, and for how many rows.
+    /// For each column, the text that continues from above, and for how many rows.
     hanging: Vec<Option<(usize, String)>>,
     headers: usize,
-    /// Whether the row so far has header cells only.
+    /// Whether the current row has only header cells so far.
     row_is_header: bool,
     cells: usize,
-    /// Bytes of text that stand in it once more.
+    /// Bytes of repeated text.
     repeated: usize,
 }
 
 impl Grid {
-    /// A table within a cell of another one. It becomes text of that cell, so nothing in it is repeated:
-    /// every level of nesting would multiply what is in it.
+    /// Creates a grid for a table within a cell of another one. It becomes text of that cell, so nothing in it is
+    /// repeated: otherwise every level of nesting would multiply its contents.
     pub(crate) fn inner() -> Self {
         Self { repeated: REPEATED_BYTES_MAX, ..Self::default() }
     }
 
-    /// The next row begins.
+    /// Starts the next row.
     pub(crate) fn row(&mut self) {
         self.end_row();
         self.rows.push(Vec::new());
         self.row_is_header = true;
     }
 
-    /// The next cell of the row.
+    /// Adds the next cell of the row.
     pub(crate) fn cell(&mut self, text: &str, header: Header, columns: usize, rows: usize) {
-        // Broken tables have cells before their first row.
+        // Malformed tables have cells before their first row.
         if self.rows.is_empty() {
             self.row();
         }
@@ -61,18 +61,18 @@ impl Grid {
         }
     }
 
-    /// Whether the row that is being filled is the first.
+    /// Whether the current row is the first one.
     pub(crate) fn is_first_row(&self) -> bool {
         self.rows.len() <= 1
     }
 
-    /// What is above the next cell of the row, for formats that mark the cells below.
+    /// Returns the text above the next cell of the row, for formats that mark the continuation cells of a span.
     pub(crate) fn above(&mut self) -> String {
         let [.., above, row] = self.rows.as_slice() else { return String::new() };
         above.get(row.len()).map(|text| once_more(text, &mut self.repeated)).unwrap_or_default()
     }
 
-    /// The table.
+    /// Returns the finished table.
     pub(crate) fn finish(mut self, caption: Option<String>) -> TableElement {
         self.end_row();
         TableElement { caption, header_rows: self.headers, rows: self.rows }
@@ -91,7 +91,7 @@ impl Grid {
         }
     }
 
-    /// Puts in what comes down from above.
+    /// Adds the cells that continue from above.
     fn fill(&mut self) {
         while let Some(Some((rows, text))) = self.hanging.get_mut(self.rows.last().map_or(0, Vec::len)) {
             let text = once_more(text, &mut self.repeated);
@@ -102,7 +102,7 @@ impl Grid {
             }
             let before = self.width();
             self.put(text);
-            // Where the limit keeps cells out the width stays as it is, and this would not end.
+            // When the limit refuses the cell, the width does not grow and the loop would never end.
             if self.width() == before {
                 return;
             }
@@ -120,7 +120,7 @@ impl Grid {
     }
 }
 
-/// A text that stands in a table already; nothing when enough bytes are repeated there.
+/// Returns a copy of a text that the table already contains; empty once the limit on repeated bytes is reached.
 pub(crate) fn once_more(text: &str, repeated: &mut usize) -> String {
     let all = repeated.saturating_add(text.len());
     if all > REPEATED_BYTES_MAX {
@@ -130,8 +130,8 @@ pub(crate) fn once_more(text: &str, repeated: &mut usize) -> String {
     text.to_owned()
 }
 
-/// How many of the first rows name the columns, where the file does not say: the first one does when it
-/// has a name for every column, and a number for none.
+/// Guesses the number of header rows where the file does not say: the first row is a header if it has a name for every
+/// column and none of them is a number.
 pub(crate) fn header_rows(rows: &[Vec<String>]) -> usize {
     let [first, rest @ ..] = rows else { return 0 };
     let columns = rest.iter().take(100).map(|row| row.iter().rposition(|cell| !cell.trim().is_empty()));
@@ -140,11 +140,11 @@ pub(crate) fn header_rows(rows: &[Vec<String>]) -> usize {
     usize::from(columns > 0 && named == columns && names_columns(rows, columns))
 }
 
-/// Whether what the first row has in these columns is names, and no numbers.
+/// Whether the first row has names, and no numbers, in these columns.
 pub(crate) fn names_columns(rows: &[Vec<String>], columns: usize) -> bool {
     let [first, rest @ ..] = rows else { return false };
     let is_name = |cell: &String| cell.trim().parse::<f64>().is_err();
-    // A year names a column of numbers, but not one of years.
+    // A year can name a column of numbers, but not a column of years.
     let is_year =
         |cell: &String| cell.trim().parse::<u16>().is_ok_and(|year| (1_900..=2_100).contains(&year));
     let below = |column: usize| rest.first().and_then(|row| row.get(column));
@@ -155,7 +155,7 @@ pub(crate) fn names_columns(rows: &[Vec<String>], columns: usize) -> bool {
     filled().all(names_years) && filled().any(|(_, cell)| is_name(cell))
 }
 
-/// Whether a cell names the column below it.
+/// Whether a cell is a header of the column below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
     /// It does.

@@ -1,6 +1,6 @@
 //! canvas JSON → plan → run → components → events → API: **the contents of files**
 //!
-//! From the bytes of a file to the chunks that are searched, in pure code.
+//! Turns the bytes of a file into the chunks that are indexed and searched, in pure code.
 
 mod archive;
 pub mod chunk;
@@ -32,7 +32,7 @@ pub use transcription::{ProgramTranscription, TranscriptionProgram, Transcriptio
 use weft_core::Result;
 use weft_core::seam::document_reader::{PictureReading, ReadDocument, ReadRequest};
 
-/// Reads a file and cuts it into pieces.
+/// Parses a file and cuts it into chunks.
 ///
 /// # Errors
 /// As [`parse`] and [`chunk::cut`].
@@ -40,7 +40,7 @@ pub fn read(request: &ReadRequest, bytes: &[u8]) -> Result<ReadDocument> {
     read_with(request, bytes, &[])
 }
 
-/// The same for a file of which some pictures have been read.
+/// Like [`read`], for a file some of whose pictures have been read already.
 ///
 /// # Errors
 /// As [`read`].

@@ -1,6 +1,6 @@
-//! From a text in Markdown, or from tables, to the bytes of a file.
+//! Turns Markdown text or tables into the bytes of a file.
 //!
-//! A text is taken apart into blocks once; every format is a way to write these down.
+//! The text is parsed into blocks once; each format is a way to write these blocks.
 
 mod blocks;
 mod direction;
@@ -16,13 +16,14 @@ use weft_core::{Error, Result};
 
 use blocks::{TextBlock, blocks};
 
-/// A font file that writes what the built-in ones cannot.
+/// A font file for letters that the built-in fonts lack.
 pub(crate) type Font<'a> = &'a [u8];
 
-/// Makes a file. `font` writes the letters in a PDF for which the built-in font has no shape; empty when there is none.
+/// Makes a file. `font` supplies the letters of a PDF for which the built-in font has no glyph; empty if there is no
+/// such font.
 ///
 /// # Errors
-/// `Invalid` for what the format cannot hold.
+/// `Invalid` for content that the format cannot represent.
 pub fn make(request: &WriteRequest, font: Font<'_>) -> Result<MadeDocument> {
     let page = &request.page;
     let bytes = match (&request.content, request.format) {
@@ -52,7 +53,7 @@ pub fn make(request: &WriteRequest, font: Font<'_>) -> Result<MadeDocument> {
     bytes.map(MadeDocument::from)
 }
 
-/// The sheets of a spreadsheet or of a file of separated values.
+/// Reads the sheets of a spreadsheet or of a delimiter-separated file.
 ///
 /// # Errors
 /// As [`crate::parse`].
@@ -64,7 +65,7 @@ fn unwritten(what: &str, cause: impl std::fmt::Display) -> Error {
     Error::invalid(format!("the {what} cannot be made: {cause}"))
 }
 
-/// The block's own text, for formats without markup.
+/// Text of the block itself, for formats without markup.
 fn text_of(block: &TextBlock) -> String {
     block.spans().iter().map(|span| span.text.as_str()).collect()
 }

@@ -1,4 +1,4 @@
-//! XML as a stream of what matters. Entities that a document declares itself are never expanded.
+//! A simplified XML event stream. Entities that a document declares itself are never expanded.
 
 use std::str::FromStr;
 
@@ -8,49 +8,49 @@ use quick_xml::reader::Reader;
 use crate::format::Unreadable;
 use crate::words::{beginning, decode, decode_as};
 
-/// Elements inside one another, at most.
+/// Maximum nesting depth of elements.
 const DEPTH_MAX: usize = 2_000;
 
-/// The next thing in a document.
+/// An event in a document.
 #[derive(Debug)]
 pub(crate) enum XmlNode<'a> {
-    /// An element begins.
+    /// Start of an element.
     Open(Tag<'a>),
-    /// An element ends: its name without prefix.
+    /// End of an element: its name without prefix.
     Close(String),
-    /// Text, as it is meant.
+    /// Text, unescaped.
     Text(String),
 }
 
-/// The beginning of an element.
+/// The start tag of an element.
 #[derive(Debug)]
 pub(crate) struct Tag<'a>(BytesStart<'a>);
 
 impl Tag<'_> {
-    /// Its name without prefix.
+    /// Name of the element, without prefix.
     pub(crate) fn name(&self) -> &str {
         local(self.0.name().0)
     }
 
-    /// The value of an attribute, whose name is given without prefix.
+    /// Value of an attribute, given its name without prefix.
     pub(crate) fn attribute(&self, name: &str) -> Option<String> {
         self.attributes().find(|(key, _)| local(key) == name).map(|(_, value)| value)
     }
 
-    /// The same as a number; `None` also where it is none.
+    /// Like [`Tag::attribute`], parsed as a number; `None` also if it does not parse.
     pub(crate) fn number<T: FromStr>(&self, name: &str) -> Option<T> {
         self.attribute(name).and_then(|number| number.parse().ok())
     }
 
-    /// The value of an attribute, whose name is given with its prefix.
+    /// Value of an attribute, given its name with prefix.
     pub(crate) fn prefixed(&self, name: &str) -> Option<String> {
         self.attributes().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// All attributes, names with their prefixes.
+    /// All attributes; names include their prefixes.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = (String, String)> + '_ {
         let mut all = self.0.attributes();
-        // The check compares each attribute with all before it, and a repeated one matters to nobody here.
+        // The check compares each attribute with all before it, and duplicates do no harm here.
         all.with_checks(false);
         all.flatten().map(|one| {
             let value =
@@ -64,30 +64,30 @@ fn local(name: &str) -> &str {
     name.rsplit_once(':').map_or(name, |(_, local)| local)
 }
 
-/// Reads a document.
+/// Reads an XML document.
 pub(crate) struct Xml<'a> {
     reader: Reader<&'a [u8]>,
     depth: usize,
 }
 
 impl<'a> Xml<'a> {
-    /// From its text.
+    /// Creates a reader of this text.
     pub(crate) fn new(text: &'a str) -> Self {
         let mut reader = Reader::from_str(text);
         let config = reader.config_mut();
-        // Whatever opens has to close, for those who count what is open.
+        // Every start gets a matching end, for callers that count open elements.
         config.expand_empty_elements = true;
-        // Many files are broken a little, and are read as far as they make sense.
+        // Many files are slightly malformed; they are read as far as they make sense.
         config.allow_dangling_amp = true;
         config.allow_unmatched_ends = true;
         config.check_end_names = false;
         Self { reader, depth: 0 }
     }
 
-    /// What comes next; `None` at the end.
+    /// Returns the next event; `None` at the end.
     ///
     /// # Errors
-    /// When it is broken or nested too deeply.
+    /// If the document is broken or nested too deeply.
     pub(crate) fn next(&mut self) -> Result<Option<XmlNode<'a>>, Unreadable> {
         loop {
             let at = self.reader.buffer_position();
@@ -117,25 +117,25 @@ impl<'a> Xml<'a> {
     }
 }
 
-/// Elements that are passed over with all that stands within them.
+/// Skips an element with everything in it.
 #[derive(Debug, Default)]
 pub(crate) struct PassedOver {
-    /// How many elements are open, from the one on that began it.
+    /// Number of open elements, counting from the one that is skipped; 0 when nothing is skipped.
     open: usize,
 }
 
 impl PassedOver {
-    /// From the element on that has just begun, to its end.
+    /// Starts skipping at the element that has just begun, up to its end.
     pub(crate) fn begin(&mut self) {
         self.open = 1;
     }
 
-    /// Whether the next thing in the document is passed over.
+    /// Whether this event is skipped.
     pub(crate) fn covers(&mut self, node: &XmlNode<'_>) -> bool {
         if self.open == 0 {
             return false;
         }
-        // Elements are counted, so that one of the same name within does not end it.
+        // Elements are counted, so that a nested element of the same name does not end it.
         match node {
             XmlNode::Open(_) => self.open += 1,
             XmlNode::Close(_) => self.open -= 1,
@@ -153,7 +153,7 @@ fn entity(reference: &quick_xml::events::BytesRef<'_>) -> String {
     quick_xml::escape::resolve_xml_entity(&name).map_or_else(|| format!("&{name};"), str::to_owned)
 }
 
-/// The text of a document, which may say how it is written.
+/// Decodes a document, whose declaration may name the encoding.
 pub(crate) fn written(bytes: &[u8]) -> String {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]);
     let declaration = beginning(&start, 200).strip_prefix("<?xml").and_then(|rest| rest.split_once("?>"));
@@ -167,7 +167,7 @@ pub(crate) fn written(bytes: &[u8]) -> String {
     }
 }
 
-/// A text within markup, between its elements and in quoted attributes.
+/// Escapes a text for use between elements and in quoted attributes.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

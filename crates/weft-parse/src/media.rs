@@ -1,7 +1,8 @@
-//! Documents with what is written in their pictures and said in recordings.
+//! Reads documents including the text in their pictures and the speech in recordings.
 //!
-//! A file is read in a process that may do nothing but compute, so whoever reads pictures or writes down speech is asked
-//! from here: first the pictures are found, then each is read, and then the file is read with their text in place.
+//! A file is parsed in a process that can do nothing but compute, so the picture reader and the speech model are called
+//! from here: first the pictures are found, then each is read, and then the file is read again with their text in
+//! place.
 
 use std::sync::Arc;
 
@@ -20,12 +21,12 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::pictures::whereabouts;
 
-/// Pictures of one document that are read at the same time.
+/// Number of pictures of one document that are read concurrently.
 const PICTURES_AT_ONCE: usize = 2;
-/// Pictures that cannot be read and are named, at most; others are counted.
+/// Maximum number of unreadable pictures that are reported individually; further ones are counted.
 const NAMED_MAX: usize = 3;
 
-/// Reads documents, and has their pictures and recordings read by others.
+/// Reads documents, using other implementations for their pictures and for recordings.
 pub struct MediaReader {
     documents: Arc<dyn DocumentReader>,
     pictures: Option<Arc<dyn PictureReader>>,
@@ -39,7 +40,7 @@ impl std::fmt::Debug for MediaReader {
 }
 
 impl MediaReader {
-    /// What reads documents, and who reads pictures and writes down speech, if anybody does.
+    /// Creates a reader from a document reader and an optional picture reader and speech model.
     pub fn new(
         documents: Arc<dyn DocumentReader>,
         pictures: Option<Arc<dyn PictureReader>>,
@@ -56,13 +57,14 @@ impl MediaReader {
         recording: Recording,
     ) -> Result<ReadDocument> {
         let mut said = model.transcribe(tenant, &recording).await?;
-        // A program may write marks for a terminal, and with a character 0 it would not be taken for text.
+        // A program may write terminal control sequences, and a text with a NUL character would not be recognized as
+        // text.
         said.retain(|letter| !letter.is_control() || matches!(letter, '\n' | '\r' | '\t'));
         if said.trim().is_empty() {
             let message = format!("cannot read `{}`: `{}` hears no speech in it", request.name, model.name());
             return Err(Error::invalid(message));
         }
-        // By this ending it is read as text, whatever the recording is called.
+        // The extension makes it read as text, whatever the recording is called.
         let text = ReadRequest { name: format!("{}.txt", request.name), ..request.clone() };
         self.documents.read(tenant, &text, Bytes::from(said)).await
     }
@@ -83,7 +85,7 @@ impl MediaReader {
             }
             .boxed()
         };
-        // In their order, which is that of the document.
+        // In order, which is the order of the document.
         let mut reading = futures::stream::iter((0..).zip(found).map(read)).buffered(PICTURES_AT_ONCE);
         let (mut readings, mut failed) = (Vec::new(), 0);
         while let Some((picture, lines)) = reading.next().await {
@@ -92,7 +94,7 @@ impl MediaReader {
                     let lines = placed(picture.place, lines);
                     readings.push(PictureReading { lines, ..picture });
                 }
-                // It is this picture's own matter; anything else keeps all pictures from being read.
+                // These errors concern this picture alone; any other would prevent all pictures from being read.
                 Err(error)
                     if matches!(
                         error.kind,
@@ -115,7 +117,7 @@ impl MediaReader {
     }
 }
 
-/// Lines of a picture on their page.
+/// Maps the lines of a picture to positions on its page.
 fn placed(place: Position, lines: Vec<PictureLine>) -> Vec<ReadingLine> {
     let (width, height) = (place.right - place.left, place.bottom - place.top);
     let on_page = |share: PicturePlace| Position {
@@ -138,12 +140,12 @@ fn placed(place: Position, lines: Vec<PictureLine>) -> Vec<ReadingLine> {
     kept
 }
 
-/// Bytes in which the headers of a mail are looked for.
+/// Number of bytes in which the headers of a mail are looked for.
 const MAIL_HEADERS_MAX: usize = 64 << 10;
 
-/// Kinds of files that may hold pictures which are read.
+/// Whether a file may contain pictures that have to be read.
 fn may_hold_pictures(bytes: &[u8]) -> bool {
-    // This look saves most files a worker of their own.
+    // This check saves most files a worker process.
     let start = &bytes[..bytes.len().min(1_024)];
     start.windows(5).any(|bytes| bytes == b"%PDF-")
         || start.starts_with(b"PK\x03\x04")
@@ -153,25 +155,25 @@ fn may_hold_pictures(bytes: &[u8]) -> bool {
         || holds(bytes, b"data:image/")
 }
 
-/// The same, away from the threads that others are served on: a file of many MiB is gone through.
+/// Runs [`may_hold_pictures`] off the async threads, since it scans files of many MiB.
 async fn may_need_pictures_read(bytes: &Bytes) -> bool {
     let bytes = bytes.clone();
     let looked = tokio::task::spawn_blocking(move || may_hold_pictures(&bytes)).await;
-    // Whoever looks for them says that there are none.
+    // If the check failed, the search for pictures finds out that there are none.
     looked.unwrap_or(true)
 }
 
-/// Whether some bytes hold this, whatever the case of its letters.
+/// Whether some bytes contain this text, ignoring ASCII case.
 fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|some| some.eq_ignore_ascii_case(wanted))
 }
 
-/// The media type of a recording; nothing for another file.
+/// Media type of a recording; `None` for any other file.
 fn recording(name: &str, bytes: &[u8]) -> Option<&'static str> {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default();
     match bytes {
         [b'I', b'D', b'3', ..] => Some("audio/mpeg"),
-        // Two bytes say little, so the ending has to agree.
+        // Two bytes say little, so the extension has to agree.
         [0xff, 0xe0..=0xff, ..] if matches!(ending.as_str(), "mp3" | "mpga" | "mpeg") => Some("audio/mpeg"),
         [0xff, 0xf0..=0xff, ..] if ending == "aac" => Some("audio/aac"),
         [b'O', b'g', b'g', b'S', ..] => Some("audio/ogg"),
@@ -188,7 +190,7 @@ fn text<'a>(request: &'a ReadRequest, key: &str) -> &'a str {
 }
 
 impl MediaReader {
-    /// Settings of the compatible API that have no effect here, told of by name.
+    /// Warnings about settings of the compatible API that have no effect here, by name.
     fn without_effect(&self, request: &ReadRequest) -> Vec<String> {
         let mut warnings = Vec::new();
         match text(request, "layout_recognize") {
@@ -207,7 +209,7 @@ impl MediaReader {
                     .to_owned(),
             );
         }
-        // Others send this number with every dataset.
+        // Clients of the compatible API send these numbers with every dataset.
         if !matches!(number("task_page_size"), 0 | 12 | 22) {
             warnings.push("`task_page_size` has no effect: a document is read in one piece".to_owned());
         }
@@ -232,7 +234,7 @@ impl DocumentReader for MediaReader {
             Some(reader) => {
                 let found =
                     self.documents.pictures(tenant, request, bytes.clone()).await.unwrap_or_else(|error| {
-                        // Its text can perhaps be read without them.
+                        // The text of the file can perhaps be read without the pictures.
                         FoundPictures { pictures: Vec::new(), warnings: vec![error.full()] }
                     });
                 warnings.extend(found.warnings);
@@ -245,7 +247,7 @@ impl DocumentReader for MediaReader {
         } else {
             self.documents.read_with(tenant, request, bytes, &readings).await
         };
-        // Why a picture was not read is what a file without any text fails for.
+        // When a file has no text at all, the reason is that its pictures could not be read, so the error says why.
         let mut read = read.map_err(|error| {
             if warnings.is_empty() || self.pictures.is_none() {
                 error

@@ -1,4 +1,4 @@
-//! The parts of a file as they are found, within limits.
+//! Collects the elements of a file as a reader finds them, within limits.
 
 use weft_core::seam::document_reader::{PictureReading, Position};
 use weft_core::value::Json;
@@ -7,77 +7,78 @@ use crate::element::{Element, ElementBody, Parsed, TableElement};
 use crate::pictures::{PictureText, PictureTexts};
 use crate::words::{cell_lines, line, lines, lines_with_tabs};
 
-/// Parts of one file, at most.
+/// Maximum number of elements of one file.
 const ELEMENTS_MAX: usize = 500_000;
-/// Bytes of text of one file, at most.
+/// Maximum text of one file, in bytes.
 const TEXT_BYTES_MAX: usize = 128 << 20;
-/// Characters of one value of the metadata, at most.
+/// Maximum length of one metadata value, in characters.
 const METADATA_CHARS_MAX: usize = 1_000;
-/// Warnings of one file, at most.
+/// Maximum number of warnings for one file.
 const WARNINGS_MAX: usize = 50;
 
-/// How the cells of tables are kept.
+/// How the text of table cells is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum CellText {
-    /// Each in one line, as it is searched and shown.
+    /// Each on one line, as it is searched and displayed.
     #[default]
     OneLine,
-    /// With the ends of lines in it, for those who want the value.
+    /// With line breaks preserved, for callers that need the exact value.
     Lines,
 }
 
-/// Collects what a file is made of. White space is put in order, and what is empty is left out.
+/// Collects the elements of a file. White space is normalized, and empty elements are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct PartCollector {
     parsed: Parsed,
-    /// The page, slide, sheet or chapter that is being read; 0 without.
+    /// The page, slide, sheet or chapter that is being read; 0 if the file has none.
     page: u32,
     text_bytes: usize,
     full: bool,
     pictures: PictureTexts,
-    /// The picture that some text of the next part was read in.
+    /// The picture in which some of the next element's text was read.
     shown: Option<u32>,
     cells: CellText,
 }
 
 impl PartCollector {
-    /// One that knows what was read in the pictures of the file.
+    /// Creates a collector that knows the texts read in the file's pictures.
     pub(crate) fn with_pictures(readings: &[PictureReading]) -> Self {
         Self { pictures: PictureTexts::of(readings), ..Self::default() }
     }
 
-    /// One that keeps the cells of tables like this.
+    /// Creates a collector that stores the cells of tables in this way.
     pub(crate) fn with_cells(cells: CellText) -> Self {
         Self { cells, ..Self::default() }
     }
 
-    /// What was read in the picture at this path of an archive, the first time that it is shown.
+    /// Returns the text read in the picture at this path of an archive. Each text is returned once, at the first place
+    /// that shows the picture.
     pub(crate) fn picture_text(&mut self, part: &str) -> Option<PictureText> {
         self.pictures.take(part)
     }
 
-    /// Some text of the part that comes next was read in this picture. Of several the first one counts.
+    /// Records that some text of the next element was read in this picture. Of several pictures the first one counts.
     pub(crate) fn shows(&mut self, picture: Option<u32>) {
         self.shown = self.shown.or(picture);
     }
 
-    /// A paragraph that may have been read in a picture.
+    /// Adds a paragraph whose text may have been read in a picture.
     pub(crate) fn read_paragraph(&mut self, read: &PictureText) {
         self.shows(read.picture);
         self.paragraph(&read.text);
     }
 
-    /// What has been found.
+    /// Returns what was collected.
     pub(crate) fn finish(self) -> Parsed {
         self.parsed
     }
 
-    /// Whether a limit is reached, and the rest of the file is of no use.
+    /// Whether a limit was reached, so that the rest of the file need not be read.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// A heading, whose level is brought into 1 to 9.
+    /// Adds a heading; its level is clamped to 1 to 9.
     pub(crate) fn heading(&mut self, level: u8, text: &str) {
         let text = line(text);
         if !text.is_empty() {
@@ -85,7 +86,7 @@ impl PartCollector {
         }
     }
 
-    /// A paragraph; ends of lines in it stay.
+    /// Adds a paragraph; its line breaks are kept.
     pub(crate) fn paragraph(&mut self, text: &str) {
         let text = lines(text);
         if !text.is_empty() {
@@ -93,7 +94,7 @@ impl PartCollector {
         }
     }
 
-    /// A paragraph of plain text, whose tabs mean something.
+    /// Adds a paragraph of plain text, in which tabs are significant.
     pub(crate) fn plain(&mut self, text: &str) {
         let text = if text.contains('\t') { lines_with_tabs(text) } else { lines(text) };
         if !text.is_empty() {
@@ -101,7 +102,7 @@ impl PartCollector {
         }
     }
 
-    /// An item of a list.
+    /// Adds an item of a list.
     pub(crate) fn item(&mut self, depth: u8, text: &str) {
         let text = lines(text);
         if !text.is_empty() {
@@ -109,7 +110,7 @@ impl PartCollector {
         }
     }
 
-    /// Program text, whose white space means something.
+    /// Adds program text, in which white space is significant.
     pub(crate) fn code(&mut self, language: Option<String>, text: &str) {
         let text = text.trim_matches('\n').trim_end();
         if !text.trim().is_empty() {
@@ -117,7 +118,7 @@ impl PartCollector {
         }
     }
 
-    /// A table. Empty rows, and empty columns at the end of rows, are left out.
+    /// Adds a table. Empty rows, and empty cells at the end of rows, are dropped.
     pub(crate) fn table(&mut self, table: TableElement) {
         let header_rows = table.header_rows;
         let kept: fn(&str) -> String = match self.cells {
@@ -131,7 +132,7 @@ impl PartCollector {
             let mut row: Vec<String> = cells.iter().map(|cell| kept(cell)).collect();
             row.truncate(row.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1));
             if !row.is_empty() {
-                // The beginning of a large table is better than nothing of it.
+                // The beginning of a large table is better than nothing.
                 let Some(rest) = left.checked_sub(row_size(&row)) else {
                     is_cut = true;
                     break;
@@ -145,13 +146,13 @@ impl PartCollector {
         if !rows.is_empty() {
             self.push(ElementBody::Table(TableElement { caption, header_rows: kept_headers, rows }));
         }
-        // After the table, so that its beginning is kept.
+        // After the table was added, so that its beginning is kept.
         if is_cut && !self.full {
             self.fill();
         }
     }
 
-    /// A picture, if the file says anything about it.
+    /// Adds a picture, if the file gives a description of it.
     pub(crate) fn image(&mut self, caption: &str) {
         let caption = line(caption);
         if !caption.is_empty() {
@@ -159,26 +160,26 @@ impl PartCollector {
         }
     }
 
-    /// The next page, slide, sheet or chapter begins. What follows is on it.
+    /// Starts the next page, slide, sheet or chapter; the elements that follow are on it.
     pub(crate) fn page(&mut self, name: Option<String>) {
         self.page += 1;
         self.parsed.pages = self.page;
         self.push_at(ElementBody::Break { number: self.page, name }, Vec::new());
     }
 
-    /// How many pages the file has, where that is not the number of those that were read.
+    /// Sets the number of pages of the file, where it differs from the number of pages read.
     pub(crate) fn pages(&mut self, count: u32) {
         self.parsed.pages = count;
     }
 
-    /// What could not be read.
+    /// Adds a warning about something that could not be read.
     pub(crate) fn warn(&mut self, warning: impl Into<String>) {
         if self.parsed.warnings.len() < WARNINGS_MAX {
             self.parsed.warnings.push(warning.into());
         }
     }
 
-    /// What the file says of itself; what it says first stands.
+    /// Adds a metadata value; the first value of a key wins.
     pub(crate) fn say(&mut self, key: &str, value: &str) {
         let value: String = line(value).chars().take(METADATA_CHARS_MAX).collect();
         if !value.is_empty() && !self.parsed.metadata.contains_key(key) {
@@ -186,9 +187,9 @@ impl PartCollector {
         }
     }
 
-    /// Everything of another file that is part of this one, such as an attachment.
+    /// Adds everything from another file that is part of this one, such as an attachment.
     pub(crate) fn include(&mut self, other: Parsed) {
-        // Its pages are none of this file's: what it says stands on the page that holds it.
+        // Its page numbers mean nothing in this file: its elements are on the page that contains it.
         for element in other.elements.into_iter().filter(|one| !matches!(one.body, ElementBody::Break { .. }))
         {
             self.shows(element.picture);
@@ -207,7 +208,7 @@ impl PartCollector {
         self.push_at(body, positions);
     }
 
-    /// A part whose place is known.
+    /// Adds an element whose position is known.
     pub(crate) fn push_at(&mut self, body: ElementBody, positions: Vec<Position>) {
         if self.full {
             return;
@@ -217,7 +218,7 @@ impl PartCollector {
             self.fill();
             return;
         }
-        // A page begins between a part and the text that comes before it.
+        // A page break can come between `shows` and the element that it refers to.
         let begins_page = matches!(body, ElementBody::Break { .. });
         let picture = if begins_page { None } else { self.shown.take() };
         self.parsed.elements.push(Element { picture, ..Element::new(body, positions) });
@@ -229,7 +230,7 @@ impl PartCollector {
     }
 }
 
-/// Bytes of text in it.
+/// Bytes of text in an element.
 fn size(body: &ElementBody) -> usize {
     match body {
         ElementBody::Heading { text, .. }
@@ -243,7 +244,7 @@ fn size(body: &ElementBody) -> usize {
 }
 
 fn row_size(row: &[String]) -> usize {
-    // A cell costs its `String` besides its letters: millions of short cells are large as well.
+    // Each cell costs its `String` as well as its text, so millions of short cells are large too.
     row.iter().map(|cell| cell.len() + size_of::<String>()).sum()
 }
 

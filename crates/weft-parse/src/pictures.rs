@@ -1,4 +1,4 @@
-//! Pictures of a file that somebody else has to read (OCR): found here, never decoded further than needed.
+//! Finds the pictures in a file that a picture reader (OCR) has to read. They are not decoded further than necessary.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,16 +9,16 @@ use weft_core::seam::picture_reader::{PIXELS_MAX, Picture};
 use crate::archive::Archive;
 use crate::format::Unreadable;
 
-/// Pictures of one file that are read, at most.
+/// Maximum number of pictures that are read in one file.
 pub(crate) const PICTURES_MAX: usize = 2_000;
-/// Bytes of one picture, at most.
+/// Maximum size of one picture, in bytes.
 const PICTURE_BYTES_MAX: usize = 64 << 20;
-/// Bytes of all pictures of a file, at most.
+/// Maximum size of all pictures of a file, in bytes.
 const ALL_BYTES_MAX: usize = 256 << 20;
-/// A picture that is smaller than this on one side is an ornament.
+/// Minimum width and height: a smaller picture is an ornament.
 const SIDE_MIN: u32 = 32;
 
-/// The pictures of one file, within limits.
+/// Collects the pictures of one file, within limits.
 #[derive(Debug, Default)]
 pub(crate) struct Pictures {
     found: FoundPictures,
@@ -27,24 +27,24 @@ pub(crate) struct Pictures {
 }
 
 impl Pictures {
-    /// What was found.
+    /// Returns the pictures found.
     pub(crate) fn finish(self) -> FoundPictures {
         self.found
     }
 
-    /// Whether no more fit.
+    /// Whether no further picture fits within the limits.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// What cannot be read.
+    /// Adds a warning about a picture that cannot be read, once.
     pub(crate) fn warn(&mut self, warning: String) {
         if !self.found.warnings.contains(&warning) {
             self.found.warnings.push(warning);
         }
     }
 
-    /// Whether a picture of this size is worth reading and not too large; says so when it is too large.
+    /// Whether a picture of this size is worth reading and not too large; adds a warning if it is too large.
     pub(crate) fn takes(&mut self, width: u32, height: u32, where_: &str) -> bool {
         if u64::from(width) * u64::from(height) > PIXELS_MAX {
             self.warn(too_many_pixels(width, height, where_));
@@ -53,7 +53,7 @@ impl Pictures {
         width.min(height) >= SIDE_MIN && !self.full
     }
 
-    /// A picture at a place.
+    /// Adds a picture with its place.
     pub(crate) fn push(&mut self, found: FoundPicture) {
         let (bytes, where_) = (found.picture.bytes.len(), whereabouts(found.place.page, &found.part));
         if bytes > PICTURE_BYTES_MAX {
@@ -73,15 +73,16 @@ impl Pictures {
     }
 }
 
-/// What parts the name of a file in a file from that of what is in it.
+/// Separates the name of a nested file from the path within it.
 const WITHIN: &str = " › ";
 
-/// What the pictures of an attachment are called after: its number, as two may have one name.
+/// Name under which the pictures of an attachment are listed. It includes the number, as two attachments can share a
+/// name.
 pub(crate) fn attachment(number: usize, name: &str) -> String {
     format!("{}. {}", number + 1, name.replace(WITHIN, " "))
 }
 
-/// What was read in the pictures of a file in this one, as that calls them.
+/// Selects the readings that belong to a nested file, with part names as that file uses them.
 pub(crate) fn within(readings: &[PictureReading], file: &str) -> Vec<PictureReading> {
     let own = |reading: &PictureReading| {
         let rest = reading.part.strip_prefix(file)?;
@@ -92,7 +93,7 @@ pub(crate) fn within(readings: &[PictureReading], file: &str) -> Vec<PictureRead
 }
 
 impl Pictures {
-    /// The pictures of a file in this one.
+    /// Adds the pictures of a nested file.
     pub(crate) fn include(&mut self, file: &str, found: FoundPictures) {
         for one in found.pictures {
             let part =
@@ -103,7 +104,7 @@ impl Pictures {
     }
 }
 
-/// Where a picture is, for the end of a phrase: a page, or a file within the document.
+/// Describes where a picture is, for the end of a phrase: on a page, or in a file within the document.
 pub(crate) fn whereabouts(page: u32, part: &str) -> String {
     match (page, part) {
         (0, "") => String::new(),
@@ -113,10 +114,10 @@ pub(crate) fn whereabouts(page: u32, part: &str) -> String {
     }
 }
 
-/// The pictures that a document holds as files of their own.
+/// Collects the pictures that a document stores as archive entries.
 ///
 /// # Errors
-/// When the document cannot be opened.
+/// If the document cannot be opened.
 pub(crate) fn in_archive(bytes: &[u8], parts: Vec<String>) -> Result<FoundPictures, Unreadable> {
     let mut archive = Archive::open(bytes)?;
     let mut pictures = Pictures::default();
@@ -125,7 +126,7 @@ pub(crate) fn in_archive(bytes: &[u8], parts: Vec<String>) -> Result<FoundPictur
         if pictures.is_full() {
             break;
         }
-        // One picture may be shown at many places.
+        // One picture may be shown in several places.
         if !seen.insert(part.clone()) {
             continue;
         }
@@ -149,7 +150,7 @@ pub(crate) fn in_archive(bytes: &[u8], parts: Vec<String>) -> Result<FoundPictur
     Ok(pictures.finish())
 }
 
-/// A text, and the picture that it was read in, if any: as [`PictureReading::picture`].
+/// A text, and the picture that it was read in, if any; see [`PictureReading::picture`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PictureText {
     /// The text.
@@ -164,19 +165,19 @@ impl From<String> for PictureText {
     }
 }
 
-/// What was read in the pictures of an archive, by the path of each.
+/// Texts read in the pictures of an archive, by the path of each picture.
 #[derive(Debug, Default)]
 pub(crate) struct PictureTexts(HashMap<String, PictureText>);
 
 impl PictureTexts {
-    /// The texts of these readings.
+    /// Indexes these readings by path.
     pub(crate) fn of(readings: &[PictureReading]) -> Self {
         let readings = readings.iter().filter(|reading| !reading.part.is_empty());
         let read = |reading: &PictureReading| PictureText { text: text(reading), picture: reading.picture };
         Self(readings.map(|reading| (reading.part.clone(), read(reading))).collect())
     }
 
-    /// What was read in a picture, the first time that it is shown: a letterhead is not said on every page.
+    /// Removes and returns the text of a picture, so that a letterhead is not repeated on every page.
     pub(crate) fn take(&mut self, part: &str) -> Option<PictureText> {
         self.0.remove(part).filter(|read| !read.text.is_empty())
     }
@@ -187,19 +188,19 @@ fn text(reading: &PictureReading) -> String {
     lines.join("\n").trim().to_owned()
 }
 
-/// The sentence about a picture that is too large.
+/// Warning about a picture that has too many pixels.
 pub(crate) fn too_many_pixels(width: u32, height: u32, where_: &str) -> String {
     let most = PIXELS_MAX / 1_000_000;
     format!("the picture{where_} has {width} × {height} pixels and is not read: {most} million are the most")
 }
 
-/// What a file is, if it is a picture: its type, its width and its height, as its first bytes say.
+/// Recognizes a picture by its first bytes and returns its type, width and height.
 pub(crate) fn of_file(bytes: &[u8]) -> Option<Picture> {
     let (media_type, size) = match bytes {
         [0x89, b'P', b'N', b'G', ..] => ("image/png", big(bytes, 16).zip(big(bytes, 20))),
         [0xff, 0xd8, 0xff, ..] => ("image/jpeg", jpeg(bytes)),
         [b'G', b'I', b'F', b'8', ..] => ("image/gif", pair(bytes, 6, 8)),
-        // Texts begin with these two letters, too.
+        // Texts can begin with these two letters, too.
         [b'B', b'M', _, _, _, _, 0, 0, 0, 0, ..]
             if little(bytes, 14).is_some_and(|size| (12..=124).contains(&size)) =>
         {
@@ -217,12 +218,12 @@ fn at<const N: usize>(bytes: &[u8], from: usize) -> Option<[u8; N]> {
     bytes.get(from..from.checked_add(N)?)?.try_into().ok()
 }
 
-/// Four bytes from here on as a number, the highest first.
+/// Reads four bytes at this offset as a big-endian number.
 pub(crate) fn big(bytes: &[u8], from: usize) -> Option<u32> {
     at(bytes, from).map(u32::from_be_bytes)
 }
 
-/// The same of two bytes.
+/// Reads two bytes at this offset as a big-endian number.
 pub(crate) fn short_big(bytes: &[u8], from: usize) -> Option<u16> {
     at(bytes, from).map(u16::from_be_bytes)
 }
@@ -239,12 +240,12 @@ fn pair(bytes: &[u8], width: usize, height: usize) -> Option<(u32, u32)> {
     short(bytes, width).zip(short(bytes, height))
 }
 
-/// A bitmap whose rows begin at the top has a negative height.
+/// A bitmap stored top-down has a negative height.
 fn magnitude(height: u32) -> u32 {
     height.cast_signed().unsigned_abs()
 }
 
-/// The first frame header of a JPEG; what stands before it is passed over segment by segment.
+/// Size from the first frame header of a JPEG; segments before it are skipped.
 fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
     let short = |from: usize| short_big(bytes, from);
     let mut from = 2;
@@ -252,19 +253,19 @@ fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
         let [0xff, marker] = at(bytes, from)? else { return None };
         match marker {
             0xff => from += 1,
-            // The three others are tables and an extension, and have no size in them.
+            // The three excluded markers are tables and an extension, and contain no size.
             0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
                 return Some((short(from + 7)?.into(), short(from + 5)?.into()));
             }
             // These markers have no length.
             0x01 | 0xd0..=0xd8 => from += 2,
-            // A length counts its own two bytes; what is less is wrong, and must not stop the walk.
+            // A length includes its own two bytes; a smaller value is invalid and must not stall the loop.
             _ => from += 2 + usize::from(short(from + 2)?.max(2)),
         }
     }
 }
 
-/// The first directory of a TIFF.
+/// Size from the first directory of a TIFF.
 fn tiff(bytes: &[u8]) -> Option<(u32, u32)> {
     let is_little = bytes.starts_with(b"II");
     let word = |from: usize| {
@@ -283,7 +284,7 @@ fn tiff(bytes: &[u8]) -> Option<(u32, u32)> {
     value(256).zip(value(257))
 }
 
-/// The three kinds of WebP.
+/// Size of a WebP, in any of its three variants.
 fn webp(bytes: &[u8]) -> Option<(u32, u32)> {
     match bytes.get(12..16)? {
         b"VP8X" => {

@@ -1,8 +1,8 @@
-//! Readers of documents: in a process of their own, or in this one.
+//! Document readers, either in a child process or in this process.
 //!
-//! Files come from anywhere, and libraries that read them have defects. [`ChildReader`] gives every file a
-//! process that may do nothing but compute and is ended when its limits are reached, so a file can spoil
-//! nothing but its own reading.
+//! Files come from untrusted sources, and the libraries that parse them have defects. [`ChildReader`] reads each file
+//! in a process that can do nothing but compute and that is killed when it exceeds its limits, so a malicious file can
+//! affect only its own reading.
 
 mod worker;
 
@@ -27,20 +27,20 @@ pub(crate) use worker::{ReaderJob, ReaderOrder};
 use crate::slots;
 
 const DUTY: Duty = Duty { thing: "a document", does: "reads documents", section: "documents" };
-/// Bytes that a worker answers, at most.
+/// Maximum size of a worker's answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
-/// Files that wait to be worked on, at most; more are refused until some are done. Each is held in memory, and one tenant has
-/// at most half of them.
+/// Maximum number of files waiting for a slot, at most half of them of one tenant; further ones are refused until some
+/// are done. Each is held in memory.
 const WAITING_MAX: usize = 256;
 
-/// What reading one file may use.
+/// Limits for reading one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long it may take.
+    /// Maximum time that it may take.
     pub time: Duration,
-    /// Bytes of memory.
+    /// Maximum memory, in bytes.
     pub memory_bytes: usize,
-    /// Bytes that the file may have.
+    /// Maximum size of the file, in bytes.
     pub file_bytes: usize,
 }
 
@@ -61,14 +61,14 @@ impl Limits {
     }
 }
 
-/// Whose file is worked on, and what it is called in messages.
+/// The tenant that a file belongs to, and the file's name in messages.
 #[derive(Clone, Copy, Debug)]
 struct FileRef<'a> {
     tenant: &'a TenantId,
     name: &'a str,
 }
 
-/// Reads each file in a process of its own that inherits nothing but the tables that readers use.
+/// Reads each file in a child process that inherits nothing but the readers' preloaded tables.
 #[derive(Debug)]
 pub struct ChildReader {
     worker: Worker,
@@ -81,7 +81,8 @@ pub struct ChildReader {
 }
 
 impl ChildReader {
-    /// At most `at_once` files at the same time, each within `limits`; tenants take turns. The worker calls [`work`].
+    /// Creates a reader that handles up to `at_once` files concurrently, each within `limits`; tenants take turns. The
+    /// worker program must call [`work`].
     pub fn new(worker: Worker, limits: Limits, at_once: usize) -> Self {
         Self {
             worker,
@@ -94,7 +95,7 @@ impl ChildReader {
         }
     }
 
-    /// The same, where the operator has said what becomes of files whose worker cannot be confined.
+    /// Sets what happens to files when their worker cannot be confined.
     #[must_use]
     pub fn with_confinement(self, confinement: Confinement) -> Self {
         Self { confinement, ..self }
@@ -111,18 +112,18 @@ impl ChildReader {
 }
 
 impl ChildReader {
-    /// The same, where PDFs have this font for letters that the built-in one lacks.
+    /// Sets the font that PDFs use for letters missing from the built-in one.
     #[must_use]
     pub fn with_font(self, font: Option<PathBuf>) -> Self {
         Self { font, ..self }
     }
 
-    /// Has a job done on some bytes: the answer, and the bytes that follow it.
+    /// Runs a job on some bytes and returns the answer and the bytes that follow it.
     async fn ask(&self, file: FileRef<'_>, job: ReaderJob, bytes: &[u8]) -> Result<(ReaderAnswer, Vec<u8>)> {
         self.ask_of(file, job, &[], bytes).await
     }
 
-    /// The same for bytes in two parts.
+    /// Like `ask`, with the input bytes in two parts.
     async fn ask_of(
         &self,
         file: FileRef<'_>,
@@ -146,13 +147,13 @@ impl ChildReader {
             WorkerEnd::Answered(told) => {
                 let (answer, made) = ReaderAnswer::read(&told)?;
                 let from = told.len() - made.len();
-                // In the memory that is there, because an answer may have a gigabyte.
+                // Reuses the allocation, because an answer can be as large as a gigabyte.
                 let mut made = told;
                 made.drain(..from);
                 Ok((answer, made))
             }
             WorkerEnd::Late | WorkerEnd::OutOfTime => Err(self.late(name)),
-            // Without memory a program ends itself by a signal.
+            // A program that runs out of memory aborts and so ends by a signal.
             WorkerEnd::Broken => {
                 let most = self.limits.memory_bytes >> 20;
                 Err(Error::invalid(format!("cannot work on `{name}`: it takes more than {most} MiB of memory, or is made to break its reader"))
@@ -161,13 +162,13 @@ impl ChildReader {
         }
     }
 
-    /// The pictures of a file, as a worker tells of them.
+    /// Returns the pictures of a file as reported by a worker.
     async fn found(&self, job: ReaderJob, file: FileRef<'_>, bytes: &[u8]) -> Result<FoundPictures> {
         match self.ask(file, job, bytes).await? {
             (ReaderAnswer::Pictures(mut found, sizes), told) => {
                 let mut told = Bytes::from(told);
                 for (one, size) in found.pictures.iter_mut().zip(sizes) {
-                    // A worker has handled a file from anywhere, so its numbers are not relied on.
+                    // The worker has processed an untrusted file, so the sizes it reports are not trusted either.
                     one.picture.bytes = told.split_to(size.min(told.len()));
                 }
                 Ok(found)
@@ -176,7 +177,7 @@ impl ChildReader {
         }
     }
 
-    /// Has a worker do what it is asked: a fork of one that is ready, where there are such.
+    /// Runs a request in a worker: in a fork of a warm one where the platform supports it.
     async fn ended(&self, asked: &[&[u8]]) -> Result<WorkerEnd> {
         let limits = AskLimits { time: self.limits.time, answer_max: ANSWER_BYTES_MAX };
         #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
@@ -191,7 +192,7 @@ impl ChildReader {
         self.worker.ask(&DUTY, asked, limits).await
     }
 
-    /// The bytes of the operator's font, if a text may want it.
+    /// Returns the bytes of the operator's font if the text may need it; empty otherwise.
     async fn font_for(&self, request: &WriteRequest) -> Result<Vec<u8>> {
         let text = match &request.content {
             DocumentContent::Markdown(text) => text.contains(is_rare),
@@ -203,7 +204,7 @@ impl ChildReader {
         let page = &request.page;
         let around = [&page.header, &page.footer, &page.watermark];
         let wanted = text || around.into_iter().any(|text| text.contains(is_rare));
-        // Only a PDF with such letters needs it, and it may have many megabytes.
+        // Only a PDF with such letters needs the font, which can be many megabytes.
         match &self.font {
             Some(font) if wanted && request.format == DocumentFormat::Pdf => {
                 let unread = |cause: std::io::Error| {
@@ -218,7 +219,7 @@ impl ChildReader {
     }
 }
 
-/// Letters that the built-in font may lack: scripts beyond Latin, Greek and Cyrillic.
+/// Whether the built-in font may lack this letter: true for scripts beyond Latin, Greek and Cyrillic.
 fn is_rare(letter: char) -> bool {
     letter >= '\u{530}'
 }
@@ -308,15 +309,15 @@ impl DocumentWriter for ChildReader {
     }
 }
 
-/// Reads files in this very process: for tests, and for files that the embedding program has written
-/// itself. It is no boundary for others: nothing interrupts a file that takes forever.
+/// Reads files in this process, for tests and for files that the embedding program has written itself. It gives no
+/// isolation: nothing interrupts a file that takes forever.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InProcess {
     limits: Limits,
 }
 
 impl InProcess {
-    /// Files within `limits`, of which only the size of the file counts here.
+    /// Creates a reader with `limits`, of which only the file size is enforced here.
     pub fn new(limits: Limits) -> Self {
         Self { limits }
     }
@@ -379,12 +380,12 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
     ended.map_err(|cause| Error::internal("the reading of a document stopped unexpectedly").because(cause))?
 }
 
-/// Reads a file. Readers fail with a reason whatever a library does; what is left are defects of the cutting.
+/// Reads a file. The formats already turn panics of libraries into errors; this also catches defects in the chunking.
 fn guarded(request: &ReadRequest, bytes: &[u8], readings: &[PictureReading]) -> Result<ReadDocument> {
     harmless(&request.name, || crate::read_with(request, bytes, readings))
 }
 
-/// Work on a file, whatever a library does.
+/// Runs work on a file and turns a panic into an error.
 fn harmless<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(Error::invalid(format!(

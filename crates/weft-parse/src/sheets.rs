@@ -1,20 +1,21 @@
-//! Sheets, in which nothing but what stands in the cells says what a title, a header and a table is.
+//! Finds titles, headers and tables in sheets, where only the contents of the cells tell them apart.
 
 use crate::grid::names_columns;
 
-/// Lines of the title of a table, at most.
+/// Maximum number of lines in the title of a table.
 const TITLE_LINES_MAX: usize = 5;
-/// Rows that are looked at to find out what stands in a column.
+/// Number of rows that are examined to find out what a column contains.
 const ROWS_LOOKED_AT: usize = 100;
 
 fn filled(row: &[String]) -> usize {
     row.iter().filter(|cell| !cell.trim().is_empty()).count()
 }
 
-/// Lines above a table that fill one cell each are its title and not its header.
+/// Splits off the title of a table: the lines above it in which one cell each is filled.
 pub(crate) fn titled(mut rows: Vec<Vec<String>>) -> (Option<String>, Vec<Vec<String>>) {
     let lines = rows.iter().take(TITLE_LINES_MAX).take_while(|row| filled(row) == 1).count();
-    // What has one column only is a list. Above a row of data stands a header, even of one name: an index has none.
+    // Rows of one column are a list, not a title. A row of data is preceded by a header, even if that has a single name
+    // only: the header of an index column is empty.
     let below = rows.get(lines..).unwrap_or_default();
     let is_title = lines > 0
         && below.first().is_some_and(|row| filled(row) >= 2)
@@ -27,7 +28,7 @@ pub(crate) fn titled(mut rows: Vec<Vec<String>>) -> (Option<String>, Vec<Vec<Str
     (Some(title.join("\n")), rows)
 }
 
-/// Whether a column has a day or a truth value in the first two of its rows: no header is like that.
+/// Whether a column has a date or a truth value in both of its first two rows, which no header has.
 fn has_dates_or_truths(rows: &[Vec<String>]) -> bool {
     let is_day = |cell: &str| {
         let day: String = cell.chars().take(10).map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
@@ -38,8 +39,8 @@ fn has_dates_or_truths(rows: &[Vec<String>]) -> bool {
     first.iter().zip(second).any(|(one, below)| is_datum(one) && is_datum(below))
 }
 
-/// The tables of a sheet that has empty rows between them. Behind an empty row another table begins when the row, or the one
-/// below a title, names columns of numbers; anything else goes on with the table above.
+/// Splits a sheet with empty rows into its tables. After an empty row a new table begins if the row, or the one below a
+/// title, names columns of numbers; anything else continues the table above.
 pub(crate) fn apart(mut rows: Vec<Vec<String>>) -> Vec<Vec<Vec<String>>> {
     let (mut begins, mut has_table, mut title) = (Vec::new(), false, None);
     let mut at = 0;
@@ -49,7 +50,7 @@ pub(crate) fn apart(mut rows: Vec<Vec<String>>) -> Vec<Vec<Vec<String>>> {
         let end = rows[at..].iter().position(Vec::is_empty).map_or(rows.len(), |length| at + length);
         let body = rows[at..end].iter().position(|row| filled(row) > 1).map(|lines| at + lines);
         match body {
-            // Its table may stand behind one more empty row.
+            // Its table may follow after another empty row.
             None => title = title.or(Some(at)),
             Some(body) => {
                 if has_table && names_numbers(&rows[body..end]) {
@@ -70,8 +71,8 @@ pub(crate) fn apart(mut rows: Vec<Vec<String>>) -> Vec<Vec<Vec<String>>> {
     tables
 }
 
-/// Whether the first of these rows names its columns beyond doubt: there are names in it alone, and below one of them numbers
-/// alone.
+/// Whether the first of these rows certainly names its columns: it contains names only, and at least one column below
+/// it contains numbers only.
 fn names_numbers(rows: &[Vec<String>]) -> bool {
     let [first, rest @ ..] = rows else { return false };
     let is_filled = |cell: &&String| !cell.trim().is_empty();
@@ -84,8 +85,8 @@ fn names_numbers(rows: &[Vec<String>]) -> bool {
         && first.iter().enumerate().any(|(column, cell)| is_filled(&cell) && has_numbers(column))
 }
 
-/// Whether the first row has names for groups of the columns that the second one names: some stand side by side more than
-/// once, because their cells reach over all of their group.
+/// Whether the first row names groups of the columns that the second one names: some of its names are repeated side by
+/// side, because their cells span the whole group.
 pub(crate) fn has_groups(rows: &[Vec<String>]) -> bool {
     let [first, columns @ ..] = rows else { return false };
     let is_group = |pair: &[String]| !pair[0].trim().is_empty() && pair[0] == pair[1];

@@ -1,12 +1,12 @@
-//! Places for what the machine does a few of at the same time. Tenants take turns.
+//! Slots for work that runs a few at a time. Tenants take turns.
 
 use weft_core::fair::{FairSlots, Slot};
 use weft_core::{Error, Result, TenantId};
 
-/// Waits for a place. Whoever stops waiting leaves the line.
+/// Waits for a slot. Dropping the future leaves the queue.
 ///
 /// # Errors
-/// `RateLimited` when as many of this tenant wait already as may.
+/// `RateLimited` when the queue has no room for this tenant.
 pub(crate) async fn acquire(slots: &FairSlots, tenant: &TenantId, what: &str) -> Result<Slot> {
     slots.acquire(tenant).await.map_err(|error| {
         let message = format!("cannot work on {what} now: {}", error.message);

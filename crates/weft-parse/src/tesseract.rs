@@ -1,4 +1,5 @@
-//! The program Tesseract, for each picture in a process of its own that reads its data and the picture and nothing else.
+//! Reads pictures with Tesseract. Each picture gets a process of its own that can read Tesseract's data and the picture
+//! and nothing else.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,10 @@ use crate::slots;
 use crate::words::is_unspaced;
 
 const DUTY: Duty = Duty { thing: "a picture", does: "reads pictures", section: "documents" };
-/// Where the program is found.
+/// Paths where the program is looked for.
 const PROGRAMS: [&str; 4] =
     ["/usr/bin/tesseract", "/usr/local/bin/tesseract", "/bin/tesseract", "/opt/homebrew/bin/tesseract"];
-/// Where its data for languages is found.
+/// Folders where its language data is looked for.
 const DATA: [&str; 6] = [
     "/usr/share/tesseract-ocr/5/tessdata",
     "/usr/share/tesseract-ocr/4.00/tessdata",
@@ -29,17 +30,17 @@ const DATA: [&str; 6] = [
     "/usr/local/share/tessdata",
     "/opt/homebrew/share/tessdata",
 ];
-/// What programs of a system are loaded with beside their data.
+/// What programs of a system need to load, in addition to their data.
 pub(crate) const LIBRARIES: [&str; 7] =
     ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/opt/homebrew", "/etc/ld.so.cache"];
-/// Bytes of what it says of one picture, at most.
+/// Maximum size of the output for one picture, in bytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
-/// Pictures that wait for a place, at most: each is in memory.
+/// Maximum number of pictures waiting for a slot: each is in memory.
 const WAITING_MAX: usize = 256;
-/// A word that it is less sure of than that (of 100) is most often a part of a drawing.
+/// Minimum confidence, out of 100: a word below it is most often part of a drawing.
 const SURE_MIN: f32 = 30.0;
 
-/// What a worker becomes the program for.
+/// The program that a worker turns into, with its arguments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Recognition {
     program: PathBuf,
@@ -49,7 +50,7 @@ pub(crate) struct Recognition {
 }
 
 impl Recognition {
-    /// Gives up what is not needed, and becomes the program.
+    /// Drops the privileges that are not needed, and turns this process into the program.
     pub(crate) fn begin(self, bounds: &Bounds) -> ExitCode {
         let mut command = Command::new(&self.program);
         command.arg(&self.picture).arg("stdout").arg("--tessdata-dir").arg(&self.data);
@@ -61,7 +62,7 @@ impl Recognition {
             "-c",
             "tessedit_create_tsv=1",
         ]);
-        // One thread each, because several pictures are read at the same time.
+        // One thread per process, because several pictures are read concurrently.
         command.env_clear().env("OMP_THREAD_LIMIT", "1");
         let mut read: Vec<PathBuf> = LIBRARIES.map(PathBuf::from).into();
         read.extend([self.program, self.data, self.picture]);
@@ -69,15 +70,15 @@ impl Recognition {
     }
 }
 
-/// The data by which the program tells which way up a page is.
+/// The data with which Tesseract detects the orientation of a page.
 const ORIENTATION: &str = "osd.traineddata";
 
-/// How the program is to look at a page: as it stands, or turned the way its letters are where it can tell.
+/// Page segmentation mode: with orientation detection where its data is installed, otherwise the page as it stands.
 fn segmentation(data: &Path) -> &'static str {
     if data.join(ORIENTATION).is_file() { "1" } else { "3" }
 }
 
-/// Reads pictures with the program Tesseract of this system.
+/// Reads pictures with the Tesseract program of this system.
 #[derive(Debug)]
 pub struct Tesseract {
     worker: Worker,
@@ -90,11 +91,11 @@ pub struct Tesseract {
 }
 
 impl Tesseract {
-    /// The program of this system with its data for `languages` (`eng`, `deu`, `chi_sim` …). At most `at_once` pictures
-    /// at the same time, each within `limits`. The worker calls [`crate::work`].
+    /// Uses the program of this system with its data for `languages` (`eng`, `deu`, `chi_sim` …). Up to `at_once`
+    /// pictures are read concurrently, each within `limits`. The worker program must call [`crate::work`].
     ///
     /// # Errors
-    /// `Invalid` when the program or the data for a language is not installed.
+    /// `Invalid` if the program or the data for a language is not installed.
     pub fn open(worker: Worker, languages: &[String], limits: Limits, at_once: usize) -> Result<Self> {
         let program =
             PROGRAMS.into_iter().map(PathBuf::from).find(|path| path.is_file()).ok_or_else(|| {
@@ -119,13 +120,13 @@ impl Tesseract {
         Ok(Self { worker, program, data, languages, limits, slots, confinement })
     }
 
-    /// The same, where the operator has said what becomes of pictures whose worker cannot be confined.
+    /// Sets what happens to pictures when their worker cannot be confined.
     #[must_use]
     pub fn with_confinement(self, confinement: Confinement) -> Self {
         Self { confinement, ..self }
     }
 
-    /// Whether the program is on this system.
+    /// Whether the program is installed on this system.
     pub fn is_installed() -> bool {
         PROGRAMS.into_iter().any(|path| Path::new(path).is_file())
     }
@@ -173,7 +174,7 @@ impl PictureReader for Tesseract {
             Error::new(ErrorKind::Unavailable, "cannot keep a picture for the program that reads it")
                 .because(cause)
         };
-        // A folder that is removed when this ends, in whatever way.
+        // The folder is removed when this is dropped, on every path.
         let folder = tempfile::Builder::new().prefix("weft-picture-").tempdir().map_err(kept)?;
         let path = folder.path().join("picture");
         tokio::fs::write(&path, &picture.bytes).await.map_err(kept)?;
@@ -199,22 +200,22 @@ impl PictureReader for Tesseract {
     }
 }
 
-/// A line while its words come in.
+/// A line whose words are still being collected.
 #[derive(Default)]
 struct OpenLine {
     text: String,
-    /// Left, right, top, bottom, in pixels.
+    /// Left, right, top and bottom, in pixels.
     place: [f32; 4],
     paragraph: (u32, u32, u32),
 }
 
-/// The lines of what the program says: rows of page, block, paragraph, line, word, place, certainty and text.
+/// Parses Tesseract's output: rows of page, block, paragraph, line, word, position, confidence and text.
 fn lines(told: &str) -> Vec<PictureLine> {
     let mut open: BTreeMap<[u32; 4], OpenLine> = BTreeMap::new();
     let mut sizes: BTreeMap<u32, (f32, f32)> = BTreeMap::new();
     let mut characters = 0;
     for row in told.lines() {
-        // The text comes last, and may have tabs in it.
+        // The text is the last column, and may contain tabs.
         let cells: Vec<&str> = row.splitn(12, '\t').collect();
         let [level, page, block, paragraph, line, _, left, top, width, height, sure, text] = cells[..] else {
             continue;

@@ -1,19 +1,19 @@
-//! How long a text is, in tokens of the vocabulary `cl100k_base`.
+//! Counts tokens in the vocabulary `cl100k_base`.
 //!
-//! Models and embedders count with vocabularies of their own, which differ by some percent; this one is what
-//! limits of chunks and budgets of prompts are measured with.
+//! Models and embedders have vocabularies of their own, whose counts differ by a few percent; this one measures the
+//! limits of chunks and the budgets of prompts.
 
 use std::cell::RefCell;
 
 use bpe_openai::appendable_encoder::AppendableEncoder;
 use bpe_openai::{Tokenizer, cl100k_base};
 
-/// Words whose length is remembered, for each thread; a power of two.
+/// Number of cached word lengths per thread; a power of two.
 const REMEMBERED: usize = 1 << 14;
-/// Bytes of a word that is remembered, at most.
+/// Maximum length of a cached word, in bytes.
 const REMEMBERED_BYTES_MAX: usize = 15;
 
-/// How many tokens a text has. The vocabulary is loaded at the first call and kept.
+/// Number of tokens in a text. The vocabulary is loaded at the first call and stays in memory.
 pub fn tokens(text: &str) -> u32 {
     let mut sum = 0_u32;
     for word in words(text) {
@@ -22,24 +22,24 @@ pub fn tokens(text: &str) -> u32 {
     sum
 }
 
-/// The parts of a text that are counted on their own; together they are the text.
+/// Splits a text into the parts that are tokenized independently; concatenated, they are the text.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     tokenizer().split(text)
 }
 
-/// How many tokens a part of a text has.
+/// Number of tokens in such a part.
 pub(crate) fn word_tokens(word: &str) -> u32 {
     let bytes = word.as_bytes();
     match bytes.len() {
         0 => 0,
-        // Every byte by itself is a token.
+        // Every single byte is a token.
         1 => 1,
         2..=REMEMBERED_BYTES_MAX => MEMORY.with_borrow_mut(|memory| memory.count(bytes)),
         _ => counted(bytes),
     }
 }
 
-/// How many bytes of a word have at most `tokens` tokens, ending between two characters.
+/// Length in bytes of the longest prefix of a word that has at most `tokens` tokens and ends at a character boundary.
 pub(crate) fn fitting(word: &str, tokens: u32) -> usize {
     let mut encoder = AppendableEncoder::new(&tokenizer().bpe);
     let mut fits = 0;
@@ -67,7 +67,7 @@ thread_local! {
     static MEMORY: RefCell<TokenCountCache> = RefCell::new(TokenCountCache::default());
 }
 
-/// Most words of a text have been there before, and looking one up is ten times faster than counting.
+/// A cache of token counts. Most words of a text have occurred before, and a lookup is ten times faster than counting.
 struct TokenCountCache {
     known: Vec<(u128, u32)>,
 }
@@ -82,11 +82,12 @@ impl TokenCountCache {
     fn count(&mut self, bytes: &[u8]) -> u32 {
         let mut key = [0_u8; 16];
         key[..bytes.len()].copy_from_slice(bytes);
-        // The length is part of the key, so no key is 0, and a word is not one that ends in zeros.
+        // The length is part of the key, so no key is 0, and a word differs from the same word with trailing zero
+        // bytes.
         key[REMEMBERED_BYTES_MAX] = bytes.len() as u8;
         let key = u128::from_le_bytes(key);
         let folded = (key as u64) ^ ((key >> 64) as u64).rotate_left(29);
-        // Fibonacci hashing: the upper 14 bits of a product with the golden ratio.
+        // Fibonacci hashing: the upper 14 bits of the product with the golden ratio.
         let place = (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize % REMEMBERED;
         let entry = &mut self.known[place];
         if entry.0 != key {

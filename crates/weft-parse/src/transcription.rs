@@ -1,5 +1,5 @@
-//! Programs that write down what is said in a recording: whisper.cpp's, or one that the operator names. For each recording in
-//! a process of its own that reads its model and the recording and nothing else.
+//! Transcribes recordings with an external program: whisper.cpp's, or one that the operator configures. Each recording
+//! gets a process of its own that can read its model and the recording and nothing else.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -21,60 +21,61 @@ use crate::tesseract::LIBRARIES;
 use crate::words::is_unspaced;
 
 const DUTY: Duty = Duty { thing: "a recording", does: "writes down speech", section: "documents" };
-/// What stands for the path of the recording in the arguments of a program.
+/// Placeholder for the path of the recording in the arguments of a program.
 const FILE: &str = "{file}";
-/// Where whisper.cpp's program is found.
+/// Paths where whisper.cpp's program is looked for.
 const WHISPER: [&str; 4] = [
     "/usr/bin/whisper-cli",
     "/usr/local/bin/whisper-cli",
     "/bin/whisper-cli",
     "/opt/homebrew/bin/whisper-cli",
 ];
-/// The endings that it takes. It looks at them before it looks at the file.
+/// File extensions that whisper.cpp accepts. It checks the extension before it looks at the contents.
 const OF_WHISPER: [&str; 4] = ["flac", "mp3", "ogg", "wav"];
-/// What it says of a stretch without speech.
+/// What whisper.cpp writes for a stretch without speech.
 const BLANK: &str = "[BLANK_AUDIO]";
-/// Folders of programs that a script may become.
+/// Folders with programs that a script may execute.
 const PROGRAMS: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
-/// Bytes of the text of one recording, at most: some weeks of speech.
+/// Maximum size of the text of one recording, in bytes: enough for some weeks of speech.
 const TEXT_BYTES_MAX: u64 = 8 << 20;
-/// Recordings that wait to be written down, at most; more are refused until some are done.
+/// Maximum number of recordings waiting for a slot; further ones are refused until some are done.
 const WAITING_MAX: usize = 64;
 
-/// Which program writes down speech, and what it is given.
+/// The program that transcribes speech, and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TranscriptionProgram {
     /// `whisper-cli` of whisper.cpp.
     Whisper {
-        /// The path of the program and arguments beside those of ours; empty: the one that the system has.
+        /// Path of the program, and arguments to add to the built-in ones; if empty, the program installed on the
+        /// system.
         command: Vec<String>,
-        /// The file of its model.
+        /// File of the model.
         model: PathBuf,
-        /// The language that is spoken, as it names them (`en`), or `auto`.
+        /// Language of the speech, with whisper.cpp's name for it (`en`), or `auto`.
         language: String,
     },
-    /// Another one, which writes the text to its standard output: its path and its arguments, with `{file}` for the
-    /// path of the recording.
+    /// Another program, which writes the text to its standard output.
     Other {
-        /// The path and the arguments.
+        /// Its path and its arguments, with `{file}` for the path of the recording.
         command: Vec<String>,
     },
 }
 
-/// How such a program is run.
+/// How the transcription program is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TranscriptionSettings {
-    /// Which one it is.
+    /// The program.
     pub program: TranscriptionProgram,
-    /// Files and folders that it may read beside the system's libraries, itself, its model and the recording.
+    /// Files and folders that it may read in addition to the system's libraries, the program itself, its model and the
+    /// recording.
     pub read: Vec<PathBuf>,
-    /// Threads that one may compute on.
+    /// Number of threads that each process may use.
     pub threads: u32,
-    /// Recordings that are written down at the same time.
+    /// Number of recordings transcribed concurrently.
     pub at_once: usize,
 }
 
-/// What a worker becomes the program for.
+/// The program that a worker turns into, with its arguments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Transcription {
     program: PathBuf,
@@ -84,14 +85,14 @@ pub(crate) struct Transcription {
 }
 
 impl Transcription {
-    /// Gives up what is not needed, and becomes the program.
+    /// Drops the privileges that are not needed, and turns this process into the program.
     pub(crate) fn begin(self, bounds: &Bounds) -> ExitCode {
         let Self { program, arguments, mut read, threads } = self;
         let mut command = Command::new(&program);
         command.args(arguments).env_clear();
         command.env("PATH", PROGRAMS.join(":")).env("LANG", "C.UTF-8");
         let most = threads.to_string();
-        // Libraries that compute would otherwise take as many as the machine has.
+        // Numerical libraries would otherwise start as many threads as the machine has processors.
         for name in ["OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"] {
             command.env(name, &most);
         }
@@ -101,21 +102,21 @@ impl Transcription {
     }
 }
 
-/// How the text stands in what a program writes.
+/// Format of the text in a program's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    /// As it is.
+    /// Plain text.
     Plain,
-    /// In lines that begin with the times at which they are said: `[00:00:01.000 --> 00:00:04.500]  Good morning.`
+    /// Lines that begin with the time span of the speech: `[00:00:01.000 --> 00:00:04.500]  Good morning.`
     Timed,
 }
 
-/// Writes down speech with a program of this system.
+/// Transcribes speech with a program installed on this system.
 #[derive(Debug)]
 pub struct ProgramTranscription {
     worker: Worker,
     name: String,
-    /// What every recording has in common: its arguments still have [`FILE`] in them.
+    /// The part common to all recordings: its arguments still contain [`FILE`].
     run: Transcription,
     told: Told,
     limits: Limits,
@@ -124,10 +125,11 @@ pub struct ProgramTranscription {
 }
 
 impl ProgramTranscription {
-    /// A program of this system; each recording within `limits`. The worker calls [`crate::work`].
+    /// Uses a program of this system, with `limits` for each recording. The worker program must call [`crate::work`].
     ///
     /// # Errors
-    /// `Invalid` when the program, its model or something else that it reads is not there, or its arguments make no sense.
+    /// `Invalid` if the program, its model or another file that it reads does not exist, or its arguments make no
+    /// sense.
     pub fn open(worker: Worker, settings: TranscriptionSettings, limits: Limits) -> Result<Self> {
         let TranscriptionSettings { program, mut read, threads, at_once } = settings;
         if let Some(missing) = read.iter().find(|path| !path.exists()) {
@@ -152,16 +154,16 @@ impl ProgramTranscription {
         Ok(Self { worker, name, run, told, limits, slots, confinement: Confinement::default() })
     }
 
-    /// The same, where the operator has said what becomes of recordings whose worker cannot be confined.
+    /// Sets what happens to recordings when their worker cannot be confined.
     #[must_use]
     pub fn with_confinement(self, confinement: Confinement) -> Self {
         Self { confinement, ..self }
     }
 
-    /// The ending of the file that the program gets.
+    /// Extension of the file that is passed to the program.
     ///
     /// # Errors
-    /// `Invalid` when it reads no such files.
+    /// `Invalid` if the program does not read such files.
     fn ending(&self, recording: &Recording) -> Result<String> {
         let ending = ending(recording);
         if self.told == Told::Timed && !OF_WHISPER.contains(&ending.as_str()) {
@@ -173,7 +175,7 @@ impl ProgramTranscription {
         Ok(ending)
     }
 
-    /// What the worker is asked for one recording.
+    /// Builds the order to the worker for one recording.
     fn order(&self, path: &Path) -> Result<Vec<u8>> {
         let path = path
             .to_str()
@@ -190,7 +192,7 @@ impl ProgramTranscription {
         Ok(order)
     }
 
-    /// The text in what the program has written.
+    /// Extracts the text from the output of the program.
     fn text(&self, told: &[u8]) -> Result<String> {
         if told.len() as u64 >= TEXT_BYTES_MAX {
             return Err(self.too_much());
@@ -232,13 +234,13 @@ impl ProgramTranscription {
 
     fn failed(&self, code: i32) -> Error {
         let message = format!("`{}` cannot write down the recording: it ended with code {code}", self.name);
-        // Without its arguments: they may hold a key, and whoever sends a recording is not whoever runs the server.
+        // Without its arguments: they may contain a key, and the user who sends a recording is not the operator.
         Error::invalid(message)
             .help("look whether the recording is whole; an operator can try `transcription.command` with it by hand")
     }
 }
 
-/// The program of whisper.cpp and its arguments.
+/// Resolves the program of whisper.cpp and its arguments.
 fn whisper(
     command: Vec<String>,
     model: &Path,
@@ -266,12 +268,13 @@ fn whisper(
         Error::invalid("the path in `transcription.model` is no text").help("name it in UTF-8")
     })?;
     let threads = threads.to_string();
-    // With times, though they are taken out: without them it loses words where its windows of half a minute meet.
+    // With timestamps, though they are removed again: without them whisper.cpp loses words at the boundaries of its
+    // half-minute windows.
     let ours = ["-m", model, "-l", language, "-t", threads.as_str(), "-f", FILE].map(str::to_owned);
     Ok((program, own.chain(ours).collect()))
 }
 
-/// A program that the operator names, and its arguments.
+/// Resolves a program that the operator has configured, and its arguments.
 fn other(command: Vec<String>) -> Result<(PathBuf, Vec<String>)> {
     const HELP: &str =
         "write its path and its arguments, such as [\"/usr/local/bin/transcribe\", \"{file}\"]";
@@ -289,7 +292,7 @@ fn other(command: Vec<String>) -> Result<(PathBuf, Vec<String>)> {
     Ok((program, arguments))
 }
 
-/// A program that is there.
+/// Returns the program if it exists and is executable.
 fn found(program: PathBuf) -> Result<PathBuf> {
     if program.is_absolute() && may_be_started(&program) {
         return Ok(program);
@@ -312,7 +315,7 @@ fn may_be_started(program: &Path) -> bool {
     program.is_file()
 }
 
-/// The ending by which programs know what a recording is: that of its type, else that of its name.
+/// Extension by which programs recognize the format of a recording: that of its media type, otherwise that of its name.
 fn ending(recording: &Recording) -> String {
     let media_type = recording.media_type.split(';').next().unwrap_or_default().trim();
     let known = match media_type {
@@ -335,7 +338,7 @@ fn ending(recording: &Recording) -> String {
     own.filter(is_plain).unwrap_or_else(|| "audio".to_owned())
 }
 
-/// The text of lines that begin with their times.
+/// Removes the timestamps from the beginnings of lines.
 fn without_times(told: &str) -> String {
     let mut text = String::new();
     for line in told.lines() {
@@ -375,7 +378,7 @@ impl TranscriptionModel for ProgramTranscription {
             Error::new(ErrorKind::Unavailable, "cannot keep a recording for the program that writes it down")
                 .because(cause)
         };
-        // A folder that is removed when this ends, in whatever way.
+        // The folder is removed when this is dropped, on every path.
         let folder = tempfile::Builder::new().prefix("weft-recording-").tempdir().map_err(kept)?;
         let path = folder.path().join(format!("recording.{ending}"));
         tokio::fs::write(&path, &recording.bytes).await.map_err(kept)?;
@@ -385,7 +388,8 @@ impl TranscriptionModel for ProgramTranscription {
         match self.worker.ask_foreign(&DUTY, &[&order], limits).await? {
             ProgramEnd::Ended(WorkerEnd::Answered(told)) => self.text(&told),
             ProgramEnd::Ended(WorkerEnd::Late | WorkerEnd::OutOfTime) => Err(self.late()),
-            // The system may end what has used up its processor time as it ends what takes too much memory.
+            // The system may kill a process that has used up its processor time in the same way as one that uses too
+            // much memory.
             ProgramEnd::Ended(WorkerEnd::Broken) if begun.elapsed() >= self.limits.time => Err(self.late()),
             ProgramEnd::Ended(WorkerEnd::Broken) => Err(self.too_much()),
             ProgramEnd::Failed(code) => Err(self.failed(code)),

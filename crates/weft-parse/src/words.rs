@@ -1,13 +1,13 @@
-//! Bytes as text, and text in order.
+//! Decodes bytes to text, and normalizes text.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
-/// Bytes that are looked at to guess an encoding.
+/// Number of bytes that are examined to guess an encoding.
 const GUESSED_BYTES_MAX: usize = 1 << 20;
 
-/// Text from bytes whose encoding is not known: by the mark at their beginning, as UTF-8 if they are,
-/// by the zeros of UTF-16, or else by a guess.
+/// Decodes bytes of unknown encoding: by their byte order mark, as UTF-8 if they are valid, by the zero bytes of
+/// UTF-16, or else by a guess.
 pub(crate) fn decode(bytes: &[u8]) -> String {
     if let Some(text) = utf32(bytes) {
         return text;
@@ -19,18 +19,18 @@ pub(crate) fn decode(bytes: &[u8]) -> String {
         return text;
     }
     match std::str::from_utf8(bytes) {
-        // Latin letters in UTF-16 are valid UTF-8 as well, with zeros between them.
+        // Latin letters in UTF-16 are valid UTF-8 as well, with zero bytes between them.
         Ok(text) if wide(bytes).is_none() => text.to_owned(),
         _ => guess(bytes).decode_without_bom_handling(bytes).0.into_owned(),
     }
 }
 
-/// Text from bytes that say themselves how they are written, unless that is plainly wrong.
+/// Decodes bytes with the encoding that they declare, unless it is plainly wrong.
 pub(crate) fn decode_as(bytes: &[u8], label: Option<&str>) -> String {
     let said = label.and_then(|label| Encoding::for_label(label.trim().as_bytes()));
     let has_mark = Encoding::for_bom(bytes).is_some();
     match said {
-        // What happens to be UTF-8 beyond ASCII is UTF-8, whatever it says.
+        // Bytes beyond ASCII that are valid UTF-8 are UTF-8, whatever they declare.
         Some(encoding)
             if encoding != UTF_8
                 && !has_mark
@@ -43,20 +43,20 @@ pub(crate) fn decode_as(bytes: &[u8], label: Option<&str>) -> String {
     }
 }
 
-/// The text of UTF-32, which begins with a mark: without one nobody writes it.
+/// Decodes UTF-32, which is recognized by its byte order mark: in practice it always has one.
 fn utf32(bytes: &[u8]) -> Option<String> {
     let number: fn([u8; 4]) -> u32 = match bytes {
         [0xff, 0xfe, 0, 0, ..] => u32::from_le_bytes,
         [0, 0, 0xfe, 0xff, ..] => u32::from_be_bytes,
         _ => return None,
     };
-    // UTF-16 that begins with a zero would have numbers beyond all letters.
+    // UTF-16 that begins with a zero would yield numbers beyond all characters.
     let (letters, rest) = bytes[4..].as_chunks::<4>();
     let text: Option<String> = letters.iter().map(|four| char::from_u32(number(*four))).collect();
     text.filter(|_| rest.is_empty())
 }
 
-/// Japanese in seven bits, which is valid UTF-8 as well: a sign of its own stands before two-byte letters.
+/// Decodes ISO-2022-JP. It is valid UTF-8 as well, but has an escape sequence before two-byte characters.
 fn iso_2022_jp(bytes: &[u8]) -> Option<String> {
     let begins = |three: &[u8]| matches!(three, b"\x1b$B" | b"\x1b$@");
     if !bytes.is_ascii() || !bytes.windows(3).any(begins) {
@@ -66,7 +66,7 @@ fn iso_2022_jp(bytes: &[u8]) -> Option<String> {
     (!wrong).then(|| text.into_owned())
 }
 
-/// Whether each letter of a text takes two bytes or four.
+/// Whether the text is encoded in units of two or four bytes.
 pub(crate) fn is_wide(bytes: &[u8]) -> bool {
     let marked = Encoding::for_bom(bytes).is_some_and(|(encoding, _)| encoding != UTF_8);
     marked || wide(bytes).is_some() || utf32(bytes).is_some()
@@ -80,7 +80,7 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
     let shown = &bytes[..bytes.len().min(GUESSED_BYTES_MAX)];
     detector.feed(shown, shown.len() == bytes.len());
     let guessed = detector.guess(None, Utf8Detection::Deny);
-    // A broken byte in a text that is otherwise UTF-8 is more likely than a text of accented letters.
+    // An invalid byte in a text that is otherwise UTF-8 is more likely than a text of accented letters.
     if is_mostly_utf8(shown) {
         UTF_8
     } else if guessed == UTF_8 {
@@ -99,7 +99,7 @@ fn is_mostly_utf8(bytes: &[u8]) -> bool {
     good > 20 * bad
 }
 
-/// UTF-16 without a mark: its zeros are all on one side, or read as such it is a text in one script.
+/// Detects UTF-16 without a byte order mark: its zero bytes are all on one side, or it decodes to text in one script.
 fn wide(bytes: &[u8]) -> Option<&'static Encoding> {
     let shown = &bytes[..bytes.len().min(4_096)];
     if bytes.len() < 8 || !bytes.len().is_multiple_of(2) {
@@ -108,9 +108,10 @@ fn wide(bytes: &[u8]) -> Option<&'static Encoding> {
     latin_wide(shown).or_else(|| scripted_wide(shown))
 }
 
-/// UTF-16 of letters of other scripts, between which stand blanks and ends of lines: no text has zeros in any other way.
+/// Detects UTF-16 in a non-Latin script, by the zero bytes of its spaces and line ends: no other text contains zero
+/// bytes.
 fn scripted_wide(shown: &[u8]) -> Option<&'static Encoding> {
-    // Of letters of ASCII alone the zeros have been counted.
+    // `latin_wide` has already judged text of ASCII letters alone.
     let is_latin = |byte: &u8| matches!(byte, 0 | b'\t'..=b'\r' | b' '..=b'~');
     if !shown.contains(&0) || shown.iter().all(is_latin) {
         return None;
@@ -123,15 +124,15 @@ fn scripted_wide(shown: &[u8]) -> Option<&'static Encoding> {
     is_text(u16::from_be_bytes).then_some(UTF_16BE)
 }
 
-/// Whether units of UTF-16 are letters of one script and what may stand between them. Read in the wrong order they have
-/// no blanks.
+/// Whether UTF-16 code units are letters of one script and what may stand between them. In the wrong byte order they
+/// contain no spaces.
 fn is_in_one_script(units: impl Iterator<Item = u16>) -> bool {
     let (mut blanks, mut latin, mut letters, mut signs) = (0_usize, 0_usize, 0_usize, 0_usize);
     let mut scripts = [0_usize; 256];
     let mut units = char::decode_utf16(units).peekable();
     while let Some(unit) = units.next() {
         let Ok(letter) = unit else {
-            // What is looked at may end in the middle of a letter.
+            // The examined prefix may end in the middle of a character.
             if units.peek().is_some() {
                 return false;
             }
@@ -153,15 +154,15 @@ fn is_in_one_script(units: impl Iterator<Item = u16>) -> bool {
     blanks > 0 && all >= 4 && most * 4 >= letters * 3 && signs <= all
 }
 
-/// Whether no text that is passed on has it: everybody may give it a meaning of their own, or nobody.
+/// Whether a character does not occur in text for interchange: private-use characters, specials and noncharacters.
 fn is_no_text(letter: char) -> bool {
     matches!(letter, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}' | '\u{f0000}'..='\u{10ffff}')
 }
 
-/// A number for the script of a letter beyond ASCII: those of most stand within 256 of each other.
+/// A number for the script of a letter beyond ASCII. Most scripts lie within one block of 256 code points.
 fn script(letter: char) -> usize {
     match u32::from(letter) {
-        // Chinese, Japanese and Korean, which are read together.
+        // Chinese, Japanese and Korean count as one script.
         0x2e80..=0xa4cf | 0xac00..=0xd7ff | 0xf900..=0xfaff => 0x4e,
         // Latin with diacritics.
         0..=0x24f | 0x1e00..=0x1eff => 0,
@@ -169,7 +170,7 @@ fn script(letter: char) -> usize {
     }
 }
 
-/// UTF-16 of Latin letters has its zeros all on one side.
+/// Detects UTF-16 of Latin letters, whose zero bytes are all on one side.
 fn latin_wide(shown: &[u8]) -> Option<&'static Encoding> {
     let is_strange = |byte: &u8| matches!(byte, 1..=8 | 14..=31);
     if shown.iter().filter(|byte| is_strange(byte)).count() * 50 > shown.len() {
@@ -184,7 +185,7 @@ fn latin_wide(shown: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// Whether bytes are text of some kind and not a picture, a program or an archive.
+/// Whether bytes are some kind of text, and not a picture, a program or an archive.
 pub(crate) fn is_text(bytes: &[u8]) -> bool {
     let shown = &bytes[..bytes.len().min(64 << 10)];
     if Encoding::for_bom(bytes).is_some() || is_wide(bytes) {
@@ -194,7 +195,7 @@ pub(crate) fn is_text(bytes: &[u8]) -> bool {
     !shown.contains(&0) && strange * 100 <= shown.len()
 }
 
-/// One line: white space of any kind becomes one blank.
+/// Joins a text into one line: any run of white space becomes one space.
 pub(crate) fn line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
@@ -203,7 +204,7 @@ pub(crate) fn line(text: &str) -> String {
             line.push(' ');
         }
         line.extend(word.chars().filter(|c| !is_invisible(*c)));
-        // A word of nothing but such marks leaves no blank behind.
+        // A word of nothing but invisible characters leaves no space behind.
         if line.len() == before + 1 && before > 0 {
             line.truncate(before);
         }
@@ -211,7 +212,7 @@ pub(crate) fn line(text: &str) -> String {
     line
 }
 
-/// Lines in order, without those that are empty.
+/// Normalizes each line and drops the empty ones.
 pub(crate) fn lines(text: &str) -> String {
     let lines: Vec<String> = text
         .split(['\n', '\r', '\u{b}', '\u{c}', '\u{2028}', '\u{2029}'])
@@ -221,14 +222,14 @@ pub(crate) fn lines(text: &str) -> String {
     lines.join("\n")
 }
 
-/// The cell of a table with its ends of lines, also between lines that are empty.
+/// Normalizes the text of a table cell and keeps its line breaks, including empty lines between others.
 pub(crate) fn cell_lines(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
     let lines: Vec<String> = text.split(['\n', '\r']).map(line).collect();
     lines.join("\n").trim().to_owned()
 }
 
-/// Lines in order, with a tab wherever there is one between words: in plain text it stands between columns.
+/// Normalizes lines but keeps the tabs between words: in plain text they separate columns.
 pub(crate) fn lines_with_tabs(text: &str) -> String {
     let columns = |line: &str| {
         let cells: Vec<String> = line.split('\t').map(self::line).collect();
@@ -238,8 +239,8 @@ pub(crate) fn lines_with_tabs(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Puts a line behind a text that goes on in it: with a blank between words, and without between
-/// characters of languages that have none.
+/// Appends a line to a text that continues in it: with a space between words, and without one between characters of
+/// languages that use none.
 pub(crate) fn join(mut text: String, line: &str) -> String {
     let line = line.trim();
     let (Some(last), Some(first)) = (text.chars().next_back(), line.chars().next()) else {
@@ -254,18 +255,18 @@ pub(crate) fn join(mut text: String, line: &str) -> String {
     text
 }
 
-/// Characters that are written without blanks between them: Chinese, Japanese, and their punctuation.
+/// Whether a character belongs to a script written without spaces: Chinese, Japanese, and their punctuation.
 pub(crate) fn is_unspaced(character: char) -> bool {
     matches!(character, '\u{2e80}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
         | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ffef}' | '\u{20000}'..='\u{323af}')
 }
 
-/// Marks that are nothing to a reader and keep words from being found.
+/// Characters that readers do not see and that prevent words from being found.
 fn is_invisible(character: char) -> bool {
     matches!(character, '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
 }
 
-/// The first `count` characters.
+/// Returns the first `count` characters.
 pub(crate) fn beginning(text: &str, count: usize) -> &str {
     text.char_indices().nth(count).map_or(text, |(at, _)| &text[..at])
 }

@@ -1,25 +1,25 @@
-//! What servers write about a value, as JSON.
+//! Converts values from the servers' text format to JSON.
 
 use serde_json::{Number, Value as Json};
 
-/// Digits that every number of JSON keeps.
+/// Number of digits that every JSON number preserves.
 const DIGITS_KEPT: usize = 15;
 
-/// What the type of a column says about the text of its values.
+/// How the text of a column's values is interpreted, according to the column's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CellKind {
     /// A number.
     Number,
-    /// `t`, `f`.
+    /// A boolean: `t` or `f`.
     Truth,
     /// JSON.
     Json,
-    /// Anything else.
+    /// Any other text.
     Text,
 }
 
 impl CellKind {
-    /// By the name of a type.
+    /// The kind for a type name.
     pub(crate) fn named(name: &str) -> Self {
         match name.to_ascii_uppercase().trim_end_matches(" UNSIGNED") {
             "INT2" | "INT4" | "INT8" | "FLOAT4" | "FLOAT8" | "NUMERIC" | "TINYINT" | "SMALLINT"
@@ -31,7 +31,8 @@ impl CellKind {
     }
 }
 
-/// The value of a text. A number that JSON would round stays a text, and one that is none (`NaN`) is null.
+/// Converts a text. A number that JSON would round stays a string, and one that JSON cannot represent (`NaN`) becomes
+/// null.
 pub(crate) fn value(kind: CellKind, text: String) -> Json {
     match kind {
         CellKind::Number => number(text),
@@ -45,12 +46,12 @@ pub(crate) fn value(kind: CellKind, text: String) -> Json {
     }
 }
 
-/// How deep PostgreSQL nests lists, at most.
+/// Maximum number of dimensions of a PostgreSQL array.
 const LISTS_MAX: usize = 6;
 
-/// The list that PostgreSQL writes as `{1,2}`; a text that is none stays one.
+/// Converts an array that PostgreSQL writes as `{1,2}`; a text that is not one stays a string.
 pub(crate) fn list(kind: CellKind, text: String) -> Json {
-    // Lists that do not begin at 1 say so: `[0:1]={1,2}`.
+    // Arrays that do not begin at 1 declare their bounds: `[0:1]={1,2}`.
     let members =
         if text.starts_with('[') { text.split_once('=').map_or("", |(_, list)| list) } else { &text };
     match members_of(kind, members, 1) {
@@ -59,7 +60,7 @@ pub(crate) fn list(kind: CellKind, text: String) -> Json {
     }
 }
 
-/// A list, and what follows it.
+/// Parses an array and returns it with the text after it.
 fn members_of(kind: CellKind, text: &str, depth: usize) -> Option<(Json, &str)> {
     let mut rest = text.strip_prefix('{').filter(|_| depth <= LISTS_MAX)?;
     let mut members = Vec::new();
@@ -84,7 +85,7 @@ fn members_of(kind: CellKind, text: &str, depth: usize) -> Option<(Json, &str)> 
     }
 }
 
-/// A text up to its closing quote, and what follows that.
+/// Reads a text up to its closing quote and returns it with the text after it.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let mut unquoted = String::new();
     let mut letters = text.char_indices();
@@ -97,7 +98,7 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// What is no text, in hexadecimal digits.
+/// Binary data, in hexadecimal digits.
 pub(crate) fn binary(bytes: &[u8]) -> Json {
     format!("0x{}", weft_core::hex(bytes)).into()
 }
@@ -115,7 +116,8 @@ fn number(text: String) -> Json {
         Ok(number) if digits(exact) <= DIGITS_KEPT && number.is_finite() => {
             Number::from_f64(number).map_or(Json::String(text), Json::Number)
         }
-        // What servers print of a double is as short as it can be and read back; of other numbers more is known.
+        // Servers print a double in the shortest form that reads back as the same number; other numbers may have more
+        // digits than that.
         Ok(number) if number.is_finite() && (exact.contains(['e', 'E']) || number.to_string() == exact) => {
             number.into()
         }
@@ -123,7 +125,7 @@ fn number(text: String) -> Json {
     }
 }
 
-/// The same number without zeros at its end: an average has as many of them as the server has places for.
+/// Removes trailing zeros of the fraction: an average has as many of them as the server's scale.
 fn without_zeros(text: &str) -> &str {
     match text.split_once('.') {
         Some((_, places)) if places.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -133,7 +135,7 @@ fn without_zeros(text: &str) -> &str {
     }
 }
 
-/// Digits that matter.
+/// Number of significant digits.
 fn digits(text: &str) -> usize {
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();

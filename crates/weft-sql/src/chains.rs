@@ -1,31 +1,33 @@
-//! How long an expression of SQL goes on. The parser follows `a + b + c` in a loop and counts no depth there, yet what it
-//! makes of it is nested once for each sign, and is let go of level by level on the stack of whoever asked. Pure.
+//! Limits the length of SQL expressions. The parser handles `a + b + c` in a loop that does not count towards its depth
+//! limit, but the syntax tree is nested once for each operator and is dropped recursively on the stack of the caller.
+//! Pure code.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::Token;
 
-/// Signs and keywords of one expression, at most; also queries that are joined into one.
-// Far more than anybody writes between two commas, and a small part of what the stack of a worker takes.
+/// Maximum number of operators and keywords in one expression, and of queries joined into one.
+// Far more than anyone writes between two commas, and a small part of the stack of a worker thread.
 const CHAIN_MAX: usize = 2_000;
 
-/// What joins two queries into one.
+/// Keywords that join two queries into one.
 const JOINING: [Keyword; 4] = [Keyword::UNION, Keyword::EXCEPT, Keyword::INTERSECT, Keyword::MINUS];
-/// Between what stands on both sides of these there is no chain: a `CASE` keeps its branches in a list.
+/// Keywords that do not continue a chain: a `CASE` stores its branches in a list.
 const BRANCHING: [Keyword; 3] = [Keyword::WHEN, Keyword::THEN, Keyword::ELSE];
 
-/// What is open, with the count of the expression that goes on behind it: `f(1, 2) + f(1, 2)` is one.
+/// An open parenthesis or `CASE`, with the count of the surrounding expression, which continues after it: `f(1, 2) +
+/// f(1, 2)` is a single expression.
 enum Opened {
     Bracket(usize),
     Case(usize),
 }
 
-/// Whether one of the expressions of a statement goes on for too long.
+/// Whether an expression in a statement is too long.
 pub(crate) fn is_too_long(tokens: &[Token]) -> bool {
     let (mut open, mut count, mut joined) = (Vec::new(), 0_usize, 0_usize);
     for token in tokens {
         match token {
             Token::LParen | Token::LBrace => open.push(Opened::Bracket(std::mem::take(&mut count))),
-            // Behind a type each pair makes a list of what stands before it.
+            // After a type, each pair of brackets nests the type before it in an array.
             Token::LBracket => open.push(Opened::Bracket(std::mem::take(&mut count) + 1)),
             Token::RParen | Token::RBrace | Token::RBracket => count = closed(&mut open).unwrap_or(count),
             Token::Comma => count = 0,
@@ -38,7 +40,7 @@ pub(crate) fn is_too_long(tokens: &[Token]) -> bool {
                 }
                 (branching, Some(Opened::Case(_))) if BRANCHING.contains(&branching) => count = 0,
                 (joining, _) if JOINING.contains(&joining) => {
-                    // Counted over commas and brackets: each query on its way has lists of its own.
+                    // Counted across commas and parentheses, because each query contains lists of its own.
                     joined += 1;
                     count = 0;
                 }
@@ -59,7 +61,7 @@ pub(crate) fn is_too_long(tokens: &[Token]) -> bool {
     false
 }
 
-/// The count before the bracket that is closed; a `CASE` in it without an end is over, too.
+/// The count before the parenthesis that is closed; also closes a `CASE` within it that has no `END`.
 fn closed(open: &mut Vec<Opened>) -> Option<usize> {
     loop {
         if let Opened::Bracket(before) = open.pop()? {

@@ -1,4 +1,4 @@
-//! Requests to databases: where they go, and how long they may take.
+//! Sends requests to databases: determines where they go, and how long they may take.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -15,25 +15,25 @@ use crate::reply::{ReplyRoom, late, too_much};
 use crate::statements::checked;
 use crate::{mysql, postgres, sqlite};
 
-/// Where a tenant's files are.
+/// Returns the folder with a tenant's files.
 pub type SqliteFolder = Arc<dyn Fn(&TenantId) -> Option<PathBuf> + Send + Sync>;
 
-/// Bytes of a connection for each byte of an answer: rows come with names, lengths and types.
+/// Allowed bytes on the connection for each byte of an answer: rows carry names, lengths and types.
 const OVERHEAD: u64 = 4;
-/// Bytes of a connection that has nothing to say: greetings, certificates, settings.
+/// Allowed bytes on a connection besides answers: greetings, certificates, settings.
 const GREETING_MAX: u64 = 1 << 20;
 
-/// The database that this program keeps its own state in: no canvas may ask it, whatever addresses are allowed.
+/// The database that stores this program's own state. Canvases may never query it, whatever addresses are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnDatabase {
-    /// Its server.
+    /// Host of the server.
     pub host: String,
-    /// The server's port.
+    /// Port of the server.
     pub port: u16,
 }
 
 impl OwnDatabase {
-    /// The server of a store's URL; none for a file.
+    /// The server in a store's URL; `None` for a file.
     pub fn of_url(url: &str) -> Option<Self> {
         let url = Url::parse(url).ok()?;
         let port = match url.scheme() {
@@ -46,7 +46,7 @@ impl OwnDatabase {
     }
 }
 
-/// Clients of the databases that this program knows.
+/// Clients for the supported databases.
 #[derive(Clone)]
 pub struct DatabaseClients {
     outbound: Arc<Outbound>,
@@ -61,7 +61,7 @@ impl std::fmt::Debug for DatabaseClients {
 }
 
 impl DatabaseClients {
-    /// Servers are reached by way of `outbound`, files lie below `files`, and `own` is asked by nobody.
+    /// Creates clients that reach servers through `outbound`, find files below `files`, and never query `own`.
     pub fn new(outbound: Arc<Outbound>, files: SqliteFolder, own: Option<OwnDatabase>) -> Self {
         Self { outbound, files, own }
     }
@@ -96,13 +96,13 @@ impl DatabaseClients {
     }
 
     async fn refuse_own(&self, database: &Database) -> Result<()> {
-        // At another port of the same machine it is another server.
+        // Another port of the same machine is another server.
         let Some(own) = self.own.as_ref().filter(|own| own.port == database.port) else { return Ok(()) };
         let asked = self.outbound.host(&database.host, database.port).await?;
         let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
         let ours: Vec<IpAddr> = match tokio::net::lookup_host((own.host.as_str(), own.port)).await {
             Ok(addresses) => addresses.map(|address| address.ip()).collect(),
-            // Its name is still compared.
+            // The host name is compared below in any case.
             Err(_) => Vec::new(),
         };
         let same = |ip: IpAddr| ours.iter().any(|our| *our == ip || (local(*our) && local(ip)));
@@ -119,7 +119,7 @@ impl DatabaseClients {
     }
 }
 
-/// The error of a connection that was ended on purpose.
+/// Replaces the error of a connection that was closed on purpose because the answer was too large.
 fn told(error: Error, tunnel: &Tunnel, request: &SqlRequest) -> Error {
     if tunnel.has_overflown() { too_much(request.bytes_max) } else { error }
 }

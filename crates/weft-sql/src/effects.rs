@@ -1,24 +1,25 @@
-//! Functions that do something else than reading, although the statement that calls them only reads. A transaction that
-//! may not write stops none of them: they work on files, on the server, on other connections, or carry out a text that
-//! nobody has looked at. Pure.
+//! Functions with side effects, which a statement could call although it only reads. A read-only transaction does not
+//! prevent them: they access files, the server or other connections, or execute a text that has not been checked. Pure
+//! code.
 
 use sqlparser::tokenizer::Token;
 use weft_core::seam::databases::DatabaseKind;
 
-/// What a function does: the end of a sentence that begins with "it".
+/// What a function does, worded as the end of a sentence that begins with "it".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Effect {
-    /// Of these servers.
+    /// The kind of server.
     kind: DatabaseKind,
-    /// What its name is, in small letters; with a `*` at the end, what it begins with. What takes one value stands here with
-    /// its whole name as well, because it can be called by `x.f`.
+    /// Names of functions, in lower case; a trailing `*` matches any continuation. Functions with a single argument are
+    /// also listed with their full names, because they can be called as `x.f`.
     names: &'static [&'static str],
     why: &'static str,
 }
 
-/// All of them, with the reason.
-// By name, because no server tells which functions have effects: those that a database defines for itself are what its
-// owner gives to the user. Left out is what a transaction that only reads refuses by itself in all versions.
+/// All such functions, with the reasons.
+// A list of names, because no server reports which functions have side effects. Functions defined in a database itself
+// are left to its owner, who grants the user access to them. Functions that a read-only transaction refuses in all
+// server versions are left out.
 const EFFECTS: &[Effect] = &[
     Effect {
         kind: DatabaseKind::Postgres,
@@ -48,7 +49,7 @@ const EFFECTS: &[Effect] = &[
             "lo_unlink",
             "lowrite",
         ],
-        // Servers before PostgreSQL 16 let a transaction that only reads do this.
+        // Servers before PostgreSQL 16 allow this in a read-only transaction.
         why: "writes a large object",
     },
     Effect {
@@ -178,7 +179,7 @@ const EFFECTS: &[Effect] = &[
     },
     Effect {
         kind: DatabaseKind::MySql,
-        // Of a library that is often installed beside the server.
+        // From a library that is often installed with the server.
         names: &["sys_exec", "sys_eval", "sys_set"],
         why: "starts a program on the server",
     },
@@ -214,20 +215,20 @@ const EFFECTS: &[Effect] = &[
     },
 ];
 
-/// Why a statement is refused for what it calls, if it is.
+/// Why a statement is refused because of a function that it calls, if it is.
 pub(crate) fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<String> {
     if kind == DatabaseKind::Postgres && escapes_a_name(tokens) {
         return Some("a name with Unicode escapes (U&\"…\") is refused; write its letters".to_owned());
     }
-    // Where a comment stands between a name and its bracket it is a call all the same.
+    // A comment between a name and its parenthesis does not prevent a call.
     let words: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
     let makes_a_request = words.iter().any(|token| is_called(token, REQUEST));
     words.iter().enumerate().find_map(|(at, token)| {
         let Token::Word(word) = token else { return None };
         let is_followed = words.get(at + 1).is_some_and(|next| **next == Token::LParen);
-        // PostgreSQL takes `x.f` for `f(x)`.
+        // PostgreSQL accepts `x.f` for `f(x)`.
         let before = at.checked_sub(1).and_then(|before| words.get(before));
-        // A column may well be called `http`, and the function takes nothing but a request.
+        // A column may well be named `http`, and the function of that name only accepts a request.
         let is_column = !makes_a_request && is_called(token, "http");
         let is_member = kind == DatabaseKind::Postgres
             && !is_column
@@ -236,7 +237,7 @@ pub(crate) fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<String> {
             return None;
         }
         let name = word.value.to_lowercase();
-        // Behind a point stands a column mostly, and many begin like functions of extensions.
+        // After a period there is usually a column, and many column names begin like functions of extensions.
         let counts = |one: &&&str| is_followed || one.starts_with("pg_") || !one.ends_with('*');
         let is_named = |effect: &&Effect| effect.names.iter().filter(counts).any(|one| is_like(&name, one));
         let effect = EFFECTS.iter().filter(|effect| effect.kind == kind).find(is_named)?;
@@ -244,11 +245,11 @@ pub(crate) fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<String> {
     })
 }
 
-/// The type of what the function `http` takes. A statement makes no value of it without this name, and a table that holds
-/// some is what its owner gives to the user.
+/// The argument type of the function `http`. A statement cannot create a value of it without this name, and a table
+/// that contains such values was granted to the user by its owner.
 const REQUEST: &str = "http_request";
 
-/// Whether it is a word, quoted or not, that is this name.
+/// Whether a token is this name, quoted or not.
 fn is_called(token: &Token, name: &str) -> bool {
     matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(name))
 }
@@ -260,7 +261,7 @@ fn is_like(name: &str, pattern: &str) -> bool {
     }
 }
 
-/// Whether there is a `U&"…"`, which spells a name so that it cannot be compared.
+/// Whether there is a `U&"…"`, which spells a name in a form that cannot be compared.
 fn escapes_a_name(tokens: &[Token]) -> bool {
     let is_mark = |token: &Token| matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("u"));
     let is_name = |token: &Token| matches!(token, Token::Word(word) if word.quote_style == Some('"'));

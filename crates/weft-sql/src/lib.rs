@@ -1,10 +1,10 @@
 //! canvas → components → **external databases**: read-only statements, within limits.
 //!
-//! Three independent checks keep a statement from changing anything: it is parsed, and must only read, call no
-//! function with side effects, and be tokenized by its server as it is here (`statements`, `rewrites`, `effects`,
-//! `misreadings`); it is sent through an interface that accepts a single statement; and it is executed in a read-only
-//! transaction of the server. Servers are reached through `weft-net`, which checks and pins the address and closes
-//! connections that send too much.
+//! Three independent safeguards keep a statement from changing anything. It is parsed, and must only read, must not
+//! call functions with side effects, and must be understood by its server in the same way as here (`statements`,
+//! `rewrites`, `effects`, `misreadings`). It is sent in a form that accepts a single statement. And it is executed in a
+//! read-only transaction. Servers are reached through `weft-net`, which checks and pins the address and closes a
+//! connection that sends too much.
 
 mod cell;
 mod chains;
@@ -23,8 +23,8 @@ use weft_core::seam::databases::{DatabaseKind, SqlPart};
 
 pub use clients::{DatabaseClients, OwnDatabase, SqliteFolder};
 
-/// Why statements that are written down would be refused whenever they are asked for, in the words of a run; nothing when
-/// all of them may be carried out, with some values in the place of those that are there. Nobody is asked.
+/// Checks SQL in advance: returns the reasons why its statements would be refused in every run, in the words of a run,
+/// or nothing if all of them may be executed with some values for the placeholders. No database is contacted.
 pub fn refusals(kind: DatabaseKind, sql: &[SqlPart]) -> Vec<String> {
     let with = |value: &Json| {
         let filled_in = |part: &SqlPart| match part {
@@ -34,7 +34,7 @@ pub fn refusals(kind: DatabaseKind, sql: &[SqlPart]) -> Vec<String> {
         statements::checked(kind, &sql.iter().map(filled_in).collect::<Vec<_>>())
     };
     let with_text = with(&Json::from("x"));
-    // Where one of them may not stand another may: what fails with all of them fails whatever the value is.
+    // A value of one type may not be allowed where another is: what fails with all of them fails with any value.
     let others = [Json::Null, Json::from(1), Json::from(vec!["x", "y"])].map(|value| with(&value));
     match with_text {
         Ok(statements) => {

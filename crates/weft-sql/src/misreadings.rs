@@ -1,20 +1,20 @@
-//! Places where a server cuts a text into other words than the tokenizer here. What is a string to one of them is SQL to
-//! the other, so that a statement with such a place is refused, whatever it says. Pure.
+//! Places where a server splits a text into other tokens than the tokenizer used here. A string to one of them may be
+//! SQL to the other, so a statement with such a place is refused, whatever it says. Pure code.
 
 use sqlparser::tokenizer::{Token, Whitespace};
 use weft_core::seam::databases::DatabaseKind;
 
-/// What operators are made of.
+/// Characters that operators consist of.
 const SIGNS: &str = "+-*/<>=~!@#%^&|`?";
 
-/// Whether a text holds comments that MySQL and MariaDB read as SQL.
-// Wherever it stands: the tokens of such a comment have places that are not those of the text, so that nothing can be
-// cut at them, and a string that looks like one is rare.
+/// Whether a text contains comments that MySQL and MariaDB execute as SQL.
+// Anywhere in the text: the positions of tokens in such a comment are not those in the text, so it cannot be split, and
+// a string that looks like one is rare.
 pub(crate) fn hides_sql(kind: DatabaseKind, text: &str) -> bool {
     kind == DatabaseKind::MySql && (text.contains("/*!") || text.contains("/*M!"))
 }
 
-/// Why a statement is refused for what its server may read in it, if it is.
+/// Why a statement is refused because its server may understand it differently, if it is.
 pub(crate) fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<&'static str> {
     if runs_into_a_comment(kind, tokens) {
         return Some("signs right before the mark of a comment are refused; put a space between them");
@@ -22,7 +22,7 @@ pub(crate) fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<&'static s
     tokens.iter().find_map(|token| of_token(kind, token))
 }
 
-/// Whether signs that stand together hold the mark of a comment: a server ends the operator there.
+/// Whether adjacent operator characters contain the start of a comment: a server ends the operator there.
 fn runs_into_a_comment(kind: DatabaseKind, tokens: &[Token]) -> bool {
     let mut signs = String::new();
     for token in tokens {
@@ -38,7 +38,7 @@ fn runs_into_a_comment(kind: DatabaseKind, tokens: &[Token]) -> bool {
             }
         }
     }
-    // To MySQL two of them are a comment only before a space, where they are a comment here, too.
+    // MySQL takes two minus signs for a comment only before white space, and there the tokenizer agrees.
     signs.contains("/*") || (kind != DatabaseKind::MySql && signs.contains("--"))
 }
 
@@ -49,13 +49,13 @@ fn of_token(kind: DatabaseKind, token: &Token) -> Option<&'static str> {
         letter.is_ascii() && !letter.is_ascii_alphanumeric() && !matches!(letter, '_' | '$' | '@')
     };
     match token {
-        // Such as `@/` before a `*`, and `1.a`, which is a number and a name.
+        // For example `@/` before a `*`, or `1.a`, which is a number and a name.
         Token::Word(word) if word.quote_style.is_none() && word.value.contains(is_odd) => {
             Some("a name with a sign in it is refused; put a space before the sign, or quote the name")
         }
-        // Servers read a name and then a string or another name.
+        // Servers read this as a name followed by a string or another name.
         Token::DoubleQuotedByteStringLiteral(_) => Some("b\"…\" is refused; put a space behind the b"),
-        // Other letters than spaces begin a name for MySQL.
+        // To MySQL, non-ASCII characters are not spaces, so they begin a name.
         Token::Whitespace(Whitespace::SingleLineComment { prefix, comment })
             if is_mysql && prefix == "--" && comment.starts_with(|letter: char| !letter.is_ascii()) =>
         {
@@ -64,7 +64,7 @@ fn of_token(kind: DatabaseKind, token: &Token) -> Option<&'static str> {
         Token::Whitespace(Whitespace::MultiLineComment(text)) if is_mysql && lifts_a_limit(text) => {
             Some("a hint is refused that changes how long a statement may take or other settings")
         }
-        // The tokenizer knows fewer letters than PostgreSQL that `$…$` may be written with, and there are no parameters.
+        // The tokenizer accepts fewer letters in `$…$` than PostgreSQL, and there are no parameters.
         Token::Placeholder(name) if is_postgres && name.starts_with('$') => {
             Some("a `$` that begins no string is refused; write the value itself")
         }
@@ -79,7 +79,7 @@ fn of_token(kind: DatabaseKind, token: &Token) -> Option<&'static str> {
     }
 }
 
-/// Whether a comment is a hint that sets something for its statement.
+/// Whether a comment is an optimizer hint that changes a setting for its statement.
 fn lifts_a_limit(comment: &str) -> bool {
     let hint = comment.strip_prefix('+').map(str::to_ascii_lowercase);
     hint.is_some_and(|hint| hint.contains("max_execution_time") || hint.contains("set_var"))

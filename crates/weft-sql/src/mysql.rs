@@ -16,7 +16,7 @@ use crate::cell::{CellKind, binary, value};
 use crate::reply::{ReplyRoom, columns, in_time};
 use crate::statements::CheckedStatement;
 
-/// Asks the server behind a tunnel.
+/// Executes statements on the server at the other end of a tunnel.
 pub(crate) async fn ask(
     database: &Database,
     tunnel: &Tunnel,
@@ -30,15 +30,15 @@ pub(crate) async fn ask(
         .socket(tunnel.socket())
         .username(&database.user)
         .database(&database.name)
-        // A connection serves one request, whose statements are each prepared once.
+        // A connection serves one request, whose statements are prepared once each.
         .statement_cache_capacity(0)
-        // Times are shown as the database's owner sees them.
+        // Keeps the server's time zone, so that times are shown as the database's owner sees them.
         .timezone(None)
         .ssl_mode(MySqlSslMode::Preferred);
     if !database.password.is_empty() {
         options = options.password(database.password.reveal());
     }
-    // On the heap: it holds all that a handshake needs.
+    // Boxed, because the future contains all the state of a handshake.
     let signed_in = in_time(Box::pin(options.connect()), time_limit).await?;
     let mut connection = signed_in.map_err(|cause| refused(&cause))?;
     prepare(&mut connection, time_limit, room.rows_max()).await.map_err(|cause| refused(&cause))?;
@@ -49,25 +49,26 @@ pub(crate) async fn ask(
             Err(why) => SqlAnswer::Failed(why),
         });
     }
-    // All answers are there: how the server takes leave changes none of them.
+    // All answers have arrived, so an error on closing does not matter.
     let _ = connection.close().await;
     Ok(answers)
 }
 
-/// Modes in which a server reads quotes or backslashes otherwise than the check of the statements does. Those that are
-/// named after other servers bring `ANSI_QUOTES` with them.
+/// SQL modes in which a server interprets quotes or backslashes differently from the check of the statements. Those
+/// named after other servers include `ANSI_QUOTES`.
 const READ_OTHERWISE: [&str; 8] =
     ["ANSI", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"];
 
 /// The modes of a server without these.
 fn mode_as_checked(mode: &str) -> String {
-    // It is put into a statement, and says nothing but names.
+    // The modes are inserted into a statement, so they must be plain names.
     let is_name = |part: &&str| part.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_');
     let kept = mode.split(',').filter(is_name).filter(|part| !READ_OTHERWISE.contains(part));
     kept.collect::<Vec<_>>().join(",")
 }
 
-/// A session that reads texts as the check of the statements does, that reads only, and that stops in time.
+/// Prepares a session that interprets texts as the check of the statements does, that is read-only, and that has a time
+/// limit.
 async fn prepare(
     connection: &mut MySqlConnection,
     time_limit: Duration,
@@ -124,7 +125,7 @@ async fn carried_out(
     sql: String,
     room: &mut ReplyRoom,
 ) -> std::result::Result<SqlRows, MysqlFailure> {
-    // A text that can be prepared is one statement. Values are then read in the form in which the server prints them.
+    // A text that can be prepared is a single statement. The values are then fetched in the text format of the server.
     let prepared = connection.prepare(AssertSqlSafe(sql.clone()).into_sql_str()).await?;
     let names = prepared.columns().iter().map(|column| column.name().to_owned()).collect::<Vec<_>>();
     let mut rows = SqlRows { columns: columns(names), ..SqlRows::default() };
@@ -160,14 +161,14 @@ fn cells(row: &MySqlRow) -> Vec<Json> {
     (0..row.len()).map(cell).collect()
 }
 
-/// The number of a `BIT(n)`, which comes as its bytes.
+/// Value of a `BIT(n)`, which arrives as bytes.
 fn bits(bytes: &[u8]) -> Json {
     bytes.iter().fold(0_u64, |number, byte| (number << 8) | u64::from(*byte)).into()
 }
 
 fn refused(cause: &sqlx::Error) -> Error {
     if let Some(said) = cause.as_database_error() {
-        // 1045 access denied, 1049 no such database, both below SQLSTATE 28000 and 42000.
+        // 1045 is "access denied", 1049 "unknown database", with SQLSTATE 28000 and 42000.
         let kind = match said.code().as_deref() {
             Some("28000") => ErrorKind::Unauthenticated,
             Some("42000") => ErrorKind::NotFound,

@@ -16,12 +16,12 @@ use crate::cell::{CellKind, list, value};
 use crate::reply::{ReplyRoom, columns, in_time};
 use crate::statements::{CheckedStatement, verb};
 
-/// What the client calls the socket of a server.
+/// Name of a server's socket, as the client library forms it.
 pub(crate) fn socket_name(port: u16) -> String {
     format!(".s.PGSQL.{port}")
 }
 
-/// Asks the server behind a tunnel.
+/// Executes statements on the server at the other end of a tunnel.
 pub(crate) async fn ask(
     database: &Database,
     tunnel: &Tunnel,
@@ -29,7 +29,8 @@ pub(crate) async fn ask(
     room: &mut ReplyRoom,
     time_limit: Duration,
 ) -> Result<Vec<SqlAnswer>> {
-    // Everything is given, an empty password too: what is left out is taken from the environment of this process.
+    // Every option is set, even an empty password: anything left out would be taken from the environment of this
+    // process.
     let options = PgConnectOptions::new_without_pgpass()
         .host(&database.host)
         .port(database.port)
@@ -38,10 +39,10 @@ pub(crate) async fn ask(
         .password(database.password.reveal())
         .database(&database.name)
         .application_name("weft")
-        // A connection serves one request, whose statements are each prepared once.
+        // A connection serves one request, whose statements are prepared once each.
         .statement_cache_capacity(0)
         .ssl_mode(PgSslMode::Prefer);
-    // On the heap: it holds all that a handshake needs.
+    // Boxed, because the future contains all the state of a handshake.
     let signed_in = in_time(Box::pin(options.connect()), time_limit).await?;
     let mut connection = signed_in.map_err(|cause| refused(&cause))?;
     let mut answers = Vec::with_capacity(statements.len());
@@ -51,7 +52,7 @@ pub(crate) async fn ask(
             Err(why) => SqlAnswer::Failed(why),
         });
     }
-    // All answers are there: how the server takes leave changes none of them.
+    // All answers have arrived, so an error on closing does not matter.
     let _ = connection.close().await;
     Ok(answers)
 }
@@ -62,7 +63,7 @@ async fn one(
     room: &mut ReplyRoom,
     time_limit: Duration,
 ) -> Result<SqlAnswer> {
-    // What a statement has changed of the session ends with its transaction.
+    // Session settings that a statement changes are reset at the end of its transaction.
     let begin = format!(
         "BEGIN READ ONLY; SET LOCAL statement_timeout = {}; SET LOCAL standard_conforming_strings = on; \
          SET LOCAL client_encoding = 'UTF8'; SET LOCAL datestyle = 'ISO'",
@@ -100,8 +101,8 @@ async fn carried_out(
     sql: String,
     room: &mut ReplyRoom,
 ) -> std::result::Result<SqlRows, PostgresFailure> {
-    // A cursor takes one query and nothing else, and lets the server stop at the last row that is wanted. What is
-    // no query, such as SHOW, is a prepared statement, which is one as well.
+    // A cursor accepts exactly one query, and lets the server stop after the last row that is needed. Statements that
+    // are not queries, such as SHOW, are sent as prepared statements, which are also limited to one statement.
     let is_query = !["SHOW", "EXPLAIN", "DESCRIBE"].contains(&verb(DatabaseKind::Postgres, &sql).as_str());
     let prepared = connection.prepare(AssertSqlSafe(sql.clone()).into_sql_str()).await?;
     let names = prepared.columns().iter().map(|column| column.name().to_owned()).collect::<Vec<_>>();
@@ -119,7 +120,7 @@ async fn carried_out(
             break;
         }
     }
-    // The rest of an answer that nobody wants is read by whoever uses the connection next.
+    // The next use of the connection reads and discards the rest of the answer.
     drop(coming);
     Ok(rows)
 }

@@ -1,4 +1,4 @@
-//! Rows of an answer, gathered within limits.
+//! Collects the rows of answers within limits.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use weft_core::seam::databases::SqlRows;
 use weft_core::{Error, ErrorKind, Json, Result};
 
-/// What all answers to one request may hold together.
+/// Limits for all answers to one request together.
 #[derive(Debug)]
 pub(crate) struct ReplyRoom {
     rows_max: usize,
@@ -15,20 +15,20 @@ pub(crate) struct ReplyRoom {
 }
 
 impl ReplyRoom {
-    /// So many rows of each statement, and so many bytes of all of them.
+    /// Allows `rows_max` rows for each statement, and `bytes_max` bytes for all of them.
     pub(crate) fn new(rows_max: usize, bytes_max: usize) -> Self {
         Self { rows_max, bytes_left: bytes_max, bytes_max }
     }
 
-    /// Rows of one statement, at most.
+    /// Maximum number of rows for each statement.
     pub(crate) fn rows_max(&self) -> usize {
         self.rows_max
     }
 
-    /// Adds a row; false when there were as many as were asked for, and it is one more.
+    /// Adds a row; returns false if there were as many as requested and this is one more.
     ///
     /// # Errors
-    /// `Invalid` when it does not fit.
+    /// `Invalid` if it does not fit.
     pub(crate) fn add(&mut self, rows: &mut SqlRows, row: Vec<Json>) -> Result<bool> {
         if rows.rows.len() == self.rows_max {
             rows.cut = true;
@@ -41,23 +41,23 @@ impl ReplyRoom {
     }
 }
 
-/// More came back than is allowed.
+/// The error for an answer that is larger than allowed.
 pub(crate) fn too_much(bytes_max: usize) -> Error {
     Error::invalid(format!("the database answers with more than {bytes_max} bytes"))
         .help("ask for fewer columns or rows, or for sums in place of rows")
 }
 
-/// The database took more time than it had.
+/// The error for a database that exceeded its time limit.
 pub(crate) fn late(limit: Duration) -> Error {
     let seconds = limit.as_secs_f64();
     Error::new(ErrorKind::Timeout, format!("the database has not answered within {seconds} s"))
         .help("ask for less at a time")
 }
 
-/// A connection on which somebody is signed in, within a quarter of the time that there is for everything, or a second.
+/// Waits for a connection to be authenticated, for up to a quarter of the time limit, but at least a second.
 ///
 /// # Errors
-/// `Unavailable` when the server says nothing meanwhile.
+/// `Unavailable` if the server does not respond in time.
 pub(crate) async fn in_time<C>(
     signing_in: impl Future<Output = sqlx::Result<C>>,
     time_limit: Duration,
@@ -71,9 +71,9 @@ pub(crate) async fn in_time<C>(
     })
 }
 
-/// About how much memory a value takes.
+/// Approximate memory use of a value.
 fn size(value: &Json) -> usize {
-    /// Of a value without what it refers to.
+    /// Size of a value without the data that it points to.
     const OWN: usize = 32;
     OWN + match value {
         Json::String(text) => text.len(),
@@ -83,14 +83,14 @@ fn size(value: &Json) -> usize {
     }
 }
 
-/// Names of columns, each one once: of two with the same name the second one is `name_2`.
+/// Makes column names unique: of two with the same name the second becomes `name_2`.
 pub(crate) fn columns(names: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut columns = Vec::new();
     let (mut taken, mut next) = (HashSet::new(), HashMap::new());
     for name in names {
         let mut unique = name.clone();
         while taken.contains(&unique) {
-            // Goes on where the last one of this name ended: a query may call thousands of columns the same.
+            // Continues where the last one of this name ended: a query may give thousands of columns the same name.
             let count = next.entry(name.clone()).or_insert(2_usize);
             unique = format!("{name}_{count}");
             *count += 1;

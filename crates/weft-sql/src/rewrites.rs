@@ -1,21 +1,23 @@
-//! Constructs that servers know and the parser here does not. For the check alone they are put into words that it knows;
-//! what is sent is the text as it was written. Where that cannot be done, an error says what to write instead. Pure.
+//! Rewrites constructs that servers support and the parser does not. The rewritten form is used for the check only; the
+//! text is sent as it was written. Where a construct cannot be rewritten, the error says what to write instead. Pure
+//! code.
 //!
-//! None of this takes a word away that writing begins with, and a statement with such a word is not put into other words
-//! at all: whatever a server makes of it, what is left of it for the check would have to be the part that writes.
-//! Functions, locks and comments are looked for in the words as they were written.
+//! A rewrite never removes a keyword that a write can begin with, and a statement with such a keyword is not rewritten
+//! at all: otherwise the part that is dropped for the check could be the part that writes. Functions, locks and
+//! comments are checked in the original text.
 
 use sqlparser::tokenizer::Token;
 use weft_core::seam::databases::DatabaseKind::{self, MySql, Postgres, Sqlite};
 
-/// A construct, and what stands for it in the check.
+/// A construct, and its replacement for the check.
 struct Rewrite {
     kinds: &'static [DatabaseKind],
-    /// What stands right before it; nothing: anything but a point.
+    /// What must directly precede it; if empty, anything but a period.
     after: &'static str,
-    /// Words and signs; `|` between those of which one is there, `name`, `number` and `text` for one of them.
+    /// The tokens to find: keywords and symbols, `|` between alternatives, and `name`, `number` and `text` for any such
+    /// token.
     found: &'static str,
-    /// What follows right behind it, if that matters.
+    /// What must directly follow it; if empty, anything.
     before: &'static str,
     instead: &'static str,
 }
@@ -30,7 +32,7 @@ const fn rewrite(
     Rewrite { kinds, after, found, before, instead }
 }
 
-/// All of them. The first that fits counts.
+/// All rewrites; the first one that matches applies.
 const REWRITES: &[Rewrite] = &[
     rewrite(&[Postgres], "BETWEEN", "SYMMETRIC|ASYMMETRIC", "", ""),
     rewrite(&[Postgres], "", "GROUP BY DISTINCT|ALL", "", "GROUP BY"),
@@ -75,7 +77,8 @@ const REWRITES: &[Rewrite] = &[
     rewrite(&[MySql], "", "FOR SYSTEM_TIME FROM text TO text", "", ""),
 ];
 
-/// What writing begins with, also within a query, and what moves a sequence without being a function.
+/// Keywords that a write begins with, also within a query, and constructs that advance a sequence without calling a
+/// function.
 const WRITING: &[&str] = &[
     "INSERT",
     "UPDATE",
@@ -92,7 +95,7 @@ const WRITING: &[&str] = &[
     "PROCEDURE",
 ];
 
-/// Constructs that have no other words here, and what to write.
+/// Constructs that cannot be rewritten, and what to write instead.
 const REMEDIES: &[(DatabaseKind, &str, &str)] = &[
     (Postgres, "SIMILAR text", "for `substring(a SIMILAR p ESCAPE e)` write `substring(a FROM p FOR e)`"),
     (Postgres, "UESCAPE", "for `U&'…' UESCAPE '…'` write the letters themselves"),
@@ -113,7 +116,7 @@ const REMEDIES: &[(DatabaseKind, &str, &str)] = &[
     (MySql, "FOR SYSTEM_TIME", "write the times of FOR SYSTEM_TIME as texts, such as `AS OF '2026-01-31'`"),
 ];
 
-/// Words that an operand may follow, so that a word behind them is no operator.
+/// Keywords that can precede an operand, so that a word after them is not an operator.
 const BEFORE_OPERANDS: &[&str] = &[
     "SELECT",
     "DISTINCT",
@@ -154,8 +157,7 @@ const BEFORE_OPERANDS: &[&str] = &[
     "SOME",
 ];
 
-/// The words of a statement with constructs that the parser does not know put into those that it does; none where there
-/// are none, or where the statement may write.
+/// Rewrites the constructs that the parser does not support; `None` if there are none, or if the statement may write.
 pub(crate) fn rewritten(kind: DatabaseKind, tokens: &[Token]) -> Option<Vec<Token>> {
     let text = Text::of(tokens);
     if text.holds_one(WRITING) {
@@ -180,7 +182,7 @@ pub(crate) fn rewritten(kind: DatabaseKind, tokens: &[Token]) -> Option<Vec<Toke
     is_changed.then_some(known)
 }
 
-/// What to write in the place of what cannot be read.
+/// What to write instead of a construct that cannot be parsed.
 pub(crate) fn remedy(kind: DatabaseKind, tokens: &[Token]) -> &'static str {
     let text = Text::of(tokens);
     let found = REMEDIES.iter().find(|(of, construct, _)| *of == kind && text.holds_one(&[*construct]));
@@ -204,7 +206,7 @@ fn token(written: &str) -> Token {
     }
 }
 
-/// A statement without the spaces in it.
+/// The tokens of a statement without white space.
 struct Text<'a>(Vec<&'a Token>);
 
 impl<'a> Text<'a> {
@@ -212,11 +214,11 @@ impl<'a> Text<'a> {
         Self(tokens.iter().filter(|one| !matches!(one, Token::Whitespace(_) | Token::EOF)).collect())
     }
 
-    /// How many tokens of a construct begin here.
+    /// Number of tokens of a construct, if it begins at this token.
     fn fits(&self, at: usize, one: &Rewrite) -> Option<usize> {
         let is_placed = match (one.after, at.checked_sub(1).map(|before| self.0[before])) {
             ("start", before) => before.is_none(),
-            // Behind a point each word is a name.
+            // After a period every word is a name.
             (_, Some(Token::Period)) => false,
             ("", _) => true,
             ("operand", before) => before.is_some_and(ends_an_operand),
@@ -226,7 +228,7 @@ impl<'a> Text<'a> {
         (one.before.is_empty() || self.length(at + length, one.before).is_some()).then_some(length)
     }
 
-    /// How many tokens a pattern takes that stands here.
+    /// Number of tokens that match a pattern at this token.
     fn length(&self, at: usize, pattern: &str) -> Option<usize> {
         let mut length = 0;
         for wanted in pattern.split_whitespace() {
@@ -243,7 +245,7 @@ impl<'a> Text<'a> {
         (0..self.0.len()).any(|at| patterns.iter().any(|pattern| self.length(at, pattern).is_some()))
     }
 
-    /// Whether there is a bracket with tables and commas behind `FROM` or `JOIN`.
+    /// Whether `FROM` or `JOIN` is followed by parentheses with tables separated by commas.
     fn joins_by_commas(&self) -> bool {
         (0..self.0.len()).any(|at| {
             self.length(at, "FROM|JOIN ( name ,").is_some()
@@ -251,7 +253,8 @@ impl<'a> Text<'a> {
         })
     }
 
-    /// How many tokens the `SEARCH` or `CYCLE` takes that begins here, behind the bracket of a recursive query.
+    /// Number of tokens of the `SEARCH` or `CYCLE` clause that begins here, after the closing parenthesis of a
+    /// recursive query.
     fn order_of_a_recursion(&self, kind: DatabaseKind, at: usize) -> Option<usize> {
         let is_behind_a_query = at.checked_sub(1).is_some_and(|before| *self.0[before] == Token::RParen);
         if kind == Sqlite || !is_behind_a_query {
@@ -275,7 +278,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Whether a token is the word or sign that is wanted, or one of several.
+/// Whether a token is the wanted word or symbol, or one of several alternatives.
 fn is_one_of(token: &Token, wanted: &str) -> bool {
     wanted.split('|').any(|one| match (one, token) {
         ("name", Token::Word(_)) | ("number", Token::Number(..)) | ("text", Token::SingleQuotedString(_)) => {
@@ -293,7 +296,7 @@ fn is_one_of(token: &Token, wanted: &str) -> bool {
     })
 }
 
-/// Whether what comes next may be an operator.
+/// Whether the next token may be an operator.
 fn ends_an_operand(token: &Token) -> bool {
     match token {
         Token::Word(word) => {

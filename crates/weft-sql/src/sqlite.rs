@@ -1,4 +1,4 @@
-//! SQLite databases that are files of a tenant's workspace.
+//! SQLite databases in files of a tenant's workspace.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,26 +14,26 @@ use crate::cell::binary;
 use crate::reply::{ReplyRoom, columns, late};
 use crate::statements::CheckedStatement;
 
-/// Bytes of one value or row, at most.
+/// Maximum size of one value or row, in bytes.
 const VALUE_MAX: i32 = 4 << 20;
-/// Bytes of a pattern of `LIKE`, at most: it is compared in one step, which nothing interrupts.
+/// Maximum length of a `LIKE` pattern, in bytes: matching is a single step that cannot be interrupted.
 const PATTERN_MAX: i32 = 1_000;
-/// Bytes that are no text and are shown in digits, at most: an id or a digest. Files keep whole pictures in their rows, of
-/// which nobody reads the digits.
+/// Maximum number of bytes of binary data that are shown in hexadecimal: enough for an id or a digest. Files store
+/// whole pictures in their rows, whose digits are of no use.
 const DIGITS_BYTES_MAX: usize = 256;
-/// Steps of its machine between two looks at the clock.
+/// Number of virtual machine instructions between two checks of the deadline.
 const STEPS: i32 = 10_000;
-/// How long to wait for somebody who writes.
+/// How long to wait for another connection that is writing.
 const BUSY: Duration = Duration::from_secs(2);
 
-/// A file, and how long its answers may take.
+/// A file to query, and the time limit.
 pub(crate) struct SqliteRequest {
     pub folder: PathBuf,
     pub path: String,
     pub time_limit: Duration,
 }
 
-/// Asks a file.
+/// Executes statements on a file.
 pub(crate) async fn ask(
     asked: SqliteRequest,
     statements: Vec<CheckedStatement>,
@@ -68,7 +68,7 @@ fn open(asked: &SqliteRequest) -> Result<Connection> {
         Error::not_found(format!("there is no database `{}`", asked.path))
             .help("name a file below `files.root`")
     };
-    // Links may lie on the way: what counts is where they lead.
+    // Links are resolved, because what matters is where the path leads.
     let folder = asked.folder.canonicalize().map_err(|_| missing())?;
     let file = file.canonicalize().map_err(|_| missing())?;
     if !file.starts_with(&folder) {
@@ -77,7 +77,7 @@ fn open(asked: &SqliteRequest) -> Result<Connection> {
     if !file.is_file() {
         return Err(Error::invalid(format!("`{}` is not an ordinary file", asked.path)));
     }
-    // What has become a link since it was looked at is refused by the database.
+    // SQLite refuses a path that has become a link since it was checked.
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(&file, flags).map_err(|cause| cannot(&asked.path, cause))?;
@@ -86,12 +86,12 @@ fn open(asked: &SqliteRequest) -> Result<Connection> {
         connection.busy_timeout(BUSY)?;
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_MAX)?;
         connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_MAX)?;
-        // No other file can be attached, whose path nobody has looked at.
+        // No other file may be attached, since its path would not be checked.
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
         connection.progress_handler(STEPS, Some(move || Instant::now() >= deadline))?;
         connection
-            // A file is somebody's: its views and triggers may call functions that do more than compute, and its pages may be
-            // made to lead the reader astray.
+            // The file is untrusted: its views and triggers may call functions with side effects, and its pages may be
+            // crafted to mislead the reader.
             .execute_batch("PRAGMA query_only = 1; PRAGMA trusted_schema = 0; PRAGMA cell_size_check = 1")
     };
     set().map_err(|cause| cannot(&asked.path, cause))?;

@@ -1,8 +1,8 @@
-//! Texts of SQL taken apart: which statements there are, and whether each of them only reads.
+//! Splits SQL texts into statements and checks that each of them only reads.
 //!
-//! A text is cut at the semicolons that a tokenizer of the same dialect sees, not at those in strings and comments. Values
-//! are put in as literals, so they cannot end the string or the statement that they stand in; what is checked
-//! afterwards is the very text that is sent.
+//! A text is split at the semicolons that a tokenizer of the same dialect finds, not at those in strings and comments.
+//! Values are inserted as literals and escaped, so they cannot end the string or the statement that contains them; the
+//! checks afterwards apply to exactly the text that is sent.
 
 use std::fmt::Write as _;
 
@@ -19,19 +19,19 @@ use weft_core::{Error, Result};
 use crate::chains::is_too_long;
 use crate::{effects, misreadings, rewrites};
 
-/// Bytes of all statements together, at most.
+/// Maximum size of all statements together, in bytes.
 const SQL_MAX: usize = 1 << 20;
-/// What is nested deeper is refused.
+/// Maximum nesting depth; deeper statements are refused.
 const DEPTH_MAX: usize = 50;
 
-/// A statement that may be sent, or why it may not.
+/// A statement that may be sent, or the reason why it may not.
 pub(crate) type CheckedStatement = std::result::Result<String, String>;
 
-/// The statements of a text, each one checked. Empty ones are passed over.
+/// Splits a text into statements and checks each of them. Empty statements are skipped.
 ///
 /// # Errors
-/// `Invalid` for a text without a statement, with too many, too long, or with a string or comment that does not end; for
-/// a value where none can stand.
+/// `Invalid` for a text without a statement, with too many, too long, or with an unterminated string or comment; for a
+/// value at a place that does not allow one.
 pub(crate) fn checked(kind: DatabaseKind, sql: &[SqlPart]) -> Result<Vec<CheckedStatement>> {
     let dialect = dialect(kind);
     let text = filled_in(kind, &*dialect, sql)?;
@@ -48,7 +48,7 @@ pub(crate) fn checked(kind: DatabaseKind, sql: &[SqlPart]) -> Result<Vec<Checked
             statements.push(statement);
         }
     }
-    // Counted before any of them is parsed: a text has room for a hundred thousand.
+    // Checked before any statement is parsed: a text can contain a hundred thousand of them.
     match statements.len() {
         0 => {
             Err(Error::invalid("there is no SQL to carry out")
@@ -63,7 +63,7 @@ pub(crate) fn checked(kind: DatabaseKind, sql: &[SqlPart]) -> Result<Vec<Checked
     }
 }
 
-/// The word that a statement begins with, in capitals. Comments and parentheses may stand before it.
+/// The keyword that a statement begins with, in upper case. Comments and parentheses may precede it.
 pub(crate) fn verb(kind: DatabaseKind, statement: &str) -> String {
     let dialect = dialect(kind);
     let tokens = Tokenizer::new(&*dialect, statement).tokenize().unwrap_or_default();
@@ -80,14 +80,14 @@ fn dialect(kind: DatabaseKind) -> Box<dyn Dialect> {
 }
 
 fn tokens(dialect: &dyn Dialect, text: &str) -> Result<Vec<TokenWithSpan>> {
-    // Escapes are left as they are written: the places of tokens have to be those of the text.
+    // Without unescaping, since the positions of tokens must be those in the text.
     Tokenizer::new(dialect, text)
         .with_unescape(false)
         .tokenize_with_location()
         .map_err(|cause| Error::invalid(format!("the SQL cannot be read: {cause}")))
 }
 
-/// The places in bytes of places in lines and columns, which come in order.
+/// Converts locations, which must be in order, from lines and columns to byte offsets.
 fn offsets(text: &str, places: impl Iterator<Item = Location>) -> Vec<usize> {
     let (mut line, mut column) = (1, 1);
     let mut chars = text.char_indices();
@@ -117,7 +117,7 @@ fn is_empty(dialect: &dyn Dialect, statement: &str) -> bool {
     tokens(dialect, statement).is_ok_and(|tokens| tokens.iter().all(only_space))
 }
 
-/// One text with every value as a literal in it.
+/// Returns the text with every value inserted as a literal.
 fn filled_in(kind: DatabaseKind, dialect: &dyn Dialect, sql: &[SqlPart]) -> Result<String> {
     let length = |part: &SqlPart| match part {
         SqlPart::Text(text) => text.len(),
@@ -130,7 +130,7 @@ fn filled_in(kind: DatabaseKind, dialect: &dyn Dialect, sql: &[SqlPart]) -> Resu
         return too_long();
     }
     let (marked, name, values) = marked(sql);
-    // Before it is cut: what stands in such a comment has no place of its own in the text.
+    // Before the text is split: tokens within such a comment have no position of their own in the text.
     if misreadings::hides_sql(kind, &marked) {
         return Err(Error::invalid("the SQL holds a comment that some servers carry out (`/*!`)")
             .help("leave the comment out"));
@@ -162,8 +162,8 @@ fn filled_in(kind: DatabaseKind, dialect: &dyn Dialect, sql: &[SqlPart]) -> Resu
     Ok(text)
 }
 
-/// The text with a word in the place of each value, what these words begin with, and the values. The words are in no
-/// other place of the text.
+/// Returns the text with a marker word in place of each value, the prefix of these words, and the values. The prefix
+/// occurs nowhere else in the text.
 fn marked(sql: &[SqlPart]) -> (String, String, Vec<&Json>) {
     let written =
         |name: &str| sql.iter().any(|part| matches!(part, SqlPart::Text(text) if text.contains(name)));
@@ -176,7 +176,7 @@ fn marked(sql: &[SqlPart]) -> (String, String, Vec<&Json>) {
         match part {
             SqlPart::Text(part) => text.push_str(part),
             SqlPart::Value(value) => {
-                // Bounded by an `x`, so that no word is the beginning of another one.
+                // Terminated by an `x`, so that no marker is a prefix of another one.
                 let _ = write!(text, "{name}{}x", values.len());
                 values.push(value);
             }
@@ -185,20 +185,20 @@ fn marked(sql: &[SqlPart]) -> (String, String, Vec<&Json>) {
     (text, name, values)
 }
 
-/// A token, and how it stands in the text.
+/// A token and its source text.
 struct WrittenToken<'a> {
     token: &'a Token,
     written: &'a str,
 }
 
-/// The words that stand for values.
+/// The marker words that stand for values.
 struct Marks<'a> {
-    /// What all of them begin with.
+    /// Their common prefix.
     name: &'a str,
     values: &'a [&'a Json],
 }
 
-/// Puts a token down that holds words for values.
+/// Appends a token that contains markers, with the values in their place.
 fn put(text: &mut String, kind: DatabaseKind, token: &WrittenToken<'_>, marks: &Marks<'_>) -> Result<()> {
     let &WrittenToken { token, written } = token;
     let &Marks { name, values } = marks;
@@ -230,7 +230,7 @@ fn put(text: &mut String, kind: DatabaseKind, token: &WrittenToken<'_>, marks: &
             text.push_str(rest);
         }
         Token::Whitespace(Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_)) => {
-            // Nobody reads it; a value in it could end it.
+            // The comment is dropped, since a value in it could end it.
             text.push(' ');
         }
         _ => return Err(misplaced("in a name")),
@@ -248,7 +248,7 @@ fn literal(kind: DatabaseKind, value: &Json) -> Result<String> {
         Json::Null => "NULL".to_owned(),
         Json::Bool(true) => "TRUE".to_owned(),
         Json::Bool(false) => "FALSE".to_owned(),
-        // A sign right behind another one would begin a comment.
+        // A minus sign directly after another one would start a comment.
         Json::Number(number) if number.to_string().starts_with('-') => format!("({number})"),
         Json::Number(number) => number.to_string(),
         Json::Array(items) if items.is_empty() => "NULL".to_owned(),
@@ -259,7 +259,8 @@ fn literal(kind: DatabaseKind, value: &Json) -> Result<String> {
     })
 }
 
-/// A text within quotes. PostgreSQL is told to read backslashes as such, and MySQL to read them as escapes.
+/// Escapes a text for use within quotes. The session makes PostgreSQL treat backslashes as ordinary characters, and
+/// MySQL treat them as escapes.
 fn escaped(kind: DatabaseKind, text: &str, quote: char) -> Result<String> {
     if text.contains('\0') {
         return Err(Error::invalid("a value in the SQL holds a character 0, which no database takes"));
@@ -268,7 +269,7 @@ fn escaped(kind: DatabaseKind, text: &str, quote: char) -> Result<String> {
     Ok(if kind == DatabaseKind::MySql { doubled.replace('\\', "\\\\") } else { doubled })
 }
 
-/// Whether a statement is one that reads.
+/// Checks that a statement only reads.
 fn allowed(kind: DatabaseKind, dialect: &dyn Dialect, statement: &str) -> std::result::Result<(), String> {
     let tokens = Tokenizer::new(dialect, statement).tokenize().unwrap_or_default();
     if let Some(why) = misreadings::refused(kind, &tokens) {
@@ -286,7 +287,7 @@ fn allowed(kind: DatabaseKind, dialect: &dyn Dialect, statement: &str) -> std::r
     if kind == DatabaseKind::MySql && writes_a_file(&tokens) {
         return Err(FILES.to_owned());
     }
-    // Before it is parsed: what the parser makes of it could not even be let go of.
+    // Before parsing, because merely dropping the syntax tree could overflow the stack.
     if is_too_long(&tokens) {
         return Err(
             "one of its expressions goes on for too long; write a list, such as `a IN (1, 2)`".to_owned()
@@ -313,18 +314,18 @@ fn allowed(kind: DatabaseKind, dialect: &dyn Dialect, statement: &str) -> std::r
     }
 }
 
-/// What the parser makes of a statement with constructs that it does not know.
+/// Parses a statement after rewriting constructs that the parser does not support.
 fn parsed_in_other_words(
     kind: DatabaseKind,
     dialect: &dyn Dialect,
     tokens: &[Token],
 ) -> Option<Vec<Statement>> {
-    // Other words may make longer chains.
+    // The rewritten statement may contain longer chains.
     let known = rewrites::rewritten(kind, tokens).filter(|known| !is_too_long(known))?;
     Parser::new(dialect).with_recursion_limit(DEPTH_MAX).with_tokens(known).parse_statements().ok()
 }
 
-/// The settings of SQLite that tell what there is and change nothing.
+/// SQLite pragmas that only return information.
 const PRAGMAS: [&str; 8] = [
     "database_list",
     "foreign_key_list",
@@ -335,7 +336,7 @@ const PRAGMAS: [&str; 8] = [
     "table_list",
     "table_xinfo",
 ];
-/// Those that tell of the file as a whole; with a value some of them would be set.
+/// Pragmas about the file as a whole; some of them would be set if a value were given.
 const PRAGMAS_ALONE: [&str; 11] = [
     "application_id",
     "collation_list",
@@ -350,8 +351,8 @@ const PRAGMAS_ALONE: [&str; 11] = [
     "user_version",
 ];
 
-/// Whether it is `PRAGMA table_info(x)` and the like, `TABLE x`, or `DESCRIBE x column`, which the parser does not know as
-/// statements.
+/// Whether a statement is `PRAGMA table_info(x)` or the like, `TABLE x`, or `DESCRIBE x column`, which the parser does
+/// not support as statements.
 fn tells_of_tables(dialect: &dyn Dialect, statement: &str) -> bool {
     let Ok(tokens) = Tokenizer::new(dialect, statement).tokenize() else { return false };
     let tokens: Vec<_> = tokens.into_iter().filter(|one| !matches!(one, Token::Whitespace(_))).collect();
@@ -369,7 +370,7 @@ fn tells_of_tables(dialect: &dyn Dialect, statement: &str) -> bool {
         [first, path @ .., column]
             if dialect.is::<MySqlDialect>() && (is_word(first, "DESC") || is_word(first, "DESCRIBE")) =>
         {
-            // What is no name of the parser's own begins no statement.
+            // No statement begins with a word that is not a keyword.
             let is_plain =
                 |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::NoKeyword);
             is_path(path) && path.first().is_some_and(is_plain) && is_name(column)
@@ -391,13 +392,13 @@ fn tells_of_tables(dialect: &dyn Dialect, statement: &str) -> bool {
     }
 }
 
-/// Why a query is refused that locks what it reads.
+/// Reason for refusing a query that locks rows.
 const LOCKS: &str = "FOR UPDATE, FOR SHARE and the like are refused: nothing is locked for others";
-/// Why one is refused that writes what it reads into a file of the server.
+/// Reason for refusing a query that writes its result to a file on the server.
 const FILES: &str = "INTO OUTFILE and INTO DUMPFILE are refused: only statements that read are carried out, and no file is written";
 
-/// Whether some query locks what it reads, also one within another. A transaction that only reads lets MySQL do so. What
-/// PostgreSQL does as well is left to the parser, as far as that knows it.
+/// Whether a query or one of its subqueries locks rows, which MySQL allows in a read-only transaction. For PostgreSQL
+/// the parser detects locks, as far as it supports their syntax.
 fn locks(kind: DatabaseKind, tokens: &[Token]) -> bool {
     let keyword = |token: &Token| match token {
         Token::Whitespace(_) => None,
@@ -418,7 +419,7 @@ fn locks(kind: DatabaseKind, tokens: &[Token]) -> bool {
         || keywords.windows(3).any(is_of_a_key)
 }
 
-/// Whether a query hands what it reads to a file of the server.
+/// Whether a query writes its result to a file on the server.
 fn writes_a_file(tokens: &[Token]) -> bool {
     let words: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
     words.windows(2).any(|two| match two {

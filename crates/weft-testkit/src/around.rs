@@ -1,4 +1,4 @@
-//! A run and a node of it with nothing around: what a test puts its own things into.
+//! A run and a node context without any services, to which a test adds what it needs.
 
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ use weft_core::seam::workspace::NoWorkspace;
 
 use crate::FakeHttp;
 
-/// What comes out of a node.
+/// Receives the signals of a node.
 pub type SignalReceiver = mpsc::Receiver<(u32, Signal)>;
 
-/// No models, documents, tools, files and programs, no page of the web, and a clock that stands still.
+/// Seams without models, documents, tools, files, programs or a browser, and with a clock that stands still.
 pub fn no_seams() -> Seams {
     Seams {
         models: Arc::new(NoModels),
@@ -71,7 +71,7 @@ pub fn run_context() -> RunContext {
     }
 }
 
-/// The first activation of the node `Agent:A`, and what it signals.
+/// The first activation of the node `Agent:A`, and the receiver of its signals.
 pub fn node_context(run: RunContext) -> (NodeContext, SignalReceiver) {
     let (signals, coming) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
     let ctx = NodeContext {

@@ -1,4 +1,5 @@
-//! An authorization server (OAuth 2.1) whose page allows everything at once, as routes of whichever server a test has.
+//! An authorization server (OAuth 2.1) that grants every request immediately, as routes that a test adds to its own
+//! server.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,31 +12,31 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-/// What it knows, and what it has seen. Clones are the same.
+/// Configuration and records of the server. Clones share them.
 #[derive(Clone, Debug)]
 pub struct AuthorizationServer {
-    /// What its tokens begin with; a number follows.
+    /// Prefix of its tokens; a number follows.
     prefix: Arc<str>,
-    /// The token that is good now; absent: none is wanted.
+    /// The token that is currently valid; `None` if no token is required.
     pub token: Arc<Mutex<Option<String>>>,
-    /// What was shown for tokens, the earliest first.
+    /// The forms sent to the token endpoint, oldest first.
     pub given: Arc<Mutex<Vec<HashMap<String, String>>>>,
-    /// Tokens that have renewed, and do so no more. One that is called `spent` never does.
+    /// Refresh tokens that have been used and are no longer valid. A token named `spent` never is.
     pub spent: Arc<Mutex<Vec<String>>>,
-    /// How long tokens last, in seconds.
+    /// Lifetime of tokens, in seconds.
     pub lasting: Arc<AtomicUsize>,
-    /// Whether it says so in a text.
+    /// Whether the lifetime is sent as a string.
     pub lasting_is_text: Arc<AtomicBool>,
-    /// Tokens are given out only while this can be had.
+    /// Locked before each token is issued, so a test that holds it delays the tokens.
     pub gives: Arc<tokio::sync::Mutex<()>>,
-    /// Clients that it has registered.
+    /// Number of clients that have registered.
     pub registered: Arc<AtomicUsize>,
-    /// What the MCP server calls it; absent: as the MCP server itself is called.
+    /// The address under which the MCP server names it; `None` for the address of the MCP server itself.
     pub named: Arc<Mutex<Option<String>>>,
 }
 
 impl AuthorizationServer {
-    /// One whose tokens begin so. Nobody has a token that is good.
+    /// Creates a server whose tokens have this prefix. No client has a valid token yet.
     pub fn new(prefix: &str) -> Self {
         Self {
             prefix: Arc::from(prefix),
@@ -50,13 +51,13 @@ impl AuthorizationServer {
         }
     }
 
-    /// Whether a request with these headers shows the token that is good now, or none is wanted.
+    /// Whether a request with these headers has the valid token, or none is required.
     pub fn is_let_in(&self, headers: &HeaderMap) -> bool {
         let wanted = lock(&self.token).as_ref().map(|token| format!("Bearer {token}"));
         wanted.is_none_or(|wanted| text(headers, header::AUTHORIZATION.as_str()) == wanted)
     }
 
-    /// Its routes, and the document of an MCP server at `/mcp` that names it.
+    /// Its routes, and the metadata of an MCP server at `/mcp` that names it.
     pub fn router(&self) -> Router {
         Router::new()
             .route("/token", post(token))
@@ -80,7 +81,7 @@ fn here(headers: &HeaderMap) -> String {
     format!("http://{}", text(headers, header::HOST.as_str()))
 }
 
-/// Where the MCP server says that people sign in.
+/// The metadata of the MCP server, which name the authorization server.
 async fn resource(State(server): State<AuthorizationServer>, headers: HeaderMap) -> Json<Value> {
     let here = here(&headers);
     let named = lock(&server.named).clone().unwrap_or_else(|| here.clone());
@@ -105,7 +106,7 @@ async fn register(State(server): State<AuthorizationServer>, Json(client): Json<
     (StatusCode::CREATED, Json(answer)).into_response()
 }
 
-/// Allows everything at once, as a person would.
+/// Grants the request immediately, in place of a user.
 async fn authorize(Query(query): Query<HashMap<String, String>>, headers: HeaderMap) -> Response {
     let said = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
     let code = format!("code+for+{}", said("scope").replace(' ', "+"));
@@ -115,7 +116,7 @@ async fn authorize(Query(query): Query<HashMap<String, String>>, headers: Header
 }
 
 async fn token(State(server): State<AuthorizationServer>, body: String) -> Response {
-    // A form is written as the query of an address is.
+    // A form is encoded like a query string.
     let form = format!("/?{body}").parse::<Uri>().ok();
     let form = form.and_then(|uri| Query::<HashMap<String, String>>::try_from_uri(&uri).ok());
     let Some(Query(form)) = form else { return StatusCode::BAD_REQUEST.into_response() };

@@ -1,4 +1,4 @@
-//! The `Http` seam without a network: answers that were laid out before, and a record of what was asked.
+//! The `Http` seam without a network: prepared answers, and a record of the requests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,31 +20,31 @@ struct FakeHttpState {
 #[derive(Debug)]
 struct LaidAnswer {
     url_part: String,
-    /// 0 for any number.
+    /// How many requests it answers; 0 for any number.
     times: u32,
     given: u32,
     answer: Result<HttpResponse, (ErrorKind, String)>,
 }
 
 impl FakeHttp {
-    /// Answers nothing yet: every request is `Unavailable`.
+    /// Creates one without answers: every request is `Unavailable`.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Answers every request whose URL holds `url_part`, as far as nothing laid out earlier does.
+    /// Answers every request whose URL contains `url_part`, unless an answer added earlier matches.
     #[must_use]
     pub fn on(self, url_part: &str, status: u16, body: &str) -> Self {
         self.lay(url_part, 0, Ok(response(status, body)))
     }
 
-    /// Answers one such request, then steps aside for what is laid out later.
+    /// Answers one such request, after which answers added later apply.
     #[must_use]
     pub fn once(self, url_part: &str, status: u16, body: &str) -> Self {
         self.lay(url_part, 1, Ok(response(status, body)))
     }
 
-    /// Answers with a response of one's own, headers included.
+    /// Answers with a given response, including headers.
     #[must_use]
     pub fn with(self, url_part: &str, response: HttpResponse) -> Self {
         self.lay(url_part, 0, Ok(response))
@@ -56,12 +56,12 @@ impl FakeHttp {
         self.lay(url_part, 1, Err((kind, message.to_owned())))
     }
 
-    /// What was asked so far, in order.
+    /// The requests so far, in order.
     pub fn requests(&self) -> Vec<HttpRequest> {
         self.lock().requests.iter().map(|(_, request)| request.clone()).collect()
     }
 
-    /// For whom it was asked, in order.
+    /// The tenants of the requests, in order.
     pub fn tenants(&self) -> Vec<TenantId> {
         self.lock().requests.iter().map(|(tenant, _)| tenant.clone()).collect()
     }
@@ -107,7 +107,7 @@ impl Http for FakeHttp {
         answer
     }
 
-    /// Where an answer is laid out.
+    /// A URL may be reached if there is an answer for it.
     async fn may_reach(&self, _tenant: &TenantId, url: &str) -> Result<()> {
         if self.lock().answers.iter().any(|laid| url.contains(&laid.url_part)) {
             Ok(())

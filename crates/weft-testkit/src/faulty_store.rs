@@ -1,5 +1,5 @@
-//! A store that fails at seeded rates: before it has done anything, after it has, never with an answer,
-//! or so late that whoever asked has given up; or whose process is stopped for a while.
+//! A store that injects faults at seeded rates: calls fail before or after they took effect, never get an answer, or
+//! take effect after the caller has given up. The calling process can also be suspended for a while.
 
 mod run_message;
 
@@ -28,32 +28,32 @@ use weft_core::{Error, ErrorKind, ProcessId, Result, RunId, RunKey, SessionKey};
 use crate::dice::Dice;
 use crate::memory_store::MemoryStore;
 
-/// How late an answer may be, in milliseconds.
+/// Maximum delay of a late call, in milliseconds.
 const LATE_MAX_MS: u64 = 60_000;
 
-/// How long an answer takes that is only slow, in milliseconds.
+/// Maximum duration of a call that is only slow, in milliseconds.
 const SLOW_MAX_MS: u64 = 3_000;
 
-/// How many of a thousand calls go wrong, in which way. Calls that change nothing only fail, are slow or
-/// get no answer.
+/// How many of a thousand calls have each kind of fault. Calls that change nothing only fail, are slow or get no
+/// answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultRates {
-    /// Fail and do nothing.
+    /// Fail without effect.
     pub fail: u16,
-    /// Are done, and fail.
+    /// Take effect, and fail.
     pub done_but_failed: u16,
-    /// Are not done, and get no answer.
+    /// Have no effect, and get no answer.
     pub hang: u16,
-    /// Are done, and get no answer.
+    /// Take effect, and get no answer.
     pub done_but_hang: u16,
-    /// Get no answer, and are done much later, when nobody waits for them any more.
+    /// Get no answer, and take effect much later, when the caller no longer waits.
     pub late: u16,
     /// Take a few seconds.
     pub slow: u16,
 }
 
 impl FaultRates {
-    /// Every way at the same rate.
+    /// Every kind of fault at the same rate.
     pub fn all(per_mille: u16) -> Self {
         let rate = per_mille;
         Self { fail: rate, done_but_failed: rate, hang: rate, done_but_hang: rate, late: rate, slow: rate }
@@ -75,25 +75,26 @@ enum CallEffect {
     Nothing,
 }
 
-/// One process's way to a store, with faults on it.
+/// The connection of one process to a store, with injected faults.
 pub struct FaultyStore {
     store: Arc<MemoryStore>,
     rates: FaultRates,
     dice: Mutex<Dice>,
-    /// What is carried out late.
+    /// Calls that take effect late.
     late: Mutex<JoinSet<()>>,
     calm: AtomicBool,
-    /// Calls until the way is cut for good; `u64::MAX` for never.
+    /// Number of calls until the connection is cut permanently; `u64::MAX` for never.
     left: AtomicU64,
     faults: AtomicU64,
-    /// The process is stopped: nothing of it gets on.
+    /// The process is suspended: it makes no progress.
     asleep: AtomicBool,
-    /// It goes on. Those who wait do so in the order in which they came, so that a history is always the same.
+    /// Signals that the process resumes. Waiters resume in the order in which they arrived, so that a history is
+    /// reproducible.
     woken: Notify,
 }
 
 impl FaultyStore {
-    /// A way to `store` on which faults happen at these rates.
+    /// Creates a connection to `store` with faults at these rates.
     pub fn new(store: Arc<MemoryStore>, rates: FaultRates, dice: Dice) -> Self {
         Self {
             store,
@@ -108,49 +109,49 @@ impl FaultyStore {
         }
     }
 
-    /// From now on nothing is asked and no answer comes, as if the process were stopped, until it wakes up.
+    /// Suspends the process: no call is made and no answer arrives until it wakes up.
     pub fn fall_asleep(&self) {
         self.asleep.store(true, Ordering::SeqCst);
     }
 
-    /// What was about to be asked is asked now, and answers that came in the meantime are read.
+    /// Resumes the process: pending calls are made, and answers that arrived in the meantime are received.
     pub fn wake_up(&self) {
         self.asleep.store(false, Ordering::SeqCst);
         self.woken.notify_waiters();
     }
 
-    /// Whether the process is stopped.
+    /// Whether the process is suspended.
     pub fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::SeqCst)
     }
 
-    /// Returns when the process is not stopped.
+    /// Returns once the process is not suspended.
     pub async fn awake(&self) {
         while self.is_asleep() {
             let woken = self.woken.notified();
-            // Nothing is missed that comes after this.
+            // Checked again, since any wake-up from here on is noticed.
             if self.is_asleep() {
                 woken.await;
             }
         }
     }
 
-    /// From now on nothing goes wrong any more, apart from what is late already.
+    /// Stops injecting faults, except for late calls that are already under way.
     pub fn calm_down(&self) {
         self.calm.store(true, Ordering::SeqCst);
     }
 
-    /// After so many further calls nothing is done and no answer comes, as if the process had ended.
+    /// After `calls` more calls nothing is done and no answer arrives, as if the process had ended.
     pub fn cut_after(&self, calls: u64) {
         self.left.store(calls, Ordering::SeqCst);
     }
 
-    /// Whether the way is cut.
+    /// Whether the connection is cut.
     pub fn is_cut(&self) -> bool {
         self.left.load(Ordering::SeqCst) == 0
     }
 
-    /// How many calls have gone wrong.
+    /// Number of faults injected so far.
     pub fn faults(&self) -> u64 {
         self.faults.load(Ordering::SeqCst)
     }
@@ -199,7 +200,7 @@ impl FaultyStore {
         self.awake().await;
         let spent = |left: u64| (left != u64::MAX).then(|| left.saturating_sub(1));
         let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, spent);
-        // The last call is done and never answered: the process ends in the middle of it.
+        // The last call takes effect but is never answered: the process ends during it.
         if left == Ok(0) {
             return std::future::pending().await;
         }
@@ -260,7 +261,7 @@ impl RunStore for FaultyStore {
         self.call(CallEffect::Something, |s| async move { s.append(&lease, entries).await }.boxed()).await
     }
 
-    /// A store that takes its time gathers.
+    /// A slow store gathers text.
     fn gathers_text(&self) -> bool {
         self.rates.slow > 0
     }

@@ -1,17 +1,17 @@
-//! A model without a model: words become vectors by their hash.
+//! An embedder without a model: turns words into vectors by hashing.
 
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 use weft_core::Result;
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 
-/// Numbers of each vector.
+/// Number of dimensions of each vector.
 pub const DIMENSIONS: usize = 64;
-/// Tokens that are read.
+/// Maximum number of tokens that are read.
 const TOKENS_MAX: usize = 512;
 
-/// Gives texts with the same words near vectors: each word, and each ideograph, adds to two of 64 numbers,
-/// chosen by its hash. The same text always gets the same vector, also in another process.
+/// Gives texts with common words similar vectors: each word, and each ideograph, adds to two of 64 dimensions, chosen
+/// by its hash. The same text always gets the same vector, in any process.
 #[derive(Clone, Debug)]
 pub struct HashEmbedder {
     name: String,
@@ -24,7 +24,7 @@ impl Default for HashEmbedder {
 }
 
 impl HashEmbedder {
-    /// One that datasets remember as `name`.
+    /// Creates an embedder that datasets remember as `name`.
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into() }
     }
@@ -40,7 +40,7 @@ impl HashEmbedder {
         }
         let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
         if length == 0.0 {
-            // Words that cancel each other out, or none: a direction of their own.
+            // If the words cancel each other out, or there are none, the vector gets a fixed direction.
             vector[0] = 1.0;
             return vector;
         }
@@ -49,7 +49,7 @@ impl HashEmbedder {
     }
 }
 
-/// Lower-case words; ideographs each by itself.
+/// Words in lower case; each ideograph is a word.
 fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for c in text.to_lowercase().chars() {

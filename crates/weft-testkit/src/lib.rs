@@ -1,5 +1,5 @@
-//! What tests are built on: models and servers that play a script, an `Http` that never connects, stores in memory,
-//! and the contracts that every implementation of a seam fulfils.
+//! Test support: scripted models and servers, an `Http` that never dials, in-memory stores, and the contract suites
+//! that every implementation of a seam must pass.
 
 pub mod around;
 pub mod authorization_server;

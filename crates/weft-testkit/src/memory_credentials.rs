@@ -1,4 +1,4 @@
-//! Credentials for MCP servers in memory.
+//! In-memory credentials for MCP servers.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,7 +9,7 @@ use weft_core::seam::ToolCredentials;
 use weft_core::seam::tool_credentials::{CredentialKey, StoredCredentials};
 use weft_core::{Result, Secret};
 
-/// Credentials that end with the process.
+/// Credentials that live as long as this value.
 #[derive(Debug, Default)]
 pub struct MemoryCredentials(Mutex<HashMap<CredentialKey, StoredCredentials>>);
 
@@ -23,7 +23,7 @@ impl MemoryCredentials {
 impl ToolCredentials for MemoryCredentials {
     async fn get(&self, key: &CredentialKey) -> Result<Option<StoredCredentials>> {
         let found = self.kept().get(key).cloned();
-        // As a store on a disk: others go on until what was read arrives.
+        // Like a store on disk: other tasks run before the result arrives.
         tokio::task::yield_now().await;
         Ok(found)
     }

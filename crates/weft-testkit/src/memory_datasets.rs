@@ -1,4 +1,4 @@
-//! Datasets, the queue of documents and blobs in memory, for tests of everything that needs them.
+//! In-memory datasets, document queue and blobs, for tests.
 
 mod blobs;
 mod documents;
@@ -29,7 +29,7 @@ pub use blobs::MemoryBlobs;
 use kept::KeptChunk;
 use reembeddings::KeptReembedding;
 
-/// A store and a queue over one set of maps. A clone is another handle to the same data.
+/// A dataset store and a queue over one set of maps. A clone is another handle to the same data.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDatasets {
     tables: Arc<Mutex<DatasetTables>>,
@@ -41,14 +41,14 @@ type At = (TenantId, DatasetId);
 struct DatasetTables {
     datasets: BTreeMap<At, Dataset>,
     documents: BTreeMap<(At, DocumentId), KeptDocument>,
-    /// What is gone, with the time until which a worker may have it.
+    /// Removed data, with the time until which a worker may still hold it.
     removed: Vec<(Removed, i64)>,
     /// In the order in which they ended.
     readings: Vec<Reading>,
     reembeddings: BTreeMap<At, KeptReembedding>,
 }
 
-/// A document with all that belongs to it.
+/// A document with all data that belongs to it.
 #[derive(Debug)]
 struct KeptDocument {
     document: Document,
@@ -56,18 +56,18 @@ struct KeptDocument {
     fresh: Vec<KeptChunk>,
     extras: BTreeMap<u8, Json>,
     fresh_extras: BTreeMap<u8, Json>,
-    /// The bytes of the pictures that are kept beside it.
+    /// Sizes in bytes of the pictures stored with it.
     pictures: BTreeMap<String, u64>,
     stage: IngestStage,
-    /// Absent while nobody has it.
+    /// `None` while no worker holds it.
     taken_ms: Option<i64>,
     at_ms: i64,
     fence: i64,
     attempts: u32,
     wanted: Wanted,
-    /// Positive while it is noted that the index may differ.
+    /// Positive while the document is marked as possibly differing from the index.
     unindexed: i64,
-    /// The number for which all chunks have the vector of the next generation.
+    /// The number of the change for which all chunks have a vector of the next generation.
     staged: Option<i64>,
 }
 
@@ -111,7 +111,7 @@ impl DatasetTables {
         found.ok_or_else(|| Error::not_found(format!("there is no dataset `{}`", key.id)))
     }
 
-    /// Notes what was removed, once when that is removed again.
+    /// Records a removal; an earlier record of the same document or dataset is replaced.
     fn leave(&mut self, left: (Removed, i64)) {
         let other = |of: &Removed| of.dataset != left.0.dataset || of.document != left.0.document;
         self.removed.retain(|(of, _)| other(of));
@@ -167,7 +167,7 @@ impl DatasetTables {
 }
 
 impl MemoryDatasets {
-    /// Nothing yet.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
@@ -197,7 +197,7 @@ impl DatasetStore for MemoryDatasets {
 
     async fn dataset(&self, key: &DatasetKey) -> Result<Dataset> {
         let found = self.tables().counted(key);
-        // As a store on a disk: others go on until what was read arrives.
+        // Like a store on disk: other tasks run before the result arrives.
         tokio::task::yield_now().await;
         found
     }
@@ -289,7 +289,7 @@ impl DatasetStore for MemoryDatasets {
             fitting.map(|kept| kept.document.clone()).collect()
         };
         heads::order(&mut found, filter);
-        // As with every database, others may change the list before its next page is asked for.
+        // As in any database, others may change the list before its next page is read.
         tokio::task::yield_now().await;
         Ok(page(found, filter.offset, filter.limit))
     }
@@ -389,7 +389,7 @@ impl DatasetStore for MemoryDatasets {
         let all = ChunkFilter { vectors: true, limit: u64::MAX, ..ChunkFilter::default() };
         let mut found = self.chunks(document, &all).await?.0;
         found.retain(|chunk| ids.contains(&chunk.id));
-        // As a store on a disk: others write before what was read arrives.
+        // Like a store on disk: other tasks write before the result arrives.
         tokio::task::yield_now().await;
         Ok(found)
     }

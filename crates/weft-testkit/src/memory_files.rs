@@ -1,4 +1,4 @@
-//! Files of conversations in memory.
+//! In-memory conversation files.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,14 @@ use weft_core::seam::FileStore;
 use weft_core::seam::file_store::StoredFile;
 use weft_core::{Error, ErrorKind, Result};
 
-/// Bytes of one file, and of all files of a tenant, at most.
+/// Maximum size of one file, and of all files of a tenant, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct FileSizes {
     file: u64,
     tenant: u64,
 }
 
-/// Files of conversations that end with this value.
+/// Conversation files that live as long as this value.
 #[derive(Debug)]
 pub struct MemoryFiles {
     files: Mutex<BTreeMap<(TenantId, FileId), (StoredFile, Bytes)>>,
@@ -31,7 +31,7 @@ impl Default for MemoryFiles {
 }
 
 impl MemoryFiles {
-    /// So many bytes of one file, and of all files of a tenant, at most.
+    /// Creates a store with these limits, in bytes, for one file and for all files of a tenant.
     pub fn within(file: u64, tenant: u64) -> Self {
         Self { files: Mutex::default(), limits: FileSizes { file, tenant } }
     }

@@ -1,4 +1,4 @@
-//! Folders of the file manager in memory.
+//! In-memory folders of the file manager.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use weft_core::seam::folder_store::{
 };
 use weft_core::{Result, TenantId};
 
-/// The entries of a tenant by their ids.
+/// The entries of a tenant, by id.
 type Tree = BTreeMap<String, FolderEntry>;
 
-/// Folders that end with the process.
+/// Folders that live as long as this value.
 #[derive(Debug, Default)]
 pub struct MemoryFolders {
     limits: FolderLimits,
@@ -57,7 +57,7 @@ fn check_name(tree: &Tree, entry: &FolderEntry) -> Result<()> {
 }
 
 impl MemoryFolders {
-    /// Folders within these limits.
+    /// Creates a store with these limits.
     pub fn within(limits: FolderLimits) -> Self {
         Self { limits, trees: Mutex::default() }
     }

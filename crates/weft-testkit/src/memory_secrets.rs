@@ -1,4 +1,4 @@
-//! Secrets in memory.
+//! In-memory secrets.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
 
 type Kept = BTreeMap<(TenantId, Arc<str>), (SecretInfo, Secret)>;
 
-/// Secrets that end with the process.
+/// Secrets that live as long as this value.
 #[derive(Debug, Default)]
 pub struct MemorySecrets(Mutex<Kept>);
 

@@ -1,4 +1,4 @@
-//! The stores in memory, for tests of everything that needs a store and is none.
+//! In-memory stores, for tests of code that needs a store.
 
 mod account;
 mod canvas;
@@ -54,7 +54,7 @@ pub struct MemoryStore {
 struct StoreTables {
     canvases: BTreeMap<(TenantId, CanvasId), StoredCanvas>,
     versions: BTreeMap<(TenantId, CanvasId, Arc<str>), Arc<str>>,
-    /// What is said about them, without their labels.
+    /// Metadata of the versions, without their labels.
     facts: BTreeMap<(TenantId, CanvasId, Arc<str>), CanvasVersion>,
     /// The versions that labels point to.
     labels: BTreeMap<(TenantId, CanvasId, String), Arc<str>>,
@@ -63,7 +63,7 @@ struct StoreTables {
     processes: BTreeMap<ProcessId, StoredProcess>,
     tokens: BTreeMap<String, StoredToken>,
     pins: BTreeMap<(String, String), ToolPin>,
-    /// By run: what has been noted of it.
+    /// By run: the usage recorded so far.
     spent: BTreeMap<(TenantId, RunId), Spent>,
     /// By tenant, day and canvas.
     spending: BTreeMap<(TenantId, i64, CanvasId), Spent>,
@@ -82,7 +82,7 @@ struct StoreTables {
 }
 
 impl StoreTables {
-    /// Removes what a tenant has, unless a run of it is under way.
+    /// Removes the data of a tenant, unless one of its runs is under way.
     fn forget_tenant(&mut self, id: &TenantId) -> Result<()> {
         if self.runs.iter().any(|((tenant, _), journal)| tenant == id && journal.run.ending.is_none()) {
             return Err(conflict("a run of the tenant is under way".to_owned()));
@@ -112,7 +112,7 @@ impl StoreTables {
 
 struct KeptConversation {
     session: Session,
-    /// With the revision that each came with.
+    /// Each with the revision that added it.
     messages: Vec<(i64, SessionMessage)>,
 }
 
@@ -143,17 +143,17 @@ impl std::fmt::Debug for MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store that stamps changes with the machine's time.
+    /// Creates an empty store that stamps changes with the system time.
     pub fn new() -> Self {
         Self::with_clock(Arc::new(WallClock))
     }
 
-    /// An empty store in which it is always the same time, in milliseconds since 1970.
+    /// Creates an empty store in which it is always the same time, in milliseconds since 1970.
     pub fn at(now_ms: i64) -> Self {
         Self::with_clock(Arc::new(FixedClock(now_ms)))
     }
 
-    /// An empty store that stamps changes with this clock.
+    /// Creates an empty store that stamps changes with this clock.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         Self { clock, tables: Arc::default() }
     }
@@ -388,7 +388,7 @@ impl PinStore for MemoryStore {
     }
 }
 
-/// One page of what was found, and the number of all.
+/// One page of the results, and the total number of results.
 fn page<T>(found: Vec<T>, offset: u64, limit: u64) -> (Vec<T>, u64) {
     let total = found.len() as u64;
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);

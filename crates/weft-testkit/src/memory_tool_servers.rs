@@ -1,4 +1,4 @@
-//! MCP servers of tenants in memory.
+//! In-memory MCP servers of tenants.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use weft_core::seam::ToolServerStore;
 use weft_core::seam::tool_server_store::{SERVERS_MAX, StoredToolServer, missing};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
-/// Servers that end with the process.
+/// Servers that live as long as this value.
 #[derive(Debug, Default)]
 pub struct MemoryToolServers(Mutex<Vec<(TenantId, StoredToolServer)>>);
 
@@ -70,7 +70,7 @@ impl ToolServerStore for MemoryToolServers {
             let found = kept.iter().find(|(of, server)| of == tenant && server.id == id);
             found.map(|(_, server)| server.clone())
         };
-        // As a store on a disk: others go on until what was read arrives.
+        // Like a store on disk: other tasks run before the result arrives.
         tokio::task::yield_now().await;
         found.ok_or_else(|| missing(id))
     }

@@ -1,4 +1,4 @@
-//! Files of agents that are gone with the process.
+//! An in-memory workspace for the files of agents.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use weft_core::seam::Workspace;
 use weft_core::seam::workspace::names;
 use weft_core::{Error, Result, TenantId};
 
-/// Files in memory. It keeps the contract of a folder, and bounds each file and not their number.
+/// In-memory files. It fulfils the contract of a folder, and limits the size of each file but not their number.
 #[derive(Debug)]
 pub struct MemoryWorkspace {
     bytes_max: usize,
@@ -16,14 +16,14 @@ pub struct MemoryWorkspace {
 }
 
 impl Default for MemoryWorkspace {
-    /// Files of 5 MB at most, like the server's.
+    /// Limits files to 5 MB, like the server's default.
     fn default() -> Self {
         Self::new(5 << 20)
     }
 }
 
 impl MemoryWorkspace {
-    /// Files of `bytes_max` bytes at most.
+    /// Creates a workspace for files of up to `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
         Self { bytes_max, files: Mutex::default() }
     }
@@ -53,7 +53,7 @@ impl MemoryWorkspace {
     }
 }
 
-/// What becomes of the text that was there before.
+/// What happens to the previous text of the file.
 #[derive(Clone, Copy)]
 enum PreviousText {
     Kept,

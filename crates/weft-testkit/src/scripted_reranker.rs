@@ -1,4 +1,4 @@
-//! A reranker that says what it was told to say.
+//! A reranker with scripted scores.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,8 +8,8 @@ use weft_core::seam::Reranker;
 use weft_core::seam::reranker::Reranked;
 use weft_core::{Error, ErrorKind, Result};
 
-/// Passages by their text; those that nobody spoke of get the share of the question's words that they
-/// hold.
+/// Scores of passages by their text. A passage without a script gets the share of the question's words that it
+/// contains.
 #[derive(Debug, Default)]
 pub struct ScriptedReranker {
     scores: BTreeMap<String, f32>,
@@ -19,39 +19,39 @@ pub struct ScriptedReranker {
 }
 
 impl ScriptedReranker {
-    /// One that knows no passage.
+    /// Creates a reranker without scripted scores.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// This passage gets this score, whatever the question.
+    /// Gives this passage this score, whatever the question.
     #[must_use]
     pub fn with(mut self, passage: impl Into<String>, score: f32) -> Self {
         self.scores.insert(passage.into(), score);
         self
     }
 
-    /// It tells that it has read so many tokens each time.
+    /// Makes it report this number of tokens for each request.
     #[must_use]
     pub fn reading(mut self, tokens: u64) -> Self {
         self.tokens = tokens;
         self
     }
 
-    /// Every question fails.
+    /// Makes every request fail.
     #[must_use]
     pub fn failing(mut self, kind: ErrorKind) -> Self {
         self.fails = Some(kind);
         self
     }
 
-    /// What it was asked so far: questions with their passages.
+    /// The requests so far: questions with their passages.
     pub fn seen(&self) -> Vec<(String, Vec<String>)> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// The share of the words of a question that a passage holds.
+/// The share of the words of a question that a passage contains.
 pub(crate) fn shared(question: &str, passage: &str) -> f32 {
     let lower = question.to_lowercase();
     let asked: Vec<&str> =

@@ -1,4 +1,4 @@
-//! A sandbox that runs nothing and says what it was told to say.
+//! A sandbox that runs nothing and returns scripted results.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,13 +12,13 @@ use weft_core::{Error, ErrorKind, Json, Result, TenantId};
 
 use crate::contracts::sandbox::Programs;
 
-/// What a program is said to have done: its result from its arguments.
+/// The scripted result of a program, depending on its arguments.
 type Says = Box<dyn Fn(&Program) -> Ran + Send + Sync>;
 
-/// What a component is said to have given.
+/// The scripted result of a component.
 type SaysWasm = Box<dyn Fn(&WasmCall) -> std::result::Result<String, Failure> + Send + Sync>;
 
-/// Programs by their text. It keeps to limits as a real one does.
+/// Results of programs, by the text of the program. It enforces limits like a real sandbox.
 pub struct ScriptedSandbox {
     languages: Vec<Language>,
     limits: Limits,
@@ -34,7 +34,7 @@ impl std::fmt::Debug for ScriptedSandbox {
 }
 
 impl ScriptedSandbox {
-    /// A sandbox for these languages that knows no program yet.
+    /// Creates a sandbox for these languages, without any scripted programs.
     pub fn new(languages: &[Language]) -> Self {
         let limits = Limits {
             time: Duration::from_secs(1),
@@ -51,14 +51,14 @@ impl ScriptedSandbox {
         }
     }
 
-    /// The program with this text does this.
+    /// Sets the result of the program with this text.
     #[must_use]
     pub fn with(mut self, source: &str, says: impl Fn(&Program) -> Ran + Send + Sync + 'static) -> Self {
         self.says.insert(source.to_owned(), Box::new(says));
         self
     }
 
-    /// Every component does this.
+    /// Sets the result of every component.
     #[must_use]
     pub fn with_wasm(
         self,
@@ -67,7 +67,7 @@ impl ScriptedSandbox {
         Self { wasm: Some(Box::new(says)), ..self }
     }
 
-    /// One that knows the programs of the contract.
+    /// Creates a sandbox with the programs of the contract suite.
     pub fn of_the_contract(programs: &Programs) -> Self {
         let fails = |failure: Failure| move |_: &Program| Ran::silent(Err(failure.clone()));
         let program = |message: &str, line| Failure::Program { message: message.to_owned(), line };

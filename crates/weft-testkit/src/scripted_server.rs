@@ -1,4 +1,4 @@
-//! A scripted model behind a real HTTP server on loopback, speaking the wire of a provider.
+//! A scripted model behind a real HTTP server on loopback, speaking the protocol of a provider.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,16 +16,16 @@ use weft_models::script::{Failure, Fault, Playback, Reply, Script, Step};
 
 use crate::mock_wires::{Wire, WireWriter};
 
-/// How many requests are remembered.
+/// Maximum number of requests that are recorded.
 const REQUESTS_REMEMBERED_MAX: usize = 10_000;
 
 /// A server that answers by a script. It stops when it is dropped.
 #[derive(Debug)]
 pub struct ScriptedServer {
-    /// What a model entry has as `base_url`.
+    /// The `base_url` for a model entry.
     pub base_url: String,
     state: Arc<Mutex<ScriptedPlay>>,
-    /// Ends the server with it.
+    /// Aborts the server task on drop.
     _tasks: JoinSet<()>,
 }
 
@@ -41,38 +41,38 @@ struct ScriptedPlay {
 pub struct SeenRequest {
     /// Path and query.
     pub path: String,
-    /// The key it brought, in whichever header the wire has it.
+    /// The key it was sent with, in whichever header the protocol uses.
     pub key: Option<String>,
-    /// The model it asks for.
+    /// The requested model.
     pub model: String,
     /// The body.
     pub body: Json,
-    /// The messages and tools in it, as far as scripts look at them: authors, texts, names and schemas.
+    /// Its messages and tools, as far as scripts look at them: authors, texts, names and schemas.
     pub messages: ChatRequest,
 }
 
 impl ScriptedServer {
-    /// A server on the OpenAI wire.
+    /// Starts a server with the OpenAI protocol.
     ///
     /// # Panics
-    /// When no port of the loopback address can be opened.
+    /// If no port of the loopback address can be opened.
     pub async fn start(script: Script) -> Self {
         Self::speaking(Wire::OpenAi, script).await
     }
 
-    /// A server on this wire.
+    /// Starts a server with this protocol.
     ///
     /// # Panics
-    /// When no port of the loopback address can be opened.
+    /// If no port of the loopback address can be opened.
     pub async fn speaking(wire: Wire, script: Script) -> Self {
         Self::playing(wire, Playback::new(script)).await
     }
 
-    /// A server whose every reply is made from the request, as far as [`SeenRequest::messages`] has it,
-    /// and the number of requests before it.
+    /// Starts a server that computes each reply from the request, as far as [`SeenRequest::messages`] contains it, and
+    /// from the number of requests before it.
     ///
     /// # Panics
-    /// When no port of the loopback address can be opened.
+    /// If no port of the loopback address can be opened.
     pub async fn from_fn(
         wire: Wire,
         answerer: impl Fn(&ChatRequest, usize) -> Reply + Send + Sync + 'static,
@@ -89,13 +89,13 @@ impl ScriptedServer {
         let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            // Serving ends only with the task.
+            // Serving ends only when the task is aborted.
             let _ended = axum::serve(listener, router).await;
         });
         Self { base_url: format!("http://{address}{}", wire.base_path()), state, _tasks: tasks }
     }
 
-    /// What it was asked so far, in order.
+    /// The requests so far, in order.
     pub fn requests(&self) -> Vec<SeenRequest> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).requests.clone()
     }
@@ -200,7 +200,7 @@ fn play(
             tokio::time::sleep(pause).await;
         }
         if frame.is_err() {
-            // What was said before goes out first.
+            // Lets the frames so far be sent first.
             tokio::task::yield_now().await;
         }
         frame.map_err(|_cut| std::io::Error::other("cut off by the script"))

@@ -1,5 +1,5 @@
-//! A server on loopback that turns texts into vectors and scores passages, on the wires of several
-//! providers at once: the path of a request tells which one is meant.
+//! A server on loopback that computes embeddings and scores passages with the protocols of several providers at once:
+//! the path of a request tells which one is meant.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,17 +15,17 @@ use tokio::task::JoinSet;
 use crate::hash_embedder::HashEmbedder;
 use crate::scripted_reranker::shared;
 
-/// How many requests are remembered.
+/// Maximum number of requests that are recorded.
 const REQUESTS_REMEMBERED_MAX: usize = 10_000;
 
-/// A server whose vectors are those of [`HashEmbedder`], three times as long, and whose scores are the
-/// share of the question's words that a passage holds, the best first. It stops when it is dropped.
+/// A server whose vectors are those of [`HashEmbedder`], three times as long, and whose scores are the share of the
+/// question's words that a passage contains, best first. It stops when it is dropped.
 #[derive(Debug)]
 pub struct SearchServer {
     /// Scheme, host and port.
     pub origin: String,
     state: Arc<Mutex<SearchPlay>>,
-    /// Ends the server with it.
+    /// Aborts the server task on drop.
     _tasks: JoinSet<()>,
 }
 
@@ -34,7 +34,7 @@ pub struct SearchServer {
 pub struct SeenSearch {
     /// Its path.
     pub path: String,
-    /// What it brought as bearer.
+    /// Its bearer token.
     pub key: Option<String>,
     /// The body.
     pub body: Json,
@@ -43,15 +43,15 @@ pub struct SeenSearch {
 #[derive(Debug, Default)]
 struct SearchPlay {
     requests: Vec<SeenSearch>,
-    /// What is said instead, once each.
+    /// Answers to return instead, once each.
     instead: VecDeque<(u16, String)>,
 }
 
 impl SearchServer {
-    /// A server on a free port.
+    /// Starts a server on a free port.
     ///
     /// # Panics
-    /// When no port of the loopback address can be opened.
+    /// If no port of the loopback address can be opened.
     #[expect(clippy::expect_used, reason = "a test without its server cannot go on")]
     pub async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port on loopback");
@@ -60,18 +60,18 @@ impl SearchServer {
         let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            // Serving ends only with the task.
+            // Serving ends only when the task is aborted.
             let _ended = axum::serve(listener, router).await;
         });
         Self { origin: format!("http://{address}"), state, _tasks: tasks }
     }
 
-    /// The next request that nothing else was said for gets this.
+    /// Returns this answer to the next request that has no other override.
     pub fn answer_instead(&self, status: u16, body: impl Into<String>) {
         lock(&self.state).instead.push_back((status, body.into()));
     }
 
-    /// What it was asked so far, in order.
+    /// The requests so far, in order.
     pub fn requests(&self) -> Vec<SeenSearch> {
         lock(&self.state).requests.clone()
     }
@@ -115,7 +115,7 @@ fn said(path: &str, body: &Json) -> Option<Json> {
     match path.rsplit('/').next()? {
         "embeddings" => {
             let list = |(at, vector): (usize, Json)| json!({"object": "embedding", "index": at, "embedding": vector});
-            // Not in their order, which is what the numbers are for.
+            // Not in order, since the clients must use the indices.
             let data: Vec<Json> = vectors(&body["input"]).into_iter().enumerate().map(list).rev().collect();
             Some(json!({"object": "list", "data": data, "usage": {"prompt_tokens": 11, "total_tokens": 11}}))
         }
@@ -154,7 +154,7 @@ fn vectors(list: &Json) -> Vec<Json> {
     texts(list).into_iter().map(|text| json!(longer(text))).collect()
 }
 
-/// The best first. Logits when these are asked for.
+/// Scores, best first; logits if the request asks for them.
 fn scores(body: &Json, list: &str, name: &str) -> Json {
     let question = body["query"].as_str().unwrap_or_default();
     let as_asked = |share: f32| {

@@ -1,19 +1,18 @@
-//! Tests that cannot run on this machine: each says why, and a run of all tests ends with the list.
+//! Tests that cannot run on this machine: each records a reason, and a run of all tests ends with the list.
 //!
-//! The output of a test that passes is hidden, so a message alone would not be seen. Every reason is
-//! also noted in a file of the test run, which [`report`] prints; the run is known by the process that
-//! started its test programs.
+//! The output of passing tests is hidden, so a message alone would not be seen. Every reason is also written to a file
+//! of the test run, which [`report`] prints; a run is identified by the process that started its test programs.
 
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-/// Says that the test that calls this cannot run here, and why. The caller returns.
+/// Records that the calling test cannot run here, and why. The caller must then return.
 #[expect(clippy::print_stdout, reason = "whoever runs the tests with --nocapture sees it where it happens")]
 pub fn skipped(reason: impl Display) {
     println!("skipped: {reason}");
-    // A note that cannot be written must not fail a test that only could not run.
+    // A reason that cannot be recorded must not make the test fail.
     let _ = note(&reason);
 }
 
@@ -27,16 +26,17 @@ fn note(reason: &dyn Display) -> io::Result<()> {
     let test = thread.name().unwrap_or("a test");
     // Set by the test runner.
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
-    // One write, so that the lines of programs that run side by side stay whole.
+    // A single write, so that lines of concurrent programs are not interleaved.
     file.write_all(format!("{package} {test}: {reason}\n").as_bytes())
 }
 
-/// What has been skipped in this run, as sentences for its end; forgets it, and what older runs left.
+/// Returns the skipped tests of this run, as sentences to print at its end, and removes the records of this and older
+/// runs.
 #[must_use]
 pub fn report() -> String {
     let Ok(folder) = folder() else { return String::new() };
     let noted = fs::read_to_string(folder.join(run())).unwrap_or_default();
-    // What stays behind is listed under another run and read by none.
+    // Records that cannot be removed belong to another run and are never read.
     let _ = fs::remove_dir_all(&folder);
     let mut lines: Vec<_> = noted.lines().collect();
     lines.sort_unstable();
@@ -47,7 +47,7 @@ pub fn report() -> String {
     }
 }
 
-/// The folder of the notes, beside the test programs of this build.
+/// The folder of the records, next to the test programs of this build.
 fn folder() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let target = program.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;

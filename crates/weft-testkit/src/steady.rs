@@ -1,4 +1,4 @@
-//! A model that answers equal questions equally, so that one that is asked again says the same.
+//! A scripted model that answers equal questions equally, so that a repeated request gets the same answer.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,11 +9,11 @@ use weft_models::script::{Playback, Reply, Script};
 #[derive(Default)]
 struct KnownReplies {
     exact: HashMap<String, Reply>,
-    /// By the text without its digits, for questions that tell the time.
+    /// By the text without its digits, for questions that contain the time.
     alike: HashMap<String, Reply>,
 }
 
-/// Plays a script once, and gives the same answer again to who asks the same, or the same but for digits.
+/// Plays a script once, and repeats an answer for a request that is the same, or that is the same except for digits.
 pub fn steady(script: Script) -> impl Fn(&ChatRequest, usize) -> Reply + Send + Sync + 'static {
     let said = Mutex::new((Playback::new(script), KnownReplies::default()));
     move |request, _| {
@@ -26,7 +26,7 @@ pub fn steady(script: Script) -> impl Fn(&ChatRequest, usize) -> Reply + Send + 
         let alike: String = exact.chars().filter(|c| !c.is_ascii_digit()).collect();
         let reply = match playback.next("scripted", request) {
             Ok(reply) => reply,
-            // The script is over: whoever asks has asked before.
+            // The script is over, so this must be a repeated request.
             Err(error) => match known.alike.get(&alike) {
                 Some(reply) => return reply.clone(),
                 None => Reply::error(error.kind, error.message),

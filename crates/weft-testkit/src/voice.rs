@@ -1,4 +1,4 @@
-//! Speech without a model: what was read aloud can be read in the recording.
+//! Speech without a model: a recording contains the text that was spoken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,11 +11,11 @@ use weft_core::seam::speech::{Audio, Recording};
 use weft_core::seam::{Embedder, ModelDirectory, Reranker, SpeechModel, TranscriptionModel};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
-/// A voice whose recordings hold the text itself, and that hears the same way. It fails for texts that hold
-/// `unspeakable`.
+/// A speech model whose recordings contain the text itself, and which transcribes them in the same way. It fails for
+/// texts that contain `unspeakable`.
 #[derive(Debug, Default)]
 pub struct Voice {
-    /// How often it was asked.
+    /// Number of requests to speak.
     pub asked: AtomicUsize,
 }
 
@@ -49,7 +49,7 @@ impl TranscriptionModel for Voice {
     }
 }
 
-/// Models that find this voice, too.
+/// A model directory that also provides this voice.
 #[derive(Clone)]
 pub struct WithVoice<D>(pub D, pub Arc<Voice>);
 

@@ -1,16 +1,17 @@
-//! WebAssembly components that are tools, written in the text form: what a compiler of a language would make.
+//! WebAssembly components that are tools, written in the text format: what a compiler would generate.
 
-/// A tool. What it does is text in the form of core modules.
+/// A tool. Its behaviour is given in the text format of core modules.
 #[derive(Clone, Copy, Debug)]
 pub struct WasmToolText<'a> {
     /// What `describe` returns.
     pub description: &'a str,
-    /// Fields of its module, such as `(start …)` with its function, and more memories.
+    /// Fields of its module, such as `(start …)` with its function, or more memories.
     pub module: &'a str,
-    /// What `call` does with `$text` and `$length`, the place and the length of its arguments. It leaves the address of its
-    /// result; [`WasmToolText::OK`] returns the text at `$text` with `$length` bytes.
+    /// Body of `call`, with `$text` and `$length` as address and length of its arguments. It leaves the address of its
+    /// result;
+    /// [`WasmToolText::OK`] returns the `$length` bytes at `$text`.
     pub call: &'a str,
-    /// What the component imports, and hands to its module below the name `outside`.
+    /// Imports of the component, which its module gets under the name `outside`.
     pub imports: &'a str,
 }
 
@@ -24,15 +25,15 @@ impl WasmToolText<'_> {
     /// The description of a tool that returns its arguments.
     pub const ECHO: &'static str = r#"{"name": "echo", "description": "Says what it is told.",
         "parameters": {"type": "object", "properties": {"text": {"type": "string"}}}}"#;
-    /// Returns what stands at `$text`.
+    /// Returns the text at `$text`.
     pub const OK: &'static str = "(call $result (i32.const 0) (local.get $text) (local.get $length))";
-    /// Returns it as an error.
+    /// Returns the text at `$text` as an error.
     pub const ERR: &'static str = "(call $result (i32.const 1) (local.get $text) (local.get $length))";
 
     /// The bytes of the component.
     ///
     /// # Panics
-    /// When the text is not valid.
+    /// If the text is not valid.
     #[expect(clippy::expect_used, reason = "the text is a test's own")]
     pub fn bytes(&self) -> Vec<u8> {
         wat::parse_str(self.text()).expect("a component")

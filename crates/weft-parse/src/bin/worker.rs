@@ -1,4 +1,4 @@
-//! The worker alone, for programs that embed the server and for tests. `weft` brings its own.
+//! The worker as a separate program, for programs that embed the server and for tests. `weft` contains its own.
 
 fn main() -> std::process::ExitCode {
     weft_parse::work()

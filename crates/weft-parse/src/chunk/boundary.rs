@@ -1,36 +1,36 @@
-//! Where sentences, words and characters end.
+//! Boundaries of sentences, words and characters.
 
 use std::ops::Range;
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
-/// Bytes that are looked at for the end of a word.
+/// Number of bytes that are searched for a word boundary.
 const WORD_WINDOW: usize = 512;
 
-/// Where sentences begin after the first, in Latin as in Chinese text.
+/// Offsets where sentences after the first begin, for Latin and Chinese text.
 pub(crate) fn sentences(text: &str) -> Vec<usize> {
-    // By the standard's rules what opens belongs to the sentence before, when no blank is between them.
+    // By the Unicode rules, an opening quote or bracket belongs to the sentence before it when no space separates them.
     let opens = ['“', '‘', '「', '『', '（', '《', '【', '〈'];
     let begin = |at: usize| text[..at].trim_end_matches(opens).len();
     text.split_sentence_bound_indices().map(|(at, _)| begin(at)).filter(|at| *at > 0).collect()
 }
 
-/// Where words begin after the first.
+/// Offsets where words after the first begin.
 pub(crate) fn words(text: &str) -> Vec<usize> {
     let begins = |word: &str| word.chars().next().is_some_and(char::is_alphanumeric);
     text.split_word_bound_indices().filter(|(at, word)| *at > 0 && begins(word)).map(|(at, _)| at).collect()
 }
 
-/// The last place after the start of the range and up to `room` where a word begins.
+/// The last offset where a word begins, after the start of the range and not beyond `room`.
 pub(crate) fn last_word(text: &str, range: Range<usize>, room: usize) -> Option<usize> {
-    // Only near the place, or a long text would be gone through for each of its parts.
+    // Searches only near `room`; otherwise a long text would be scanned again for each of its parts.
     let near = room.saturating_sub(WORD_WINDOW).max(range.start);
     let near = (near..=room).find(|at| text.is_char_boundary(*at))?;
     words(&text[near..range.end]).into_iter().map(|at| near + at).rfind(|at| *at <= room && *at > range.start)
 }
 
-/// The last place after `start` and up to `room` between two characters as people see them; between two
-/// code points when one such character is longer than the room.
+/// The last grapheme boundary after `start` and not beyond `room`; a code point boundary if a single grapheme is longer
+/// than that.
 pub(crate) fn last_grapheme(text: &str, start: usize, room: usize) -> Option<usize> {
     if room <= start {
         return None;
@@ -43,10 +43,10 @@ pub(crate) fn last_grapheme(text: &str, start: usize, room: usize) -> Option<usi
     Some(before.filter(|at| *at > start).unwrap_or(room))
 }
 
-/// Whether a place is between two characters as people see them.
+/// Whether an offset is a grapheme boundary.
 pub(crate) fn is_between(text: &str, at: usize) -> bool {
     let bytes = text.as_bytes();
-    // Between two ASCII characters there is a boundary, but in a line end of two.
+    // There is a boundary between any two ASCII characters except within `\r\n`.
     let ascii = |at: usize| bytes.get(at).is_none_or(|byte| byte.is_ascii() && *byte != b'\n');
     if at == 0 || at >= text.len() || (ascii(at - 1) && ascii(at)) {
         return true;
@@ -54,12 +54,12 @@ pub(crate) fn is_between(text: &str, at: usize) -> bool {
     GraphemeCursor::new(at, text.len(), true).is_boundary(text, 0).unwrap_or(true)
 }
 
-/// The code point boundary before a place.
+/// The code point boundary before an offset.
 pub(crate) fn before(text: &str, at: usize) -> usize {
     (0..at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// The code point boundary after a place.
+/// The code point boundary after an offset.
 pub(crate) fn after(text: &str, at: usize) -> usize {
     (at + 1..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }

@@ -1,4 +1,4 @@
-//! Rows of a file: of its tables, or of lines of text with tabs or commas.
+//! Rows of a file: from its tables, or from lines of text with tabs or commas.
 
 use super::ChunkSource;
 use super::flow::plain;
@@ -7,11 +7,11 @@ use crate::element::ElementBody;
 /// A row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DelimitedRow {
-    /// The element that it is in.
+    /// Index of the element that contains it.
     pub(crate) element: usize,
-    /// Its cells that are not empty; of a line of text, only if it has as many as it should.
+    /// Its non-empty cells; for a line of text, empty unless the line has the expected number of cells.
     pub(crate) cells: Vec<String>,
-    /// All of it.
+    /// The whole row as text.
     pub(crate) line: String,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn of_tables(source: &ChunkSource<'_>) -> Vec<DelimitedRow> {
     rows
 }
 
-/// The lines of the text, as rows of two cells: with a tab between them or a comma, whichever fits more lines.
+/// Parses the lines of a text as rows of two cells, separated by a tab or a comma, whichever fits more lines.
 pub(crate) fn of_lines(source: &ChunkSource<'_>) -> Vec<DelimitedRow> {
     let lines = lines(source);
     let parts = |line: &str, delimiter: char| match line.split(delimiter).map(str::trim).collect::<Vec<_>>()[..]
@@ -41,14 +41,14 @@ pub(crate) fn of_lines(source: &ChunkSource<'_>) -> Vec<DelimitedRow> {
     };
     let fitting =
         |delimiter: char| lines.iter().filter(|(_, line)| !parts(line, delimiter).is_empty()).count();
-    // When both fit equally well it is the tab: sentences have commas, too.
+    // If both fit equally well it is the tab, since sentences contain commas.
     let delimiter = if fitting('\t') >= fitting(',') { '\t' } else { ',' };
     let row =
         |(element, line): (usize, String)| DelimitedRow { element, cells: parts(&line, delimiter), line };
     lines.into_iter().map(row).collect()
 }
 
-/// The lines of the text that are not blank, each with its element.
+/// The non-blank lines of the text, each with the index of its element.
 pub(crate) fn lines(source: &ChunkSource<'_>) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     for (element, placed) in source.placed.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Where a text may be cut, and where it has to be.
+//! Delimiters: where a text may be cut, and where it must be.
 
-/// Delimiters as settings write them: each character is one, and what stands between backticks is one.
+/// Delimiters as the settings give them: each character is one, and so is each text between backticks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Delimiters {
     /// Characters after which a text may be cut.
@@ -10,7 +10,7 @@ pub(crate) struct Delimiters {
 }
 
 impl Delimiters {
-    /// Reads delimiters; escape sequences (`\n`, `\t`, `\u3002` …) are decoded first.
+    /// Parses delimiters; escape sequences (`\n`, `\t`, `\u3002` …) are decoded first.
     pub(crate) fn parse(raw: &str) -> Self {
         let decoded = decode(raw);
         let mut delimiters = Self::default();
@@ -30,31 +30,31 @@ impl Delimiters {
         // Sorted for the binary searches below.
         delimiters.plain.sort_unstable();
         delimiters.plain.dedup();
-        // The longest of those that fit at a place is meant.
+        // The longest of those that match at an offset wins.
         delimiters.always.sort_by_key(|text| std::cmp::Reverse(text.len()));
         delimiters.always.dedup();
         delimiters
     }
 
-    /// Whether there are none.
+    /// Whether there are no delimiters.
     pub(crate) fn is_empty(&self) -> bool {
         self.plain.is_empty() && self.always.is_empty()
     }
 
-    /// The end of the last delimiter that ends in `text` after `after` bytes.
+    /// End of the last delimiter in `text` that ends after offset `after`.
     pub(crate) fn last_end(&self, text: &str, after: usize) -> Option<usize> {
         let at = text.rfind(|c: char| self.plain.binary_search(&c).is_ok())?;
         let end = at + text[at..].chars().next().map_or(0, char::len_utf8);
         (end > after).then_some(end)
     }
 
-    /// The ends of the delimiters at which the text has to be cut, in order.
+    /// Ends of the delimiters at which the text must be cut, in order.
     pub(crate) fn always_ends(&self, text: &str) -> Vec<usize> {
         let mut found: Vec<(usize, usize)> = Vec::new();
         for delimiter in &self.always {
             found.extend(text.match_indices(delimiter.as_str()).map(|(at, _)| (at, at + delimiter.len())));
         }
-        // Of those that begin at the same place the longest is first, and the others lie within it.
+        // Of those that begin at the same offset the longest comes first; the others, which overlap it, are ignored.
         found.sort_unstable_by_key(|(start, end)| (*start, std::cmp::Reverse(*end)));
         let mut ends: Vec<usize> = Vec::new();
         for (start, end) in found {
@@ -65,7 +65,7 @@ impl Delimiters {
         ends
     }
 
-    /// Cuts a text at every delimiter, which stays at the end of its part.
+    /// Cuts a text after every delimiter; the delimiter stays at the end of its part.
     pub(crate) fn parts<'t>(&self, text: &'t str) -> Vec<&'t str> {
         let mut ends = self.always_ends(text);
         let plain = text.char_indices().filter(|(_, c)| self.plain.binary_search(c).is_ok());
@@ -82,7 +82,7 @@ impl Delimiters {
         ends.into_iter().map(cut).collect()
     }
 
-    /// Whether nothing but delimiters and blanks is in a text.
+    /// Whether a text consists of delimiters and white space only.
     pub(crate) fn are_all_of(&self, text: &str) -> bool {
         let mut rest = text.trim_start();
         while let Some(c) = rest.chars().next() {
@@ -98,7 +98,7 @@ impl Delimiters {
     }
 }
 
-/// Decodes escape sequences; those that are none stay as they are.
+/// Decodes escape sequences; invalid ones stay as they are.
 fn decode(raw: &str) -> String {
     let mut decoded = String::with_capacity(raw.len());
     let mut rest = raw;
@@ -113,7 +113,7 @@ fn decode(raw: &str) -> String {
     decoded
 }
 
-/// The character that an escape sequence stands for, and the sequence's length.
+/// The character that an escape sequence stands for, and the length of the sequence.
 fn escape(text: &str) -> Option<(char, usize)> {
     let hex = |digits: usize| {
         let code = u32::from_str_radix(text.get(2..2 + digits)?, 16).ok()?;

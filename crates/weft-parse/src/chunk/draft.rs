@@ -1,4 +1,4 @@
-//! Pieces, on the way to a document.
+//! Draft chunks, and assembling them into a document.
 
 use std::ops::Range;
 
@@ -13,42 +13,42 @@ use super::writer::pack_string;
 use crate::element::ElementBody;
 use crate::tokens::tokens;
 
-/// Pieces of a document, at most.
+/// Maximum number of chunks in a document.
 pub(crate) const PIECES_MAX: usize = 50_000;
 
-/// A piece, and what it comes from.
+/// A chunk and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct PieceDraft {
-    /// The piece.
+    /// The chunk.
     pub(crate) piece: DocumentPiece,
-    /// The elements that are new in it.
+    /// The elements that this chunk is the first to contain.
     pub(crate) elements: Range<usize>,
-    /// Whether it may be cut into children.
+    /// Whether it may be cut into child chunks.
     pub(crate) children: Children,
 }
 
-/// Whether a piece may be cut into children.
+/// Whether a chunk may be cut into child chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Children {
-    /// It may.
+    /// It may be cut.
     Allowed,
-    /// It is one thing: a pair, a row, a table.
+    /// It is a single unit, such as a question with its answer, a row or a table.
     None,
 }
 
-/// What a method has made of a document.
+/// The result of a chunking method.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cutting {
-    /// The pieces, in order.
+    /// The chunks, in order.
     pub(crate) drafts: Vec<PieceDraft>,
-    /// What it has found out about the document.
+    /// Metadata that the method found in the document.
     pub(crate) metadata: Metadata,
-    /// What people should know.
+    /// Warnings for the user.
     pub(crate) warnings: Vec<String>,
 }
 
 impl PieceDraft {
-    /// A piece of an element that is no running text.
+    /// Creates a chunk of one element that is not running text.
     pub(crate) fn of(source: &ChunkSource<'_>, element: usize, content: String) -> Self {
         let mut positions = Vec::new();
         if let Some(placed) = source.placed.get(element) {
@@ -60,7 +60,7 @@ impl PieceDraft {
     }
 }
 
-/// Puts the document together: children, table of contents, what the file says of itself.
+/// Assembles the document: child chunks, table of contents and metadata.
 pub(crate) fn finish(source: &ChunkSource<'_>, cutting: Cutting) -> Result<ReadDocument> {
     let Cutting { drafts, metadata, mut warnings } = cutting;
     let mut document = ReadDocument { metadata: source.parsed.metadata.clone(), ..ReadDocument::default() };
@@ -68,7 +68,7 @@ pub(crate) fn finish(source: &ChunkSource<'_>, cutting: Cutting) -> Result<ReadD
     document.metadata.extend(metadata);
     document.warnings.clone_from(&source.parsed.warnings);
     document.warnings.append(&mut warnings);
-    // Where the pieces of each draft begin, and up to which element it goes.
+    // For each draft, the index of its first chunk and the end of its elements.
     let mut firsts: Vec<(usize, usize)> = Vec::with_capacity(drafts.len());
     for mut draft in drafts {
         draft.piece.picture = picture(source, draft.elements.clone());
@@ -79,7 +79,7 @@ pub(crate) fn finish(source: &ChunkSource<'_>, cutting: Cutting) -> Result<ReadD
             }
             _ => document.pieces.push(draft.piece),
         }
-        // Asked after each draft, because one of them may have had very many children.
+        // Checked after each draft, because one draft may have had a huge number of children.
         if document.pieces.len() > PIECES_MAX {
             return Err(Error::invalid(format!("the document has more than {PIECES_MAX} pieces"))
                 .help("give a larger `chunk_token_num`, or take the file apart"));
@@ -89,19 +89,19 @@ pub(crate) fn finish(source: &ChunkSource<'_>, cutting: Cutting) -> Result<ReadD
     Ok(document)
 }
 
-/// The first picture that some of these elements were read in.
+/// The first picture in which text of these elements was read.
 fn picture(source: &ChunkSource<'_>, elements: Range<usize>) -> Option<u32> {
     let elements = source.placed.get(elements).unwrap_or_default();
     elements.iter().find_map(|placed| placed.element.picture)
 }
 
-/// Keeps a piece as a parent and cuts it into the pieces that are searched.
+/// Stores a chunk as a parent and cuts it into the child chunks that are searched.
 fn add_children(document: &mut ReadDocument, parent: DocumentPiece, delimiters: &Delimiters, limit: u32) {
     let whole = Delimiters::default();
     let packing = Packing { limit, overlap: 0, delimiters: &whole, headings: HeadingBreaks::Never };
     let at = document.parents.len();
     for part in delimiters.parts(&parent.content) {
-        // Two delimiters in a row have nothing between them that could be searched.
+        // Between two consecutive delimiters there is nothing to search.
         if delimiters.are_all_of(part) {
             continue;
         }
@@ -120,7 +120,7 @@ fn child(parent: &DocumentPiece) -> DocumentPiece {
     DocumentPiece { kind: PieceKind::Text, keywords, picture, ..DocumentPiece::default() }
 }
 
-/// The headings of the file, each with the first piece that has it or what is below it.
+/// Headings of the file, each with the first chunk that contains it or the text below it.
 fn contents(source: &ChunkSource<'_>, document: &ReadDocument, firsts: &[(usize, usize)]) -> Vec<Heading> {
     let mut headings = Vec::new();
     let mut draft = 0;
@@ -136,7 +136,7 @@ fn contents(source: &ChunkSource<'_>, document: &ReadDocument, firsts: &[(usize,
         if title.is_empty() {
             continue;
         }
-        // Among the children of a piece it is the next one that has the heading.
+        // The heading is in one of the draft's remaining chunks, if these are the children of a chunk.
         let next = firsts.get(draft + 1).map_or(document.pieces.len(), |(first, _)| *first);
         let mut pieces = document.pieces.get(first + inside..next).unwrap_or_default().iter();
         inside += pieces.position(|piece| piece.content.contains(text.trim())).unwrap_or(0);

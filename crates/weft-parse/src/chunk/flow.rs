@@ -1,4 +1,4 @@
-//! The text of a document in one string, and which part of it comes from where.
+//! The text of a document as one string, with the origin of each part of it.
 
 use std::ops::Range;
 
@@ -8,33 +8,33 @@ use super::html;
 use crate::element::{Element, ElementBody, TableElement};
 use crate::tokens::tokens;
 
-/// Characters of a heading that are kept in paths, at most.
+/// Maximum number of characters of a heading that paths keep.
 const TITLE_CHARS_MAX: usize = 300;
 
-/// An element, and the page that it is on.
+/// An element and the page that it is on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed<'a> {
     /// The element.
     pub(crate) element: &'a Element,
-    /// The number of the page, slide or sheet that it is on.
+    /// Number of the page, slide or sheet that it is on.
     pub(crate) page: Option<u32>,
-    /// The name of the sheet.
+    /// Name of the sheet.
     pub(crate) sheet: Option<&'a str>,
-    /// What it is to the element before.
+    /// How it is connected to the element before it.
     pub(crate) joint: Joint,
 }
 
-/// What an element is to the one before.
+/// How an element is connected to the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Joint {
-    /// Another block.
+    /// It is a separate block.
     Block,
-    /// The next line of the same block.
+    /// It is the next line of the same block.
     Line,
 }
 
 impl Placed<'_> {
-    /// Where it is: its rectangles, or the page alone.
+    /// Its position: its rectangles, or the page alone.
     pub(crate) fn positions(&self) -> Vec<Position> {
         match self.page {
             Some(page) if self.element.positions.is_empty() => vec![Position { page, ..Position::default() }],
@@ -43,16 +43,16 @@ impl Placed<'_> {
     }
 }
 
-/// What happens to tables.
+/// Where tables go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TablePlacement {
-    /// They are chunks of their own; the text only says where they are.
+    /// Into chunks of their own; the text contains only an empty span at their place.
     Apart,
-    /// Those with at most this many tokens are part of the text.
+    /// Into the text, if they have at most this many tokens.
     Inside(u32),
 }
 
-/// What a part of the text is.
+/// What kind of text a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpanRole {
     /// A heading.
@@ -61,53 +61,53 @@ pub(crate) enum SpanRole {
     Text,
     /// Program text.
     Code,
-    /// A place where a table stands; empty.
+    /// The place of a table that is a chunk of its own; empty.
     Table,
 }
 
 /// A part of the text that comes from one element.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowSpan {
-    /// Where it begins in the text.
+    /// Start offset in the text.
     pub(crate) start: usize,
-    /// Where it ends.
+    /// End offset in the text.
     pub(crate) end: usize,
-    /// Its element.
+    /// Index of its element.
     pub(crate) element: usize,
-    /// The heading that it stands under, or that it is.
+    /// The heading that it is below, or that it is.
     pub(crate) title: Option<usize>,
-    /// What it is.
+    /// What kind of text it is.
     pub(crate) role: SpanRole,
 }
 
 /// A heading.
 #[derive(Clone, Debug)]
 pub(crate) struct Title {
-    /// From 1, the outermost, on.
+    /// Level, starting at 1 for the outermost.
     pub(crate) level: u8,
     /// Its text.
     pub(crate) text: String,
-    /// Its element.
+    /// Index of its element.
     pub(crate) element: usize,
-    /// The heading that it stands under.
+    /// The heading that it is below.
     pub(crate) above: Option<usize>,
 }
 
 /// The text of a document.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flow<'a> {
-    /// All of it.
+    /// The whole text.
     pub(crate) text: String,
-    /// Its parts, in order; blanks between them belong to none.
+    /// Its parts, in order; white space between them belongs to none.
     pub(crate) spans: Vec<FlowSpan>,
     /// Its headings, in order.
     pub(crate) titles: Vec<Title>,
-    /// The elements that it is made of.
+    /// The elements that it is built from.
     pub(crate) elements: &'a [Placed<'a>],
 }
 
 impl<'a> Flow<'a> {
-    /// Puts elements together, with the headings as the file marks them.
+    /// Builds the flow of some elements, with headings as the file marks them.
     pub(crate) fn new(elements: &'a [Placed<'a>], tables: TablePlacement) -> Self {
         let level = |at: usize| match &elements[at].element.body {
             ElementBody::Heading { level, .. } => Some((*level).max(1)),
@@ -116,7 +116,7 @@ impl<'a> Flow<'a> {
         Self::with_levels(elements, tables, level)
     }
 
-    /// Puts elements together; `level` says which of them are headings.
+    /// Builds the flow of some elements; `level` decides which of them are headings.
     pub(crate) fn with_levels(
         elements: &'a [Placed<'a>],
         tables: TablePlacement,
@@ -125,7 +125,7 @@ impl<'a> Flow<'a> {
         Self::with_apart(elements, |at| is_apart(&elements[at].element.body, tables), level)
     }
 
-    /// Puts elements together; `apart` says which tables are chunks of their own.
+    /// Builds the flow of some elements; `apart` decides which tables are chunks of their own.
     pub(crate) fn with_apart(
         elements: &'a [Placed<'a>],
         apart: impl Fn(usize) -> bool,
@@ -151,9 +151,9 @@ impl<'a> Flow<'a> {
         flow
     }
 
-    /// Adds the text of an element.
+    /// Appends the text of an element.
     pub(crate) fn push(&mut self, element: usize, text: &str, between: &str, role: SpanRole) {
-        // Blanks at the beginning stay: they are the indentation of code and of items.
+        // Leading spaces stay: they are the indentation of code and of list items.
         let text = text.trim_end().trim_start_matches(['\n', '\r']);
         if text.is_empty() {
             return;
@@ -200,38 +200,38 @@ impl<'a> Flow<'a> {
         self.titles.len().checked_sub(1)
     }
 
-    /// The spans that have a part in a range of the text, or stand at a place in it.
+    /// The spans that overlap a range of the text, or that are empty and lie in it.
     pub(crate) fn spans_in(&self, range: &Range<usize>) -> Range<usize> {
-        // An empty span at the start of the range belongs to it, though it ends there.
+        // An empty span at the start of the range is included, although it also ends there.
         let first = self.spans.partition_point(|span| span.end <= range.start && span.start < range.start);
         let last = self.spans.partition_point(|span| span.start < range.end);
         first..last.max(first)
     }
 
-    /// The titles above a heading and its own, the outermost first.
+    /// The texts of a heading and those above it, outermost first.
     pub(crate) fn path(&self, title: Option<usize>) -> Vec<String> {
         let mut path: Vec<String> = self.ancestors(title).map(|at| self.titles[at].text.clone()).collect();
         path.reverse();
         path
     }
 
-    /// A heading and those that it stands under, the innermost first.
+    /// A heading and those above it, innermost first.
     pub(crate) fn ancestors(&self, title: Option<usize>) -> impl Iterator<Item = usize> {
         std::iter::successors(title, |title| self.titles[*title].above)
     }
 
-    /// The heading that the text at a place stands under.
+    /// The heading above the text at an offset.
     pub(crate) fn title_at(&self, at: usize) -> Option<usize> {
         let after = self.spans.partition_point(|span| span.start <= at);
         self.spans.get(after.checked_sub(1)?)?.title
     }
 
-    /// Where an element is.
+    /// Positions of an element.
     pub(crate) fn positions(&self, element: usize) -> Vec<Position> {
         self.elements.get(element).map(Placed::positions).unwrap_or_default()
     }
 
-    /// The table that stands at a span.
+    /// The table at a span.
     pub(crate) fn table(&self, span: &FlowSpan) -> Option<&'a TableElement> {
         match &self.elements.get(span.element)?.element.body {
             ElementBody::Table(table) => Some(table),
@@ -250,14 +250,14 @@ fn is_apart(body: &ElementBody, tables: TablePlacement) -> bool {
     }
 }
 
-/// The text of an element, as it stands in chunks; absent when it has none.
+/// The text of an element as it appears in chunks; `None` if it has none.
 pub(crate) fn plain(body: &ElementBody) -> Option<String> {
     let text = match body {
         ElementBody::Heading { text, .. } | ElementBody::Paragraph(text) | ElementBody::Code { text, .. } => {
             text.clone()
         }
         ElementBody::Item { depth, text } => {
-            // The file may claim any depth.
+            // Capped, because a file can claim any depth.
             let indent = "  ".repeat(usize::from(*depth).min(8));
             match text.trim() {
                 "" => String::new(),

@@ -1,9 +1,9 @@
-//! Tables as HTML.
+//! Writes tables as HTML.
 
 use crate::element::TableElement;
 use crate::markup::escaped;
 
-/// A table in one piece.
+/// Writes a whole table.
 pub(crate) fn whole(table: &TableElement) -> String {
     let header = table.header_rows.min(table.rows.len());
     let mut html = open(table);
@@ -17,7 +17,7 @@ pub(crate) fn whole(table: &TableElement) -> String {
     html
 }
 
-/// Whether anything stands in a table.
+/// Whether a table contains any text.
 pub(crate) fn has_text(table: &TableElement) -> bool {
     let caption = table.caption.as_deref().unwrap_or_default();
     std::iter::once(caption)
@@ -25,19 +25,19 @@ pub(crate) fn has_text(table: &TableElement) -> bool {
         .any(|text| !text.trim().is_empty())
 }
 
-/// The end of a table.
+/// End tag of a table.
 pub(crate) const CLOSE: &str = "</table>";
 
-/// What a cell is.
+/// Kind of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cell {
-    /// A name of a column or a row.
+    /// Name of a column or a row.
     Header,
     /// A value.
     Data,
 }
 
-/// The beginning of a table, with its caption.
+/// Start of a table, with its caption.
 pub(crate) fn open(table: &TableElement) -> String {
     match table.caption.as_deref().map(str::trim) {
         Some(caption) if !caption.is_empty() => format!("<table><caption>{}</caption>\n", escaped(caption)),
@@ -45,7 +45,7 @@ pub(crate) fn open(table: &TableElement) -> String {
     }
 }
 
-/// A row.
+/// Writes a row.
 pub(crate) fn line(row: &[String], cell: Cell) -> String {
     let name = match cell {
         Cell::Header => "th",

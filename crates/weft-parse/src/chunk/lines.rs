@@ -1,4 +1,4 @@
-//! Headings in the lines of a text: a plain text has its chapters and articles in lines of one paragraph.
+//! Finds headings in the lines of a text: in plain text, chapters and articles begin on lines within a paragraph.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use super::flow::{Joint, Placed};
 use super::numbering::{NumberMarker, line_marker};
 use crate::element::{Element, ElementBody};
 
-/// Elements whose numbered lines are elements of their own.
+/// Elements, in which numbered lines of a paragraph are elements of their own.
 #[derive(Debug, Default)]
 pub(crate) struct NumberedLines<'a> {
     lines: Vec<TextLine<'a>>,
@@ -16,9 +16,9 @@ pub(crate) struct NumberedLines<'a> {
 #[derive(Debug)]
 struct TextLine<'a> {
     placed: Placed<'a>,
-    /// The line, where it is a part of its element only.
+    /// The line, if it is only a part of its element.
     own: Option<Element>,
-    /// Its element.
+    /// Index of its element.
     origin: usize,
 }
 
@@ -29,7 +29,7 @@ impl TextLine<'_> {
 }
 
 impl<'a> NumberedLines<'a> {
-    /// Takes paragraphs apart before and after numbered lines.
+    /// Splits paragraphs before and after numbered lines.
     pub(crate) fn new(placed: &[Placed<'a>]) -> Self {
         let mut lines = Self::default();
         for (origin, placed) in placed.iter().enumerate() {
@@ -51,17 +51,17 @@ impl<'a> NumberedLines<'a> {
         lines
     }
 
-    /// The elements.
+    /// Returns the elements.
     pub(crate) fn placed(&self) -> Vec<Placed<'_>> {
         self.lines.iter().map(TextLine::placed).collect()
     }
 
-    /// Leaves elements out.
+    /// Removes elements.
     pub(crate) fn remove(&mut self, range: Range<usize>) {
         self.lines.drain(range);
     }
 
-    /// Gives pieces the numbers of the elements that these were made of.
+    /// Replaces the element indices of chunks with those of the original elements.
     pub(crate) fn restore(&self, drafts: &mut [PieceDraft]) {
         let origin = |at: usize| self.lines.get(at).map(|line| line.origin);
         for draft in drafts {
@@ -71,7 +71,7 @@ impl<'a> NumberedLines<'a> {
     }
 }
 
-/// A text, cut before each numbered line, and after it where that is a title only.
+/// Cuts a text before each numbered line, and also after it if the line is only a title.
 fn parts(text: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut is_closed = true;
@@ -84,7 +84,7 @@ fn parts(text: &str) -> Vec<String> {
             }
             _ => parts.push(line.to_owned()),
         }
-        // The text of an article goes on below its number.
+        // The text of an article continues below its number.
         is_closed = marker.is_some_and(|marker| marker != NumberMarker::Article);
     }
     parts

@@ -1,7 +1,7 @@
-//! From elements to the pieces that are searched.
+//! Cuts the elements of a document into the chunks that are indexed and searched.
 //!
-//! A method decides what belongs together; what is common to all of them (limits, overlap, positions, headings,
-//! children, the table of contents) is done in one place for every method.
+//! A method decides what belongs together. Everything else (limits, overlap, positions, headings, child chunks, the
+//! table of contents) is shared code that is the same for every method.
 
 mod boundary;
 mod delimited;
@@ -32,26 +32,26 @@ use crate::element::{ElementBody, Parsed};
 use flow::{Joint, Placed};
 use settings::ChunkSettings;
 
-/// Tokens of a piece that is meant to be whole, at most: a file, an abstract, a pair, a row.
+/// Maximum number of tokens in a chunk that should stay whole: a file, an abstract, a question with its answer, a row.
 pub const WHOLE_TOKENS_MAX: u32 = 32_768;
 
-/// A document that is to be cut.
+/// A document to be cut.
 pub(crate) struct ChunkSource<'a> {
-    /// What was read.
+    /// The parsed file.
     pub(crate) parsed: &'a Parsed,
-    /// Its elements without breaks, of the pages that are wanted.
+    /// Its elements without page breaks, restricted to the selected pages.
     pub(crate) placed: Vec<Placed<'a>>,
-    /// The ending of its name, in lower case.
+    /// Extension of the file name, in lower case.
     pub(crate) ending: String,
     /// How it is cut.
     pub(crate) settings: ChunkSettings,
 }
 
-/// Cuts a document into pieces.
+/// Cuts a document into chunks.
 ///
 /// # Errors
-/// `Invalid` when a setting is wrong, when there is no text, or when the method finds nothing of what it is
-/// for; `Unsupported` when a picture without text is to be described.
+/// `Invalid` if a setting is wrong, if there is no text, or if the method finds nothing that it can cut; `Unsupported`
+/// if a picture without text would have to be described.
 pub fn cut(parsed: &Parsed, request: &ReadRequest) -> Result<ReadDocument> {
     let settings = ChunkSettings::read(&request.settings)?;
     let ending = request.name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default();

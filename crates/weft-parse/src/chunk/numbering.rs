@@ -1,14 +1,14 @@
-//! Headings by their numbers: which style of numbering a document uses, and at which level a line is in it.
+//! Recognizes headings by their numbers: the style of numbering that a document uses, and the level of a line in it.
 
 use crate::element::ElementBody;
 
 use super::flow::{Placed, plain};
 
-/// Characters of a heading, at most.
+/// Maximum number of characters in a heading.
 const HEADING_CHARS_MAX: usize = 100;
-/// Numbered lines that make a style, at least.
+/// Minimum number of numbered lines that establish a style.
 const VOTES_MIN: usize = 2;
-/// Headings of the file itself from which on weak numbers in the text are those of lists.
+/// Number of headings marked by the file from which on weak numbers in the text are taken for list items.
 const MARKED_MIN: usize = 3;
 
 /// A kind of number at the beginning of a line.
@@ -37,7 +37,7 @@ pub(crate) enum NumberMarker {
 }
 
 impl NumberMarker {
-    /// Whether it is a heading's by its words, whatever stands around it.
+    /// Whether the words of the number alone identify a heading, regardless of context.
     pub(crate) fn is_strong(self) -> bool {
         matches!(self, Self::Part | Self::Chapter | Self::Section | Self::Article)
     }
@@ -56,8 +56,7 @@ const STYLES: [&[NumberMarker]; 4] = {
     ]
 };
 
-/// The level of each element that is a heading: by the style of numbers that most lines have, and as the file
-/// marks it.
+/// Levels of the elements that are headings, by the most common style of numbering and by the marks of the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Levels {
     levels: Vec<Option<u8>>,
@@ -66,7 +65,7 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Looks for headings.
+    /// Finds the headings.
     pub(crate) fn find(elements: &[Placed<'_>]) -> Self {
         let lines: Vec<Option<NumberMarker>> =
             elements.iter().map(|placed| heading_marker(&placed.element.body)).collect();
@@ -84,7 +83,7 @@ impl Levels {
             Some(place as u8 + 1)
         };
         let mut levels: Vec<Option<u8>> = (0..elements.len()).map(level).collect();
-        // A heading without a number is as deep as the numbered ones that the file marks like it.
+        // A heading without a number gets the level of the numbered headings with the same level in the file.
         let mut of_mark = [None; 256];
         for (at, placed) in elements.iter().enumerate() {
             if let (ElementBody::Heading { level, .. }, Some(found)) = (&placed.element.body, levels[at]) {
@@ -102,12 +101,12 @@ impl Levels {
         Self { levels, article }
     }
 
-    /// The level of an element, if it is a heading.
+    /// Level of an element, if it is a heading.
     pub(crate) fn of(&self, element: usize) -> Option<u8> {
         self.levels.get(element).copied().flatten()
     }
 
-    /// The levels that there are, the outermost first.
+    /// The levels that occur, outermost first.
     pub(crate) fn distinct(&self) -> Vec<u8> {
         let mut distinct: Vec<u8> = self.levels.iter().copied().flatten().collect();
         distinct.sort_unstable();
@@ -115,24 +114,24 @@ impl Levels {
         distinct
     }
 
-    /// The level that most headings have; the outer one of two.
+    /// The most frequent level of headings; of equally frequent ones, the outermost.
     pub(crate) fn most_frequent(&self) -> Option<u8> {
         let count = |level: &u8| self.levels.iter().filter(|other| **other == Some(*level)).count();
-        // Backwards, because `max_by_key` takes the last of equals.
+        // Reversed, because `max_by_key` returns the last of equal elements.
         self.distinct().into_iter().rev().max_by_key(count)
     }
 }
 
-/// The style that most lines fit; the first of two.
+/// The style that the most lines match; of equals, the first.
 fn style(lines: &[Option<NumberMarker>]) -> Option<&'static [NumberMarker]> {
     let votes =
         |style: &[NumberMarker]| lines.iter().flatten().filter(|marker| style.contains(marker)).count();
-    // Backwards, because `max_by_key` takes the last of equals.
+    // Reversed, because `max_by_key` returns the last of equal elements.
     let best = STYLES.into_iter().rev().max_by_key(|style| votes(style))?;
     (votes(best) >= VOTES_MIN).then_some(best)
 }
 
-/// The number of a line that may be a heading.
+/// The number of an element that may be a heading.
 fn heading_marker(body: &ElementBody) -> Option<NumberMarker> {
     if !matches!(body, ElementBody::Heading { .. } | ElementBody::Paragraph(_) | ElementBody::Item { .. }) {
         return None;
@@ -143,12 +142,12 @@ fn heading_marker(body: &ElementBody) -> Option<NumberMarker> {
     (!is_list).then_some(found)
 }
 
-/// The number of a line that may be a heading by itself.
+/// The number of a line that may itself be a heading.
 pub(crate) fn line_marker(line: &str) -> Option<NumberMarker> {
     let line = line.trim();
     let found = marker(line)?;
     let is_short = line.chars().count() <= HEADING_CHARS_MAX && !line.ends_with(['。', '；', ';', ',', '，']);
-    // The text of an article often stands in its line.
+    // The text of an article is often on the same line.
     (is_short || found == NumberMarker::Article).then_some(found)
 }
 
@@ -222,7 +221,7 @@ fn is_roman(text: &str) -> bool {
 fn bracketed(line: &str) -> Option<NumberMarker> {
     let inside = line.strip_prefix(['(', '（'])?;
     let (inside, _) = inside.split_once([')', '）'])?;
-    // Twelve bytes are four Chinese characters; what is longer is a remark.
+    // Twelve bytes are four Chinese characters; anything longer is a remark.
     let all = |fits: fn(char) -> bool| !inside.is_empty() && inside.len() <= 12 && inside.chars().all(fits);
     if all(is_cjk_number) {
         return Some(NumberMarker::CjkInBrackets);
@@ -236,7 +235,7 @@ fn decimal(line: &str) -> Option<NumberMarker> {
     let mut depth = 0_u8;
     loop {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        // Four digits are a year, and numbers of headings do not begin with 0.
+        // Four digits are a year, and the numbers of headings do not begin with 0.
         if digits == 0 || digits > 3 || (depth == 0 && rest.starts_with('0')) {
             break;
         }
@@ -269,7 +268,7 @@ fn lettered(line: &str) -> Option<NumberMarker> {
         return None;
     }
     let is_letter = number.len() == 1 && number.starts_with(|c: char| c.is_ascii_uppercase());
-    // These letters are Roman numbers as well, and count as such.
+    // These letters are Roman numerals as well, and are treated as such.
     if is_letter && !matches!(number, "I" | "V" | "X") {
         Some(NumberMarker::Letter)
     } else {

@@ -1,4 +1,4 @@
-//! A text is cut into parts that are as long as they may be, at the best place for it.
+//! Cuts a text into parts that are as long as the limit allows, at the best boundary available.
 
 use std::ops::Range;
 
@@ -7,55 +7,55 @@ use super::delimiter::Delimiters;
 use super::flow::{Flow, SpanRole};
 use crate::tokens::{fitting, tokens, word_tokens, words};
 
-/// Bytes for each token that are looked at: few texts have more, and parts of those are somewhat shorter.
+/// Number of bytes per token that are scanned. Few texts have longer tokens; their parts come out somewhat shorter.
 const BYTES_A_TOKEN: usize = 24;
-/// Words longer than this are counted letter by letter where the room ends.
+/// Words longer than this many bytes may be cut where the room ends.
 const LONG_WORD: usize = 24;
 
-/// Headings that stand above one text; more in a row are a list.
+/// Maximum number of consecutive headings that are kept with the text below; more are treated as a list.
 pub(crate) const HEADINGS_IN_A_ROW_MAX: usize = 8;
 
-/// How a text is cut.
+/// How a text is cut into parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packing<'a> {
-    /// Tokens of a part, at most.
+    /// Maximum number of tokens in a part.
     pub(crate) limit: u32,
-    /// Tokens that a part repeats of the one before, at most.
+    /// Maximum number of tokens that a part repeats from the one before.
     pub(crate) overlap: u32,
-    /// Where the text may be cut, and where it has to be.
+    /// Where the text may be cut, and where it must be.
     pub(crate) delimiters: &'a Delimiters,
-    /// Whether a part that is well filled ends before a heading.
+    /// Whether parts end before headings.
     pub(crate) headings: HeadingBreaks,
 }
 
-/// What headings do to the parts.
+/// How headings affect where parts end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadingBreaks {
-    /// A part that is half full ends before one.
+    /// A part that is at least half full ends before a heading.
     WhenHalfFull,
-    /// Nothing.
+    /// Headings have no effect.
     Never,
 }
 
 /// A part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PackedText {
-    /// Where it is.
+    /// Its range in the text.
     pub(crate) range: Range<usize>,
-    /// Where that begins which no earlier part has.
+    /// Offset where the text begins that no earlier part contains.
     pub(crate) fresh: usize,
-    /// How many tokens it has.
+    /// Number of tokens in it.
     pub(crate) tokens: u32,
 }
 
-/// Cuts a range of a text into parts. Together they have everything of it but blanks.
+/// Cuts a range of a text into parts. Together they contain all of it except white space between parts.
 pub(crate) fn pack(flow: &Flow<'_>, range: Range<usize>, packing: &Packing<'_>) -> Vec<PackedText> {
     let mut parts = Vec::new();
     let mut start = range.start;
     let ends = packing.delimiters.always_ends(&flow.text[range.clone()]);
     let cut = !ends.is_empty();
     for end in ends.into_iter().map(|end| range.start + end).chain([range.end]) {
-        // A marker alone says nothing.
+        // A delimiter by itself is not a part.
         if !(cut && packing.delimiters.are_all_of(&flow.text[start..end])) {
             Packer { flow, packing, end, scan: PackScan::default() }.run(start, &mut parts);
         }
@@ -67,28 +67,27 @@ pub(crate) fn pack(flow: &Flow<'_>, range: Range<usize>, packing: &Packing<'_>) 
 struct Packer<'a> {
     flow: &'a Flow<'a>,
     packing: &'a Packing<'a>,
-    /// Where the range ends.
+    /// End of the range.
     end: usize,
     scan: PackScan,
 }
 
-/// What is known of the text after the start of a part.
+/// What is known about the text from the start of a part on.
 #[derive(Debug, Default)]
 struct PackScan {
     start: usize,
-    /// Where words begin, and how many tokens are before each.
+    /// Offset of each word, and the number of tokens before it.
     words: Vec<(usize, u32)>,
-    /// Where the text ends that fits.
+    /// Offset up to which the text fits into the part.
     room: usize,
-    /// Whether everything fits.
+    /// Whether the whole rest of the range fits.
     all: bool,
 }
 
 impl PackScan {
-    /// Counts the text of a range up to a limit.
+    /// Counts the tokens of a range up to a limit.
     fn run(&mut self, text: &str, start: usize, end: usize, limit: u32) {
-        // No more of the text than may fit: to count all of it for each part would take the square of its
-        // length.
+        // Looks only at text that can possibly fit: counting all the rest for each part would be quadratic.
         let window = (start + limit as usize * BYTES_A_TOKEN + 64).min(end);
         let window = (start..=window).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(start);
         self.start = start;
@@ -99,7 +98,8 @@ impl PackScan {
             self.words.push((at, count));
             let more = word_tokens(word);
             if count + more > limit {
-                // Words stay whole, but for the first one of a part, which would be left empty.
+                // Words stay whole, except for long ones and for the first word of a part, which would otherwise be
+                // empty.
                 let is_long = at == start || word.len() > LONG_WORD || !word.is_ascii();
                 self.room = at + if is_long { fitting(word, limit - count) } else { 0 };
                 return;
@@ -107,28 +107,29 @@ impl PackScan {
             count += more;
             at += word.len();
         }
-        // The end counts as the beginning of a word, for those who look up places.
+        // The end is recorded as the start of a word, so that lookups find it.
         self.words.push((at, count));
         self.room = at;
         self.all = at == end;
     }
 
-    /// How many tokens there are before a place, or a few less.
+    /// Number of tokens before an offset, rounded down to a word boundary.
     fn count_at(&self, at: usize) -> u32 {
         let after = self.words.partition_point(|(word, _)| *word <= at);
         after.checked_sub(1).map_or(0, |last| self.words[last].1)
     }
 
-    /// How many tokens the text up to a place has.
+    /// Exact number of tokens in the text up to an offset.
     fn exact(&self, text: &str, end: usize) -> u32 {
-        // Blanks at the end are cut off; how the rest is split does not depend on them but for the last word.
+        // White space at the end has been trimmed. It affects the tokenization of the last word only, so that word is
+        // counted again.
         let last = text[self.start..end].chars().next_back().map_or(0, char::len_utf8);
         let after = self.words.partition_point(|(word, _)| *word <= end - last);
         let (word, count) = after.checked_sub(1).map_or((self.start, 0), |last| self.words[last]);
         count + tokens(&text[word..end])
     }
 
-    /// The first place from which on there are at most `tokens` tokens up to `end`.
+    /// The first word boundary from which there are at most `tokens` tokens up to `end`.
     fn tail(&self, end: usize, tokens: u32) -> usize {
         let total = self.count_at(end);
         let first = self.words.partition_point(|(_, count)| count + tokens < total);
@@ -142,7 +143,7 @@ impl Packer<'_> {
         let mut start = fresh;
         while fresh < self.end {
             let mut found = self.part_end(start, fresh);
-            // What is repeated may leave no room for anything new.
+            // The repeated text may leave no room for anything new; then nothing is repeated.
             if found.is_none() && start < fresh {
                 start = fresh;
                 found = self.part_end(start, fresh);
@@ -158,7 +159,7 @@ impl Packer<'_> {
         }
     }
 
-    /// Where the next part begins: blanks are passed over, but not the indentation of a block.
+    /// Start of the next part: skips white space, but not the indentation of a block.
     fn begin(&self, at: usize) -> usize {
         let rest = &self.flow.text[at..self.end];
         let begin = at + (rest.len() - rest.trim_start().len());
@@ -170,16 +171,17 @@ impl Packer<'_> {
         }
     }
 
-    /// A character that has more tokens than a part may have.
+    /// The first character of a part, used when this character alone exceeds the limit.
     fn first_character(&self, start: usize) -> (usize, u32) {
         let rest = &self.flow.text[start..self.end];
         let end = start + rest.chars().next().map_or(0, char::len_utf8);
         (end, tokens(&self.flow.text[start..end]))
     }
 
-    /// The best end of a part that has more than what another part has, if it can have that.
+    /// Finds the best end for a part that contains more than the text before `fresh`; `None` if there is no room for
+    /// that.
     fn part_end(&mut self, start: usize, fresh: usize) -> Option<(usize, u32)> {
-        // Taken out while the rest is borrowed, and put back so that its memory is used again.
+        // Moved out so that `self` can be borrowed, and put back so that its memory is reused.
         let mut scan = std::mem::take(&mut self.scan);
         scan.run(&self.flow.text, start, self.end, self.packing.limit);
         let mut end = self.heading_break(&scan, fresh);
@@ -196,7 +198,7 @@ impl Packer<'_> {
                     break Some((at, count));
                 }
             }
-            // A part of a word may have more tokens than the whole: there is less room than it seemed.
+            // A fragment of a word can have more tokens than the whole word, so there is less room than expected.
             end = None;
             room = boundary::before(&self.flow.text, at.min(room));
             if room <= fresh {
@@ -207,7 +209,7 @@ impl Packer<'_> {
         found
     }
 
-    /// The first heading before which a part is half full.
+    /// The first heading at which the part is at least half full.
     fn heading_break(&self, scan: &PackScan, fresh: usize) -> Option<usize> {
         if self.packing.headings == HeadingBreaks::Never {
             return None;
@@ -215,7 +217,7 @@ impl Packer<'_> {
         let spans = &self.flow.spans;
         let first = spans.partition_point(|span| span.start <= fresh);
         let mut inside = spans[first..].iter().take_while(|span| span.start <= scan.room).enumerate();
-        // No end between two headings in a row: the upper one would stand alone.
+        // Does not end a part between two consecutive headings: the upper one would stand alone.
         let found = inside.find(|(at, span)| {
             let previous = (first + at).checked_sub(1).map(|at| spans[at].role);
             span.role == SpanRole::Heading
@@ -226,8 +228,9 @@ impl Packer<'_> {
         found.map(|(_, span)| span.start)
     }
 
-    /// The best place for an end: between blocks or after a delimiter, else between sentences, between words,
-    /// anywhere. A part is a quarter full at least, if it has to end within a block for that.
+    /// Picks the best end of a part, in this order: between blocks or after a delimiter, between sentences, between
+    /// words, at any character. The first two leave the part at least a quarter full; if no block boundary does, it
+    /// ends within a block.
     fn best_end(&self, scan: &PackScan, fresh: usize, room: usize) -> Option<usize> {
         if room <= fresh {
             return None;
@@ -252,7 +255,7 @@ impl Packer<'_> {
                 between = Some(at);
             }
         }
-        // That a sentence ends at the room is told only by what follows.
+        // Whether a sentence ends at `room` can only be seen from the text after it.
         let beyond = (room + 64).min(self.end);
         let beyond = (room..=beyond).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(room);
         let start = scan.start;
@@ -265,12 +268,12 @@ impl Packer<'_> {
             .or_else(|| boundary::last_grapheme(text, fresh, room))
     }
 
-    /// The beginning of a program text that does not fit, if it will fit into the next part.
+    /// Start of a block of program text that does not fit, if it fits into the next part.
     fn before_code(&self, fresh: usize, room: usize) -> Option<usize> {
         let before = self.flow.spans.partition_point(|span| span.start < room);
         let span = &self.flow.spans[before.checked_sub(1)?];
         let is_cut = span.role == SpanRole::Code && span.end > room && span.end <= self.end;
-        // The cheap test comes first: to count the tokens of a long text takes longest.
+        // The cheap test comes first, as counting the tokens of a long text takes the most time.
         if !is_cut || span.end - span.start > self.packing.limit as usize * BYTES_A_TOKEN {
             return None;
         }
@@ -279,7 +282,7 @@ impl Packer<'_> {
         (start > fresh && fits).then_some(start)
     }
 
-    /// Bytes of the headings right before a block.
+    /// Number of bytes of the headings directly before a block.
     fn headings_before(&self, at: usize) -> usize {
         let before = self.flow.spans.partition_point(|span| span.start < at);
         let run = self.flow.spans[..before].iter().rev().take_while(|span| span.role == SpanRole::Heading);
@@ -291,7 +294,7 @@ impl Packer<'_> {
         self.flow.spans.get(next).is_some_and(|span| span.start == at && span.role == SpanRole::Heading)
     }
 
-    /// The last place up to `room` where a block begins or a delimiter ends.
+    /// The last offset up to `room` where a block begins or a delimiter ends.
     fn unit_end(&self, fresh: usize, room: usize) -> Option<usize> {
         if room <= fresh {
             return None;
@@ -303,19 +306,19 @@ impl Packer<'_> {
         block.max(delimiter).filter(|at| *at > fresh)
     }
 
-    /// Whether a part that ends there would leave a heading without what it stands above.
+    /// Whether a part ending at this offset would separate a heading from the text below it.
     fn is_after_heading(&self, at: usize) -> bool {
         let before = self.flow.spans.partition_point(|span| span.start < at);
         let run = self.flow.spans[..before].iter().rev().take_while(|span| span.role == SpanRole::Heading);
         let is_at_end = before.checked_sub(1).is_some_and(|last| at >= self.flow.spans[last].end);
-        // One more than the most tells a list of headings from those of a text.
+        // One more than the maximum is examined, to tell a list of headings from the headings above a text.
         is_at_end && (1..=HEADINGS_IN_A_ROW_MAX).contains(&run.take(HEADINGS_IN_A_ROW_MAX + 1).count())
     }
 
-    /// Where the repeated end of a part begins.
+    /// Start of the text at the end of a part that the next one repeats.
     fn overlap_start(&self, start: usize, end: usize, overlap: u32) -> Option<usize> {
         let text = &self.flow.text;
-        // After the start of the last part, or the parts would not get on.
+        // It must be after the start of the last part, or the parts would make no progress.
         let first = self.scan.tail(end, overlap).max(boundary::after(text, start));
         let fits = |at: &usize| *at >= first && *at < end && tokens(&text[*at..end]) <= overlap;
         let sentences = boundary::sentences(&text[start..end]).into_iter().map(|at| start + at);

@@ -1,15 +1,15 @@
-//! Where a piece is on its pages.
+//! Positions of chunks on their pages.
 
 use weft_core::seam::document_reader::Position;
 
-/// Points between two rectangles that are one, at most: the distance of two lines.
+/// Maximum gap, in points, between two rectangles that are merged: the distance of two lines.
 const GAP_MAX: f32 = 16.0;
 
-/// Adds rectangles; one that goes on where the last one ends makes it larger.
+/// Adds rectangles; one that continues the last one is merged into it.
 pub(crate) fn add(places: &mut Vec<Position>, more: &[Position]) {
     for position in more {
         let edges = [position.left, position.right, position.top, position.bottom];
-        // The numbers come from the file.
+        // The numbers come from the file, so they may be invalid.
         if !edges.into_iter().all(f32::is_finite) {
             continue;
         }
@@ -26,9 +26,9 @@ pub(crate) fn add(places: &mut Vec<Position>, more: &[Position]) {
     }
 }
 
-/// Whether a rectangle is below another one in the same column, or within it.
+/// Whether a rectangle continues another one: it is within it, or below it in the same column.
 fn continues(last: &Position, next: &Position) -> bool {
-    // A page without a rectangle says nothing where its text is known to be.
+    // A position that is a page without a rectangle adds nothing if the position within the page is known.
     if last.page == next.page && (is_page(last) || is_page(next)) {
         return is_page(next);
     }

@@ -1,4 +1,4 @@
-//! The table of contents that a file prints: it says again what the headings say.
+//! Finds the printed table of contents of a file, which only repeats the headings.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,21 +6,21 @@ use std::ops::Range;
 use super::flow::{Placed, plain};
 use crate::element::{Element, ElementBody};
 
-/// Lines of a table of contents, at least.
+/// Minimum number of lines in a table of contents.
 const LINES_MIN: usize = 2;
-/// Titles of tables of contents.
+/// Titles of a table of contents.
 const TITLES: [&str; 6] = ["contents", "table of contents", "目录", "目次", "目錄", "inhalt"];
-/// Titles of other lists that follow them.
+/// Titles of other lists that can follow it.
 const LIST_TITLES: [&str; 6] =
     ["list of tables", "list of figures", "list of illustrations", "图目录", "表目录", "插图目录"];
 
-/// What is said of a file whose table of contents was left out.
+/// Warning about a table of contents that was left out.
 pub(crate) fn left_out(lines: usize) -> String {
     format!("the table of contents of the file ({lines} lines) was left out")
 }
 
-/// Where the table of contents is: its title, and the lines below it that end in the number of a page or are the
-/// headings of the book themselves.
+/// Finds the table of contents: its title, and the lines below it that end in a page number or repeat later in the text
+/// as headings.
 pub(crate) fn find(placed: &[Placed<'_>]) -> Range<usize> {
     let text =
         |placed: &Placed<'_>| plain(&placed.element.body).map(|text| squeezed(&text)).unwrap_or_default();
@@ -34,19 +34,19 @@ pub(crate) fn find(placed: &[Placed<'_>]) -> Range<usize> {
     let is_entry = |at: usize| {
         let is_table = matches!(placed[at].element.body, ElementBody::Table(_));
         let comes_again = lasts.get(texts[at].as_str()).is_some_and(|last| *last > at);
-        // The title may stand on each of its pages.
+        // The title may be repeated on each of its pages.
         let is_title = is_one(&TITLES, &texts[at]) || is_one(&LIST_TITLES, &texts[at]);
         !is_table && (comes_again || is_title || names_pages(placed[at].element))
     };
     let end = (title + 1..placed.len()).find(|at| !is_entry(*at)).unwrap_or(placed.len());
     let lines = |placed: &Placed<'_>| plain(&placed.element.body).map_or(0, |text| text.lines().count());
     let count: usize = placed[title + 1..end].iter().map(lines).sum();
-    // A list that goes on to the end would be the whole file.
+    // A list that extended to the end would be the whole file.
     if count < LINES_MIN || end == placed.len() { 0..0 } else { title..end }
 }
 
-/// Whether all lines of an element end in a number, after dots or blanks. It may be Roman: that is what the pages of a
-/// table of contents have themselves, at their heads and feet.
+/// Whether all lines of an element end in a number, after dots or spaces. The number may be Roman, as page numbers
+/// within a table of contents often are in headers and footers.
 fn names_pages(element: &Element) -> bool {
     let Some(text) = plain(&element.body) else { return true };
     text.lines().filter(|line| !line.trim().is_empty()).all(|line| {
@@ -60,7 +60,7 @@ fn names_pages(element: &Element) -> bool {
     })
 }
 
-/// Whether a word is a Roman number below ninety, in small letters.
+/// Whether a word is a lower-case Roman numeral below ninety.
 fn is_roman(word: &str) -> bool {
     let ones = ["", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"];
     let tens = ["", "x", "xx", "xxx", "xl", "l", "lx", "lxx", "lxxx"];

@@ -1,4 +1,4 @@
-//! A document in sections: each heading with the text below it.
+//! Divides a document into sections: each heading with the text below it.
 
 use std::ops::Range;
 
@@ -8,23 +8,23 @@ use crate::tokens::tokens;
 /// A section of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FlowSection {
-    /// Its spans; headings without text of their own begin the section below them.
+    /// Its spans; headings without text of their own are part of the section below them.
     pub(crate) spans: Range<usize>,
-    /// The headings above it, the outermost first, without those in it.
+    /// The headings above it, outermost first, excluding those within it.
     pub(crate) above: Vec<usize>,
-    /// How many tokens it has.
+    /// Number of tokens in it.
     pub(crate) tokens: u32,
 }
 
 impl FlowSection {
-    /// Puts two sections that follow each other together.
+    /// Merges this section with the one after it.
     fn join(&mut self, next: &Self) {
         self.spans.end = next.spans.end;
         self.tokens += next.tokens;
     }
 }
 
-/// The sections of a flow, in order; together they have everything.
+/// The sections of a flow, in order; together they cover all of it.
 pub(crate) fn sections(flow: &Flow<'_>) -> Vec<FlowSection> {
     let mut sections: Vec<FlowSection> = Vec::new();
     let mut start = 0;
@@ -54,7 +54,7 @@ fn section(flow: &Flow<'_>, spans: Range<usize>) -> FlowSection {
     FlowSection { tokens: tokens(&flow.text[first.start..last.end]), spans, above }
 }
 
-/// Puts neighbours below the same heading together while both have at most `tokens_max` tokens.
+/// Merges adjacent sections below the same heading while the result has at most `tokens_max` tokens.
 pub(crate) fn pack_siblings(sections: Vec<FlowSection>, tokens_max: u32) -> Vec<FlowSection> {
     let fits = |last: &FlowSection, next: &FlowSection| {
         last.above == next.above && !next.above.is_empty() && last.tokens + next.tokens <= tokens_max
@@ -62,13 +62,13 @@ pub(crate) fn pack_siblings(sections: Vec<FlowSection>, tokens_max: u32) -> Vec<
     fold(sections, fits)
 }
 
-/// Puts sections of less than `tokens_min` tokens together with the next, or the last with the one before, while
-/// both have at most `tokens_max` tokens.
+/// Merges each section of less than `tokens_min` tokens with the next one, and the last with the one before, while the
+/// result has at most `tokens_max` tokens.
 pub(crate) fn pack_small(sections: Vec<FlowSection>, tokens_min: u32, tokens_max: u32) -> Vec<FlowSection> {
     let count = sections.len();
     let mut left = count;
     let fits = |last: &FlowSection, next: &FlowSection| {
-        // `fold` asks once for each section but the first.
+        // `fold` calls this once for each section but the first.
         left -= 1;
         let is_small = last.tokens < tokens_min || (left == 1 && next.tokens < tokens_min);
         is_small && last.tokens + next.tokens <= tokens_max

@@ -1,4 +1,4 @@
-//! The settings of a document, read once.
+//! Chunking settings of a document, parsed once.
 
 use regex::Regex;
 use serde_json::Map;
@@ -9,65 +9,66 @@ use weft_core::value::Json;
 
 use super::delimiter::Delimiters;
 
-/// Tokens of a chunk when nothing is said.
+/// Default chunk size, in tokens.
 const LIMIT_DEFAULT: u32 = 512;
-/// Tokens of a chunk, at most.
+/// Maximum chunk size, in tokens.
 const LIMIT_MAX: u32 = 2_048;
-/// What a smaller number counts as. A chunk has places, headings and a vector, which are kilobytes, and
-/// nothing is found by a word alone.
+/// Minimum chunk size, in tokens; smaller values are raised to it. Positions, headings and the vector of a chunk take
+/// kilobytes, and a single word is useless as a search result.
 const LIMIT_LEAST: u32 = 8;
-/// Percent of a chunk that the next one repeats, at most.
+/// Maximum percentage of a chunk that the next one repeats.
 const OVERLAP_MAX: u32 = 90;
-/// Bytes of a list of delimiters, at most.
+/// Maximum size of a list of delimiters, in bytes.
 const DELIMITER_BYTES_MAX: usize = 1_024;
-/// Levels of headings that patterns tell, at most.
+/// Maximum number of heading levels that patterns define.
 const LEVELS_MAX: u32 = 32;
-/// Patterns of one level, at most.
+/// Maximum number of patterns for one level.
 const PATTERNS_MAX: usize = 64;
 
-/// How rows of a spreadsheet are written.
+/// How spreadsheet rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SheetStyle {
-    /// One line a row.
+    /// One line for each row.
     Lines,
-    /// Tables of some rows each.
+    /// HTML tables of a few rows each.
     Html,
 }
 
 /// How a document is cut.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkSettings {
-    /// Tokens of a chunk, at most.
+    /// Maximum chunk size, in tokens.
     pub(crate) limit: u32,
     /// Where the text may be cut.
     pub(crate) delimiters: Delimiters,
-    /// Where chunks are cut into children.
+    /// Where chunks are cut into child chunks, if they are.
     pub(crate) children: Option<Delimiters>,
-    /// How much of a chunk the next one repeats.
+    /// Percentage of a chunk that the next one repeats.
     pub(crate) overlap_percent: u32,
-    /// How rows of a spreadsheet are written.
+    /// How spreadsheet rows are written.
     pub(crate) sheets: SheetStyle,
-    /// Which pages are read, first and last; absent: all.
+    /// Page ranges to read, as first and last page; `None` for all pages.
     pub(crate) pages: Option<Vec<(u32, u32)>>,
-    /// Tokens of text on each side of a table that stand in its chunk, too.
+    /// Number of tokens of text on each side of a table that its chunk includes.
     pub(crate) table_context: u32,
-    /// Patterns of headings, by level from the outermost on.
+    /// Patterns of headings by level, outermost first.
     pub(crate) title_levels: Vec<Vec<Regex>>,
-    /// Families of patterns of headings; in each one pattern for a level, from the outermost on, that a line begins with.
+    /// Families of heading patterns. A family has one pattern for each level, outermost first, which matches at the
+    /// start of a line.
     pub(crate) title_families: Vec<Vec<Regex>>,
-    /// Whose headings begin a chunk; absent: all. Of `title_levels` the level; of families how many of the levels that
-    /// there are, and with 0 all down to the most frequent one.
+    /// The depth to which headings begin a chunk; `None` for all. With `title_levels` this is a level. With families it
+    /// counts the levels that occur, and 0 means the most frequent level.
     pub(crate) hierarchy: Option<u32>,
-    /// Whether the headings above a chunk stand at its beginning. If not, small sections are put together.
+    /// Whether chunks begin with the headings above them. If not, small sections are merged.
     pub(crate) title_paths: bool,
-    /// Whether what stands before the first heading of a document is put above each of its chunks.
+    /// Whether each chunk begins with the text before the first heading of the document.
     pub(crate) title_opening: bool,
-    /// Whether the table of contents that the file prints is left out.
+    /// Whether the printed table of contents is left out.
     pub(crate) remove_toc: bool,
 }
 
 impl ChunkSettings {
-    /// Reads settings by their names; those of other parts of the program are passed over.
+    /// Reads the settings of this module by name; others are ignored.
     ///
     /// # Errors
     /// `Invalid`, naming the first setting that is wrong.
@@ -107,7 +108,7 @@ impl ChunkSettings {
         })
     }
 
-    /// How many tokens of a chunk of `limit` tokens the next one repeats.
+    /// Number of tokens of a chunk of `limit` tokens that the next one repeats.
     pub(crate) fn overlap(&self, limit: u32) -> u32 {
         limit * self.overlap_percent / 100
     }
@@ -133,7 +134,8 @@ fn text<'a>(value: Option<&'a Json>, name: &str) -> Result<Option<&'a str>> {
     }
 }
 
-/// Whole numbers only: a percentage written as a fraction, such as 0.1, is a mistake and not a tenth of a percent.
+/// Parses an integer. A percentage written as a fraction, such as 0.1, is a mistake and does not mean a tenth of a
+/// percent.
 fn number(value: Option<&Json>, name: &str, min: u32, max: u32) -> Result<Option<u32>> {
     let Some(value) = value else { return Ok(None) };
     let whole = value.as_f64().filter(|number| number.fract() == 0.0);
@@ -143,7 +145,7 @@ fn number(value: Option<&Json>, name: &str, min: u32, max: u32) -> Result<Option
     }
 }
 
-/// Lists of regular expressions.
+/// Parses lists of regular expressions.
 fn patterns(value: Option<&Json>, name: &str) -> Result<Vec<Vec<Regex>>> {
     let bad = |what: &str| wrong(name, what, "give a list of lists of regular expressions");
     let pattern = |text: &Json| {

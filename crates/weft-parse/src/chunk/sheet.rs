@@ -1,4 +1,4 @@
-//! Spreadsheets: rows with the names of their columns.
+//! Chunking of spreadsheets: rows with the names of their columns.
 
 use super::ChunkSource;
 use super::draft::{Children, Cutting, PieceDraft};
@@ -7,19 +7,19 @@ use super::settings::SheetStyle;
 use super::writer::PieceWriter;
 use crate::element::{Element, ElementBody, TableElement};
 
-/// Rows of a table of a spreadsheet in one piece.
+/// Number of spreadsheet rows in one HTML table.
 const ROWS_OF_HTML: usize = 12;
-/// Endings of the names of spreadsheets.
+/// File name extensions of spreadsheets.
 const ENDINGS: [&str; 10] = ["xlsx", "xls", "xlsm", "xlsb", "xltx", "ods", "fods", "csv", "tsv", "et"];
 
-/// Whether a document is a spreadsheet: by its name, and nothing but tables.
+/// Whether a document is a spreadsheet: its extension is that of one, and it consists of tables only.
 pub(crate) fn is_sheet(source: &ChunkSource<'_>) -> bool {
     ENDINGS.contains(&source.ending.as_str())
         && source.placed.iter().all(|placed| matches!(placed.element.body, ElementBody::Table(_)))
 }
 
-/// The names of the columns, and how many rows they take. Spreadsheets do not mark their header; a first row
-/// of texts without a number among them is one.
+/// The names of the columns, and the number of rows that they take. Spreadsheets do not mark their headers; the first
+/// row is taken for one if it contains texts and no number.
 pub(crate) fn header(table: &TableElement) -> (Vec<String>, usize) {
     let first_is_header = || {
         let filled = |cell: &&String| !cell.trim().is_empty();
@@ -34,7 +34,7 @@ pub(crate) fn header(table: &TableElement) -> (Vec<String>, usize) {
     (names(&table.rows[..count]), count)
 }
 
-/// The names of columns whose header has several rows.
+/// Column names of a header with several rows.
 pub(crate) fn names(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let name = |column: usize| {
@@ -47,7 +47,7 @@ pub(crate) fn names(rows: &[Vec<String>]) -> Vec<String> {
     (0..columns).map(name).collect()
 }
 
-/// Cuts a spreadsheet by the naive method.
+/// Cuts a spreadsheet for the naive method.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Cutting {
     match source.settings.sheets {
         SheetStyle::Lines => lines(source),
@@ -55,7 +55,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Cutting {
     }
 }
 
-/// Each row a line. A cell with the value 0 says as much as any other; only empty ones are left out.
+/// Writes each row as a line. Only empty cells are left out; a cell with the value 0 is information like any other.
 fn lines(source: &ChunkSource<'_>) -> Cutting {
     let mut flow = Flow { elements: &source.placed, ..Flow::default() };
     for (at, placed) in source.placed.iter().enumerate() {
@@ -66,7 +66,7 @@ fn lines(source: &ChunkSource<'_>) -> Cutting {
             flow.push(at, caption, "\n", SpanRole::Text);
         }
         let mut rows = table.rows[count..].iter().filter_map(|row| line(&names, row)).peekable();
-        // A sheet may consist of its header.
+        // A sheet may consist of its header only.
         if rows.peek().is_none() {
             flow.push(at, &names.join("; "), "\n", SpanRole::Text);
         }
@@ -107,20 +107,20 @@ pub(crate) fn captioned(source: &ChunkSource<'_>) -> Vec<Element> {
     source.placed.iter().map(captioned).collect()
 }
 
-/// The caption of a table, or the name that somebody has given its sheet.
+/// Caption of a table, otherwise the name of its sheet if a user has set one.
 fn caption(placed: &Placed<'_>, table: &TableElement) -> Option<String> {
     let sheet = placed.sheet.filter(|name| !is_default_name(name));
     table.caption.clone().or_else(|| sheet.map(str::to_owned))
 }
 
-/// Tables of some rows each.
+/// Writes tables of a few rows each.
 fn tables(source: &ChunkSource<'_>) -> Cutting {
     let mut drafts: Vec<PieceDraft> = Vec::new();
     for (at, placed) in source.placed.iter().enumerate() {
         let ElementBody::Table(table) = &placed.element.body else { continue };
         let (_, count) = header(table);
         let (head, rows) = table.rows.split_at(count);
-        // A table of a header alone is one group as well.
+        // A table that has only a header forms one group as well.
         let groups: Vec<&[Vec<String>]> =
             if rows.is_empty() { vec![rows] } else { rows.chunks(ROWS_OF_HTML).collect() };
         for group in groups {
@@ -132,7 +132,7 @@ fn tables(source: &ChunkSource<'_>) -> Cutting {
             let flow = Flow::new(&part, TablePlacement::Apart);
             let mut writer = PieceWriter::new(&flow, &source.settings);
             writer.all();
-            // The draft counts from the part, which is a table of its own; in the document it is this one.
+            // The writer numbers elements within this part, but in the document they are the table's element.
             let owned =
                 |draft: PieceDraft| PieceDraft { elements: at..at + 1, children: Children::None, ..draft };
             drafts.extend(writer.drafts.into_iter().map(owned));
@@ -141,7 +141,7 @@ fn tables(source: &ChunkSource<'_>) -> Cutting {
     Cutting { drafts, ..Cutting::default() }
 }
 
-/// Whether a sheet has the name that the program gave it.
+/// Whether a sheet still has its default name.
 fn is_default_name(name: &str) -> bool {
     let name = name.trim().to_lowercase();
     name.is_empty()

@@ -1,4 +1,4 @@
-//! Documents for tests, written in a few marks of Markdown.
+//! Documents for tests, written in a small subset of Markdown.
 
 use serde_json::Value;
 use weft_core::seam::document_reader::{ChunkMethod, Position, ReadDocument, ReadRequest};
@@ -66,7 +66,7 @@ pub(crate) fn cut(text: &str, name: &str, method: ChunkMethod, settings: Value) 
     super::cut(&parsed(text), &request(name, method, settings)).unwrap()
 }
 
-/// The contents of the pieces.
+/// The contents of the chunks.
 pub(crate) fn contents(document: &ReadDocument) -> Vec<&str> {
     document.pieces.iter().map(|piece| piece.content.as_str()).collect()
 }

@@ -1,26 +1,26 @@
-//! Columns have types, by what most of their values are.
+//! Infers the types of columns from the majority of their values.
 
 use jiff::civil::{Date, Time};
 use serde_json::json;
 use weft_core::value::Json;
 
-/// What the values of a column are.
+/// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnType {
-    /// Whole numbers.
+    /// Integers.
     Int,
-    /// Numbers.
+    /// Numbers with fractions.
     Float,
-    /// Yes or no.
+    /// Booleans.
     Bool,
-    /// Days, with or without a time.
+    /// Dates, with or without a time.
     DateTime,
-    /// Anything.
+    /// Any text.
     Text,
 }
 
 impl ColumnType {
-    /// What most values are that are not empty. A column of whole and other numbers is one of numbers.
+    /// Type of most of the non-empty values. A column that mixes integers and other numbers is `Float`.
     pub(crate) fn of<'v>(values: impl Iterator<Item = &'v str>) -> Self {
         let (mut count, mut ints, mut floats, mut bools, mut dates) = (0, 0, 0, 0, 0);
         for value in values.map(str::trim).filter(|value| !value.is_empty()) {
@@ -30,7 +30,7 @@ impl ColumnType {
             bools += usize::from(boolean(value).is_some());
             dates += usize::from(datetime(value).is_some());
         }
-        // Every whole number is a number, and 0 and 1 are no yes or no.
+        // Every integer is also a number, and 0 and 1 are not booleans.
         let most = |of: usize| of * 2 > count;
         match () {
             () if most(dates) => Self::DateTime,
@@ -41,7 +41,7 @@ impl ColumnType {
         }
     }
 
-    /// A value of the column; absent when it is none of its type.
+    /// Parses a value of the column; `None` if it does not have the column's type.
     pub(crate) fn read(self, value: &str) -> Option<Json> {
         let value = value.trim();
         match self {
@@ -53,7 +53,7 @@ impl ColumnType {
         }
     }
 
-    /// For people.
+    /// Name of the type for messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Int => "whole number",
@@ -65,7 +65,7 @@ impl ColumnType {
     }
 }
 
-/// A number with the commas of thousands taken out; not one with zeros before it, which is a code.
+/// Removes the thousands separators from a number; `None` for digits with leading zeros, which are a code.
 fn digits(value: &str) -> Option<String> {
     let unsigned = value.strip_prefix(['+', '-']).unwrap_or(value);
     let whole = unsigned.split(['.', 'e', 'E']).next().unwrap_or_default();
@@ -74,7 +74,7 @@ fn digits(value: &str) -> Option<String> {
     let first = groups.next().unwrap_or_default();
     let grouped = whole.contains(',');
     let fits = !grouped || ((1..=3).contains(&first.len()) && groups.all(|group| group.len() == 3));
-    // Behind the point there are no thousands.
+    // There are no thousands separators after the decimal point.
     let fits = fits && !unsigned[whole.len()..].contains(',');
     let is_number = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') && fits && !is_code;
     is_number.then(|| value.replace(',', ""))
@@ -96,14 +96,14 @@ fn boolean(value: &str) -> Option<bool> {
     }
 }
 
-/// A day with the year first, as `2024-03-01`, `2024/3/1`, `2024.3.1` or `2024年3月1日`, perhaps with a time. Other orders
-/// mean different days in different countries and are left as they are.
+/// Parses a date with the year first, such as `2024-03-01`, `2024/3/1`, `2024.3.1` or `2024年3月1日`, with an optional
+/// time. Other orders mean different dates in different countries and are left as text.
 fn datetime(value: &str) -> Option<String> {
     let value = value.trim_end_matches(['Z', '日']);
     let end = value.find(['T', ' ', '日']).unwrap_or(value.len());
     let (day, time) = value.split_at(end);
     let numbers = day.split(['-', '/', '.', '年', '月']).map(number).collect::<Option<Vec<i16>>>()?;
-    // Four digits: what is shorter is a day or a month, or a year that nobody can tell.
+    // The year must have four digits: a shorter number is a day, a month or an ambiguous year.
     let [year @ 1000..=9999, month, day] = numbers[..] else { return None };
     let date = Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
     let time = time.trim_start_matches(['T', ' ', '日']);

@@ -1,4 +1,4 @@
-//! Pieces are written from ranges of a flow: text packed, tables apart.
+//! Writes chunks from ranges of a flow: text is packed, tables are separate chunks.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ use super::{boundary, html, place};
 use crate::element::TableElement;
 use crate::tokens::tokens;
 
-/// Writes pieces.
+/// Writes chunks.
 pub(crate) struct PieceWriter<'a> {
     flow: &'a Flow<'a>,
     packing: Packing<'a>,
     table_context: u32,
-    /// What every piece begins with.
+    /// Text that every chunk begins with.
     opening: Lead,
-    /// What has been written.
+    /// The chunks written so far.
     pub(crate) drafts: Vec<PieceDraft>,
 }
 
-/// Text that stands before a part and is no part of it: the headings above.
+/// Text in front of a part that does not belong to it, such as the headings above.
 #[derive(Clone, Debug, Default)]
 struct Lead {
     text: String,
@@ -32,7 +32,7 @@ struct Lead {
 }
 
 impl<'a> PieceWriter<'a> {
-    /// A writer with the limits of the settings.
+    /// Creates a writer with the limits of the settings.
     pub(crate) fn new(flow: &'a Flow<'a>, settings: &'a ChunkSettings) -> Self {
         let packing = Packing {
             limit: settings.limit,
@@ -44,7 +44,7 @@ impl<'a> PieceWriter<'a> {
         Self { flow, packing, table_context, opening: Lead::default(), drafts: Vec::new() }
     }
 
-    /// With another limit.
+    /// Sets another limit.
     #[must_use]
     pub(crate) fn limit(mut self, limit: u32, settings: &ChunkSettings) -> Self {
         self.packing.limit = limit;
@@ -52,14 +52,14 @@ impl<'a> PieceWriter<'a> {
         self
     }
 
-    /// With parts that end before headings when they are half full.
+    /// Makes parts end before headings when they are half full.
     #[must_use]
     pub(crate) fn breaking_at_headings(mut self) -> Self {
         self.packing.headings = HeadingBreaks::WhenHalfFull;
         self
     }
 
-    /// Without cutting at delimiters.
+    /// Disables cutting at delimiters, and the overlap.
     #[must_use]
     pub(crate) fn uncut(mut self, none: &'a Delimiters) -> Self {
         self.packing.delimiters = none;
@@ -67,7 +67,7 @@ impl<'a> PieceWriter<'a> {
         self
     }
 
-    /// Has every piece begin with a text. Whether there is room for it: a quarter of a piece.
+    /// Makes every chunk begin with a text, if that takes at most a quarter of the limit. Returns whether it does.
     pub(crate) fn open_with(&mut self, text: &str) -> bool {
         let text = format!("{text}\n");
         let tokens = tokens(&text);
@@ -78,17 +78,17 @@ impl<'a> PieceWriter<'a> {
         fits
     }
 
-    /// Tokens of a piece below some headings that are not theirs.
+    /// Number of tokens left in a chunk that begins with these headings.
     pub(crate) fn room(&self, above: &[usize]) -> u32 {
         self.packing.limit - self.lead(above).tokens
     }
 
-    /// Writes everything.
+    /// Writes the whole flow.
     pub(crate) fn all(&mut self) {
         self.spans(0..self.flow.spans.len(), &[]);
     }
 
-    /// Writes some spans; `above` are headings that every piece begins with, as far as there is room.
+    /// Writes some spans. Every chunk begins with the headings `above`, as far as there is room for them.
     pub(crate) fn spans(&mut self, spans: Range<usize>, above: &[usize]) {
         let lead = self.lead(above);
         let all = &self.flow.spans;
@@ -97,7 +97,7 @@ impl<'a> PieceWriter<'a> {
             if all[at].role != SpanRole::Table {
                 continue;
             }
-            // Headings right above a table stand in its piece, not alone in one of their own.
+            // Headings directly above a table go into its chunk, instead of forming a chunk by themselves.
             let run = all[from..at].iter().rev().take_while(|span| span.role == SpanRole::Heading);
             let run = run.take(HEADINGS_IN_A_ROW_MAX).count();
             let titles = &all[at - run..at];
@@ -113,7 +113,8 @@ impl<'a> PieceWriter<'a> {
         self.text(from..spans.end, &lead);
     }
 
-    /// What every piece begins with, and the innermost of some headings that have room in a quarter of a piece.
+    /// The text that a chunk begins with: the opening, and as many of the innermost headings as fit into a quarter of
+    /// the limit.
     fn lead(&self, above: &[usize]) -> Lead {
         let mut lead = Lead::default();
         for title in above.iter().rev() {
@@ -137,7 +138,7 @@ impl<'a> PieceWriter<'a> {
         if spans.is_empty() {
             return;
         }
-        // The lead has half of the limit at most.
+        // The lead takes at most half of the limit.
         let packing = Packing { limit: self.packing.limit - lead.tokens, ..self.packing };
         for part in pack(self.flow, first.start..all[last].end, &packing) {
             if self.is_full() {
@@ -146,7 +147,7 @@ impl<'a> PieceWriter<'a> {
             let content = format!("{}{}", lead.text, &self.flow.text[part.range.clone()]);
             let tokens = if lead.text.is_empty() { part.tokens } else { tokens(&content) };
             let inside = self.flow.spans_in(&part.range);
-            // One byte at least, because an empty range has no part in any span.
+            // At least one byte, because an empty range overlaps no span.
             let new = self.flow.spans_in(&(part.fresh..part.range.end.max(part.fresh + 1)));
             let headings = self.flow.path(self.flow.title_at(part.fresh));
             let positions = self.positions(&self.flow.spans[inside.clone()]);
@@ -156,7 +157,8 @@ impl<'a> PieceWriter<'a> {
         }
     }
 
-    /// Whether the document is refused for its number of pieces anyway: each one more takes kilobytes.
+    /// Whether the document exceeds the maximum number of chunks and will be refused; further chunks would only use
+    /// memory.
     fn is_full(&self) -> bool {
         self.drafts.len() > PIECES_MAX
     }
@@ -165,7 +167,7 @@ impl<'a> PieceWriter<'a> {
         let mut positions = Vec::new();
         let mut last = None;
         for span in spans.iter().filter(|span| span.role != SpanRole::Table) {
-            // Rows of one table come from one element.
+            // Consecutive rows of a table belong to the same element.
             if last != Some(span.element) {
                 place::add(&mut positions, &self.flow.positions(span.element));
                 last = Some(span.element);
@@ -210,7 +212,7 @@ impl<'a> PieceWriter<'a> {
         }
     }
 
-    /// Whole sentences before and after a table.
+    /// The whole sentences before and after a table that fit into its context.
     fn context(&self, at: usize, titles: usize) -> (String, String) {
         let room = self.table_context.min(self.packing.limit / 4);
         if room == 0 {
@@ -222,7 +224,7 @@ impl<'a> PieceWriter<'a> {
         let below = is_text(spans.get(at + 1));
         let above = above.map(|span| {
             let text = &self.flow.text[span.start..span.end];
-            // From the end, so that no more is counted than fits: it may be the last of very many.
+            // From the end, so that no more is counted than fits: the sentence may be the last of very many.
             let starts = boundary::sentences(text).into_iter().rev().chain([0]);
             let fitting = starts.map(|start| &text[start..]).take_while(|text| tokens(text) <= room).last();
             fitting.unwrap_or_default()
@@ -244,7 +246,7 @@ fn elements(spans: &[FlowSpan]) -> Range<usize> {
     }
 }
 
-/// Cuts a text that is no part of a flow.
+/// Cuts a text that is not part of a flow.
 pub(crate) fn pack_string(text: &str, packing: &Packing<'_>) -> Vec<(String, u32)> {
     let mut flow = Flow::default();
     flow.push(0, text, "", SpanRole::Text);
@@ -252,7 +254,7 @@ pub(crate) fn pack_string(text: &str, packing: &Packing<'_>) -> Vec<(String, u32
     pack(&flow, 0..flow.text.len(), packing).into_iter().map(part).collect()
 }
 
-/// Cuts a table between its rows; each part has the header. What does not fit is given as text.
+/// Cuts a table between its rows and repeats the header in each part. Rows that do not fit become text.
 fn split(table: &TableElement, room: u32, packing: &Packing<'_>) -> Vec<(PieceKind, String)> {
     let whole = html::whole(table);
     if tokens(&whole) <= room {
@@ -267,7 +269,7 @@ fn split(table: &TableElement, room: u32, packing: &Packing<'_>) -> Vec<(PieceKi
     let mut splitter =
         Splitter { table, open, used, said: false, body: String::new(), size: 0, packing, parts: Vec::new() };
     if used > room / 2 {
-        // A header that leaves no room for rows is not repeated.
+        // A header that leaves too little room for rows is not repeated.
         splitter.say_header();
         "<table>\n".clone_into(&mut splitter.open);
         splitter.used = tokens(&splitter.open) + tokens(html::CLOSE);
@@ -280,14 +282,14 @@ fn split(table: &TableElement, room: u32, packing: &Packing<'_>) -> Vec<(PieceKi
     splitter.parts
 }
 
-/// A table on its way into parts.
+/// State of cutting a table into parts.
 struct Splitter<'a> {
     table: &'a TableElement,
-    /// What each part begins with.
+    /// Text that each part begins with.
     open: String,
-    /// Tokens of the beginning and the end of each part.
+    /// Number of tokens at the beginning and the end of each part.
     used: u32,
-    /// Whether the caption and the header are in a part.
+    /// Whether a part contains the caption and the header already.
     said: bool,
     body: String,
     size: u32,
@@ -320,7 +322,7 @@ impl Splitter<'_> {
         self.size = 0;
     }
 
-    /// Gives the caption and the header as text, if they are in no part yet.
+    /// Adds the caption and the header as text, unless a part contains them already.
     fn say_header(&mut self) {
         if !std::mem::replace(&mut self.said, true) {
             self.loose(self.table.caption.as_slice());

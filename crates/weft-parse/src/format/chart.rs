@@ -1,4 +1,4 @@
-//! A chart as the table that it shows.
+//! Charts, converted to the tables that they display.
 
 mod extended;
 mod opendocument;
@@ -12,26 +12,26 @@ use crate::parts::PartCollector;
 
 pub(super) use opendocument::{InlineObject, ObjectContent, objects};
 
-/// Points of one series, at most.
+/// Maximum number of points in one series.
 const POINTS_MAX: usize = 10_000;
-/// Series of one chart, at most.
+/// Maximum number of series in one chart.
 const SERIES_MAX: usize = 200;
-/// Bytes of a label that groups of labels still make longer.
+/// Length in bytes beyond which a label is no longer extended by the groups that it is in.
 const LABEL_BYTES_MAX: usize = 500;
 
-/// What is written around a chart.
+/// The titles of a chart.
 #[derive(Debug, Default)]
 pub(super) struct ChartTitles {
-    /// Its own title.
+    /// Title of the chart.
     pub chart: String,
-    /// What its labels are: the title of their axis.
+    /// Title of the axis of the labels.
     pub labels: String,
-    /// What its values are.
+    /// Title of the axis of the values.
     pub values: String,
 }
 
 impl ChartTitles {
-    /// Where the text of one of them goes.
+    /// The text of one of the titles.
     fn place(&mut self, kind: TitleKind) -> &mut String {
         match kind {
             TitleKind::Chart => &mut self.chart,
@@ -40,12 +40,12 @@ impl ChartTitles {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no titles.
     pub(super) fn is_empty(&self) -> bool {
         [&self.chart, &self.labels, &self.values].iter().all(|title| title.trim().is_empty())
     }
 
-    /// The table of the chart under its title. That of the labels stands above these.
+    /// Adds the titles to the chart's table: as its caption, and above the labels.
     pub(super) fn above(self, mut table: TableElement) -> TableElement {
         let (chart, values) = (self.chart.trim(), self.values.trim());
         let caption = match (chart, values) {
@@ -63,7 +63,7 @@ impl ChartTitles {
     }
 }
 
-/// Of what something is the title.
+/// What a title belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TitleKind {
     Chart,
@@ -78,7 +78,7 @@ struct Series {
     values: BTreeMap<usize, String>,
 }
 
-/// What is read of a chart.
+/// State of reading a chart.
 #[derive(Default)]
 struct ChartWalk {
     all: Vec<Series>,
@@ -88,9 +88,9 @@ struct ChartWalk {
     title: Option<TitleKind>,
     /// The axis that is being read.
     axis: Option<TitleKind>,
-    /// Whether its points have two numbers, and the first axis of values is that of the labels.
+    /// Whether points have two coordinates, so that the first value axis is that of the labels.
     is_scattered: bool,
-    /// Whether some of what it shows stands nowhere else in the file.
+    /// Whether it displays values that are nowhere else in the file.
     has_own_values: bool,
     point: usize,
     part: String,
@@ -105,7 +105,8 @@ pub(super) fn read(text: &str, parts: &mut PartCollector) -> Result<(), Unreadab
     Ok(())
 }
 
-/// Adds the table of a chart whose values do not stand in the cells of its spreadsheet; what is written around any other.
+/// Adds the table of a chart whose values are not in the cells of its spreadsheet; returns the titles of any other
+/// chart.
 pub(super) fn read_of_sheet(text: &str, parts: &mut PartCollector) -> Result<ChartTitles, Unreadable> {
     let walk = ChartWalk::of(text)?;
     if walk.has_own_values && !walk.all.is_empty() {
@@ -115,11 +116,11 @@ pub(super) fn read_of_sheet(text: &str, parts: &mut PartCollector) -> Result<Cha
     Ok(walk.titles)
 }
 
-/// What hears of the elements of a chart, in their order.
+/// Receives the elements of a chart, in order.
 trait Walk: Default {
     fn open(&mut self, tag: &Tag<'_>);
 
-    /// `said` is the text since the last beginning of an element.
+    /// `said` is the text since the last start tag.
     fn close(&mut self, name: &str, said: &str);
 }
 
@@ -146,7 +147,7 @@ impl ChartWalk {
 
     fn begin_title(&mut self) {
         let kind = self.axis.unwrap_or(TitleKind::Chart);
-        // Of several of a kind the first one counts.
+        // Of several titles of one kind the first wins.
         self.title = Some(kind).filter(|kind| self.titles.place(*kind).is_empty());
     }
 
@@ -187,11 +188,11 @@ impl Walk for ChartWalk {
     fn close(&mut self, name: &str, said: &str) {
         match name {
             "t" | "v" if self.title.is_some() => self.add_to_title(said),
-            // What follows is another paragraph.
+            // Another paragraph follows.
             "p" => self.add_to_title(" "),
             "title" => self.title = None,
             "catAx" | "dateAx" | "valAx" => self.axis = None,
-            // Another file has them, or nothing has them any more.
+            // The values are in another file, or no longer exist.
             "f" => self.has_own_values |= said.contains('[') || said.contains("#REF!"),
             "v" => {
                 if let Some(series) = &mut self.series {
@@ -213,7 +214,7 @@ impl Series {
             "tx" if self.name.is_empty() => text.clone_into(&mut self.name),
             "cat" | "xVal" if self.labels.len() < POINTS_MAX => {
                 let label = self.labels.entry(point).or_default();
-                // Behind the labels come the groups that they are in, each at its first label.
+                // After the labels come the groups that contain them, each at its first label.
                 if label.is_empty() {
                     text.clone_into(label);
                 } else if label.len() < LABEL_BYTES_MAX {
@@ -230,17 +231,17 @@ impl Series {
 
 fn rows(all: &[Series]) -> Vec<Vec<String>> {
     let mut labels = BTreeMap::new();
-    // Points without a label have their row, too.
+    // Points without a label get a row, too.
     for series in all {
         labels.extend(series.values.keys().map(|point| (*point, String::new())));
     }
-    // Backwards, so that the labels of the first series are those that stay.
+    // Reversed, so that the labels of the first series win.
     for series in all.iter().rev() {
         labels.extend(series.labels.clone());
     }
     let mut rows =
         vec![std::iter::once(String::new()).chain(all.iter().map(|series| series.name.clone())).collect()];
-    // Each series may have points of its own.
+    // Each series may have different points.
     for (point, label) in labels.into_iter().take(POINTS_MAX) {
         let values = all.iter().map(|series| series.values.get(&point).cloned().unwrap_or_default());
         rows.push(std::iter::once(label).chain(values).collect::<Vec<_>>());

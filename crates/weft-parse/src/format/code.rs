@@ -1,10 +1,10 @@
-//! Program text, whole.
+//! Source code, as one element.
 
 use super::{FileContents, FileFormat, FileInput, ReadResult};
 use crate::parts::PartCollector;
 use crate::words::decode;
 
-/// Source code, by the endings of the usual languages.
+/// Source code, recognized by the usual file name extensions.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "source code",
     endings: &[
@@ -103,7 +103,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     Ok(parts.finish())
 }
 
-/// What a language is called where its files end otherwise.
+/// Name of a language whose file name extension differs from it.
 fn language(ending: &str) -> &str {
     match ending {
         "py" | "pyi" => "python",

@@ -1,4 +1,4 @@
-//! Tables written as text: CSV and its relatives.
+//! Delimiter-separated values: CSV and its relatives.
 
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable};
 use crate::element::TableElement;
@@ -16,13 +16,13 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     read,
 };
 
-/// Lines that are looked at to find out what separates the values.
+/// Number of lines that are examined to detect the delimiter.
 const LINES_LOOKED_AT: usize = 200;
-/// What may separate values, in the order in which a tie is decided.
+/// Possible delimiters, in order of preference.
 const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
-/// Values of one file, at most.
+/// Maximum number of values in one file.
 const CELLS_MAX: usize = 5_000_000;
-/// Rows that are read once more, at most, because a quotation mark in them has no other that ends it.
+/// Maximum number of rows that are parsed again because of an unbalanced quotation mark.
 const TORN_MAX: usize = 50;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
@@ -31,7 +31,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     let (delimiter, text) = told(&text).unwrap_or_else(|| (delimiter(&text), text.as_str()));
     let mut found = FoundRows { delimiter, rows: Vec::new(), cells: 0 };
     let (mut rest, mut torn) = (text, 0);
-    // A mark that nothing ends would take all that follows into one value.
+    // An unbalanced quotation mark would make everything after it one value.
     while let Some(row) = found.add(rest, if torn < TORN_MAX { Quotes::Enclose } else { Quotes::Letters })? {
         let (line, below) = row.split_once('\n').unwrap_or((row, ""));
         found.add(line, Quotes::Letters)?;
@@ -44,23 +44,23 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     if cells > CELLS_MAX {
         parts.warn(format!("the table has more than {CELLS_MAX} values: its rest was left out"));
     }
-    // In rows of two a single name is the header of one column more likely than a title.
+    // Among rows of two values, a single name is more likely the header of one column than a title.
     let may_be_title = rows.first().is_some_and(|row| row.len() != 2);
     let (caption, rows) = if may_be_title { titled(rows) } else { (None, rows) };
     parts.table(TableElement { caption, header_rows: header_rows(&rows), rows });
     Ok(parts.finish())
 }
 
-/// What quotation marks are.
+/// Meaning of quotation marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quotes {
-    /// They stand around values.
+    /// They enclose values.
     Enclose,
-    /// Letters like any other.
+    /// They are ordinary characters.
     Letters,
 }
 
-/// The rows of a file as they come.
+/// The rows of a file read so far.
 struct FoundRows {
     delimiter: u8,
     rows: Vec<Vec<String>>,
@@ -68,10 +68,10 @@ struct FoundRows {
 }
 
 impl FoundRows {
-    /// Adds the rows of a text up to one that is torn, which is given with all that follows it.
+    /// Adds the rows of a text up to one with an unbalanced quotation mark, which is returned with everything after it.
     fn add<'a>(&mut self, text: &'a str, quotes: Quotes) -> Result<Option<&'a str>, Unreadable> {
         let mut reader = reader(text, self.delimiter, quotes);
-        // One record for all rows: an iterator copies it, which takes as long as its longest row.
+        // One record is reused for all rows: an iterator would clone it, which takes as long as its longest row.
         let mut record = csv::StringRecord::new();
         let unread = |cause| Unreadable::because("its rows cannot be told apart", cause);
         while reader.read_record(&mut record).map_err(unread)? {
@@ -93,13 +93,13 @@ impl FoundRows {
     }
 }
 
-/// Whether a row has a quoted value that nothing ends, or that ends in front of something else than the next value.
+/// Whether a row has a quoted value that is not closed, or that is closed in the middle of a value.
 fn is_torn(row: &str, delimiter: u8) -> bool {
     let (mut is_quoted, mut begins) = (false, true);
     let mut bytes = row.bytes().peekable();
     while let Some(byte) = bytes.next() {
         match byte {
-            // Two of them are one that belongs to the value.
+            // Two quotation marks in a row are an escaped one.
             b'"' if is_quoted && bytes.next_if_eq(&b'"').is_none() => {
                 is_quoted = false;
                 let is_end = |next: &u8| *next == delimiter || matches!(next, b'\r' | b'\n' | b' ');
@@ -117,7 +117,7 @@ fn is_torn(row: &str, delimiter: u8) -> bool {
     is_quoted
 }
 
-/// What separates the values where the first line says so, as Excel has it, and the text below that.
+/// The delimiter if the first line declares it, as Excel does, and the text below that line.
 fn told(text: &str) -> Option<(u8, &str)> {
     let (line, below) = text.split_once('\n')?;
     let line = line.trim_end_matches('\r').trim_matches('"');
@@ -129,7 +129,7 @@ fn told(text: &str) -> Option<(u8, &str)> {
 }
 
 fn reader(text: &str, delimiter: u8, quotes: Quotes) -> csv::Reader<&[u8]> {
-    // Rows as they are: which of them are headers is decided later, and their lengths may differ.
+    // Raw rows: headers are detected later, and rows may differ in length.
     csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .has_headers(false)
@@ -138,7 +138,7 @@ fn reader(text: &str, delimiter: u8, quotes: Quotes) -> csv::Reader<&[u8]> {
         .from_reader(text.as_bytes())
 }
 
-/// What separates the values: with it most rows have equally many, and many.
+/// Detects the delimiter: the one with which the most rows have the same number of values, and many of them.
 fn delimiter(text: &str) -> u8 {
     let score = |delimiter: &u8| {
         let lengths: Vec<usize> = reader(text, *delimiter, Quotes::Enclose)
@@ -153,7 +153,7 @@ fn delimiter(text: &str) -> u8 {
         let (columns, rows) = counts.into_iter().max_by_key(|(_, rows)| *rows).unwrap_or_default();
         (rows * 100 / lengths.len().max(1), columns)
     };
-    // Of equal scores the last one is taken, so the list is gone through backwards.
+    // Reversed, because `max_by_key` returns the last of equal elements.
     DELIMITERS.into_iter().rev().max_by_key(score).unwrap_or(b',')
 }
 

@@ -1,4 +1,4 @@
-//! Diagrams of shapes with text (SmartArt) as the lists that they are made of.
+//! Reads diagrams of shapes with text (SmartArt) as nested lists.
 
 use std::collections::HashMap;
 
@@ -6,17 +6,17 @@ use super::Unreadable;
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 
-/// Points of one diagram, and lines between them, at most.
+/// Maximum number of points in one diagram, and of connections between them.
 const POINTS_MAX: usize = 10_000;
 
-/// What a point is.
+/// Kind of a point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum PointKind {
     /// A shape with text.
     Shape,
-    /// What everything else is below of.
+    /// The root of the tree.
     Root,
-    /// How something looks, or a line between shapes.
+    /// Presentation details, or a connection between shapes.
     #[default]
     Other,
 }
@@ -25,19 +25,19 @@ enum PointKind {
 struct Point {
     kind: PointKind,
     text: String,
-    /// The points below it, by their order.
+    /// Its children, with their order.
     below: Vec<(u32, usize)>,
 }
 
-/// What is read of a diagram.
+/// The parts of a diagram that are read.
 #[derive(Debug, Default)]
 struct Diagram {
     points: Vec<Point>,
-    /// Where each point is, by its id.
+    /// Index of each point, by its id.
     places: HashMap<String, usize>,
-    /// Which point is below which other one, and in which order.
+    /// Parent, child and order of each connection.
     links: Vec<(String, String, u32)>,
-    /// Whether a point was left out, and what is written now is its text.
+    /// Whether the current point was dropped, so that the text being read is ignored.
     is_cut: bool,
 }
 
@@ -109,13 +109,13 @@ impl Diagram {
         }
         self.points.iter_mut().for_each(|point| point.below.sort_unstable());
         let is_root = |place: &usize| self.points[*place].kind == PointKind::Root;
-        // Behind what hangs together comes what a damaged file has besides.
+        // After the tree come the unconnected points of a damaged file.
         let roots = (0..self.points.len()).filter(is_root).chain(0..self.points.len());
         let mut is_told = vec![false; self.points.len()];
         for root in roots {
             let mut open = vec![(root, 0_u8)];
             while let Some((place, depth)) = open.pop() {
-                // Points may be below each other.
+                // Points may form a cycle.
                 if std::mem::replace(&mut is_told[place], true) {
                     continue;
                 }

@@ -1,4 +1,5 @@
-//! DOCX: the text of a document with its headings, lists, tables, notes and comments, and after it its charts and diagrams.
+//! DOCX: the text of a document with its headings, lists, tables, notes and comments, followed by its charts and
+//! diagrams.
 
 mod body;
 mod styles;
@@ -14,7 +15,7 @@ use crate::parts::PartCollector;
 use body::BodyReader;
 use styles::{Lists, Styles};
 
-/// Documents of Word.
+/// Word documents.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "DOCX",
     endings: &["docx", "docm", "dotx", "dotm"],
@@ -44,7 +45,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     office::properties(&mut archive, &mut parts)?;
     let mut body = BodyReader::new(&styles, lists, &relations, &notes, &mut parts);
     body.read(&text)?;
-    // One file for each, numbered in their order.
+    // One file for each chart, numbered in order.
     let mut charts = office::of_kind(&relations, "chart");
     charts.extend(office::of_kind(&relations, "chartEx"));
     charts.dedup();
@@ -63,14 +64,14 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     Ok(parts.finish())
 }
 
-/// The paths of the pictures that the text shows, in the order of their names.
+/// Paths of the pictures that the text shows, sorted by name.
 pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     let mut archive = Archive::open(bytes)?;
     let main = main_part(&mut archive, "word/document.xml")?;
     Ok(office::pictures(relations(&mut archive, &main)?))
 }
 
-/// The notes of a part by what refers to them: the kind of note and its id.
+/// Notes of a document by what references contain: the kind of the note and its id.
 type Notes = HashMap<(&'static str, String), String>;
 
 fn read_notes(kind: &'static str, text: &str, notes: &mut Notes) -> Result<(), Unreadable> {

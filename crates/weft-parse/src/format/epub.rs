@@ -1,4 +1,4 @@
-//! EPUB: the chapters of a book in the order in which they are read.
+//! EPUB: the chapters of a book in reading order.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use crate::archive::{Archive, ArchiveKind, beside};
 use crate::markup::{Xml, XmlNode, written};
 use crate::parts::PartCollector;
 
-/// Electronic books.
+/// EPUB books.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "EPUB",
     endings: &["epub"],
@@ -16,7 +16,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     read,
 };
 
-/// Chapters of one book, at most.
+/// Maximum number of chapters in one book.
 const CHAPTERS_MAX: usize = 10_000;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
@@ -30,7 +30,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     let (mut seen, mut left_out) = (HashSet::new(), 0);
     for chapter in chapters {
         let path = beside(&package, &unescaped(&chapter));
-        // A list of chapters may name one file any number of times.
+        // A spine can name the same file any number of times.
         if !seen.insert(path.clone()) {
             continue;
         }
@@ -63,8 +63,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     Ok(parsed)
 }
 
-/// The paths of the files that only programs with a key can read. Fonts are made unreadable in ways of their own, without
-/// which they could be taken out of the book.
+/// Paths of encrypted files. Fonts obfuscated against extraction do not count.
 fn locked(archive: &mut Archive<'_>, root: &str) -> Result<HashSet<String>, Unreadable> {
     const OF_FONTS: [&str; 2] = ["http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"];
     let mut locked = HashSet::new();
@@ -75,7 +74,7 @@ fn locked(archive: &mut Archive<'_>, root: &str) -> Result<HashSet<String>, Unre
         let XmlNode::Open(tag) = node else { continue };
         match tag.name() {
             "EncryptedData" => way = None,
-            // Behind the one of the file there may be that of its key.
+            // The method of the file comes first; that of its key may follow.
             "EncryptionMethod" => way = way.or_else(|| tag.attribute("Algorithm")),
             "CipherReference" if way.as_deref().is_none_or(|way| !OF_FONTS.contains(&way)) => {
                 let path = tag.attribute("URI").unwrap_or_default();
@@ -87,7 +86,7 @@ fn locked(archive: &mut Archive<'_>, root: &str) -> Result<HashSet<String>, Unre
     Ok(locked)
 }
 
-/// The paths of the pictures in the book.
+/// Paths of the pictures in the book.
 pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     let archive = Archive::open(bytes)?;
     let is_picture = |name: &str| {
@@ -100,7 +99,7 @@ pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     Ok(paths)
 }
 
-/// The folder that everything is in: some programs pack the book with the folder that they made it in.
+/// The folder that contains the book: some programs include the folder itself in the archive.
 fn root(archive: &Archive<'_>) -> String {
     let found =
         archive.names().find_map(|name| name.strip_suffix("META-INF/container.xml").map(str::to_owned));
@@ -120,7 +119,7 @@ fn package_path(text: &str) -> Result<String, Unreadable> {
     Err(Unreadable::new("it does not say where its list of chapters is"))
 }
 
-/// The files of the chapters in reading order; and what the book says of itself.
+/// Returns the files of the chapters in reading order, and adds the metadata of the book.
 fn chapters(text: &str, parts: &mut PartCollector) -> Result<Vec<String>, Unreadable> {
     let mut xml = Xml::new(text);
     let (mut files, mut order, mut said) = (HashMap::new(), Vec::new(), String::new());
@@ -131,7 +130,7 @@ fn chapters(text: &str, parts: &mut PartCollector) -> Result<Vec<String>, Unread
                 said.clear();
                 let attribute = |name: &str| tag.attribute(name).unwrap_or_default();
                 match tag.name() {
-                    // Lists of chapters made for programs repeat the headings.
+                    // Navigation documents repeat the headings.
                     "item" if !attribute("properties").split(' ').any(|one| one == "nav") => {
                         if is_page(&attribute("media-type"), &attribute("href")) {
                             pages.push(attribute("id"));
@@ -151,15 +150,15 @@ fn chapters(text: &str, parts: &mut PartCollector) -> Result<Vec<String>, Unread
             },
         }
     }
-    // A book that does not say in which order it is read has the order of its files.
+    // A book that does not declare a reading order is read in the order of its manifest.
     if order.is_empty() {
         order = pages;
     }
-    // Taken out, so that a file which is named twice is one chapter.
+    // Removed from the map, so that a file named twice is one chapter.
     Ok(order.into_iter().filter_map(|id| files.remove(&id)).take(CHAPTERS_MAX).collect())
 }
 
-/// Whether a file of a book is one that people read, by its type or else by its ending.
+/// Whether a file of a book is a page of text, by its media type or otherwise by its extension.
 fn is_page(kind: &str, path: &str) -> bool {
     const ENDINGS: [&str; 3] = [".xhtml", ".html", ".htm"];
     let path = path.to_ascii_lowercase();
@@ -167,7 +166,7 @@ fn is_page(kind: &str, path: &str) -> bool {
         || kind.is_empty() && ENDINGS.iter().any(|ending| path.ends_with(ending))
 }
 
-/// `%20` and the like as what they stand for, and no fragment.
+/// Decodes percent-encoding and removes the fragment.
 pub(super) fn unescaped(address: &str) -> String {
     let address = address.split('#').next().unwrap_or_default();
     let mut bytes = Vec::with_capacity(address.len());

@@ -1,4 +1,4 @@
-//! HTML: what a reader of the page sees, its main part first of all.
+//! HTML: what a reader of the page sees, preferring the main part of the page.
 
 mod data_uri;
 mod dom;
@@ -15,7 +15,7 @@ use crate::parts::PartCollector;
 use crate::pictures::{Pictures, of_file, whereabouts};
 use crate::words::{beginning, decode, decode_as};
 
-/// Pages of the web.
+/// Web pages.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "HTML",
     endings: &["html", "htm", "xhtml", "shtml"],
@@ -24,12 +24,12 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     read,
 };
 
-/// Characters at the beginning of a file that say what it is.
+/// Number of characters at the beginning of a file that determine its format and encoding.
 const LOOKED_AT: usize = 2_000;
 
 fn is_html(text: &str) -> bool {
     let start = beginning(text.trim_start(), LOOKED_AT).to_ascii_lowercase();
-    // XHTML has the declaration of XML in front, and perhaps comments.
+    // XHTML begins with an XML declaration, possibly followed by comments.
     let start =
         start.strip_prefix("<?xml").and_then(|rest| rest.split_once("?>")).map_or(&*start, |rest| rest.1);
     let mut start = start.trim_start();
@@ -47,7 +47,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     Ok(parts.finish())
 }
 
-/// The text of a page, which says itself how it is written, more or less.
+/// Decodes a page with the encoding that it declares.
 pub(super) fn written(bytes: &[u8]) -> String {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(LOOKED_AT)]).to_ascii_lowercase();
     let label = start.split_once("charset=").map(|(_, rest)| {
@@ -63,7 +63,7 @@ pub(super) fn written(bytes: &[u8]) -> String {
     }
 }
 
-/// Adds a whole page: what it says of itself and its main part.
+/// Adds a whole page: its metadata and its main part.
 pub(super) fn page(text: &str, parts: &mut PartCollector) {
     let dom = parsed(text, parts);
     for id in dom.below(Dom::ROOT) {
@@ -78,7 +78,7 @@ pub(super) fn page(text: &str, parts: &mut PartCollector) {
                     _ => {}
                 }
             }
-            // What the page says of itself is in its head; drawings further down have titles, too.
+            // The metadata is in the head; drawings in the body can have titles, too.
             "body" => break,
             _ => {}
         }
@@ -86,13 +86,13 @@ pub(super) fn page(text: &str, parts: &mut PartCollector) {
     walk::walk(&dom, main_part(&dom), parts);
 }
 
-/// Adds a piece of HTML, such as the body of a mail.
+/// Adds a fragment of HTML, such as the body of a mail.
 pub(super) fn fragment(text: &str, parts: &mut PartCollector) {
     let dom = parsed(text, parts);
     walk::walk(&dom, Dom::ROOT, parts);
 }
 
-/// The pictures that a page holds itself (data URIs), as far as they are shown.
+/// Extracts the visible pictures that a page embeds as data URIs.
 pub(super) fn pictures(bytes: &[u8]) -> FoundPictures {
     let mut found = Pictures::default();
     let dom = Dom::parse(&written(bytes));
@@ -100,7 +100,7 @@ pub(super) fn pictures(bytes: &[u8]) -> FoundPictures {
     found.finish()
 }
 
-/// The same of a piece of HTML.
+/// Extracts the embedded pictures of an HTML fragment.
 pub(super) fn pictures_of_fragment(text: &str, found: &mut Pictures) {
     pictures_below(&Dom::parse(text), Dom::ROOT, found);
 }
@@ -115,7 +115,7 @@ fn pictures_below(dom: &Dom, root: Id, found: &mut Pictures) {
         open.extend(dom.children(id).iter().rev());
         let Some(source) = dom.attribute(id, "src").filter(|_| dom.name(id) == "img") else { continue };
         let Some(part) = data_uri::part(source) else { continue };
-        // One picture may be shown at many places.
+        // One picture may be shown in several places.
         if found.is_full() || !seen.insert(part.clone()) {
             continue;
         }
@@ -129,14 +129,14 @@ fn pictures_below(dom: &Dom, root: Id, found: &mut Pictures) {
                 found.push(FoundPicture { part, is_figure: true, picture, ..FoundPicture::default() });
             }
             Some(_) => {}
-            // Drawings have their text in them, and are mostly signs.
+            // SVG drawings contain their text, and most of them are icons.
             None if source.get(..14).is_some_and(|start| start.eq_ignore_ascii_case("data:image/svg")) => {}
             None => found.warn(format!("the {part} is of a kind that is not read")),
         }
     }
 }
 
-/// Adds a chapter of a book, whose pictures are named as they are seen from `path`, the chapter's own.
+/// Adds a chapter of a book. The paths of its pictures are relative to `path`, the path of the chapter itself.
 pub(super) fn chapter(text: &str, path: &str, parts: &mut PartCollector) {
     let dom = parsed(text, parts);
     walk::walk_chapter(&dom, path, parts);
@@ -154,16 +154,16 @@ fn parsed(text: &str, parts: &mut PartCollector) -> Dom {
     dom
 }
 
-/// What the page itself marks as its main part, if that is not next to nothing.
+/// Finds the element that the page marks as its main part, unless it is nearly empty.
 fn main_part(dom: &Dom) -> Id {
-    // What belongs to it may be in another part.
+    // Contents of the main element may be in another part.
     if dom.is_divided {
         return Dom::ROOT;
     }
     let is_main = |id: &Id| dom.name(*id) == "main" || dom.attribute(*id, "role") == Some("main");
     let candidates = [
         dom.below(Dom::ROOT).find(is_main),
-        // Several are a list, and each of them only a part of the page.
+        // Several articles are a list, and each of them is only a part of the page.
         only(dom.below(Dom::ROOT).filter(|id| dom.name(*id) == "article")),
     ];
     let whole = visible_length(dom, Dom::ROOT);

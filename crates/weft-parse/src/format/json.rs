@@ -1,4 +1,4 @@
-//! JSON: values with the paths that lead to them, records kept together.
+//! JSON: values with the paths that lead to them; records are kept together.
 
 mod part;
 
@@ -9,14 +9,14 @@ use crate::parts::PartCollector;
 use crate::words::{beginning, decode};
 use part::JsonPart;
 
-/// One value, or one in every line.
+/// A single value, or one on each line.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "JSON",
     endings: &["json", "jsonl", "ndjson", "geojson", "json5"],
     is_binary: false,
     looks: |contents: &FileContents<'_>| {
         let text = contents.text();
-        // A file that is longer than what is looked at ends somewhere in the middle of a value.
+        // A file longer than the examined part may end in the middle of a value.
         let mut values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
         text.trim_start().starts_with(['{', '['])
             && values.next().is_some_and(|value| value.map_or_else(|cause| cause.is_eof(), |_| true))
@@ -24,17 +24,17 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     read,
 };
 
-/// Characters of a value that is kept together, at most.
+/// Maximum number of characters of a value that is kept together.
 const RECORD_CHARS_MAX: usize = 1_000;
-/// Characters of one name in a path, at most.
+/// Maximum number of characters of one name in a path.
 const NAME_CHARS_MAX: usize = 200;
-/// Bytes of a path that still becomes longer. It stands in front of every value below it.
+/// Size in bytes beyond which a path is not extended. It is repeated in front of every value below it.
 const PATH_BYTES_MAX: usize = 500;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
     let mut parts = PartCollector::default();
     let (values, broken) = match values(&decode(file.bytes)) {
-        // What has comments, or names without quotes, is text as people have written it.
+        // Anything with comments or unquoted names is shown as its author wrote it.
         Err(_) if file.ending() == "json5" => return (code::FORMAT.read)(file),
         values => values?,
     };
@@ -47,8 +47,8 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     Ok(parts.finish())
 }
 
-/// The values of a file: one after another, each in lines of its own or not. Of records with a line for each, most of which
-/// can be read, those that cannot are counted: a log may be cut off, or have a word of its program in it.
+/// Parses the values of a file, one after another, on separate lines or not. In a file with one record on each line,
+/// most of them readable, the unreadable ones are counted: a log may be truncated, or contain a message of its program.
 fn values(text: &str) -> Result<(Vec<JsonPart>, usize), Unreadable> {
     let values = serde_json::Deserializer::from_str(text).into_iter::<JsonPart>();
     let cause = match values.collect::<Result<Vec<_>, _>>() {
@@ -64,7 +64,7 @@ fn values(text: &str) -> Result<(Vec<JsonPart>, usize), Unreadable> {
     Err(Unreadable::because("it is not JSON", cause))
 }
 
-/// One part for a value that is short, several for one that is not.
+/// Adds a value: as one element if it is short, otherwise as several.
 fn record(value: &JsonPart, path: &str, parts: &mut PartCollector) {
     if parts.is_full() {
         return;
@@ -77,7 +77,7 @@ fn record(value: &JsonPart, path: &str, parts: &mut PartCollector) {
     }
     match value {
         JsonPart::Object(members) => {
-            // What is short stands together, so that a record's own values are not torn apart.
+            // Short values stay together, so that a record's own values are not separated.
             let mut short = Vec::new();
             let mut left = RECORD_CHARS_MAX;
             let mut long = Vec::new();
@@ -105,12 +105,12 @@ fn record(value: &JsonPart, path: &str, parts: &mut PartCollector) {
     }
 }
 
-/// A list of records is never one record.
+/// A list of records is never a record itself.
 fn is_list(value: &JsonPart) -> bool {
     matches!(value, JsonPart::Array(values) if values.iter().any(JsonPart::has_parts))
 }
 
-/// A line for every value; false when there are too many.
+/// Writes a line for each value; returns false if there are too many.
 fn flatten(value: &JsonPart, path: &str, lines: &mut Vec<String>, left: &mut usize) -> bool {
     match value {
         JsonPart::Object(members) => {
@@ -121,11 +121,11 @@ fn flatten(value: &JsonPart, path: &str, lines: &mut Vec<String>, left: &mut usi
         }
         JsonPart::Array(values) => {
             let mut text = String::new();
-            // Those that hold others are none of this list.
+            // Elements that contain others are not part of this list.
             for value in values.iter().filter_map(JsonPart::plain) {
                 text.push_str(if text.is_empty() { "" } else { ", " });
                 text.push_str(&plain(value));
-                // Every level above asks again, so no more is written than can fit.
+                // Each level above tries again, so no more is written than can fit.
                 if text.len() > RECORD_CHARS_MAX * 4 {
                     return false;
                 }

@@ -11,7 +11,7 @@ use crate::parts::PartCollector;
 use crate::pictures::{Pictures, attachment, within};
 use crate::words;
 
-/// Mails as they are sent.
+/// Mail messages in Internet format.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "EML",
     endings: &["eml", "mht", "mhtml"],
@@ -20,10 +20,10 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     read,
 };
 
-/// Attachments of one mail, at most.
+/// Maximum number of attachments of one mail.
 const ATTACHMENTS_MAX: usize = 100;
 
-/// A mail begins with headers, and among them are some that every mail has.
+/// A mail begins with headers, and some of them occur in every mail.
 fn looks(text: &str) -> bool {
     let headers: Vec<&str> = text.lines().take_while(|line| !line.trim().is_empty()).take(100).collect();
     let is_header = |line: &&&str| {
@@ -38,25 +38,25 @@ fn looks(text: &str) -> bool {
         && (has("from:") && (has("subject:") || has("date:") || has("to:")) || has("mime-version:"))
 }
 
-/// What is read of a mail, in whichever form it is kept.
+/// The contents of a mail, independent of its file format.
 #[derive(Debug, Default)]
 pub(crate) struct ParsedMail {
-    /// Its subject.
+    /// Subject of the mail.
     pub subject: String,
-    /// Who wrote it, to whom, and when: names of headers and their values.
+    /// Sender, recipients and date: header names with their values.
     pub headers: Vec<(&'static str, String)>,
-    /// Its text.
+    /// Plain text of the mail.
     pub text: String,
-    /// What of its text is kept as HTML and not as plain text; it comes behind that.
+    /// The part of the text that is available as HTML but not as plain text; it follows the plain text.
     pub html: String,
-    /// Names and bytes of what is attached.
+    /// Names and bytes of the attachments.
     pub attachments: Vec<(String, Vec<u8>)>,
-    /// Mails that are attached, where they are parts of this one and no files.
+    /// Attached mails that are embedded as parts of this one instead of as files.
     pub mails: Vec<(String, ParsedMail)>,
 }
 
 impl ParsedMail {
-    /// A header, if there is anything in it.
+    /// Adds a header if its value is not empty.
     pub(super) fn header(&mut self, name: &'static str, value: impl Into<String>) {
         let value = value.into();
         if !value.trim().is_empty() {
@@ -64,7 +64,7 @@ impl ParsedMail {
         }
     }
 
-    /// Adds it, and what is attached to it as far as that can be read.
+    /// Adds the mail, and its attachments as far as they are readable.
     pub(super) fn add(&self, file: &FileInput<'_>, parts: &mut PartCollector) {
         parts.say("title", &self.subject);
         let header =
@@ -86,7 +86,7 @@ impl ParsedMail {
         }
         for (number, (name, bytes)) in self.attachments.iter().take(ATTACHMENTS_MAX).enumerate() {
             parts.heading(2, &format!("Attachment: {name}"));
-            // By its number, because several attachments may have the same name.
+            // Identified by number, because several attachments may have the same name.
             let readings = within(file.readings, &attachment(number, name));
             match file.inner(name, bytes, &readings).read() {
                 Ok(parsed) => parts.include(parsed),
@@ -104,7 +104,7 @@ impl ParsedMail {
         }
     }
 
-    /// The pictures that its text shows and that are attached to it, or are in what is attached.
+    /// Extracts the pictures that the text shows from attachments, and those in the attachments themselves.
     pub(super) fn pictures(&self, file: &FileInput<'_>) -> FoundPictures {
         let mut found = Pictures::default();
         if !self.html.trim().is_empty() {
@@ -115,7 +115,8 @@ impl ParsedMail {
                 break;
             }
             let inner = file.inner(name, bytes, &[]);
-            // Why an attachment cannot be read is said when it is; a defect of a library is a reason like any other.
+            // Unreadable attachments are reported when the mail is read; a panic in a library is handled like any other
+            // error.
             if let Ok(Ok(pictures)) = catch_unwind(AssertUnwindSafe(|| inner.pictures())) {
                 found.include(&attachment(number, name), pictures);
             }
@@ -128,7 +129,7 @@ impl ParsedMail {
     }
 }
 
-/// The pictures of a mail.
+/// Extracts the pictures of a mail.
 pub(crate) fn pictures(file: &FileInput<'_>) -> Result<FoundPictures, Unreadable> {
     Ok(opened(file)?.pictures(file))
 }
@@ -140,7 +141,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 }
 
 fn opened(file: &FileInput<'_>) -> Result<ParsedMail, Unreadable> {
-    // A mail that was saved as text by an editor may have letters of two or four bytes.
+    // A mail saved as text by an editor may be in UTF-16 or UTF-32.
     let bytes = if words::is_wide(file.bytes) {
         Cow::Owned(words::decode(file.bytes).into_bytes())
     } else {
@@ -167,7 +168,7 @@ fn opened(file: &FileInput<'_>) -> Result<ParsedMail, Unreadable> {
         let (name, bytes) = match &part.body {
             PartType::Text(text) | PartType::Html(text) => (name, text.as_bytes().to_vec()),
             PartType::Binary(bytes) | PartType::InlineBinary(bytes) => (name, bytes.to_vec()),
-            // With the ending it is taken for a mail, whatever its headers are.
+            // The extension makes it recognized as a mail, whatever its headers are.
             PartType::Message(inner) => (format!("{name}.eml"), inner.raw_message().to_vec()),
             PartType::Multipart(_) => continue,
         };
@@ -176,7 +177,7 @@ fn opened(file: &FileInput<'_>) -> Result<ParsedMail, Unreadable> {
     Ok(mail)
 }
 
-/// A mail with headers that are UTF-8. Old programs write letters as they are, and say nowhere how.
+/// Converts the headers of a mail to UTF-8. Old programs write 8-bit characters without declaring an encoding.
 fn with_known_letters(bytes: &[u8]) -> Cow<'_, [u8]> {
     let ends = |gap: &[u8]| bytes.windows(gap.len()).position(|found| found == gap);
     let end = [ends(b"\n\n"), ends(b"\r\n\r\n")].into_iter().flatten().min().unwrap_or(bytes.len());
@@ -187,8 +188,7 @@ fn with_known_letters(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The text of a part. Where it does not say how its letters are written, or says that there are none but those of English,
-/// the library takes them for UTF-8.
+/// Decodes the text of a part. If a part declares no encoding, or US-ASCII, the library assumes UTF-8.
 fn written<'a>(part: &MessagePart<'_>, text: &'a str, mail: &[u8]) -> Cow<'a, str> {
     let raw = mail.get(part.offset_body as usize..part.offset_end as usize);
     match raw.filter(|_| part.encoding == Encoding::None && text.contains(char::REPLACEMENT_CHARACTER)) {
@@ -201,8 +201,8 @@ fn attribute<'a>(part: &'a MessagePart<'_>, name: &str) -> Option<&'a str> {
     part.content_type()?.attribute(name)
 }
 
-/// Plain text with its paragraphs in one line each, where the mail says that a blank at the end of a line goes on with the next
-/// (RFC 3676).
+/// Joins the lines of each paragraph, if the mail declares that a line ending in a space continues on the next one (RFC
+/// 3676).
 fn plain<'a>(part: &MessagePart<'_>, text: &'a str) -> Cow<'a, str> {
     const SIGNATURE: &str = "-- ";
     if attribute(part, "format").is_none_or(|format| !format.eq_ignore_ascii_case("flowed")) {

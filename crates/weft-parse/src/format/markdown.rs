@@ -1,4 +1,4 @@
-//! Markdown, as `CommonMark` with the usual additions.
+//! Markdown: `CommonMark` with the usual extensions.
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
@@ -15,7 +15,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     looks: |contents: &FileContents<'_>| {
         let text = contents.text();
         let headings = text.lines().filter(|line| line.starts_with("# ") || line.starts_with("## ")).count();
-        // Comments of a script look like headings.
+        // Comments in a script look like headings.
         headings > 0 && !text.starts_with("#!")
     },
     read,
@@ -25,14 +25,14 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     let mut parts = PartCollector::default();
     let mut text = decode(file.bytes);
     if text.contains('\r') {
-        // The library knows no lines that end in this sign alone.
+        // The parser does not recognize `\r` alone as a line end.
         text = text.replace("\r\n", "\n").replace('\r', "\n");
     }
     add(&text, &mut parts);
     Ok(parts.finish())
 }
 
-/// Adds what a text in Markdown is made of.
+/// Adds the elements of a Markdown text.
 pub(super) fn add(text: &str, parts: &mut PartCollector) {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
@@ -68,20 +68,20 @@ pub(super) fn add(text: &str, parts: &mut PartCollector) {
 struct MarkdownWalk<'a> {
     parts: &'a mut PartCollector,
     inline: String,
-    /// What is no text of ours: HTML, or what stands above the document.
+    /// Raw text, which is not Markdown: HTML, or the metadata above the document.
     raw: String,
-    /// For each list the number of its next item, where items are numbered.
+    /// For each open list the number of its next item, if it is numbered.
     lists: Vec<Option<u64>>,
     item: Option<String>,
-    /// What stands before the first paragraph of a footnote.
+    /// Label in front of the first paragraph of a footnote.
     label: Option<String>,
     grid: Option<Grid>,
-    /// Where a link leads, and where in the text it begins.
+    /// The address of the open link, and the offset where its text begins.
     link: Option<(String, usize)>,
     language: Option<String>,
-    /// Where in the text the words for a picture begin, and whether it stands alone so far.
+    /// Offset where the description of the open picture begins, if one is open.
     image: Option<usize>,
-    /// Whether the text that comes next stands above the line.
+    /// Whether the next text is a superscript.
     is_raised: bool,
 }
 
@@ -91,7 +91,7 @@ impl MarkdownWalk<'_> {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
             Event::Text(text) | Event::Code(text) | Event::InlineMath(text) => {
-                // A power, or the number of a note, is no digit of the number that it stands behind.
+                // Keeps an exponent or the number of a note apart from the number that it follows.
                 let is_digit = |c: char| c.is_ascii_digit();
                 if std::mem::take(&mut self.is_raised)
                     && text.starts_with(is_digit)
@@ -112,7 +112,7 @@ impl MarkdownWalk<'_> {
                     self.inline.push('\n');
                 }
             }
-            // What the lines are joined with depends on their letters, so it is decided when all are there.
+            // How lines are joined depends on their characters, so it is decided once all of them are there.
             Event::SoftBreak => self.inline.push('\u{1f}'),
             Event::HardBreak => self.inline.push('\n'),
             Event::FootnoteReference(name) => {
@@ -186,7 +186,7 @@ impl MarkdownWalk<'_> {
             TagEnd::List(_) => {
                 self.flush();
                 self.lists.pop();
-                // An item without text must not mark what comes after the list.
+                // An item without text must not mark the text after the list.
                 self.item = None;
             }
             TagEnd::TableCell => {
@@ -219,7 +219,7 @@ impl MarkdownWalk<'_> {
         }
     }
 
-    /// The address of a link stays when a reader would see it as a place to go to.
+    /// Keeps the address of a link if a reader would recognize it as an address.
     fn end_link(&mut self, address: &str, start: usize) {
         let shown = self.inline.get(start..).unwrap_or_default();
         if address.contains("://") && !shown.is_empty() && !shown.contains(address) && self.image.is_none() {
@@ -263,7 +263,7 @@ impl MarkdownWalk<'_> {
     }
 }
 
-/// What stands above the document: `title: …` or `title = …`.
+/// Reads the metadata above the document: `title: …` or `title = …`.
 fn front_matter(text: &str, parts: &mut PartCollector) {
     for line in text.lines() {
         let Some((key, value)) = line.split_once([':', '=']) else { continue };

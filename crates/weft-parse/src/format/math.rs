@@ -1,4 +1,4 @@
-//! Formulas of Office as text in one line: `(a+b)/2`, `x^2`, `√(x)`.
+//! Writes Office formulas as one line of text: `(a+b)/2`, `x^2`, `√(x)`.
 
 use crate::markup::Tag;
 
@@ -6,32 +6,32 @@ use crate::markup::Tag;
 #[derive(Debug, Default)]
 pub(super) struct Math {
     open: Vec<MathElement>,
-    /// Whether what comes is text of the formula.
+    /// Whether the next text belongs to the formula.
     is_text: bool,
 }
 
-/// An element whose end is not reached.
+/// An open element.
 #[derive(Debug)]
 struct MathElement {
     name: String,
-    /// What is in it so far: names of elements with their text.
+    /// Its contents so far: names of child elements with their text.
     inner: Vec<(String, String)>,
-    /// Signs that are given as attributes.
+    /// Operator characters given as attributes.
     signs: Vec<(String, String)>,
 }
 
 impl Math {
-    /// Whether a formula begins with this element.
+    /// Whether this element starts a formula.
     pub(super) fn begins(name: &str) -> bool {
         name == "oMath"
     }
 
-    /// An element begins.
+    /// Handles a start tag.
     pub(super) fn open(&mut self, tag: &Tag<'_>) {
         let name = tag.name().to_owned();
         self.is_text = name == "t";
         if let (Some(value), "chr" | "begChr" | "endChr") = (tag.attribute("val"), &*name) {
-            // Signs stand two levels deep, among the properties.
+            // The characters are in properties, two levels below their element.
             if let Some(owner) = self.open.len().checked_sub(2).and_then(|owner| self.open.get_mut(owner)) {
                 owner.signs.push((name.clone(), value));
             }
@@ -39,7 +39,7 @@ impl Math {
         self.open.push(MathElement { name, inner: Vec::new(), signs: Vec::new() });
     }
 
-    /// Text within an element.
+    /// Handles text within an element.
     pub(super) fn text(&mut self, text: &str) {
         if self.is_text
             && let Some(frame) = self.open.last_mut()
@@ -48,7 +48,7 @@ impl Math {
         }
     }
 
-    /// An element ends; the whole formula when it was the last.
+    /// Handles an end tag; returns the formula if it is complete.
     pub(super) fn close(&mut self) -> Option<String> {
         self.is_text = false;
         let frame = self.open.pop()?;
@@ -100,7 +100,7 @@ impl MathElement {
             "m" => self.joined("; ", |name| name == "mr"),
             "mr" => self.joined(", ", |name| name == "e"),
             "eqArr" => self.joined("; ", |name| name == "e"),
-            // Their signs have been taken when they began.
+            // The properties were evaluated at their start tags.
             name if name.ends_with("Pr") => String::new(),
             _ => self.joined("", |_| true),
         }
@@ -113,7 +113,7 @@ impl MathElement {
     }
 }
 
-/// In brackets, unless it is a single sign or number.
+/// Encloses a text in brackets, unless it is a single character or a number.
 pub(super) fn grouped(text: &str) -> String {
     let text = text.trim();
     let is_single = text.chars().count() <= 1 || text.chars().all(|c| c.is_ascii_digit());

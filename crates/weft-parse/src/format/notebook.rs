@@ -1,4 +1,4 @@
-//! Notebooks of Jupyter: text, programs, and what these printed.
+//! Jupyter notebooks: text, code, and the output of the code.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html, m
 use crate::parts::PartCollector;
 use crate::words::{beginning, decode};
 
-/// Notebooks.
+/// Jupyter notebooks.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "a Jupyter notebook",
     endings: &["ipynb"],
@@ -18,9 +18,9 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     read,
 };
 
-/// Characters of what a cell has printed, at most.
+/// Maximum number of characters of a cell's plain output.
 const PRINTED_CHARS_MAX: usize = 4_000;
-/// Characters of what it has shown as markup, at most: that may hold whole programs.
+/// Maximum number of characters of a cell's markup output, which can contain whole programs.
 const SHOWN_CHARS_MAX: usize = 100_000;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
@@ -36,13 +36,13 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         .filter_map(|one| one["name"].as_str())
         .collect();
     parts.say("author", &authors.join(", "));
-    // The first says what ran; the other is called as people like.
+    // The first names the language that ran; the other has a free-form name.
     let language = ["language_info", "kernelspec"]
         .into_iter()
         .find_map(|key| notebook["metadata"][key]["name"].as_str())
         .map(|name| if name.starts_with("python") { "python".to_owned() } else { name.to_owned() });
     for cell in cells {
-        // Programs of versions 2 and 3 are their input.
+        // In versions 2 and 3 the code of a cell is its `input`.
         let source = text(cell.get("source").unwrap_or(&cell["input"]));
         match cell["cell_type"].as_str() {
             Some("heading") => parts.heading(level(cell), &source),
@@ -59,7 +59,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     Ok(parts.finish())
 }
 
-/// The cells of a notebook; up to version 3 they stand on sheets.
+/// The cells of a notebook; up to version 3 they are on worksheets.
 fn cells(notebook: &Value) -> Option<Vec<&Value>> {
     if let Some(cells) = notebook["cells"].as_array() {
         return Some(cells.iter().collect());
@@ -68,12 +68,12 @@ fn cells(notebook: &Value) -> Option<Vec<&Value>> {
     Some(sheets.iter().filter_map(|sheet| sheet["cells"].as_array()).flatten().collect())
 }
 
-/// The level of a heading, which is a cell of its own up to version 3.
+/// Level of a heading, which is a cell of its own up to version 3.
 fn level(cell: &Value) -> u8 {
     cell["level"].as_u64().and_then(|level| u8::try_from(level).ok()).unwrap_or(1)
 }
 
-/// A text, or its lines.
+/// A text, given as a string or as a list of lines.
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -82,10 +82,10 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// Adds what a cell has printed or shown.
+/// Adds the output of a cell.
 fn add_output(output: &Value, parts: &mut PartCollector) {
     let plain = printed(output);
-    // What is shown in another way has no more than the name of its kind for those that cannot.
+    // Rich output contains only the name of its type as a plain text alternative.
     if !plain.trim().is_empty() && !plain.starts_with("<IPython.core.display.") {
         parts.code(None, beginning(&plain, PRINTED_CHARS_MAX));
         return;
@@ -103,7 +103,7 @@ fn add_output(output: &Value, parts: &mut PartCollector) {
 fn printed(output: &Value) -> String {
     match output["output_type"].as_str() {
         Some("stream") => text(&output["text"]),
-        // Up to version 3 the kinds of what was shown stand beside each other.
+        // Up to version 3 the representations of an output are separate fields.
         Some("execute_result" | "display_data" | "pyout") => {
             text(output["data"].get("text/plain").unwrap_or(&output["text"]))
         }

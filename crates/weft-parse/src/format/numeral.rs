@@ -1,6 +1,6 @@
-//! Numbers in front of headings, paragraphs and items of lists.
+//! Formats the numbers of headings, paragraphs and list items.
 
-/// A number as a list shows it, by the names that Word has for the ways to do so.
+/// Formats a number in a list, given the name of a number format in Word.
 pub(super) fn numeral(number: u32, format: &str) -> String {
     match format {
         "lowerLetter" => letters(number),
@@ -20,7 +20,7 @@ pub(super) fn numeral(number: u32, format: &str) -> String {
 }
 
 fn letters(number: u32) -> String {
-    // After `z` comes `aa`, then `bb`; the number comes from the file, so it ends somewhere.
+    // After `z` comes `aa`, then `bb`. The length is capped, because the number comes from the file.
     let index = number.saturating_sub(1);
     let letter = char::from(b'a' + u8::try_from(index % 26).unwrap_or_default());
     letter.to_string().repeat(usize::try_from(index / 26 + 1).unwrap_or(1).min(10))
@@ -42,7 +42,7 @@ fn roman(number: u32) -> String {
         (4, "IV"),
         (1, "I"),
     ];
-    // The number comes from the file, and every thousand of it is a sign.
+    // Capped, because the number comes from the file and each thousand adds a character.
     let mut rest = number.min(5_000);
     let mut text = String::new();
     for (value, sign) in SIGNS {
@@ -54,7 +54,7 @@ fn roman(number: u32) -> String {
     text
 }
 
-/// Chinese numbers up to 9999, as articles of laws are numbered.
+/// Chinese numerals up to 9999, as used for the articles of laws.
 fn chinese(number: u32) -> String {
     const DIGITS: [char; 10] = ['零', '一', '二', '三', '四', '五', '六', '七', '八', '九'];
     const UNITS: [(u32, &str); 4] = [(1000, "千"), (100, "百"), (10, "十"), (1, "")];

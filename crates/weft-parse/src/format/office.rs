@@ -1,5 +1,4 @@
-//! What the formats of Office have in common: parts that name each other, and what they say of
-//! themselves.
+//! Code shared by the Office formats: relations between parts, and document properties.
 
 use std::collections::HashMap;
 
@@ -8,21 +7,21 @@ use crate::archive::{Archive, beside};
 use crate::markup::{Xml, XmlNode, written};
 use crate::parts::PartCollector;
 
-/// Bytes of an address, at most. It stands in a file once, and behind every link to it.
+/// Maximum size of an address, in bytes. It is stored once but repeated after every link that uses it.
 pub(super) const ADDRESS_BYTES_MAX: usize = 2_000;
 
-/// What one part of a file says of another, or of an address.
+/// A relation from one part of a file to another part or to an address.
 #[derive(Clone, Debug)]
 pub(super) struct Relation {
-    /// What the other is to this one: the last word of its type.
+    /// Kind of the target: the last component of the relation's type.
     pub kind: String,
-    /// The path of the other within the file, or an address.
+    /// Path of the target within the file, or an address.
     pub target: String,
     /// Whether the target is an address outside the file.
     pub is_outside: bool,
 }
 
-/// The relations of a part by their ids; none when it has none.
+/// Relations of a part, by id; empty if it has none.
 pub(super) fn relations(
     archive: &mut Archive<'_>,
     part: &str,
@@ -48,7 +47,7 @@ pub(super) fn relations(
     Ok(relations)
 }
 
-/// The paths of the pictures among the relations of a part, in the order of their names.
+/// Paths of the pictures among the relations of a part, sorted by name.
 pub(super) fn pictures(relations: HashMap<String, Relation>) -> Vec<String> {
     let pictures = relations.into_values().filter(|one| one.kind == "image" && !one.is_outside);
     let mut paths: Vec<String> = pictures.map(|one| one.target).collect();
@@ -56,7 +55,7 @@ pub(super) fn pictures(relations: HashMap<String, Relation>) -> Vec<String> {
     paths
 }
 
-/// The paths of the parts of one kind among the relations of a part, in the order of their names.
+/// Paths of the parts of one kind among the relations of a part, sorted by name.
 pub(super) fn of_kind(relations: &HashMap<String, Relation>, kind: &str) -> Vec<String> {
     let parts = relations.values().filter(|one| one.kind == kind && !one.is_outside);
     let mut paths: Vec<String> = parts.map(|one| one.target.clone()).collect();
@@ -64,24 +63,24 @@ pub(super) fn of_kind(relations: &HashMap<String, Relation>, kind: &str) -> Vec<
     paths
 }
 
-/// Sorts paths that end in numbers as people count: 2 comes before 10.
+/// Sorts numbered paths numerically: 2 comes before 10.
 pub(super) fn in_order(paths: &mut [String]) {
     paths.sort_unstable_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
 }
 
-/// The path of the part that everything hangs on.
+/// Path of the main part.
 pub(super) fn main_part(archive: &mut Archive<'_>, usual: &str) -> Result<String, Unreadable> {
     let relations = relations(archive, "")?;
     let main = relations.into_values().find(|relation| relation.kind == "officeDocument");
     Ok(main.map_or_else(|| usual.to_owned(), |relation| relation.target))
 }
 
-/// A part as text, if there is one.
+/// Text of a part, if the part exists.
 pub(super) fn xml(archive: &mut Archive<'_>, name: &str) -> Result<Option<String>, Unreadable> {
     Ok(archive.read(name)?.map(|bytes| written(&bytes)))
 }
 
-/// Title, author and date, as the file's properties have them.
+/// Adds title, author and date from the document properties.
 pub(super) fn properties(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let Some(text) = xml(archive, "docProps/core.xml")? else { return Ok(()) };
     let mut dates = [String::new(), String::new()];
@@ -98,7 +97,7 @@ pub(super) fn properties(archive: &mut Archive<'_>, parts: &mut PartCollector) -
     Ok(())
 }
 
-/// Tells the elements of a plain list: the name of each, and the text since the last one began.
+/// Calls `take` for each element of a flat list, with its name and the text since the last start tag.
 pub(super) fn each_said(text: &str, mut take: impl FnMut(&str, &str)) -> Result<(), Unreadable> {
     let mut xml = Xml::new(text);
     let mut said = String::new();
@@ -112,7 +111,7 @@ pub(super) fn each_said(text: &str, mut take: impl FnMut(&str, &str)) -> Result<
     Ok(())
 }
 
-/// Adds the address of a link to its text, when it leads out of the file and is not shown anyway.
+/// Appends the address of a link to its text if it leads out of the file and is not already shown.
 pub(super) fn end_link(text: &mut String, start: usize, address: &str) {
     let shown = text.get(start..).unwrap_or_default();
     let leads_out =

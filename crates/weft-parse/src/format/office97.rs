@@ -1,6 +1,6 @@
-//! Documents of Word and presentations of PowerPoint from before 2007.
+//! Word documents and PowerPoint presentations from before 2007.
 //!
-//! The library gives documents as Markdown, which is read as any other, and presentations slide by slide.
+//! The library returns documents as Markdown, which is read like any other, and presentations slide by slide.
 
 mod bullets;
 mod slide_texts;
@@ -60,7 +60,7 @@ fn read_powerpoint(file: &FileInput<'_>) -> ReadResult {
     for (number, slide) in deck.slides.iter().enumerate() {
         parts.page(None);
         add_slide(slide, &mut tables, &mut parts);
-        // With fewer or more of them nobody knows which is which.
+        // If the numbers differ, the texts cannot be assigned to slides.
         if let Some(said) = said.get(number).filter(|_| said.len() == deck.slides.len()) {
             let told = text_of(slide);
             for text in missing(&told, &said.outline).chain(missing(&told, &said.notes)) {
@@ -79,7 +79,7 @@ fn read_powerpoint(file: &FileInput<'_>) -> ReadResult {
     Ok(parts.finish())
 }
 
-/// What is said on a slide, with its tables where they stand.
+/// Adds the texts of a slide, with its tables in place.
 fn add_slide(slide: &SlideText, tables: &mut Vec<SlideTable>, parts: &mut PartCollector) {
     let runs: Vec<&TextRun> = slide.text_runs.iter().filter(|run| run.text_type != TextType::Notes).collect();
     let mut rest = runs.as_slice();
@@ -97,7 +97,7 @@ fn add_slide(slide: &SlideText, tables: &mut Vec<SlideTable>, parts: &mut PartCo
             }
         }
     }
-    // Shapes side by side and below each other, which the library takes out of the texts.
+    // Tables made of separate shapes, which the library detects and removes from the texts.
     for table in &slide.tables {
         let rows = rows(table);
         parts.table(TableElement { caption: None, header_rows: header_rows(&rows), rows });
@@ -119,14 +119,14 @@ fn rows(table: &TableBlock) -> Vec<Vec<String>> {
     table.rows.iter().map(|row| row.iter().map(cell).collect()).collect()
 }
 
-/// All text of a slide, as the library gives it.
+/// All text of a slide that the library returns.
 fn text_of(slide: &SlideText) -> String {
     let texts = slide.text_runs.iter().filter(|run| run.text_type != TextType::Notes).map(|run| &run.text);
     let in_tables = slide.tables.iter().flat_map(|table| table.rows.iter().flatten().flatten());
     texts.chain(in_tables.map(|run| &run.text)).map(String::as_str).collect::<Vec<_>>().join("\n")
 }
 
-/// What an object on a slide is.
+/// Describes an object on a slide.
 fn name(object: &OleObjectInfo) -> &'static str {
     match (object.kind, object.subtype) {
         (OleObjectInfo::KIND_MEDIA_VIDEO, _) => "a video",
@@ -141,7 +141,7 @@ fn name(object: &OleObjectInfo) -> &'static str {
     }
 }
 
-/// Markdown of the library, in which signs that it never means as marks, and does not escape, stand for themselves.
+/// Escapes characters in the library's Markdown that it emits literally and never uses as markup.
 fn plain_signs(markdown: &str) -> String {
     let mut plain = String::with_capacity(markdown.len());
     for sign in markdown.chars() {
@@ -156,9 +156,9 @@ fn plain_signs(markdown: &str) -> String {
     plain
 }
 
-/// The paragraphs that a slide, as the library tells it, lacks.
+/// Paragraphs that are missing in a slide as the library returns it.
 fn missing<'a>(slide: &str, paragraphs: &'a [String]) -> impl Iterator<Item = &'a str> {
-    // Signs between the letters may be written in another way.
+    // Compares letters and digits only, because other characters may be written differently.
     let letters = |text: &str| text.chars().filter(|sign| sign.is_alphanumeric()).collect::<String>();
     let there = letters(slide);
     paragraphs.iter().map(String::as_str).filter(move |text| !there.contains(&letters(text)))

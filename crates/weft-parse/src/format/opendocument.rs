@@ -1,6 +1,6 @@
-//! ODT and ODP: texts and presentations of OpenDocument.
+//! ODT and ODP: OpenDocument texts and presentations.
 //!
-//! Both are one XML file of the same elements; in a presentation each `draw:page` is a slide.
+//! Both are one XML file with the same elements; in a presentation each `draw:page` is a slide.
 
 mod lists;
 
@@ -16,7 +16,7 @@ use crate::parts::PartCollector;
 use crate::pictures::PictureText;
 use lists::Lists;
 
-/// Texts and presentations of OpenDocument. Its spreadsheets are read as those of Excel.
+/// OpenDocument texts and presentations. Spreadsheets are read by the same code as those of Excel.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "OpenDocument",
     endings: &["odt", "ott", "odp", "otp"],
@@ -25,7 +25,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     read,
 };
 
-/// The same as one file of XML, spreadsheets as well.
+/// The same as a single XML file, including spreadsheets.
 pub(super) const FLAT: FileFormat = FileFormat {
     name: "flat OpenDocument",
     endings: &["fodt", "fodp", "fods"],
@@ -37,11 +37,11 @@ pub(super) const FLAT: FileFormat = FileFormat {
     read: read_flat,
 };
 
-/// Blanks that one element may stand for, at most.
+/// Maximum number of spaces that one element stands for.
 const BLANKS_MAX: usize = 100;
-/// Characters of the name of an object that is told, at most.
+/// Maximum number of characters of an object's name in a warning.
 const NAME_CHARS_MAX: usize = 100;
-/// Cells of a row that one cell stands for, at most.
+/// Maximum number of cells of a row that one repeated cell stands for.
 const REPEATED_MAX: usize = 1_000;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
@@ -58,7 +58,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     if let Err(Unreadable(reason)) = styles {
         parts.warn(format!("its styles, and with them numbers, were not read: {reason}"));
     }
-    // Those of lists stand in front of the body as well.
+    // List styles can also precede the body.
     lists.read(content.split_once("<office:body").map_or("", |(head, _)| head))?;
     add(&content, lists, objects, &mut parts)?;
     Ok(parts.finish())
@@ -66,16 +66,16 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 
 fn read_flat(file: &FileInput<'_>) -> ReadResult {
     let content = crate::markup::written(file.bytes);
-    // In front of the body stand properties and styles, behind which comes nothing.
+    // Properties and styles precede the body, and nothing follows it.
     let Some((head, body)) = content.split_once("<office:body") else {
         return Err(Unreadable::new("it has no body"));
     };
     let mut parts = PartCollector::with_cells(file.cells);
     let (meta, _) = head.split_once("</office:meta>").unwrap_or_default();
     properties(meta, &mut parts)?;
-    // What is left of the tag of the body is text, which counts nowhere.
+    // The rest of the body's start tag is parsed as text, and ignored.
     let place = |kind: &str| body.find(kind).unwrap_or(usize::MAX);
-    // Within a text a spreadsheet is an object in it.
+    // A spreadsheet within a text is an embedded object.
     if place("<office:spreadsheet") < place("<office:text").min(place("<office:presentation")) {
         spreadsheet::add_sheets(body, HashMap::new(), &mut parts)?;
     } else {
@@ -86,7 +86,7 @@ fn read_flat(file: &FileInput<'_>) -> ReadResult {
     Ok(parts.finish())
 }
 
-/// Adds what the body of a text or a presentation says.
+/// Adds the contents of the body of a text or a presentation.
 fn add(
     content: &str,
     numbers: Lists,
@@ -119,7 +119,7 @@ fn add(
     Ok(())
 }
 
-/// The paths of its pictures.
+/// Paths of the pictures in a file.
 pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     let archive = Archive::open(bytes)?;
     let names = archive.names().filter(|name| name.starts_with("Pictures/") && !name.ends_with('/'));
@@ -128,7 +128,7 @@ pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     Ok(paths)
 }
 
-/// What a file says of itself.
+/// Adds the metadata of a file.
 pub(super) fn properties(meta: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     office::each_said(meta, |name, said| match name {
         "title" => parts.say("title", said),
@@ -138,17 +138,17 @@ pub(super) fn properties(meta: &str, parts: &mut PartCollector) -> Result<(), Un
     })
 }
 
-/// The characters that an element `s`, `tab` or `line-break` stands for.
+/// Characters that an element `s`, `tab` or `line-break` stands for.
 pub(super) fn white_space(tag: &Tag<'_>) -> String {
     match tag.name() {
         "tab" => "\t".to_owned(),
         "line-break" => "\n".to_owned(),
-        // The file says how many, and may say any number.
+        // The count comes from the file and may be any number.
         _ => " ".repeat(tag.number("c").unwrap_or(1_usize).clamp(1, BLANKS_MAX)),
     }
 }
 
-/// What text is being collected for.
+/// Purpose of a text that is being collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CollectedKind {
     Heading(u8),
@@ -156,50 +156,50 @@ enum CollectedKind {
     /// A footnote or an endnote.
     Note,
     Comment,
-    /// Who wrote a comment.
+    /// The author of a comment.
     Author,
-    /// What a picture shows.
+    /// The description of a picture.
     Caption,
 }
 
-/// A table that has begun.
+/// An open table.
 #[derive(Default)]
 struct OpenDocumentTable {
     grid: Grid,
     cell: String,
     columns: usize,
     rows: usize,
-    /// How many cells stand here that are the same.
+    /// Number of consecutive identical cells.
     times: usize,
     in_header: bool,
 }
 
-/// Where the reader is in the file.
+/// State of reading a file.
 struct OpenDocumentWalk<'a> {
     parts: &'a mut PartCollector,
-    /// Texts that have begun, one within another.
+    /// Open texts, from the outermost to the innermost.
     open: Vec<(CollectedKind, String)>,
     tables: Vec<OpenDocumentTable>,
-    /// How many lists are open.
+    /// Number of open lists.
     lists: u8,
-    /// The numbers of lists and headings.
+    /// Numbers of lists and headings.
     numbers: Lists,
-    /// Whether the heading that is being read has none.
+    /// Whether the current heading has no number.
     is_unnumbered: bool,
-    /// Where links lead, and where in the text they begin.
+    /// Addresses of the open links, and the offsets where their texts begin.
     links: Vec<(String, usize)>,
-    /// Notes and comments of the paragraph that is being read.
+    /// Notes and comments of the current paragraph.
     notes: Vec<PictureText>,
     /// Whether this is the title of a slide.
     is_title: bool,
-    /// What the speaker is to say.
+    /// Speaker notes of the slide.
     speaker: Option<String>,
     passed_over: PassedOver,
-    /// The objects of the file that have not been shown, by their paths.
+    /// Embedded objects that have not been shown yet, by path.
     objects: HashMap<String, ObjectContent>,
-    /// The object that is being read, where it stands in the file itself.
+    /// The object that is being read, if it is inline in this file.
     inline: Option<InlineObject>,
-    /// Tables of objects that stand behind what is being read.
+    /// Tables of objects that are added after the current element.
     behind: Vec<TableElement>,
 }
 
@@ -225,13 +225,14 @@ impl<'a> OpenDocumentWalk<'a> {
 
     fn open(&mut self, tag: &Tag<'_>) {
         match tag.name() {
-            // Styles, what was deleted, bytes of pictures, cells that others reach over, and what says again what headings say.
+            // Styles, deleted text, picture data, cells covered by others, and the table of contents, which repeats the
+            // headings.
             "table-of-content" | "binary-data" | "automatic-styles" | "font-face-decls" | "scripts"
             | "tracked-changes" | "sequence-decls" | "forms" | "note-citation" | "covered-table-cell" => {
                 self.passed_over.begin();
             }
             "object" => self.object(&tag.attribute("href").unwrap_or_default()),
-            // On the sheet with the notes it is the number of the slide, or a word in its place.
+            // On a notes page this is the number of the slide, or a placeholder for it.
             "page-number" if self.speaker.is_some() => self.passed_over.begin(),
             "page" => self.parts.page(None),
             "frame" => self.is_title = tag.attribute("class").as_deref() == Some("title"),
@@ -281,7 +282,7 @@ impl<'a> OpenDocumentWalk<'a> {
         }
     }
 
-    /// What an object shows, the first time that it is shown.
+    /// Shows an object, unless it was shown before.
     fn object(&mut self, path: &str) {
         if path.is_empty() {
             self.inline = Some(InlineObject::begin());
@@ -292,7 +293,7 @@ impl<'a> OpenDocumentWalk<'a> {
             self.show(content, path);
         }
         self.put_tables();
-        // What a program made of it.
+        // A rendering of the object by the program that wrote the file.
         self.passed_over.begin();
     }
 
@@ -311,7 +312,7 @@ impl<'a> OpenDocumentWalk<'a> {
         self.put_tables();
     }
 
-    /// Adds the tables of objects, unless they stand in the middle of something.
+    /// Adds the tables of objects, unless an element is still open.
     fn put_tables(&mut self) {
         if self.open.is_empty() && self.tables.is_empty() {
             for table in std::mem::take(&mut self.behind) {
@@ -320,7 +321,7 @@ impl<'a> OpenDocumentWalk<'a> {
         }
     }
 
-    /// Text counts where some is collected; blanks between elements are none.
+    /// Adds text where some is collected; white space between elements is ignored.
     fn text(&mut self, text: &str) {
         if let Some((kind, so_far)) = self.open.last_mut()
             && !matches!(kind, CollectedKind::Note | CollectedKind::Comment)
@@ -356,7 +357,7 @@ impl<'a> OpenDocumentWalk<'a> {
                 let header = if table.in_header { Header::Yes } else { Header::No };
                 let cell = std::mem::take(&mut table.cell);
                 table.grid.cell(&cell, header, table.columns, table.rows);
-                // Nearly always there is nothing in them. What they are there for is the place of those behind them.
+                // Repeated cells are nearly always empty; what matters is that they keep later cells in their columns.
                 for _ in 1..table.times {
                     table.grid.cell("", header, 1, 1);
                 }
@@ -379,14 +380,14 @@ impl<'a> OpenDocumentWalk<'a> {
             }
             CollectedKind::Caption => self.shown(text.into()),
             CollectedKind::Note => self.notes.push(text.into()),
-            // Its author, who stands before the words, has begun the text.
+            // The author comes before the words and has already started the text.
             CollectedKind::Comment if text.starts_with("Comment") => self.notes.push(text.into()),
             CollectedKind::Comment => self.notes.push(format!("Comment: {text}").into()),
             CollectedKind::Heading(_) | CollectedKind::Paragraph => self.end_paragraph(kind, &text),
         }
     }
 
-    /// What a picture says, or is said to show: below the paragraph that it is in, or a part of its cell.
+    /// Adds the text or description of a picture: below the paragraph that contains the picture, or in its table cell.
     fn shown(&mut self, read: PictureText) {
         match self.tables.last_mut() {
             Some(table) => {
@@ -399,9 +400,9 @@ impl<'a> OpenDocumentWalk<'a> {
         }
     }
 
-    /// What stands before a paragraph. One without text is counted as well.
+    /// Number in front of a paragraph. Paragraphs without text are counted as well.
     fn number(&mut self, kind: CollectedKind) -> String {
-        // In a note, or beside a picture, the list goes on around it.
+        // A note, or a text next to a picture, does not advance the list around it.
         if !self.open.is_empty() {
             return String::new();
         }
@@ -419,7 +420,7 @@ impl<'a> OpenDocumentWalk<'a> {
         let shows_number = !number.is_empty() && (!text.trim().is_empty() || !self.tables.is_empty());
         let numbered = if shows_number { format!("{number} {text}") } else { String::new() };
         let text = if shows_number { numbered.as_str() } else { text };
-        // Within a note, a box or a cell it is a part of that.
+        // Within a note, a box or a cell, a paragraph is part of that.
         let around = self.open.last_mut().map(|(_, around)| around);
         let around = around.or_else(|| self.tables.last_mut().map(|table| &mut table.cell));
         if let Some(around) = around.or(self.speaker.as_mut()) {

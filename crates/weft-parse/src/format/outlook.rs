@@ -1,4 +1,4 @@
-//! MSG: mails as Outlook keeps them, a tree of numbered properties.
+//! MSG: mails stored by Outlook as a tree of numbered properties.
 
 use std::io::{Cursor, Read as _};
 
@@ -11,7 +11,7 @@ use crate::archive::ArchiveKind;
 use crate::parts::PartCollector;
 use crate::words::decode;
 
-/// Mails of Outlook.
+/// Outlook messages.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "MSG",
     endings: &["msg"],
@@ -20,12 +20,12 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     read,
 };
 
-/// Bytes of one property, at most.
+/// Maximum size of one property, in bytes.
 const PROPERTY_BYTES_MAX: u64 = 64 << 20;
-/// How often each byte of a file is read, at most. Lists of properties are read again for each of them, but many properties may
-/// also say that they are at one and the same place.
+/// Maximum number of times that the size of the file may be read in total. Property lists are read again for each
+/// property, but a file can also make many properties share the same data.
 const READ_AGAIN_MAX: u64 = 8;
-/// Attachments that are looked for, and people to whom a mail goes, at most.
+/// Maximum number of attachments, and of recipients.
 const ATTACHMENTS_MAX: usize = 1_000;
 
 /// Numbers of properties.
@@ -40,24 +40,24 @@ mod property {
     pub(super) const COMPRESSED_BODY: &str = "1009";
     pub(super) const DATA: &str = "3701";
     pub(super) const NAMES: [&str; 3] = ["3707", "3704", "3001"];
-    /// Of somebody to whom a mail goes.
+    /// Properties of a recipient.
     pub(super) const RECIPIENT_NAME: &str = "3001";
     pub(super) const RECIPIENT_ADDRESS: [&str; 2] = ["39FE", "3003"];
-    /// Whether the mail goes to them, is copied to them, or in secret.
+    /// Whether the recipient is a To, Cc or Bcc recipient.
     pub(super) const RECIPIENT_KIND: u16 = 0x0C15;
-    /// Sent, delivered, created: times are kept apart from the rest.
+    /// Time sent, delivered and created. Times are stored separately from other properties.
     pub(super) const TIMES: [u16; 3] = [0x0039, 0x0E06, 0x3007];
 }
 
-/// How the folders of what is attached begin, and those of the people to whom a mail goes.
+/// Prefixes of the folders of attachments and of recipients.
 const ATTACHMENT: &str = "__attach_version1.0";
 const RECIPIENT: &str = "__recip_version1.0";
-/// The property is text in UTF-16, text in some code page, or bytes.
+/// Types of a property: text in UTF-16, text in a code page, or bytes.
 const KINDS: [&str; 3] = ["001F", "001E", "0102"];
 
 struct OutlookMessage<'a> {
     file: CompoundFile<Cursor<&'a [u8]>>,
-    /// Bytes of properties that are still read.
+    /// Number of bytes of properties that may still be read.
     left: u64,
 }
 
@@ -73,7 +73,7 @@ impl OutlookMessage<'_> {
         Some(bytes)
     }
 
-    /// A property of the mail, or of the attachment in this folder.
+    /// Text property of the mail, or of the attachment in this folder.
     fn text(&mut self, folder: &str, number: &str) -> String {
         for kind in KINDS {
             let Some(bytes) = self.bytes(&format!("{folder}/__substg1.0_{number}{kind}")) else { continue };
@@ -89,7 +89,7 @@ impl OutlookMessage<'_> {
         String::new()
     }
 
-    /// The parts of a folder whose names begin like this.
+    /// Subfolders whose names begin with this prefix.
     fn folders(&self, folder: &str, start: &str) -> Vec<String> {
         let Ok(all) = self.file.read_storage(format!("{folder}/")) else { return Vec::new() };
         all.filter(|entry| entry.is_storage() && entry.name().starts_with(start))
@@ -98,10 +98,10 @@ impl OutlookMessage<'_> {
             .collect()
     }
 
-    /// The value of a property that always has the same size: these stand in a list, each with its kind.
+    /// Value of a fixed-size property. These are stored in a list, each with its type.
     fn fixed(&mut self, folder: &str, number: u16, kind: u16) -> Option<[u8; 8]> {
         let bytes = self.bytes(&format!("{folder}/__properties_version1.0"))?;
-        // A header, then 16 bytes for each property: kind, number, flags, value.
+        // A header, then 16 bytes for each property: type, number, flags, value.
         let header = match folder.rsplit('/').next() {
             None | Some("") => 32,
             Some(name) if name.starts_with(RECIPIENT) || name.starts_with(ATTACHMENT) => 8,
@@ -115,16 +115,16 @@ impl OutlookMessage<'_> {
         found[8..].try_into().ok()
     }
 
-    /// When the mail was sent. Times are numbers of ten millionths of a second since 1601.
+    /// Time when the mail was sent. Times are in units of 100 nanoseconds since 1601.
     fn date(&mut self, folder: &str) -> Option<String> {
         let ticks = property::TIMES.into_iter().find_map(|time| self.fixed(folder, time, 0x0040))?;
         iso(u64::from_le_bytes(ticks) / 10_000_000)
     }
 
-    /// Somebody, with the address where it is known.
+    /// Name of a person, with the address if it is known.
     fn person(&mut self, folder: &str, name: &str, addresses: &[&str]) -> String {
         let name = self.text(folder, name);
-        // Addresses within a company are paths that say nothing.
+        // Internal addresses of an organization are paths that mean nothing to readers.
         let mut all = addresses.iter().map(|number| self.text(folder, number));
         let address = all.find(|one| one.contains('@')).unwrap_or_default();
         match () {
@@ -134,7 +134,7 @@ impl OutlookMessage<'_> {
         }
     }
 
-    /// To whom a mail goes (1), or who gets a copy (2); what Outlook shows of them where it does not say.
+    /// The To (1) or Cc (2) recipients; the display text of Outlook if the list does not say.
     fn people(&mut self, folder: &str, kind: u8, shown: &str) -> String {
         let mut people = Vec::new();
         for one in self.folders(folder, RECIPIENT) {
@@ -149,7 +149,7 @@ impl OutlookMessage<'_> {
         if people.is_empty() { self.text(folder, shown) } else { people.join(", ") }
     }
 
-    /// The mail in this folder, which is in so many other mails.
+    /// Reads the mail in this folder, nested in `depth` other mails.
     fn mail(&mut self, folder: &str, depth: u8, parts: &mut PartCollector) -> ParsedMail {
         let mut mail = ParsedMail { subject: self.text(folder, property::SUBJECT), ..ParsedMail::default() };
         mail.header("From", self.person(folder, property::SENDER_NAME, &property::SENDER_ADDRESS));
@@ -158,7 +158,7 @@ impl OutlookMessage<'_> {
         mail.header("Date", self.date(folder).unwrap_or_default());
         mail.text = self.text(folder, property::BODY);
         if mail.text.trim().is_empty() {
-            // The same text once more, where there is the other.
+            // The HTML repeats the plain text, so it is read only if there is none.
             mail.html = self.text(folder, property::HTML);
         }
         if mail.text.trim().is_empty()
@@ -192,10 +192,10 @@ impl OutlookMessage<'_> {
     }
 }
 
-/// A time in seconds since 1601 as text.
+/// Formats a time, given in seconds since 1601.
 fn iso(seconds: u64) -> Option<String> {
     let (days, rest) = (i64::try_from(seconds / 86_400).ok()?, seconds % 86_400);
-    // From the first of March of the year 0 on, leap days come last in their years.
+    // In years that begin on March 1, starting in the year 0, the leap day is the last day.
     let days = days + 584_694;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -214,9 +214,9 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     Ok(parts.finish())
 }
 
-/// The pictures of a mail.
+/// Extracts the pictures of a mail.
 pub(crate) fn pictures(file: &FileInput<'_>) -> Result<FoundPictures, Unreadable> {
-    // What is missing of it is said when it is read.
+    // Missing parts are reported when the mail is read.
     Ok(opened(file, &mut PartCollector::default())?.pictures(file))
 }
 

@@ -1,8 +1,8 @@
-//! PDF: lines of text put together again as paragraphs, headings and tables.
+//! PDF: reassembles lines of text into paragraphs, headings and tables.
 //!
-//! A PDF knows glyphs and places, nothing else. What belongs together follows from where it stands
-//! ([`layout`]), what is a heading from the outline of the document or the size of the type, and what
-//! stands at the same place of most pages is no part of the text.
+//! A PDF contains only glyphs and their positions. What belongs together is inferred from the positions ([`layout`]),
+//! headings from the outline of the document or the size of the type, and anything at the same place on most pages is
+//! not part of the text.
 
 mod codecs;
 mod extractor;
@@ -42,14 +42,14 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     endings: &["pdf"],
     is_binary: true,
     looks: |contents: &FileContents<'_>| {
-        // The signature may have something in front of it, and readers look for it in 1,024 bytes.
+        // Other bytes may precede the signature; PDF readers search for it in the first 1,024 bytes.
         let start = &contents.bytes[..contents.bytes.len().min(1_024)];
         start.windows(5).any(|bytes| bytes == b"%PDF-")
     },
     read,
 };
 
-/// Pages of one document that are read, at most.
+/// Maximum number of pages that are read in one document.
 const PAGES_MAX: usize = 10_000;
 
 /// Opens a document and counts its pages.
@@ -64,7 +64,8 @@ fn open(bytes: &[u8]) -> Result<(PdfDocument, usize), Unreadable> {
     Ok((document, count))
 }
 
-/// A document that is not encrypted, or with the empty password, which is to say that anybody may read it.
+/// Returns a document that is not encrypted, or that is encrypted with the empty password, which means that anyone may
+/// read it.
 fn unlocked(document: PdfDocument, bytes: &[u8]) -> Result<PdfDocument, Unreadable> {
     if !document.is_encrypted() {
         return Ok(document);
@@ -82,7 +83,7 @@ fn unlocked(document: PdfDocument, bytes: &[u8]) -> Result<PdfDocument, Unreadab
     Ok(again.and_then(|bytes| PdfDocument::from_bytes(bytes).ok()).unwrap_or(document))
 }
 
-/// The pictures of the pages that are wanted.
+/// Extracts the pictures of the selected pages.
 pub(super) fn pictures(file: &FileInput<'_>) -> Result<FoundPictures, Unreadable> {
     let (document, count) = open(file.bytes)?;
     let wanted = wanted(file.settings);
@@ -103,7 +104,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
                 "the pages that are asked for are not there or have no text".to_owned()
             }
             None if !file.readings.is_empty() => "no text was found in the pictures of its pages".to_owned(),
-            // With a wrong key there is nothing to be seen on its pages.
+            // With a wrong key its pages appear empty.
             None if document.is_encrypted() => {
                 "it is encrypted in a way that is not read, or has no text layer; save it without a password"
                     .to_owned()
@@ -123,12 +124,12 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     layout::add(&pages, &outline, &mut parts);
     parts.pages(u32::try_from(count).unwrap_or(u32::MAX));
     let mut parsed = parts.finish();
-    // After the layout, because figures go between the parts that it finds.
+    // After the layout, because figures go between the elements that it finds.
     scanned::place(&mut parsed.elements, file.readings);
     Ok(parsed)
 }
 
-/// The pages that are wanted, and why others could not be read.
+/// Reads the selected pages, and reports why others could not be read.
 fn pages(
     document: &PdfDocument,
     count: usize,
@@ -152,12 +153,12 @@ fn pages(
     (pages, unread)
 }
 
-/// The setting `pages`: pairs of a first and a last page. None stands for all.
+/// The setting `pages`: pairs of a first and a last page. An empty list selects all pages.
 fn wanted(settings: &DocumentSettings) -> Vec<(usize, usize)> {
     let number = |value: &Json| value.as_u64().and_then(|number| usize::try_from(number).ok());
     let ranges = settings.get("pages").and_then(Json::as_array);
     let pair = |range: &Json| Some((number(range.get(0)?)?, number(range.get(1)?)?));
-    // Whoever cuts the text refuses more; here they must not take the time of every page before that.
+    // The chunking rejects more ranges; here they must not slow down the check of every page before that happens.
     ranges.into_iter().flatten().filter_map(pair).take(PAGE_RANGES_MAX).collect()
 }
 
@@ -182,7 +183,7 @@ fn warn(pages: &[PdfPage], unread: &[(usize, String)], parts: &mut PartCollector
     }
 }
 
-/// Title, author and date, as the document has them.
+/// Adds title, author and date from the document information.
 fn properties(document: &PdfDocument, parts: &mut PartCollector) {
     let info = document.trailer().as_dict().and_then(|trailer| trailer.get("Info")).cloned();
     let Some(info) = info.and_then(|info| document.resolve_object(&info).ok()) else { return };
@@ -197,7 +198,7 @@ fn properties(document: &PdfDocument, parts: &mut PartCollector) {
     parts.say("date", &date.unwrap_or_default());
 }
 
-/// `D:20240131123456+01'00'` as a date.
+/// Converts a date such as `D:20240131123456+01'00'`.
 fn iso(date: &str) -> Option<String> {
     let digits: String = date.trim_start_matches("D:").chars().take_while(char::is_ascii_digit).collect();
     let part = |from: usize, to: usize| digits.get(from..to);

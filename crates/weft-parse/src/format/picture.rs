@@ -1,4 +1,4 @@
-//! Pictures: what somebody has read in them.
+//! Picture files: their text is what a picture reader has found in them.
 
 use weft_core::seam::document_reader::{FoundPicture, FoundPictures, Position};
 use weft_core::seam::picture_reader::PIXELS_MAX;
@@ -8,7 +8,7 @@ use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable};
 use crate::parts::PartCollector;
 use crate::pictures::{Pictures, of_file, too_many_pixels};
 
-/// Pictures of the usual kinds.
+/// Common picture formats.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "picture",
     endings: &["png", "jpg", "jpeg", "gif", "bmp", "tif", "tiff", "webp"],
@@ -34,7 +34,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     Ok(parts.finish())
 }
 
-/// The file as one picture.
+/// The file as its only picture.
 pub(super) fn pictures(bytes: &[u8]) -> FoundPictures {
     let mut pictures = Pictures::default();
     if let Some(mut picture) = of_file(bytes)

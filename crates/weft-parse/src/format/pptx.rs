@@ -1,4 +1,4 @@
-//! PPTX: slide by slide, with tables, charts, diagrams, the speaker's notes and comments.
+//! PPTX: slide by slide, with tables, charts, diagrams, speaker notes and comments.
 
 mod slide;
 
@@ -10,7 +10,7 @@ use crate::archive::{Archive, ArchiveKind};
 use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
 
-/// Presentations of PowerPoint.
+/// PowerPoint presentations.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "PPTX",
     endings: &["pptx", "pptm", "ppsx", "potx"],
@@ -19,7 +19,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     read,
 };
 
-/// Slides of one presentation, at most.
+/// Maximum number of slides in one presentation.
 const SLIDES_MAX: usize = 5_000;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
@@ -28,7 +28,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     office::properties(&mut archive, &mut parts)?;
     for slide in slides(&mut archive)? {
         parts.page(None);
-        // One slide that is broken leaves the others.
+        // A broken slide does not affect the others.
         if let Err(Unreadable(reason)) = read_slide(&mut archive, &slide, &mut parts) {
             parts.warn(format!("a slide was left out: {reason}"));
         }
@@ -39,7 +39,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     Ok(parts.finish())
 }
 
-/// The paths of the pictures on its slides, slide by slide. Those of its design are no part of what it says.
+/// Paths of the pictures on the slides, slide by slide. Pictures of the design are not content.
 pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     let mut archive = Archive::open(bytes)?;
     let mut parts = Vec::new();
@@ -49,12 +49,12 @@ pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     Ok(parts)
 }
 
-/// The paths of its slides in their order.
+/// Paths of the slides, in order.
 fn slides(archive: &mut Archive<'_>) -> Result<Vec<String>, Unreadable> {
     let main = main_part(archive, "ppt/presentation.xml")?;
     let text = crate::markup::written(&archive.need(&main)?);
     let mut known = relations(archive, &main)?;
-    // A list of slides may name one file any number of times.
+    // The list of slides can name the same file any number of times.
     let mut seen = HashSet::new();
     let of_id = |id: &String| known.remove(id).filter(|relation| relation.kind == "slide");
     let slides =
@@ -62,7 +62,7 @@ fn slides(archive: &mut Archive<'_>) -> Result<Vec<String>, Unreadable> {
     Ok(slides.into_iter().filter(|slide| seen.insert(slide.clone())).collect())
 }
 
-/// The ids of its slides in their order.
+/// Ids of the slides, in order.
 fn slide_ids(text: &str) -> Result<Vec<String>, Unreadable> {
     let mut ids = Vec::new();
     let mut xml = Xml::new(text);
@@ -96,7 +96,7 @@ fn read_slide(archive: &mut Archive<'_>, path: &str, parts: &mut PartCollector) 
     {
         slide::read_notes(&text, parts)?;
     }
-    // A part may be named more than once.
+    // The same part may be named more than once.
     let mut comments = office::of_kind(&known, "comments");
     comments.dedup();
     for comments in comments {
@@ -107,8 +107,8 @@ fn read_slide(archive: &mut Archive<'_>, path: &str, parts: &mut PartCollector) 
     Ok(())
 }
 
-/// What people have remarked on a slide; older and newer programs write it differently. Newer ones have the answers to a
-/// remark in front of it.
+/// Adds the comments on a slide. Older and newer versions of PowerPoint write them differently; in newer files the
+/// replies precede the comment that they answer.
 fn read_comments(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut xml = Xml::new(text);
     let (mut said, mut is_text, mut answers) = (String::new(), false, Vec::new());

@@ -1,7 +1,7 @@
-//! RTF: text with words between it that say what it is.
+//! RTF: text interleaved with control words.
 //!
-//! Word, WordPad and many other programs write it, often under the name of a DOC. Groups hold what is said of the
-//! text in them; some of them hold no text, or one that stands elsewhere.
+//! It is written by Word, WordPad and many other programs, often with the extension of a DOC. Groups carry information
+//! about the text in them; the text of some groups is not shown, or is shown elsewhere.
 
 mod groups;
 mod letters;
@@ -23,7 +23,7 @@ use tokens::{Token, Tokens};
 
 pub(super) use packed::unpacked;
 
-/// Rich text.
+/// Rich Text Format.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "RTF",
     endings: &["rtf"],
@@ -32,13 +32,13 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     read,
 };
 
-/// Groups within groups, at most.
+/// Maximum nesting depth of groups.
 const DEPTH_MAX: usize = 1_000;
-/// Groups whose text nobody reads.
+/// Groups whose text is skipped.
 const SKIPPED: &str = "atndate atnid atnref bkmkend bkmkstart colortbl datafield filetbl footer footerf footerl footerr \
     ftncn ftnsep ftnsepc header headerf headerl headerr nonesttables nonshppict objdata pict private \
     revtbl sn sp sv tc upr xe";
-/// Groups that older programs leave out, and that have text.
+/// Groups that older programs ignore but whose text is shown.
 const SHOWN: &str = "annotation atnauthor fldinst shpinst";
 
 fn read(file: &FileInput<'_>) -> ReadResult {
@@ -47,7 +47,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     Ok(parts.finish())
 }
 
-/// The text of one that is part of another file, without anything that says what it is.
+/// The text of RTF that is part of another file, without its properties.
 pub(super) fn plain(bytes: &[u8]) -> Result<String, Unreadable> {
     let mut parts = PartCollector::default();
     add(bytes, &mut parts)?;
@@ -65,7 +65,7 @@ pub(super) fn plain(bytes: &[u8]) -> Result<String, Unreadable> {
 fn add(bytes: &[u8], parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut reader = RtfReader::new(parts);
     for token in Tokens(bytes) {
-        // What stands behind the end of the file's group is no part of it.
+        // Anything after the end of the file's group does not belong to it.
         if !reader.take(&token)? {
             break;
         }
@@ -80,17 +80,17 @@ struct RtfReader<'p> {
     fonts: HashMap<i32, &'static Encoding>,
     font: i32,
     encoding: &'static Encoding,
-    /// The levels of the styles that are headings.
+    /// Levels of the styles that are headings.
     headings: HashMap<i32, u8>,
     style: (i32, Option<u8>),
     text: String,
-    /// Bytes of the text that are not read yet: a letter may have several.
+    /// Bytes of text that are not decoded yet: a character may have several.
     bytes: Vec<u8>,
-    /// The first half of a letter that is told by two numbers.
+    /// The first half of a surrogate pair.
     half: Option<u16>,
     to_skip: usize,
     captures: usize,
-    /// Older programs leave the group out that begins here.
+    /// Whether this group begins with a mark that tells older programs to ignore it.
     is_new: bool,
     paragraph: Paragraph,
     marker: Option<String>,
@@ -125,7 +125,7 @@ impl<'p> RtfReader<'p> {
         }
     }
 
-    /// Takes the next token; false when the file is at its end.
+    /// Processes the next token and returns false at the end of the file.
     fn take(&mut self, token: &Token<'_>) -> Result<bool, Unreadable> {
         match *token {
             Token::Byte(byte) => self.letters(&[byte]),
@@ -164,7 +164,7 @@ impl<'p> RtfReader<'p> {
         }
     }
 
-    /// Reads the bytes so far, before something else begins.
+    /// Decodes the bytes collected so far, before something else begins.
     fn decode(&mut self) {
         if !self.bytes.is_empty() {
             let encoding = self.current().encoding;
@@ -225,18 +225,18 @@ impl<'p> RtfReader<'p> {
         }
     }
 
-    /// Notes the level of a style whose name, or what it says of itself, is that of a heading.
+    /// Records the level of a style if its name, or its outline level, is that of a heading.
     fn heading(&mut self, name: &str) {
         let (number, level) = self.style;
         let name = name.trim_end_matches(';').trim().to_lowercase();
         let named = name.strip_prefix("heading ").and_then(|level| level.parse().ok());
-        // Without a number it is what paragraphs without a style have.
+        // Style number 0 is that of paragraphs without a style.
         if let Some(level) = level.or(named).or((name == "title").then_some(1)).filter(|_| number != 0) {
             self.headings.insert(number, level);
         }
     }
 
-    /// The text of the group stands elsewhere.
+    /// Collects the text of this group separately.
     fn capture(&mut self, capture: Capture) {
         let around = std::mem::take(&mut self.text);
         if let Some(group) = self.groups.last_mut().filter(|group| group.captured.is_none()) {
@@ -247,13 +247,13 @@ impl<'p> RtfReader<'p> {
         }
     }
 
-    /// Whether a word says what the text of its group is; then that is noted.
+    /// Whether a control word determines the destination of its group; if so, the destination is set.
     fn begins(&mut self, name: &str) -> bool {
         let is_new = std::mem::take(&mut self.is_new);
         let length = self.text.len();
         let Some(group) = self.groups.last_mut() else { return true };
         let before = group.style.destination;
-        // Of a text in two ways the newer one is read.
+        // Of two representations of a text the newer one is read.
         if name == "ud" {
             group.style.destination = Destination::Text;
             return true;
@@ -378,13 +378,13 @@ impl<'p> RtfReader<'p> {
         }
     }
 
-    /// A letter by its number, or half of it.
+    /// Adds a character by its code unit, or remembers half of it.
     fn unicode(&mut self, number: i32) {
         self.to_skip = self.current().in_place;
         let Ok(unit) = u16::try_from(number.rem_euclid(1 << 16)) else { return };
         let units = self.half.take().into_iter().chain([unit]);
         match char::decode_utf16(units).last() {
-            // Signs of symbol fonts are in nobody's alphabet.
+            // Symbol fonts use private code points, which mean nothing.
             Some(Ok('\u{e000}'..='\u{f8ff}')) => {}
             Some(Ok(letter)) => self.say(letter),
             _ => self.half = Some(unit),
@@ -408,13 +408,13 @@ impl<'p> RtfReader<'p> {
         self.table.row.push(text);
     }
 
-    /// Adds the paragraph, and what was said beside it.
+    /// Adds the paragraph, and the notes and other texts collected for it.
     fn emit(&mut self) {
         self.decode();
         self.table.add(self.parts);
         let (text, marker) = (std::mem::take(&mut self.text), self.marker.take());
         let Paragraph { style, level, depth, .. } = self.paragraph;
-        // A sign in front of an item says no more than that it is one.
+        // A bullet in front of an item carries no information.
         let number = marker.as_deref().filter(|marker| marker.chars().any(char::is_alphanumeric));
         let is_empty = text.trim().is_empty();
         let text = match number {
@@ -433,7 +433,7 @@ impl<'p> RtfReader<'p> {
     }
 
     fn finish(&mut self) {
-        // A file that breaks off leaves groups open, and the text around them is kept there.
+        // A truncated file leaves groups open, and those hold the text around them.
         while !self.groups.is_empty() {
             self.close();
         }
@@ -441,12 +441,12 @@ impl<'p> RtfReader<'p> {
     }
 }
 
-/// Whether a name is one of some, which stand side by side.
+/// Whether a name is in a list of names separated by spaces.
 fn has(names: &str, name: &str) -> bool {
     names.split(' ').any(|one| one == name)
 }
 
-/// The level of a heading; 9 stands for text.
+/// Level of a heading; outline level 9 is body text.
 fn level(value: i32) -> Option<u8> {
     u8::try_from(value).ok().filter(|level| *level < 9).map(|level| level + 1)
 }

@@ -1,4 +1,4 @@
-//! Spreadsheets: a table for every sheet.
+//! Spreadsheets: one table for each sheet.
 
 mod opendocument;
 mod text_boxes;
@@ -23,7 +23,7 @@ use values::shown;
 
 pub(super) use opendocument::add_sheets;
 
-/// Spreadsheets of Excel, old and new, and of OpenDocument.
+/// Spreadsheets of Excel, in old and new formats, and of OpenDocument.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "a spreadsheet",
     endings: &["xlsx", "xlsm", "xltx", "xls", "xlsb", "ods"],
@@ -32,17 +32,17 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     read,
 };
 
-/// Cells of one file that hold something, at most.
+/// Maximum number of non-empty cells in one file.
 const CELLS_MAX: usize = 5_000_000;
-/// Bytes of text of one file, at most. A text that is kept once may stand in every cell.
+/// Maximum text of one file, in bytes. A string stored once can be used by every cell.
 const TEXT_BYTES_MAX: usize = 128 << 20;
-/// Columns of one sheet, at most.
+/// Maximum number of columns in one sheet.
 const COLUMNS_MAX: u32 = 2_000;
-/// Comments of one sheet, at most.
+/// Maximum number of comments on one sheet.
 const COMMENTS_MAX: usize = 10_000;
-/// Bytes of text that are as much work to repeat as a cell is to look at.
+/// Number of bytes whose repetition costs as much as visiting one cell.
 const TEXT_BYTES_OF_VISIT: usize = 64;
-/// Empty cells in front of those that hold something, at most, as a multiple of those.
+/// Maximum number of empty cells that come before non-empty ones, in total.
 const EMPTY_MAX: usize = 20_000_000;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
@@ -53,16 +53,17 @@ fn read(file: &FileInput<'_>) -> ReadResult {
             opendocument::read(&content, &mut archive, &mut parts)?;
             return Ok(parts.finish());
         }
-        // The library unpacks whatever is there.
+        // The library unpacks without limits.
         archive.check()?;
-        // Opened again, because the check has used up what may be unpacked.
+        // Opened again, because the check has used up the unpacking budget.
         office::properties(&mut Archive::open(file.bytes)?, &mut parts)?;
     }
     let mut book = open(file.bytes)?;
     let sheets = book.sheets_metadata().to_vec();
     let (mut cells_left, mut bytes_left) = (CELLS_MAX, TEXT_BYTES_MAX);
     for sheet in sheets {
-        // What people have hidden they can show again, and it is read; this kind only a program can.
+        // Sheets hidden by users are read, since users can show them again; very hidden ones can only be shown by a
+        // program.
         if sheet.typ != SheetType::WorkSheet || sheet.visible == SheetVisible::VeryHidden {
             continue;
         }
@@ -107,7 +108,8 @@ fn add_sheet(name: &str, cells: Cells, parts: &mut PartCollector) {
     }
 }
 
-/// What stands in shapes, which no cell has: at the end, as one table for each drawing. A spreadsheet is tables and nothing else.
+/// Adds the text of shapes, which is in no cell: at the end, as one table for each drawing, because a spreadsheet
+/// consists of tables only.
 fn shapes(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
     for name in numbered(archive, "xl/drawings/drawing") {
         let Some(drawing) = office::xml(archive, &name)? else { continue };
@@ -119,7 +121,7 @@ fn shapes(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Un
     Ok(())
 }
 
-/// What is written around charts, and those whose values stand in no cell.
+/// Adds the titles of charts, and the charts whose values are in no cell.
 fn charts(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut titles = Vec::new();
     let names = ["xl/charts/chart", "xl/charts/chartEx"].map(|start| numbered(archive, start));
@@ -134,7 +136,7 @@ fn charts(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Un
     Ok(())
 }
 
-/// The parts of a kind, which are numbered behind the beginning of their path.
+/// Paths of numbered parts that begin with `start`.
 fn numbered(archive: &Archive<'_>, start: &str) -> Vec<String> {
     let is_one = |name: &str| {
         let number = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(".xml"));
@@ -152,7 +154,7 @@ fn add_shapes(texts: Vec<String>, parts: &mut PartCollector) {
     }
 }
 
-/// The titles of charts, whose values stand in the cells.
+/// Adds the titles of charts whose values are in cells.
 fn add_charts(titles: Vec<ChartTitles>, parts: &mut PartCollector) {
     let titles = titles.into_iter().filter(|titles| !titles.is_empty());
     let rows: Vec<Vec<String>> =
@@ -164,14 +166,14 @@ fn add_charts(titles: Vec<ChartTitles>, parts: &mut PartCollector) {
     }
 }
 
-/// What people have remarked on cells: at the end, as one table of cells and remarks for each sheet.
+/// Adds comments on cells: at the end, as one table of cells and comments for each sheet.
 fn comments(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let is_remarks = |name: &str, folder: &str| name.starts_with(folder) && name.ends_with(".xml");
     let mut names: Vec<String> = archive.names().map(String::from).collect();
     names.sort();
     let threaded: Vec<String> =
         names.iter().filter(|name| is_remarks(name, "xl/threadedComments/")).cloned().collect();
-    // Where there are threads the older form repeats them, with a note for older programs.
+    // If there are threaded comments, the older format repeats them, with a note for older programs.
     let files = if threaded.is_empty() {
         names.into_iter().filter(|name| is_remarks(name, "xl/comments")).collect()
     } else {
@@ -192,7 +194,7 @@ fn add_remarks(rows: Vec<Vec<String>>, parts: &mut PartCollector) {
     }
 }
 
-/// Cells and what is remarked on them.
+/// Reads cells and the comments on them.
 fn remarks(text: &str) -> Result<Vec<Vec<String>>, Unreadable> {
     let mut xml = Xml::new(text);
     let (mut rows, mut cell, mut said, mut is_text) = (Vec::new(), String::new(), String::new(), false);
@@ -220,7 +222,7 @@ fn remarks(text: &str) -> Result<Vec<Vec<String>>, Unreadable> {
     Ok(rows)
 }
 
-/// Opens it as what its content says it is.
+/// Opens a spreadsheet in the format that its contents have.
 fn open(bytes: &[u8]) -> Result<Book<'_>, Unreadable> {
     let unopened = |cause: String| Unreadable::because("the spreadsheet cannot be opened", cause);
     let cursor = Cursor::new(bytes);
@@ -236,18 +238,18 @@ fn open(bytes: &[u8]) -> Result<Book<'_>, Unreadable> {
     }
 }
 
-/// The cells of a sheet as they come, row by row.
+/// Collects the cells of a sheet, row by row.
 struct Cells {
     rows: Vec<Vec<String>>,
     left: usize,
     bytes_left: usize,
     empty: usize,
     is_cut: bool,
-    /// How many of them have a formula and no value.
+    /// Number of cells with a formula but no value.
     formulas: usize,
-    /// Why some were not read, while their values were.
+    /// Why formulas could not be read, although the values could.
     unread_formulas: Option<String>,
-    /// Whether a cell of the first row of a table reaches over several columns.
+    /// Whether a cell in the first row of a table spans several columns.
     has_groups: bool,
 }
 
@@ -267,7 +269,7 @@ impl Default for Cells {
 }
 
 impl Cells {
-    /// False when no more is taken.
+    /// Adds the text of a cell and returns false once a limit is reached.
     fn put(&mut self, row: u32, column: u32, text: String) -> bool {
         if text.trim().is_empty() || column >= COLUMNS_MAX {
             self.is_cut |= column >= COLUMNS_MAX && !text.trim().is_empty();
@@ -294,9 +296,9 @@ impl Cells {
         true
     }
 
-    /// Repeats the text of areas that are one cell each: their first row and column, and their last. One that reaches down
-    /// stands in each of its rows, so that every row can be understood alone, and one that names a group of columns above
-    /// each of these.
+    /// Repeats the text of merged areas, given by first row and column and last row and column. A cell that spans rows
+    /// is repeated in each of them, so that every row can be understood alone; a name of a group of columns is repeated
+    /// above each of them.
     fn merge(&mut self, areas: impl IntoIterator<Item = [u32; 4]>) {
         // A broken file may have any number of areas over the same cells.
         let (mut repeated, mut visits) = (0, CELLS_MAX);
@@ -306,13 +308,13 @@ impl Cells {
             if text.is_empty() || (top, left) == (bottom, right) {
                 continue;
             }
-            // Any number of them may be over one long text.
+            // Any number of areas may repeat one long text.
             visits = visits.saturating_sub(text.len() / TEXT_BYTES_OF_VISIT);
             if visits == 0 {
                 return;
             }
             let text = text.to_owned();
-            // Areas may reach to the end of the sheet, far below all that it holds.
+            // Areas may extend to the end of the sheet, far below its contents.
             let last = bottom.min(u32::try_from(self.rows.len()).unwrap_or(u32::MAX).saturating_sub(1));
             for row in top.saturating_add(1)..=last {
                 visits = visits.saturating_sub(1);
@@ -333,19 +335,19 @@ impl Cells {
         }
     }
 
-    /// The text of a cell; nothing where there is none.
+    /// Text of a cell; empty if there is none.
     fn text(&self, row: u32, column: u32) -> &str {
         let cell = self.rows.get(row as usize).and_then(|row| row.get(column as usize));
         cell.map_or("", String::as_str)
     }
 
-    /// The text of a merged area once more, unless the cell behind it has one of its own.
+    /// Repeats the text of a merged area in a cell, unless that has a text of its own.
     fn put_below(&mut self, row: u32, column: u32, text: &str, repeated: &mut usize) -> bool {
         !self.text(row, column).is_empty() || self.put(row, column, once_more(text, repeated))
     }
 }
 
-/// Without empty rows and the empty columns in front.
+/// Removes empty rows, and the empty columns on the left.
 fn trimmed(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     rows.retain(|row| !row.is_empty());
     let first = |row: &Vec<String>| row.iter().position(|cell| !cell.is_empty());
@@ -380,12 +382,12 @@ fn read_sheet(book: &mut Book<'_>, name: &str, cells: &mut Cells) -> Result<(), 
     }
 }
 
-/// Cell by cell, since the range of a sheet may say that it has billions.
+/// Reads cell by cell, since a sheet can declare a range of billions of cells.
 fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> Result<(), Unreadable> {
-    // Without them a cell stands once, which is better than no sheet.
+    // Without the merged areas their text appears once, which is better than losing the sheet.
     let merged = book.merge_cells_by_sheet_name(name).unwrap_or_default();
     let read: Result<bool, XlsxError> = read_with_formulas(book, name, cells).or_else(|cause| {
-        // What is said of formulas may be broken where the values are not.
+        // Formulas may be broken although the values are not.
         let read = read_values(book, name, cells)?;
         cells.unread_formulas = Some(Unreadable::because("they are broken", cause).0);
         Ok(read)
@@ -399,19 +401,19 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
     Ok(())
 }
 
-/// Takes values, and formulas that have none. False when no more is taken.
+/// Reads values, and the formulas of cells without a value. Returns false once a limit is reached.
 fn read_with_formulas(
     book: &mut Xlsx<Cursor<&[u8]>>,
     name: &str,
     cells: &mut Cells,
 ) -> Result<bool, XlsxError> {
     let mut reader = book.worksheet_cells_reader(name)?;
-    // Without what formulas of a group are in full: for that the library makes as much room as their numbers say.
+    // Does not expand shared formulas: the library would allocate as much as the counts in the file say.
     while let Some(cell) = reader.next_cell_with_formula_metadata()? {
         let (row, column) = cell.pos;
         let text = match (cell.value, cell.formula) {
             (DataRef::SharedString(text), _) => text.to_owned(),
-            // A program that writes a file does not calculate.
+            // The program that wrote the file may not have calculated its formulas.
             (DataRef::Empty, Some(formula)) => {
                 cells.formulas += 1;
                 told(&formula)
@@ -425,7 +427,7 @@ fn read_with_formulas(
     Ok(true)
 }
 
-/// Takes the values of cells that nothing was taken of. False when no more is taken.
+/// Reads the values of cells of which nothing was read yet. Returns false once a limit is reached.
 fn read_values(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> Result<bool, XlsxError> {
     let mut reader = book.worksheet_cells_reader(name)?;
     while let Some(cell) = reader.next_cell()? {
@@ -438,7 +440,7 @@ fn read_values(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) ->
     Ok(true)
 }
 
-/// The same of the binary form.
+/// Reads the cells of a sheet in the binary format.
 fn read_xlsb(book: &mut Xlsb<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> Result<(), Unreadable> {
     let broken = |cause| Unreadable::because("it is broken", cause);
     let mut reader = book.worksheet_cells_reader(name).map_err(broken)?;
@@ -451,7 +453,7 @@ fn read_xlsb(book: &mut Xlsb<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
     Ok(())
 }
 
-/// A formula as people write it; nothing where it is only told that it is that of another cell, moved to here.
+/// Formula as users write it; empty if the file only refers to a shared formula of another cell.
 fn told(formula: &XlsxFormulaMetadata) -> String {
     match formula {
         XlsxFormulaMetadata::Normal { formula } | XlsxFormulaMetadata::Shared { formula, .. }

@@ -1,4 +1,4 @@
-//! Text without marks: paragraphs are what stands between empty lines.
+//! Plain text: paragraphs are separated by empty lines.
 
 use super::{FileContents, FileFormat, FileInput, ReadResult};
 use crate::parts::PartCollector;

@@ -1,4 +1,4 @@
-//! XML: feeds as lists of articles, everything else as its values under the names of their elements.
+//! XML: feeds are read as lists of articles, everything else as values labelled with the names of their elements.
 
 mod values;
 
@@ -7,7 +7,7 @@ use crate::markup::{Tag, Xml, XmlNode, escaped, written};
 use crate::parts::PartCollector;
 use crate::words::line;
 
-/// XML of any kind, RSS and Atom in particular.
+/// Any XML, with special support for RSS and Atom.
 pub(super) const FORMAT: FileFormat = FileFormat {
     name: "XML",
     endings: &[
@@ -26,7 +26,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
             let mut found = PartCollector::default();
             feed(&text, &mut found)?;
             let found = found.finish();
-            // What says nothing that feeds say is read as any other XML: RDF is written for much else.
+            // A document without anything that feeds contain is read as arbitrary XML: RDF has many other uses.
             if !found.elements.is_empty() {
                 return Ok(found);
             }
@@ -49,21 +49,21 @@ fn root(text: &str) -> Result<Option<String>, Unreadable> {
     Ok(None)
 }
 
-/// Categories of one article, at most.
+/// Maximum number of categories of one article.
 const CATEGORIES_MAX: usize = 100;
 
-/// Whether an element of a feed claims to be the text of an article.
+/// Whether an element of a feed may contain the text of an article.
 fn is_text(name: &str) -> bool {
     matches!(name, "description" | "encoded" | "content" | "summary" | "subtitle" | "fullitem")
 }
 
-/// Whether the text of an article is written as elements of the feed rather than within a text.
+/// Whether the text of an article is given as child elements instead of escaped markup.
 fn is_inline(tag: &Tag<'_>) -> bool {
     let kind = tag.attribute("type");
     is_text(tag.name()) && kind.is_some_and(|kind| kind == "xhtml" || kind == "application/xhtml+xml")
 }
 
-/// The markup up to the end of an element that has just begun.
+/// The markup up to the end of the element that has just begun.
 fn inner_markup(xml: &mut Xml<'_>) -> Result<String, Unreadable> {
     let (mut markup, mut open) = (String::new(), 0_usize);
     while let Some(node) = xml.next()? {
@@ -83,16 +83,16 @@ fn inner_markup(xml: &mut Xml<'_>) -> Result<String, Unreadable> {
     Ok(markup)
 }
 
-/// What a feed says of one article, or of itself.
+/// What a feed says about an article, or about itself.
 #[derive(Default)]
 struct FeedEntry {
     title: String,
     author: String,
     date: String,
     link: String,
-    /// What it is about.
+    /// Categories of the article.
     categories: Vec<String>,
-    /// The longest of what claims to be its text.
+    /// The longest of the texts found.
     text: String,
 }
 
@@ -119,7 +119,7 @@ impl FeedEntry {
             }
             _ => return,
         };
-        // The first one counts: a feed may say the same in several elements.
+        // The first one wins: a feed may repeat the same value in several elements.
         if field.is_empty() {
             *field = line(text);
         }
@@ -135,7 +135,7 @@ impl FeedEntry {
     }
 }
 
-/// A title that may be written as HTML.
+/// A title that may contain HTML.
 fn html_line(text: &str) -> String {
     let mut parts = PartCollector::default();
     html::fragment(text, &mut parts);
@@ -159,7 +159,7 @@ fn feed(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
                 inner.clear();
                 match tag.name() {
                     "item" | "entry" => {
-                        // Before its first article, which ends what is said of the feed itself.
+                        // Added before the first article, which ends the description of the feed itself.
                         show_feed(&about, &mut shown, parts);
                         entry = Some(FeedEntry::default());
                     }

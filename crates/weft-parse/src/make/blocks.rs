@@ -1,4 +1,4 @@
-//! A text in Markdown as blocks of runs.
+//! Parses Markdown into blocks of styled runs.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,48 +7,48 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 /// A run of text in one style.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct TextRun {
-    /// The text; `\n` where a line ends for good.
+    /// The text; `\n` is a hard line break.
     pub text: String,
-    /// How it is set.
+    /// Its style.
     pub style: RunStyle,
-    /// Where it leads.
+    /// The address it links to.
     pub link: Option<String>,
 }
 
-/// How a run is set.
+/// Style of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RunStyle {
-    /// In bold letters.
+    /// Bold.
     pub bold: bool,
-    /// In slanted letters.
+    /// Italic.
     pub italic: bool,
-    /// With letters of one width.
+    /// Monospaced.
     pub code: bool,
-    /// Crossed out.
+    /// Struck through.
     pub strike: bool,
 }
 
-/// A block.
+/// A block of the document.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TextBlock {
-    /// A heading.
+    /// A heading, with its level.
     Heading(u8, Vec<TextRun>),
-    /// A paragraph, this deep within quotations.
+    /// A paragraph, with the nesting depth of its quotation.
     Paragraph(usize, Vec<TextRun>),
-    /// An item of a list, or what goes on in it: how deep it is, and what stands in front of it.
+    /// An item of a list, or a continuation of one: its depth, its marker, and its text.
     Item(usize, String, Vec<TextRun>),
     /// Program text.
     Code(String),
-    /// A table; the first row names the columns.
+    /// A table; the first row is its header.
     Table(Vec<Vec<Vec<TextRun>>>),
-    /// A picture in the PNG format, and what it shows in words.
+    /// A picture in PNG format, and its description.
     Picture(Vec<u8>, String),
-    /// A line across.
+    /// A horizontal rule.
     Rule,
 }
 
 impl TextBlock {
-    /// The runs of everything but a table.
+    /// The runs of a block; empty for a table.
     pub(super) fn spans(&self) -> &[TextRun] {
         match self {
             Self::Heading(_, spans) | Self::Paragraph(_, spans) | Self::Item(_, _, spans) => spans,
@@ -57,7 +57,7 @@ impl TextBlock {
     }
 }
 
-/// What the texts of this project are written in.
+/// Markdown extensions that texts may use.
 pub(super) fn options() -> Options {
     Options::ENABLE_TABLES
         | Options::ENABLE_STRIKETHROUGH
@@ -65,25 +65,25 @@ pub(super) fn options() -> Options {
         | Options::ENABLE_FOOTNOTES
 }
 
-/// Whether a character may stand in a document.
-// XML has no place for the others, and Word refuses a file with them.
+/// Whether a character is allowed in a document.
+// XML cannot represent the others, and Word refuses a file that contains them.
 pub(super) fn may_stand(letter: char) -> bool {
     letter == '\n' || !(letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}'))
 }
 
-/// Whether an address may be one to follow.
+/// Whether a link to this address is allowed.
 pub(super) fn may_lead(address: &str) -> bool {
     let lower = address.trim().to_ascii_lowercase();
     ["http://", "https://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme))
 }
 
-/// Whether markup of web pages is the end of a line.
+/// Whether an HTML tag is a line break.
 pub(super) fn ends_a_line(markup: &str) -> bool {
     let tag: String = markup.chars().filter(|c| !c.is_whitespace()).collect();
     tag.eq_ignore_ascii_case("<br>") || tag.eq_ignore_ascii_case("<br/>")
 }
 
-/// The kind and the data of a picture that its own address holds, of the kinds that hold no program.
+/// The type and the data of a picture embedded in its address as a data URI; only types that cannot contain scripts.
 pub(super) fn held_in(address: &str) -> Option<(&str, &str)> {
     let (kind, data) = address.trim().strip_prefix("data:image/")?.split_once(";base64,")?;
     let is_data = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
@@ -96,7 +96,7 @@ fn png(address: &str) -> Option<Vec<u8>> {
     STANDARD.decode(data).ok().filter(|bytes| bytes.starts_with(b"\x89PNG\r\n\x1a\n"))
 }
 
-/// Takes a text apart. Markup of web pages in it is text.
+/// Parses a text. HTML in it is treated as text.
 pub(super) fn blocks(text: &str) -> Vec<TextBlock> {
     let mut reader = BlockReader::default();
     for event in Parser::new_ext(text, options()) {
@@ -111,15 +111,15 @@ struct BlockReader {
     blocks: Vec<TextBlock>,
     spans: Vec<TextRun>,
     style: RunStyle,
-    /// Open emphases, so that one within another one ends alone.
+    /// Open emphases, counted so that a nested one ends by itself.
     bold: usize,
     italic: usize,
     link: Option<String>,
     heading: Option<u8>,
     quotes: usize,
-    /// Open lists: the number of the next item of those that are numbered.
+    /// Open lists, with the number of the next item for numbered ones.
     lists: Vec<Option<u64>>,
-    /// What stands in front of the item that begins.
+    /// Marker of the item that is beginning.
     marker: Option<String>,
     code: Option<String>,
     table: Option<Vec<Vec<Vec<TextRun>>>>,
@@ -151,7 +151,7 @@ impl BlockReader {
         }
     }
 
-    /// Markup of web pages is shown as it is written, but for ends of lines.
+    /// HTML is shown as text, except for line breaks.
     fn html(&mut self, text: &str) {
         if ends_a_line(text) {
             self.text("\n");
@@ -165,10 +165,10 @@ impl BlockReader {
             code.extend(text.chars().filter(|letter| *letter == '\t' || may_stand(*letter)));
             return;
         }
-        // A tab between words is one of the spaces there are.
+        // A tab between words becomes a space.
         let spaced = text.chars().map(|letter| if letter == '\t' { ' ' } else { letter });
         let text: String = spaced.filter(|letter| may_stand(*letter)).collect();
-        // The parser hands text over in pieces: those of one style are one run.
+        // The parser emits text in fragments; adjacent ones of the same style become one run.
         match self.spans.last_mut() {
             Some(last) if last.style == self.style && last.link == self.link => last.text.push_str(&text),
             _ => self.spans.push(TextRun { text, style: self.style, link: self.link.clone() }),
@@ -209,7 +209,7 @@ impl BlockReader {
                 self.end_block();
                 self.table = Some(Vec::new());
             }
-            // Where it is written: a note that is named nowhere would have no place at the foot of a page.
+            // Placed where it is defined: a note that is never referenced would have no place at the foot of a page.
             Tag::FootnoteDefinition(name) => {
                 self.end_block();
                 self.text(&format!("{} ", note_mark(&name)));
@@ -268,7 +268,7 @@ impl BlockReader {
         }
     }
 
-    /// Within a table, and within a description, only the words of a picture have a place.
+    /// Within a table or a description a picture is represented by its description only.
     fn start_picture(&mut self, address: &str) {
         if self.table.is_some() || self.picture.is_some() {
             return;
@@ -293,7 +293,7 @@ impl BlockReader {
     }
 
     fn end_block(&mut self) {
-        // Within a table cells end, and no blocks.
+        // Within a table cells end, not blocks.
         if self.table.is_some() {
             return;
         }
@@ -311,7 +311,7 @@ impl BlockReader {
     }
 }
 
-/// What stands for a note, and in front of it.
+/// The mark of a footnote, used for references and in front of its text.
 fn note_mark(name: &str) -> String {
     format!("[{name}]")
 }

@@ -1,11 +1,11 @@
-//! Text that is written from right to left: in which order its letters stand on a page, and how Arabic letters are joined.
+//! Right-to-left text: reorders letters for display and shapes Arabic letters.
 
 use std::borrow::Cow;
 
 use unicode_bidi::{BidiInfo, Level, get_base_direction};
 
-/// Arabic letters, each with its first presentation form. Two forms are alone and at the end; four are also at the beginning
-/// and in the middle, of letters that join the next one.
+/// Arabic letters with their first presentation form and the number of forms. Two forms are the isolated and the final
+/// one; letters with four, which join the next letter, also have an initial and a medial form.
 const FORMS: [(char, char, u8); 41] = [
     ('\u{621}', '\u{fe80}', 1),
     ('\u{622}', '\u{fe81}', 2),
@@ -43,17 +43,17 @@ const FORMS: [(char, char, u8); 41] = [
     ('\u{648}', '\u{feed}', 2),
     ('\u{649}', '\u{feef}', 2),
     ('\u{64a}', '\u{fef1}', 4),
-    // Of Persian and Urdu.
+    // Persian and Urdu.
     ('\u{67e}', '\u{fb56}', 4),
     ('\u{686}', '\u{fb7a}', 4),
     ('\u{698}', '\u{fb8a}', 2),
     ('\u{6a9}', '\u{fb8e}', 4),
     ('\u{6af}', '\u{fb92}', 4),
 ];
-/// A stroke that joins both of its neighbours.
+/// A horizontal stroke that joins both of its neighbours.
 const TATWEEL: char = '\u{640}';
 
-/// Where a text begins.
+/// The side at which a text begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Direction {
     /// At the left.
@@ -64,7 +64,7 @@ pub(super) enum Direction {
 }
 
 impl Direction {
-    /// That of the first word of a text.
+    /// Direction of a text, by its first letter with a direction.
     pub(super) fn of(text: &str) -> Self {
         match get_base_direction(text) {
             unicode_bidi::Direction::Rtl => Self::RightToLeft,
@@ -73,19 +73,18 @@ impl Direction {
     }
 }
 
-/// What has no width and only says how its neighbours are drawn.
+/// Whether a character has no width and only affects how its neighbours are drawn.
 pub(super) fn is_joiner(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
-/// Whether a text has letters that are written from right to left.
+/// Whether a text contains letters of right-to-left scripts.
 pub(super) fn has_right_to_left(text: &str) -> bool {
     text.chars()
         .any(|c| matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'))
 }
 
-/// The places of a line's letters in the order in which they stand from left to right. A mark stays behind the letter that it
-/// belongs to.
+/// Indices of a line's letters in visual order, from left to right. A combining mark stays behind its base letter.
 pub(super) fn visual(letters: &[char], direction: Direction) -> Vec<usize> {
     let text: String = letters.iter().collect();
     let level = match direction {
@@ -115,7 +114,7 @@ pub(super) fn visual(letters: &[char], direction: Direction) -> Vec<usize> {
     order
 }
 
-/// A sign as it is drawn in text from right to left.
+/// Mirrors a paired character for right-to-left text.
 pub(super) fn mirrored(letter: char) -> char {
     match letter {
         '(' => ')',
@@ -132,7 +131,7 @@ pub(super) fn mirrored(letter: char) -> char {
     }
 }
 
-/// A word with its Arabic letters in the forms in which they are joined, as far as `has` says that there are such letters.
+/// Replaces Arabic letters by the joined forms, as far as `has` reports that these forms are available.
 pub(super) fn joined(word: &str, has: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !word.chars().any(|c| forms(c).is_some()) {
         return Cow::Borrowed(word);
@@ -183,7 +182,7 @@ fn joins_previous(letter: char) -> bool {
     letter == TATWEEL || forms(letter).is_some_and(|(_, count)| count > 1)
 }
 
-/// The one sign that the two letters are written as, alone.
+/// The isolated ligature of two letters, if there is one.
 fn lam_alef(letter: char, next: char) -> Option<char> {
     match (letter, next) {
         ('\u{644}', '\u{622}') => Some('\u{fef5}'),
@@ -194,7 +193,7 @@ fn lam_alef(letter: char, next: char) -> Option<char> {
     }
 }
 
-/// Marks of vowels, which stand above or below a letter.
+/// Whether a character is a vowel mark, written above or below a letter.
 fn is_mark(letter: char) -> bool {
     matches!(letter, '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}' | '\u{5c2}' | '\u{64b}'..='\u{65f}' | '\u{670}')
 }

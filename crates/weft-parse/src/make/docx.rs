@@ -1,4 +1,4 @@
-//! Documents of Word.
+//! Writes Word documents.
 
 use std::io::Cursor;
 
@@ -16,31 +16,31 @@ use super::unwritten;
 use crate::markup::escaped;
 use crate::pictures::of_file;
 
-/// The size of text when nobody says, in points.
+/// Default text size, in points.
 const TEXT_SIZE: u32 = 11;
-/// How far one more level goes in, in twentieths of a point.
+/// Indentation for each level, in twentieths of a point.
 const STEP: i32 = 360;
-/// A4 on its long side, in twentieths of a point.
+/// A4 in landscape orientation, in twentieths of a point.
 const LANDSCAPE: (u32, u32) = (16_838, 11_906);
-/// The width of a table that fills the page, in fiftieths of a percent.
+/// Width of a table that fills the page, in fiftieths of a percent.
 const WHOLE_WIDTH: usize = 5_000;
-/// A pixel, and the room of a page for a picture, in the unit of drawings (914,400 to the inch).
+/// Size of a pixel, and the space for a picture on a page, in EMU (914,400 to the inch).
 const PIXEL: u64 = 9_525;
 const ROOM: (u64, u64) = (5_486_400, 7_315_200);
-/// Pixels of a side of a picture, at most.
+/// Maximum width and height of a picture, in pixels.
 const PIXELS_MAX: u32 = 50_000;
-/// The size of letters of a watermark, in half points.
+/// Font size of a watermark, in half points.
 const WATERMARK_SIZE: usize = 72;
 
-/// Writes blocks down.
+/// Writes blocks as a document.
 ///
 /// # Errors
-/// `Invalid` when it cannot be written.
+/// `Invalid` if it cannot be written.
 pub(super) fn write(blocks: &[TextBlock], page: &PageSettings) -> Result<Vec<u8>> {
     let size = if page.font_size == 0 { TEXT_SIZE } else { page.font_size } as usize;
     let mut document = Docx::new().default_size(size * 2);
     for level in 1..=6_usize {
-        // By these names Word knows headings, in every language.
+        // Word recognizes headings by these names, whatever its language.
         let style = DocxStyle::new(format!("Heading{level}"), StyleType::Paragraph)
             .name(format!("heading {level}"))
             .outline_lvl(level - 1)
@@ -82,7 +82,7 @@ pub(super) fn write(blocks: &[TextBlock], page: &PageSettings) -> Result<Vec<u8>
                 };
                 document.add_paragraph(spaced(80, 160).add_run(run))
             }
-            // Without a paragraph in between Word makes one table of two.
+            // Without a paragraph in between Word merges adjacent tables.
             TextBlock::Table(rows) => document.add_table(table(rows)).add_paragraph(Paragraph::new()),
             TextBlock::Rule => {
                 document.add_paragraph(Paragraph::new().add_run(Run::new().add_text("\u{2500}".repeat(20))))
@@ -97,14 +97,14 @@ pub(super) fn write(blocks: &[TextBlock], page: &PageSettings) -> Result<Vec<u8>
     Ok(bytes.into_inner())
 }
 
-/// The styles, one of which is that of paragraphs without one: programs look for it, and the library marks none.
+/// Marks the default paragraph style, which other programs look for; the library does not mark one.
 fn with_default(styles: &[u8]) -> Vec<u8> {
     const NORMAL: &str = "w:styleId=\"Normal\"";
     let marked = format!("w:default=\"1\" {NORMAL}");
     String::from_utf8_lossy(styles).replacen(NORMAL, &marked, 1).into_bytes()
 }
 
-/// A picture as large as it is, or as there is room on a page; nothing when its bytes do not say how large that is.
+/// A picture at its own size, scaled down to fit the page; `None` if its size cannot be read from its bytes.
 fn picture(bytes: &[u8]) -> Option<Pic> {
     let (width, height) = of_file(bytes).map(|picture| (picture.width, picture.height))?;
     if [width, height].into_iter().any(|pixels| !(1..=PIXELS_MAX).contains(&pixels)) {
@@ -121,24 +121,24 @@ fn picture(bytes: &[u8]) -> Option<Pic> {
     Some(Pic::new_with_dimensions(bytes.to_vec(), width, height).size(length(wide), length(high)))
 }
 
-/// What the file says of itself, with its title: the library knows none.
+/// Adds the title to the document properties; the library does not support it.
 fn titled(core: &[u8], title: &str) -> Vec<u8> {
     const CREATOR: &str = "<dc:creator>";
     let title = format!("<dc:title>{}</dc:title>{CREATOR}", escaped(&allowed(title)));
     String::from_utf8_lossy(core).replacen(CREATOR, &title, 1).replacen(">unknown<", ">weft<", 2).into_bytes()
 }
 
-/// A text of the page without what may not stand in a document; that of blocks has nothing of it.
+/// Removes characters that a document must not contain from a page setting; blocks contain none already.
 fn allowed(text: &str) -> String {
     text.chars().filter(|letter| may_stand(*letter)).collect()
 }
 
-/// A paragraph with room above and below, in twentieths of a point.
+/// A paragraph with space above and below, in twentieths of a point.
 fn spaced(above: u32, below: u32) -> Paragraph {
     Paragraph::new().line_spacing(LineSpacing::new().before(above).after(below))
 }
 
-/// In half points.
+/// Size of a heading, in half points.
 fn heading_size(size: usize, level: usize) -> usize {
     let more = [9, 6, 4, 2, 1, 0];
     2 * (size + more[level.clamp(1, more.len()) - 1])

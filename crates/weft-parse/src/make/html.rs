@@ -1,5 +1,5 @@
-//! A page of the web that holds its text and nothing else: no programs, and no addresses that are fetched by themselves. Pictures
-//! that the text holds itself are shown.
+//! Writes documents as self-contained HTML: no scripts, and nothing that a browser would fetch by itself. Pictures
+//! embedded in the text are shown.
 
 use pulldown_cmark::{CowStr, Event, Parser, Tag, TagEnd};
 use weft_core::seam::document_writer::PageSettings;
@@ -13,7 +13,7 @@ const STYLE: &str = "img{max-width:100%}p,li,h1,h2,h3,h4,h5,h6,td,th,pre{unicode
     .footnote-definition p:first-of-type{display:inline}header,footer{color:#666;font-size:.9em}.watermark{position:fixed;top:40%;left:0;right:0;text-align:center;\
     font-size:5em;opacity:.12;transform:rotate(-30deg);pointer-events:none}";
 
-/// Writes a text as a page.
+/// Writes a text as an HTML page.
 pub(super) fn write(text: &str, page: &PageSettings) -> String {
     let mut open = Vec::new();
     let events = Parser::new_ext(text, options()).filter_map(|event| harmless(event, &mut open));
@@ -34,12 +34,12 @@ pub(super) fn write(text: &str, page: &PageSettings) -> String {
     )
 }
 
-/// What stands in the place of a title that nobody gives.
+/// Title of a document that has none.
 const NO_TITLE: &str = "Document";
-/// Characters of a heading that becomes the title.
+/// Maximum number of characters of a heading that becomes the title.
 const TITLE_CHARS_MAX: usize = 200;
 
-/// The title of a page, which has to have one: the first heading of the text where nobody gives another.
+/// Title of the page, which HTML requires: the one that is set, otherwise the first heading of the text.
 fn title(text: &str, page: &PageSettings) -> String {
     if !page.title.trim().is_empty() {
         return page.title.clone();
@@ -58,10 +58,11 @@ fn title(text: &str, page: &PageSettings) -> String {
     if words.is_empty() { NO_TITLE.to_owned() } else { words }
 }
 
-/// Markup in the text but for ends of lines becomes text, pictures elsewhere become links, and links that lead nowhere good lose their address.
+/// Makes an event safe: HTML other than line breaks becomes text, pictures that are not embedded become links, and
+/// links to addresses that are not allowed lose their target.
 fn harmless<'a>(event: Event<'a>, open: &mut Vec<Option<TagEnd>>) -> Option<Event<'a>> {
     match event {
-        // The one way to end a line within a cell of a table.
+        // The only way to break a line within a table cell.
         Event::Html(tag) | Event::InlineHtml(tag) if ends_a_line(&tag) => Some(Event::HardBreak),
         Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
         Event::Start(Tag::Image { link_type, dest_url, title, id }) if held_in(&dest_url).is_some() => {

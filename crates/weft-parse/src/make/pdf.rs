@@ -1,8 +1,8 @@
-//! PDF: blocks are set in lines and pages here, and written down by a library.
+//! Writes PDFs: this module lays blocks out in lines and pages; a library encodes the result.
 //!
-//! A letter is set in the built-in font when that has it, else in the font of the operator; slanted letters and program text
-//! are set in fonts of the readers of PDFs, as far as these have them. For a letter that no font has another sign is set, and
-//! who wants the document is told: nothing is left out in silence.
+//! A letter is set in the built-in font if that contains it, otherwise in the operator's font. Italic text and program
+//! text use standard fonts of PDF readers, as far as these contain the letters. A letter that no font contains is
+//! replaced, and the caller is told which letters were: nothing is dropped silently.
 
 mod layout;
 mod letters;
@@ -24,17 +24,17 @@ use layout::Layout;
 use letters::Unwritable;
 use page::{Drawn, SetPage};
 
-/// The built-in fonts.
+/// Names of the built-in fonts.
 const REGULAR: &str = "Regular";
 const BOLD: &str = "Bold";
-/// The operator's.
+/// Name of the operator's font.
 const OTHER: &str = "Other";
-/// The size of text when nobody says, in points.
+/// Default text size, in points.
 const TEXT_SIZE: u32 = 11;
-/// The largest that somebody may say.
+/// Maximum text size, in points.
 const TEXT_SIZE_MAX: u32 = 72;
 
-/// The fonts of a document.
+/// Fonts of a document.
 pub(super) struct Fonts {
     regular: EmbeddedFont,
     bold: EmbeddedFont,
@@ -65,7 +65,7 @@ impl Fonts {
         })
     }
 
-    /// The letter, or one in its place when no font has it; its font and how wide it is, as [`Fonts::find`] says.
+    /// Returns the letter, or a replacement if no font contains it, with its font and width as in [`Fonts::find`].
     fn set(&self, letter: char, style: RunStyle) -> (char, &'static str, u16) {
         let found = |letter| self.find(letter, style).map(|(font, width)| (letter, font, width));
         found(letter).or_else(|| found(letters::similar(letter)?)).unwrap_or_else(|| {
@@ -74,21 +74,21 @@ impl Fonts {
         })
     }
 
-    /// The font that has a letter, and how wide it is in thousandths of the size.
+    /// Finds the font that contains a letter, and its width in thousandths of the font size.
     fn find(&self, letter: char, style: RunStyle) -> Option<(&'static str, u16)> {
         let own = if style.bold { (BOLD, &self.bold) } else { (REGULAR, &self.regular) };
         let known =
             [Some(own), Some((REGULAR, &self.regular)), self.other.as_ref().map(|font| (OTHER, font))];
         standard::find(letter, style).or_else(|| {
             known.into_iter().flatten().find_map(|(name, font)| {
-                // Glyph 0 is the box that stands for a missing letter.
+                // Glyph 0 is the box shown for a missing letter.
                 let glyph = font.glyph_id(letter.into()).filter(|glyph| *glyph != 0)?;
                 Some((name, font.glyph_width(glyph)))
             })
         })
     }
 
-    /// How wide a letter of one of the fonts is, in thousandths of the size.
+    /// Width of a letter in one of the fonts, in thousandths of the font size.
     fn width(&self, font: &str, letter: char) -> u16 {
         let font = match font {
             REGULAR => Some(&self.regular),
@@ -100,10 +100,10 @@ impl Fonts {
     }
 }
 
-/// Writes blocks down.
+/// Writes blocks as a PDF.
 ///
 /// # Errors
-/// `Invalid` for a font that is none, and for more pages than a document may have.
+/// `Invalid` for an invalid font, and for more pages than a document may have.
 pub(super) fn write(blocks: &[TextBlock], page: &PageSettings, font: Font<'_>) -> Result<MadeDocument> {
     let fonts = Fonts::open(font)?;
     let size = if page.font_size == 0 { TEXT_SIZE } else { page.font_size.min(TEXT_SIZE_MAX) };
@@ -133,7 +133,7 @@ fn draw(document: &mut DocumentBuilder, page: &SetPage, size: PageSize) {
                 builder.stroke_line(from.x, from.y, to.x, to.y, LineStyle::new(0.5, *grey, *grey, *grey))
             }
             Drawn::Link { at, width, size, to } => {
-                // From the foot of letters that go below the line.
+                // Starts below the baseline, to cover descenders.
                 let place = Rect::new(at.x, at.y - size * 0.25, *width, size * 1.25);
                 builder.add_annotation(LinkAnnotation::uri(place, &**to))
             }

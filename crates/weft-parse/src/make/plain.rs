@@ -1,11 +1,11 @@
-//! Text without markup.
+//! Writes documents as plain text.
 
 use weft_core::seam::document_writer::PageSettings;
 
 use super::blocks::{TextBlock, TextRun};
 use super::text_of;
 
-/// Writes blocks down as lines of text.
+/// Writes blocks as lines of text.
 pub(super) fn write(blocks: &[TextBlock], page: &PageSettings) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend([&page.header, &page.timestamp].into_iter().filter(|text| !text.is_empty()).cloned());

@@ -1,4 +1,4 @@
-//! Tables of texts and files.
+//! Converts between tables, texts and files.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,10 +13,10 @@ use crate::element::ElementBody;
 use crate::format::parse_tables;
 use crate::words::line;
 
-/// What Excel takes in the name of a sheet, in units of UTF-16.
+/// Maximum length of a sheet name in Excel, in UTF-16 code units.
 const NAME_MAX: usize = 31;
 
-/// The tables of a text, each a sheet that is named after what stands above it; the text itself when it has none.
+/// The tables of a text, each as a sheet named after the heading above it; the text itself if it has no tables.
 pub(super) fn of_text(text: &str) -> Vec<Sheet> {
     let blocks = blocks(text);
     let mut sheets = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn of_text(text: &str) -> Vec<Sheet> {
     sheets
 }
 
-/// A text with words in the place of the pictures that it holds itself: their data is longer than a cell may be.
+/// Replaces pictures embedded in a text by their descriptions, since their data is longer than a cell may be.
 fn without_pictures(text: &str) -> String {
     let (mut kept, mut from) = (String::with_capacity(text.len()), 0);
     for (event, place) in Parser::new_ext(text, options()).into_offset_iter() {
@@ -61,7 +61,7 @@ fn without_pictures(text: &str) -> String {
                 kept.push_str(&text[from..place.start]);
                 from = place.end;
             }
-            // Of what lies before, only the words of a picture come after it.
+            // The description of a picture is the only text that comes after it but lies within it.
             Event::Text(words) | Event::Code(words) if place.end <= from => kept.push_str(&words),
             _ => {}
         }
@@ -74,7 +74,8 @@ fn cell_of(cell: &[TextRun]) -> Json {
     value(cell.iter().map(|span| span.text.as_str()).collect::<String>().trim())
 }
 
-/// A number where it is one: zeros in front mean that it is none, and commas between thousands mean nothing.
+/// Parses a text as a number if it is one. A number with leading zeros is a code, so it stays text; thousands
+/// separators are ignored.
 pub(super) fn value(text: &str) -> Json {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = match digits.split_once('.') {
@@ -93,13 +94,13 @@ pub(super) fn value(text: &str) -> Json {
     let bare = text.replace(',', "");
     match (bare.parse::<i64>(), bare.parse::<f64>()) {
         (Ok(whole), _) => whole.into(),
-        // A float tells no more digits apart, so a longer number would be another one.
+        // A float cannot represent more digits, so a longer number would change.
         (_, Ok(number)) if number.is_finite() && bare.len() <= 16 => number.into(),
         _ => text.into(),
     }
 }
 
-/// The value of a cell: nothing where it is empty, wherever in its row that is.
+/// The value of a cell; null if it is empty.
 fn typed(text: &str) -> Json {
     match text {
         "" => Json::Null,
@@ -109,7 +110,7 @@ fn typed(text: &str) -> Json {
     }
 }
 
-/// The sheets of a file.
+/// Reads the sheets of a file.
 ///
 /// # Errors
 /// As [`crate::parse`].
@@ -124,7 +125,7 @@ pub(super) fn of_file(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
                 let width = table.rows.iter().map(Vec::len).max().unwrap_or_default();
                 let row = |(place, row): (usize, Vec<String>)| {
                     let kept: fn(&String) -> Json = match place {
-                        // What names a column is one line, and no truth value.
+                        // A column name is one line, and never a boolean.
                         0 => |cell: &String| value(&line(cell)),
                         _ => |cell: &String| typed(cell),
                     };
@@ -141,7 +142,7 @@ pub(super) fn of_file(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
     Ok(sheets)
 }
 
-/// Tables as a text.
+/// Writes sheets as Markdown.
 pub(super) fn markdown(sheets: &[Sheet]) -> String {
     let cell = |value: &Json| match value {
         Json::Null => String::new(),
@@ -164,10 +165,10 @@ pub(super) fn markdown(sheets: &[Sheet]) -> String {
     text
 }
 
-/// The rows of a sheet with commas between their values.
+/// Writes the rows of a sheet as comma-separated values.
 ///
 /// # Errors
-/// `Invalid` for what cannot be written.
+/// `Invalid` for values that cannot be written.
 pub(super) fn csv(sheet: &Sheet) -> Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
     for row in &sheet.rows {
@@ -181,32 +182,32 @@ pub(super) fn csv(sheet: &Sheet) -> Result<Vec<u8>> {
     writer.into_inner().map_err(|cause| unwritten("CSV file", cause))
 }
 
-/// A text that spreadsheets do not take for a formula.
+/// Escapes a text so that spreadsheets do not interpret it as a formula.
 fn harmless(text: &str) -> String {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() }
 }
 
-/// Names of sheets, each one once, as Excel takes them. It takes two names that differ in case only for the same.
+/// Generates sheet names that are valid in Excel and unique. Excel ignores case when it compares names.
 #[derive(Default)]
 pub(super) struct SheetNames {
     given: HashSet<String>,
-    /// The next number of a name that was wanted before.
+    /// The next number for each name that was already requested.
     numbers: HashMap<String, usize>,
 }
 
 impl SheetNames {
-    /// A name that is like `wanted`; of none, the number of the table.
+    /// Returns a name based on `wanted`; if that is empty, a name with the number of the table.
     pub(super) fn next(&mut self, wanted: &str) -> String {
         let kept = |c: &char| !matches!(c, '[' | ']' | ':' | '*' | '?' | '/' | '\\' | '\n') && may_stand(*c);
         let clean: String = wanted.chars().filter(kept).collect();
         let clean = clean.trim().trim_matches('\'').trim();
-        // Excel keeps this name for itself.
+        // Excel reserves this name.
         let base = if clean.is_empty() || clean.eq_ignore_ascii_case("history") {
             format!("Table_{}", self.given.len() + 1)
         } else {
             beginning(clean, NAME_MAX)
         };
-        // Counted on, not from the start: a file may have thousands of tables under one heading.
+        // Continues counting instead of starting over: a file may have thousands of tables under one heading.
         let number = self.numbers.entry(base.to_lowercase()).or_insert(1);
         loop {
             let ending = if *number == 1 { String::new() } else { format!("_{number}") };
@@ -219,7 +220,7 @@ impl SheetNames {
     }
 }
 
-/// The beginning of a text that has so many units of UTF-16 at most.
+/// The beginning of a text, up to `units_max` UTF-16 code units.
 fn beginning(text: &str, units_max: usize) -> String {
     let mut units = 0;
     let fits = |letter: &char| {

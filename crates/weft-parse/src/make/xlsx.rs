@@ -1,7 +1,7 @@
-//! Spreadsheets of Excel: an archive of a few files in XML.
+//! Writes Excel spreadsheets: a zip archive of a few XML files.
 //!
-//! They are written here, since a writer of them that one can have makes a thread for every sheet, and a worker that works on
-//! what others have made starts none.
+//! This is implemented here because the available library starts a thread for each sheet, and a worker that processes
+//! untrusted files must not start any.
 
 use std::fmt::Write as _;
 use std::io::{Cursor, Write as _};
@@ -16,14 +16,14 @@ use super::tables::SheetNames;
 use super::unwritten;
 use crate::markup::escaped;
 
-/// What Excel takes of one sheet.
+/// Maximum numbers of rows and columns of a sheet in Excel.
 const ROWS_MAX: usize = 1_048_576;
 const COLUMNS_MAX: usize = 16_384;
-/// Characters of a cell, at most.
+/// Maximum number of characters in a cell.
 const CELL_MAX: usize = 32_767;
-/// Whole numbers beyond this are not kept exactly.
+/// Integers beyond this are not represented exactly.
 const WHOLE_MAX: u64 = 1 << 53;
-/// How wide a column is that has little in it, and how wide one becomes by itself, in digits.
+/// Minimum and maximum width of an automatically sized column, in digits.
 const WIDTHS: (usize, usize) = (8, 100);
 
 const DECLARED: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n";
@@ -31,7 +31,7 @@ const MAIN: &str = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
 const PACKAGE: &str = "http://schemas.openxmlformats.org/package/2006";
 const OFFICE: &str = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
 const SHEET_TYPE: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml";
-/// The second format is that of the names of columns.
+/// Styles of the file. The second cell format is that of column names.
 const STYLES: &str = "<fonts count=\"2\"><font><sz val=\"11\"/><name val=\"Calibri\"/></font><font><b/><sz val=\"11\"/>\
     <name val=\"Calibri\"/></font></fonts><fills count=\"2\"><fill><patternFill patternType=\"none\"/></fill><fill>\
     <patternFill patternType=\"gray125\"/></fill></fills><borders count=\"1\"><border><left/><right/><top/><bottom/>\
@@ -40,12 +40,12 @@ const STYLES: &str = "<fonts count=\"2\"><font><sz val=\"11\"/><name val=\"Calib
     fontId=\"1\" fillId=\"0\" borderId=\"0\" xfId=\"0\" applyFont=\"1\"/></cellXfs><cellStyles count=\"1\"><cellStyle \
     name=\"Normal\" xfId=\"0\" builtinId=\"0\"/></cellStyles>";
 
-/// Writes sheets. Texts are never read as formulas.
+/// Writes sheets as a spreadsheet. Texts are never interpreted as formulas.
 ///
 /// # Errors
-/// `Invalid` for more rows, columns or characters than a sheet takes.
+/// `Invalid` for more rows, columns or characters than Excel allows.
 pub(super) fn write(sheets: &[Sheet]) -> Result<Vec<u8>> {
-    // Excel opens no file without a sheet.
+    // Excel refuses a file without sheets.
     let nothing = [Sheet { name: "Sheet1".to_owned(), rows: Vec::new() }];
     let sheets = if sheets.is_empty() { &nothing[..] } else { sheets };
     let (mut types, mut listed, mut relations) = (String::new(), String::new(), String::new());
@@ -104,7 +104,7 @@ pub(super) fn write(sheets: &[Sheet]) -> Result<Vec<u8>> {
 fn archive(files: Vec<(String, String)>) -> Result<Vec<u8>> {
     let failed = |cause: &dyn std::fmt::Display| unwritten("spreadsheet", cause);
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
-    // The same sheets make the same file: the time is none.
+    // A fixed timestamp, so that the same sheets always produce the same file.
     let options = SimpleFileOptions::default().last_modified_time(zip::DateTime::default());
     for (name, text) in files {
         archive.start_file(name, options).map_err(|cause| failed(&cause))?;
@@ -115,7 +115,7 @@ fn archive(files: Vec<(String, String)>) -> Result<Vec<u8>> {
     archive.finish().map(Cursor::into_inner).map_err(|cause| failed(&cause))
 }
 
-/// One sheet in XML.
+/// Writes one sheet as XML.
 fn page(sheet: &Sheet) -> Result<String> {
     let too_large = |what: &str, most: usize| {
         Error::invalid(format!("the sheet `{}` has more than {most} {what}", sheet.name))
@@ -154,7 +154,7 @@ fn page(sheet: &Sheet) -> Result<String> {
     Ok(format!("<worksheet xmlns=\"{MAIN}\">{columns}<sheetData>{data}</sheetData></worksheet>"))
 }
 
-/// Writes a cell; how wide it is, in digits. `None` when its text is too long.
+/// Writes a cell and returns its width in digits; `None` if its text is too long.
 fn cell(data: &mut String, place: &str, value: &Json) -> Option<usize> {
     let text = match value {
         Json::Null => return Some(0),
@@ -172,7 +172,7 @@ fn cell(data: &mut String, place: &str, value: &Json) -> Option<usize> {
     if text.encode_utf16().count() > CELL_MAX {
         return None;
     }
-    // The first row names the columns.
+    // The first row contains the column names.
     let style = if place.trim_start_matches(char::is_alphabetic) == "1" { " s=\"1\"" } else { "" };
     let written = escaped(&without_control(&text));
     let _ = write!(
@@ -183,12 +183,12 @@ fn cell(data: &mut String, place: &str, value: &Json) -> Option<usize> {
     Some(text.lines().map(line).max().unwrap_or_default())
 }
 
-/// Whether Excel keeps all digits of a whole number.
+/// Whether Excel represents an integer exactly.
 fn is_exact(whole: i64) -> bool {
     whole.unsigned_abs() <= WHOLE_MAX
 }
 
-/// The letters that Excel counts columns with, of the column with this place from 0 on.
+/// Column letters of a zero-based column index.
 fn letters(mut column: usize) -> String {
     let mut letters = Vec::new();
     loop {
@@ -200,13 +200,13 @@ fn letters(mut column: usize) -> String {
     }
 }
 
-/// A text in which characters that XML cannot have are written as Excel writes them: `_x0001_`.
+/// Escapes characters that XML does not allow in the way Excel does: `_x0001_`.
 fn without_control(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     for (at, letter) in text.char_indices() {
         match letter {
             '\t' | '\n' => written.push(letter),
-            // What looks like such a character, and is none.
+            // Text that looks like such an escape must be escaped itself.
             '_' if is_written_character(&text[at..]) => written.push_str("_x005F_"),
             '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => {
                 let _ = write!(written, "_x{:04X}_", u32::from(letter));

@@ -1,10 +1,10 @@
-//! The inner side of a process: reads or makes one file, tells what became of it, and ends.
+//! The worker's side: reads or makes one file, reports the outcome, and exits.
 //!
 //! ```text
-//! standard input    one line of JSON, a ReaderOrder; the bytes of the file; then it stays open as long as the
-//!                   result is wanted
-//! standard output   JSON, a ReaderAnswer; behind one that says so the bytes of the file that was made
-//! exit code         as weft-child says
+//! standard input    one line of JSON, a ReaderOrder; the bytes of the file; then stays open as long as the result
+//!                   is wanted
+//! standard output   JSON, a ReaderAnswer; followed by the bytes of the file that was made, if the answer says so
+//! exit code         as documented in weft-child
 //! ```
 
 use std::io::{BufRead as _, Read as _, Write as _};
@@ -23,79 +23,79 @@ use super::{Limits, guarded, harmless};
 use crate::tesseract::Recognition;
 use crate::transcription::Transcription;
 
-/// Bytes of the stack that a file is read on. Some libraries call themselves for each level of nesting.
+/// Stack size for reading a file, in bytes. Some libraries recurse for each level of nesting.
 const STACK_BYTES: usize = 64 << 20;
-/// Bytes of an order, at most: one to make a document holds all of its text, and pictures in it.
+/// Maximum size of an order, in bytes: an order to make a document contains its whole text and the pictures in it.
 pub(super) const ORDER_BYTES_MAX: usize = 256 << 20;
-/// Bytes of what was read in the pictures of a file, at most, as it is handed over.
+/// Maximum size, in bytes, of the serialized texts that were read in the pictures of a file.
 pub(super) const READINGS_BYTES_MAX: usize = 256 << 20;
 
-/// What a worker is to do with the bytes that it is given.
+/// What a worker is to do with the bytes that it is passed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ReaderJob {
-    /// They are a file to read and cut into pieces.
+    /// Read the bytes as a file and cut it into chunks.
     Read(ReadRequest),
-    /// They are a file whose pictures are wanted.
+    /// Find the pictures of the file in the bytes.
     Pictures(ReadRequest),
-    /// They are a file of whose pictures those with these numbers are kept.
+    /// Find the pictures of the file in the bytes and return those with these numbers.
     KeptPictures(ReadRequest, Vec<u32>),
-    /// They are so many bytes of what was read in the pictures of a file, and the file to read and cut into pieces.
+    /// Read a file and cut it into chunks. This many bytes of texts read in its pictures come first, then the file.
     ReadWith(ReadRequest, usize),
-    /// Nothing follows: a picture in a file of this system is to be read by another program.
+    /// No bytes follow: run another program to read a picture in a file of this system.
     Recognize(Recognition),
-    /// Nothing follows: a recording in a file of this system is to be written down by another program.
+    /// No bytes follow: run another program to transcribe a recording in a file of this system.
     Transcribe(Transcription),
-    /// They are a file of this name, of which the tables are wanted.
+    /// Read the tables of the file in the bytes, which has this name.
     Sheets(String),
-    /// They are a font to make a file with.
+    /// Make a file, with the font in the bytes.
     Write(WriteRequest),
 }
 
-/// What a worker is to do, and within which limits.
+/// A job for a worker and the limits that apply to it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ReaderOrder {
     job: ReaderJob,
     time: Duration,
     memory_bytes: usize,
-    /// How many bytes of the file follow.
+    /// Number of bytes of the file that follow.
     file_bytes: usize,
-    /// What becomes of it where the worker cannot be confined.
+    /// What happens to the file when the worker cannot be confined.
     #[serde(default)]
     confinement: Confinement,
 }
 
 impl ReaderOrder {
-    /// A file of so many bytes, within these limits.
+    /// Creates an order for a file of `file_bytes` bytes with these limits.
     pub(crate) fn new(job: ReaderJob, limits: Limits, file_bytes: usize) -> Self {
         let Limits { time, memory_bytes, .. } = limits;
         let confinement = Confinement::default();
         Self { job, time, memory_bytes, file_bytes, confinement }
     }
 
-    /// The same, where the operator has said what becomes of files whose worker cannot be confined.
+    /// Sets what happens to files when their worker cannot be confined.
     pub(crate) fn with_confinement(self, confinement: Confinement) -> Self {
         Self { confinement, ..self }
     }
 }
 
-/// What became of it.
+/// The outcome of a job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ReaderAnswer {
     /// The file was read.
     Read(ReadDocument),
-    /// Its tables were.
+    /// The tables of the file were read.
     Sheets(Vec<Sheet>),
-    /// Its pictures were found. Their bytes follow, of each as many as stand here.
+    /// The pictures of the file were found. Their bytes follow; the numbers are the size of each.
     Pictures(FoundPictures, Vec<usize>),
-    /// A file was made, with other signs in the place of these letters. Its bytes follow.
+    /// A file was made, with other characters in place of these letters. Its bytes follow.
     Made(String),
-    /// It was not done, and why.
+    /// The job failed.
     Undone {
-        /// Of which kind the failure is.
+        /// Kind of the failure.
         kind: ErrorKind,
         /// The reason.
         message: String,
-        /// What can be done about it.
+        /// What the user can do about it.
         help: Option<String>,
     },
 }
@@ -108,7 +108,7 @@ impl From<Error> for ReaderAnswer {
 }
 
 impl ReaderAnswer {
-    /// What a worker wrote: an answer, and the bytes behind it.
+    /// Splits a worker's output into its answer and the bytes that follow.
     pub(super) fn read(told: &[u8]) -> Result<(Self, &[u8])> {
         let mut answers = serde_json::Deserializer::from_slice(told).into_iter();
         let garbled = || Error::new(ErrorKind::Garbled, "cannot read what the worker of a document says");
@@ -119,7 +119,7 @@ impl ReaderAnswer {
         }
     }
 
-    /// The failure that it tells of.
+    /// The error that this answer stands for.
     pub(super) fn failed(self) -> Error {
         match self {
             Self::Undone { kind, message, help } => Error { help, ..Error::new(kind, message) },
@@ -128,7 +128,7 @@ impl ReaderAnswer {
     }
 }
 
-/// Does the job; what is to follow the answer comes with it.
+/// Does the job and returns the answer and the bytes to send after it.
 fn done(job: &ReaderJob, bytes: &[u8]) -> (ReaderAnswer, Vec<u8>) {
     let answer = match job {
         ReaderJob::Read(request) => guarded(request, bytes, &[]).map(ReaderAnswer::Read),
@@ -140,7 +140,7 @@ fn done(job: &ReaderJob, bytes: &[u8]) -> (ReaderAnswer, Vec<u8>) {
         ReaderJob::KeptPictures(request, wanted) => {
             match harmless(&request.name, || found(request, bytes)) {
                 Ok(mut found) => {
-                    // Here, so that nobody else has to hold the others.
+                    // Filtered in the worker, so that the parent process never has to hold the other pictures.
                     found.keep(wanted);
                     return pictures(found);
                 }
@@ -165,7 +165,7 @@ fn found(request: &ReadRequest, bytes: &[u8]) -> Result<FoundPictures> {
     crate::format::pictures(&request.name, bytes, &request.settings)
 }
 
-/// The pictures of a file: what is known of them, and their bytes one behind the other.
+/// Builds the answer for the pictures of a file: their metadata, and their bytes concatenated.
 fn pictures(mut found: FoundPictures) -> (ReaderAnswer, Vec<u8>) {
     let (mut sizes, mut all) = (Vec::new(), Vec::new());
     for one in &mut found.pictures {
@@ -183,9 +183,9 @@ fn read_with(request: &ReadRequest, count: usize, bytes: &[u8]) -> Result<ReadDo
     guarded(request, file, &readings)
 }
 
-/// Does what standard input asks for and writes to standard output what came of it; when it is started as a fork server, in
-/// a fork for each file. This is all that a worker does; it must be called before anything else has started a
-/// thread or opened a file.
+/// Carries out the job on standard input and writes the outcome to standard output. When started as a fork server, does
+/// so in a fork for each file. This is the whole worker; it must be called before any other code has started a thread
+/// or opened a file.
 pub fn work() -> ExitCode {
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     if weft_child::is_fork_server() {
@@ -194,13 +194,13 @@ pub fn work() -> ExitCode {
     one()
 }
 
-/// Reads some files of its own, so that no fork has to load the tables that readers use.
+/// Reads some built-in sample files, so that forks inherit the readers' tables already loaded.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 fn warm() {
     const TEXT: &str = "# One\n\nSome *words* of a text. 一些文字。\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
     let read = |name: &str, bytes: &[u8]| {
         let (name, settings) = (name.to_owned(), serde_json::Map::new());
-        // Whether it can be read is seen with the files that people give.
+        // The result does not matter here; a reader that fails will report it on real files.
         drop(guarded(&ReadRequest { name, method: ChunkMethod::Naive, settings }, bytes, &[]));
     };
     for name in ["a.txt", "a.md", "a.html", "a.csv", "a.json", "a.eml"] {
@@ -219,7 +219,7 @@ fn one() -> ExitCode {
     let Some((order, bytes)) = told() else { return ExitCode::from(REFUSED) };
     let ReaderOrder { job, time, memory_bytes, confinement, .. } = order;
     let bounds = Bounds { time, memory_bytes, stack_bytes: STACK_BYTES, confinement };
-    // Before the process is confined, since it becomes another program.
+    // Must happen before the process is confined, since it turns into another program.
     let job = match job {
         ReaderJob::Recognize(recognition) => return recognition.begin(&bounds),
         ReaderJob::Transcribe(transcription) => return transcription.begin(&bounds),
@@ -237,7 +237,7 @@ fn told() -> Option<(ReaderOrder, Vec<u8>)> {
     input.by_ref().take(ORDER_BYTES_MAX as u64).read_until(b'\n', &mut line).ok()?;
     let order: ReaderOrder = serde_json::from_slice(&line).ok()?;
     let mut bytes = Vec::new();
-    // A size for which there is no memory is refused rather than the end of the process.
+    // A size for which there is no memory is refused instead of aborting the process.
     bytes.try_reserve_exact(order.file_bytes).ok()?;
     let count = input.take(u64::try_from(order.file_bytes).ok()?).read_to_end(&mut bytes).ok()?;
     (count == order.file_bytes).then_some((order, bytes))

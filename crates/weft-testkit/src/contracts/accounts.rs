@@ -1,4 +1,4 @@
-//! The promises of the places for users, tenants, share tokens and the audit log.
+//! Contract of the stores for users, tenants, share tokens and the audit log.
 
 use futures::future::join_all;
 use weft_core::ErrorKind::{Conflict, Invalid, NotFound, QuotaExceeded};
@@ -13,14 +13,14 @@ use weft_core::seam::{AuditStore, ShareStore, TenantStore, TokenStore, UserStore
 
 use super::{fine, refused, tenant};
 
-/// One store, as the places that accounts are kept in.
+/// The interfaces of one store that hold accounts.
 #[derive(Clone, Copy)]
 pub struct ContractStores<'a> {
     /// Users and their sign-ins.
     pub users: &'a dyn UserStore,
     /// Tenants, members and invitations.
     pub tenants: &'a dyn TenantStore,
-    /// API keys, which end with their users.
+    /// API keys, which are removed with their users.
     pub tokens: &'a dyn TokenStore,
 }
 
@@ -53,7 +53,7 @@ async fn new_tenant(stores: ContractStores<'_>) -> TenantId {
     id
 }
 
-/// Checks every promise of [`UserStore`] and [`TenantStore`].
+/// Checks the contract of [`UserStore`] and [`TenantStore`].
 pub async fn account_stores_keep_their_contract(stores: ContractStores<'_>) {
     tenants_are_stored_once(stores).await;
     users_come_back_as_they_were(stores).await;
@@ -91,7 +91,7 @@ async fn a_tenant_goes_with_what_it_has(stores: ContractStores<'_>) {
     fine(users.add_login(&his).await);
     refused(tenants.close_tenant(&tenant()).await, NotFound);
     fine(tenants.close_tenant(&home).await);
-    // Nobody gets in but whoever may have to ask for its removal again.
+    // Only a user who may have to request its removal again gets in.
     refused(tokens.find(&key.hash).await, NotFound);
     refused(users.login(&his.hash).await, NotFound);
     refused(tenants.membership(&home, &bob.id).await, NotFound);
@@ -112,7 +112,7 @@ async fn a_tenant_goes_with_what_it_has(stores: ContractStores<'_>) {
         )
         .is_empty()
     );
-    // Its people stay, with what they have elsewhere.
+    // Its members remain, with their data in other tenants.
     assert_eq!(fine(users.user(&ann.id).await).id, ann.id);
     assert_eq!(fine(users.login(&there.hash).await), (there, Some(MemberRole::Owner)));
     assert_eq!(fine(tenants.memberships(&ann.id).await).len(), 1);
@@ -159,7 +159,7 @@ async fn users_come_back_as_they_were(stores: ContractStores<'_>) {
     refused(users.change_user(&other.id, &address(" ")).await, Invalid);
     refused(users.change_user(&user(6).id, &address("nobody@example.org")).await, NotFound);
     let changed = User { nickname: "New".to_owned(), enabled: false, signed_in_ms: Some(9), ..other.clone() };
-    // Each by itself: what one changes stays when another changes something else.
+    // Changes are independent: a change to one field leaves the others as they are.
     for change in [
         UserChange { enabled: Some(false), ..UserChange::default() },
         UserChange { nickname: Some("New".to_owned()), ..UserChange::default() },
@@ -200,7 +200,7 @@ async fn a_tenant_keeps_an_owner(stores: ContractStores<'_>) {
     assert!(fine(tenants.members(&home, 2, 9).await).is_empty());
     let counts = MemberCounts { members: 2, invitations: 0 };
     assert_eq!(fine(tenants.member_counts(&home).await), counts);
-    // Both give it up at once: one of them stays.
+    // Both give up ownership concurrently: one of them remains an owner.
     let (first, second) = futures::join!(
         tenants.set_role(&home, &ann.id, MemberRole::Viewer),
         tenants.set_role(&home, &bob.id, MemberRole::Editor)
@@ -212,7 +212,7 @@ async fn a_tenant_keeps_an_owner(stores: ContractStores<'_>) {
     fine(tenants.remove_member(&home, &other.id).await);
     refused(tenants.remove_member(&home, &other.id).await, NotFound);
     refused(tenants.membership(&home, &other.id).await, NotFound);
-    // Whoever is alone may go.
+    // The only member of a tenant may be removed.
     fine(users.remove_user(&owner.id).await);
     refused(users.remove_user(&owner.id).await, NotFound);
     assert!(fine(tenants.members(&home, 0, 9).await).is_empty());
@@ -247,14 +247,14 @@ async fn sign_ins_follow_their_users(stores: ContractStores<'_>) {
     assert_eq!(fine(users.logins(&ann.id, None, 0, 1).await), std::slice::from_ref(&second));
     assert_eq!(fine(users.logins(&ann.id, None, 1, 9).await), std::slice::from_ref(&first));
     assert!(fine(users.logins(&ann.id, None, 2, 9).await).is_empty());
-    // A place in the list is one even when nothing stands there any more.
+    // A position in the list is valid even if its entry no longer exists.
     for place in [(20, second.hash.as_str()), (20, "g"), (15, "")] {
         assert_eq!(fine(users.logins(&ann.id, Some(place), 0, 9).await), std::slice::from_ref(&first));
     }
     assert!(fine(users.logins(&ann.id, Some((10, first.hash.as_str())), 0, 9).await).is_empty());
     for hash in [&first.hash, &generate()] {
         fine(users.move_login(hash, &away).await);
-        // Whoever notes the use has read the sign-in before it was moved.
+        // The use was recorded by a caller that had read the sign-in before it was moved.
         fine(users.login_used(hash, 40).await);
     }
     let moved = Login { tenant: away, last_used_ms: Some(40), ..first.clone() };
@@ -376,7 +376,7 @@ async fn invitations_are_no_more_than_may_be_open(stores: ContractStores<'_>) {
         fine(tenants.add_invitation(&one(nth)).await);
     }
     refused(tenants.add_invitation(&one(INVITATIONS_MAX)).await, QuotaExceeded);
-    // In place of another one there is room, and in that of those that have expired by then.
+    // A replacement fits, and so does an invitation in place of one that has expired by then.
     fine(tenants.add_invitation(&one(0)).await);
     assert_eq!(fine(tenants.member_counts(&home).await).invitations, INVITATIONS_MAX);
     let later = Invitation { created_ms: 9, expires_ms: 20, ..one(INVITATIONS_MAX) };
@@ -384,11 +384,11 @@ async fn invitations_are_no_more_than_may_be_open(stores: ContractStores<'_>) {
     assert_eq!(fine(tenants.invitations(&home, 0, 9).await), [later]);
 }
 
-/// Checks every promise of [`ShareStore`].
+/// Checks the contract of [`ShareStore`].
 pub async fn share_store_keeps_its_contract(store: &dyn ShareStore) {
     let tenant = tenant();
     let agent = ShareTarget::Agent(CanvasId::generate());
-    // Agents and assistants have ids of their own, which may be the same.
+    // Agents and assistants have separate ids, which may be equal.
     let chat = ShareTarget::Chat(agent.id().clone());
     let share = |target: &ShareTarget, created_ms: i64| ShareToken {
         tenant: tenant.clone(),
@@ -427,7 +427,7 @@ pub async fn share_store_keeps_its_contract(store: &dyn ShareStore) {
     for nth in 1..SHARES_MAX {
         fine(store.add_share(&share(&agent, i64::try_from(nth).unwrap_or_default())).await);
     }
-    // There is room for one more, whoever comes at the same time.
+    // There is room for one more, even under concurrent requests.
     let many: Vec<ShareToken> = (0..4).map(|_| share(&agent, 1)).collect();
     let added = join_all(many.iter().map(|one| store.add_share(one))).await;
     assert_eq!(added.iter().filter(|added| added.is_ok()).count(), 1);
@@ -435,7 +435,7 @@ pub async fn share_store_keeps_its_contract(store: &dyn ShareStore) {
     fine(store.add_share(&share(&chat, 1)).await);
 }
 
-/// Checks every promise of [`AuditStore`].
+/// Checks the contract of [`AuditStore`].
 pub async fn audit_store_keeps_its_contract(store: &dyn AuditStore) {
     let (ours, theirs) = (tenant(), tenant());
     let entry = |tenant: &TenantId, at_ms: i64, actor: &str| AuditEntry {
@@ -448,7 +448,7 @@ pub async fn audit_store_keeps_its_contract(store: &dyn AuditStore) {
         outcome: 0,
         address: "::1".to_owned(),
     };
-    // Long ago, so that they can be removed alone.
+    // Long ago, so that they can be removed separately.
     let base = -9_000_000;
     let all: Vec<AuditEntry> = [(0, "user:a"), (1, "user:b"), (1, "user:a"), (1, "user:a"), (2, "nobody")]
         .map(|(at, actor)| entry(&ours, base + at, actor))

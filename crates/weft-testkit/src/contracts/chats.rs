@@ -1,4 +1,4 @@
-//! The promises of a place for chat assistants.
+//! Contract of a store for chat assistants.
 
 use futures::future::join_all;
 use serde_json::json;
@@ -30,7 +30,7 @@ async fn names(store: &dyn ChatStore, tenant: &TenantId, filter: ChatFilter) -> 
     found.into_iter().map(|chat| chat.name).collect()
 }
 
-/// Checks every promise of [`ChatStore`].
+/// Checks the contract of [`ChatStore`].
 pub async fn chat_store_keeps_its_contract(store: &dyn ChatStore) {
     assistants_come_back_as_they_were(store).await;
     names_are_unique_within_a_tenant(store).await;
@@ -66,13 +66,13 @@ async fn names_are_unique_within_a_tenant(store: &dyn ChatStore) {
     let second = chat(&ours, "second", 1);
     fine(store.create(&second).await);
     refused(store.change(&Chat { name: "ÄRGER".to_owned(), ..second.clone() }, 2).await, Conflict);
-    // A search app is another kind of thing.
+    // A search app is of another kind, so the same name is free.
     let search = Chat { kind: ChatKind::Search, ..chat(&ours, "ÄRGER", 1) };
     fine(store.create(&search).await);
     assert_eq!(fine(store.get(&search.key).await), search);
     let twice = Chat { key: CanvasKey::new(&ours, generate()), ..search };
     refused(store.create(&twice).await, Conflict);
-    // One's own name is not taken.
+    // An assistant's own name does not count as taken.
     let renamed = fine(store.change(&Chat { name: "ÄRGER".to_owned(), ..first.clone() }, 2).await);
     assert_eq!(renamed.map(|chat| chat.name).as_deref(), Some("ÄRGER"));
     assert_eq!(fine(store.get(&second.key).await), second);

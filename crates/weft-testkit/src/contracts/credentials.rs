@@ -1,4 +1,4 @@
-//! What every place of credentials for MCP servers promises.
+//! Contract of a store for credentials of MCP servers.
 
 use weft_core::seam::ToolCredentials;
 use weft_core::seam::tool_credentials::{CredentialKey, StoredCredentials};
@@ -6,10 +6,10 @@ use weft_core::{Error, Secret, changes};
 
 use super::{fine, tenant};
 
-/// Checks that credentials are put, replaced and removed, by who knows them and nobody else.
+/// Checks that credentials are stored, replaced and removed, and only through their own key.
 ///
 /// # Panics
-/// When one of the promises is broken.
+/// If the contract is violated.
 pub async fn credentials_keep_their_contract(store: &dyn ToolCredentials) {
     let (ours, other_tenant) = (tenant(), tenant());
     let key = |server: &str| CredentialKey { tenant: ours.clone(), server: server.to_owned() };
@@ -37,7 +37,7 @@ pub async fn credentials_keep_their_contract(store: &dyn ToolCredentials) {
     assert_eq!((fine(store.get(files).await), fine(store.get(theirs).await)), (None, of("theirs", 1)));
 }
 
-/// Each adds something of its own to what it reads.
+/// Concurrent changes, each of which adds to what it has read, are all kept.
 async fn changes_at_the_same_time_all_stay(store: &dyn ToolCredentials, key: &CredentialKey) {
     let text = async || {
         let there = store.get(key).await?;

@@ -1,5 +1,5 @@
-//! The promises of datasets, of the queue of documents and of blobs. A suite works in tenants of its own,
-//! so it may run against a database that holds other things, and several times.
+//! Contracts of datasets, of the document queue and of blobs. A suite works in tenants of its own, so it may run
+//! against a database with other contents, and repeatedly.
 
 mod at_once;
 mod blob_store;
@@ -36,7 +36,7 @@ fn map(json: Json) -> Settings {
     }
 }
 
-/// A dataset as people have it.
+/// A typical dataset.
 pub fn dataset(tenant: &TenantId, name: &str) -> Dataset {
     Dataset {
         key: DatasetKey::new(tenant, DatasetId::generate()),
@@ -59,7 +59,7 @@ pub fn dataset(tenant: &TenantId, name: &str) -> Dataset {
     }
 }
 
-/// A document as it is uploaded.
+/// A newly uploaded document.
 pub fn document(dataset: &DatasetKey, name: &str) -> Document {
     let id = DocumentId::generate();
     Document {

@@ -1,14 +1,14 @@
-//! The promises of an [`Embedder`].
+//! Contract of an [`Embedder`].
 
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 
-/// How far two computations of one vector may lie apart in any number.
+/// Maximum difference in any dimension between two computations of one vector.
 const DIFFERENCE_MAX: f32 = 1e-4;
 
-/// Checks every promise that holds for any model: of its vectors, their order and their lengths.
+/// Checks the contract as far as it holds for any model: the vectors, their order and their lengths.
 ///
 /// # Panics
-/// At the first broken promise.
+/// If the contract is violated.
 pub async fn embedder_keeps_its_contract(embedder: &dyn Embedder) {
     assert!(!embedder.name().trim().is_empty(), "datasets remember the name");
     assert!(embedder.tokens_max() > 0, "a model reads something");
@@ -18,10 +18,10 @@ pub async fn embedder_keeps_its_contract(embedder: &dyn Embedder) {
     long_texts_are_cut(embedder).await;
 }
 
-/// For models that know what words mean: texts that share them are nearer than texts that do not.
+/// Checks models that know the meaning of words: texts with a shared meaning are closer than texts without.
 ///
 /// # Panics
-/// When they are not.
+/// If they are not.
 pub async fn near_texts_have_near_vectors(embedder: &dyn Embedder) {
     let passages = texts(&[
         "The cat sleeps on the warm sofa all day.",

@@ -1,4 +1,4 @@
-//! The promises of a place for files of conversations.
+//! Contract of a store for conversation files.
 
 use bytes::Bytes;
 use weft_core::ErrorKind::{Invalid, NotFound, QuotaExceeded};
@@ -8,9 +8,9 @@ use weft_core::seam::file_store::StoredFile;
 
 use super::{fine, refused, tenant};
 
-/// What a place is opened with that is to keep [`file_store_keeps_its_contract`]: bytes of a file.
+/// Maximum size of a file, in bytes, that the store under [`file_store_keeps_its_contract`] must be opened with.
 pub const FILE_BYTES_MAX: u64 = 1_000;
-/// And of all files of a tenant.
+/// Maximum size of all files of a tenant, likewise.
 pub const TENANT_BYTES_MAX: u64 = 2_500;
 
 fn file(name: &str, size: usize, created_ms: i64) -> StoredFile {
@@ -28,7 +28,7 @@ fn bytes(size: usize) -> Bytes {
     Bytes::from(vec![7; size])
 }
 
-/// Checks every promise of [`FileStore`], of a place that holds [`FILE_BYTES_MAX`] and [`TENANT_BYTES_MAX`].
+/// Checks the contract of [`FileStore`] for a store that is opened with [`FILE_BYTES_MAX`] and [`TENANT_BYTES_MAX`].
 pub async fn file_store_keeps_its_contract(files: &dyn FileStore) {
     let (ours, theirs) = (tenant(), tenant());
     kept_as_they_are(files, &ours, &theirs).await;
@@ -68,12 +68,12 @@ async fn quotas_hold(files: &dyn FileStore) {
     refused(files.put(&ours, &more, bytes(1)).await, QuotaExceeded);
     refused(files.find(&ours, &more.id).await, NotFound);
     fine(files.put(&theirs, &more, bytes(1)).await);
-    // What takes the place of a file counts in its place.
+    // A replacement counts in place of the file that it replaces.
     fine(files.put(&ours, &kept[0], bytes(1_000)).await);
     fine(files.remove(&ours, std::slice::from_ref(&kept[1].id)).await);
     fine(files.put(&ours, &more, bytes(1)).await);
     fine(files.remove(&ours, std::slice::from_ref(&more.id)).await);
-    // There is room for one more, whoever comes at the same time.
+    // There is room for one more, even under concurrent requests.
     let many: Vec<StoredFile> = (0..4).map(|_| file("e", 600, 1)).collect();
     let put = futures::future::join_all(many.iter().map(|one| files.put(&ours, one, bytes(600)))).await;
     assert_eq!(put.iter().filter(|put| put.is_ok()).count(), 1, "{put:?}");
@@ -84,7 +84,7 @@ async fn quotas_hold(files: &dyn FileStore) {
 
 async fn found_by_age_and_session(files: &dyn FileStore) {
     let (ours, session) = (tenant(), SessionId::from(generate()));
-    // Older than anything that somebody else may keep in the same place.
+    // Older than anything else in the same store.
     let mut made: Vec<StoredFile> = (0..3).map(|n| file("x", 1, i64::MIN / 2 + n)).collect();
     made[1].session = Some(session.clone());
     made[2].session = Some(session.clone());

@@ -1,4 +1,4 @@
-//! What every place for folders of the file manager promises.
+//! Contract of a store for folders of the file manager.
 
 use futures::future::{join, join_all};
 use weft_core::ErrorKind::{Conflict, Invalid, NotFound, QuotaExceeded};
@@ -10,7 +10,7 @@ use weft_core::seam::folder_store::{
 
 use super::{fine, refused, tenant};
 
-/// What a place is opened with that is to keep [`folder_store_keeps_its_contract`].
+/// Limits that the store under [`folder_store_keeps_its_contract`] must be opened with.
 pub const LIMITS: FolderLimits = FolderLimits { in_folder: 5, depth: 4, entries: 12, bytes: 1_000 };
 
 fn entry(parent: &str, name: &str, kind: EntryKind) -> FolderEntry {
@@ -33,7 +33,7 @@ fn renamed(name: &str) -> EntryChange {
     EntryChange { name: Some(name.to_owned()), parent: None }
 }
 
-/// A tenant with its root.
+/// A tenant with its root folder.
 struct Tree<'a> {
     store: &'a dyn FolderStore,
     tenant: TenantId,
@@ -66,10 +66,10 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Checks every promise of [`FolderStore`], of a place that is opened with [`LIMITS`].
+/// Checks the contract of [`FolderStore`] for a store that is opened with [`LIMITS`].
 ///
 /// # Panics
-/// When one of the promises is broken.
+/// If the contract is violated.
 pub async fn folder_store_keeps_its_contract(store: &dyn FolderStore) {
     there_is_one_root(store).await;
     entries_are_kept_and_listed(store).await;
@@ -192,7 +192,7 @@ async fn files_arrive(store: &dyn FolderStore) {
     assert_eq!(fine(store.list(ours, &only).await), (vec![older.clone(), newer.clone()], 2));
     let sizes = fine(store.sizes(ours, std::slice::from_ref(&folder.id)).await);
     assert_eq!(sizes.get(&folder.id).copied().unwrap_or_default(), 0);
-    // Its name, its room and its folder are taken.
+    // Its name, its bytes and its place in the folder are reserved.
     refused(store.add(ours, &entry(&folder.id, "older", EntryKind::File)).await, Conflict);
     refused(store.add(ours, &arriving(7, "third")).await, QuotaExceeded);
     refused(store.add(ours, &entry(&older.id, "x", EntryKind::File)).await, Invalid);
@@ -272,7 +272,7 @@ async fn limits_hold(store: &dyn FolderStore) {
     }
     let last = tree.folder(&deepest, "4").await;
     refused(store.add(ours, &entry(&last.id, "5", EntryKind::File)).await, QuotaExceeded);
-    // A folder takes along how deep it is itself.
+    // A folder is moved with its whole depth.
     let pair = tree.folder(root, "pair").await;
     let inner = tree.file(&pair, "inner", 600).await;
     refused(store.change(ours, &pair.id, &moved(&deepest), 9).await, QuotaExceeded);
@@ -321,7 +321,7 @@ async fn changes_come_one_after_the_other(store: &dyn FolderStore) {
     let entries: Vec<FolderEntry> =
         (0..6).map(|nth| entry(&root.id, &format!("f{nth}"), EntryKind::File)).collect();
     let added = join_all(entries.iter().map(|entry| store.add(ours, entry))).await;
-    // One folder is there already, four more is all there is room for.
+    // One folder exists already, so there is room for four more.
     assert_eq!(added.iter().filter(|outcome| outcome.is_ok()).count(), 4, "{added:?}");
     let same: Vec<FolderEntry> = (0..3).map(|_| entry(&a.id, "same", EntryKind::File)).collect();
     let added = join_all(same.iter().map(|entry| store.add(ours, entry))).await;

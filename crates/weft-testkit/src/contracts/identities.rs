@@ -1,4 +1,4 @@
-//! The promises of the place for what users are at OpenID providers.
+//! Contract of the store for identities of users at OpenID providers.
 
 use futures::future::join_all;
 use weft_core::ErrorKind::{Conflict, Denied, NotFound, QuotaExceeded, RateLimited};
@@ -9,7 +9,7 @@ use weft_core::seam::{IdentityStore, UserStore};
 
 use super::{fine, refused};
 
-/// A time that no other test stores requests for: those that have expired are removed for all.
+/// A time for which no other test stores requests: expired ones are removed for all users.
 const LATE_MS: i64 = i64::MAX / 2;
 
 async fn new_user(users: &dyn UserStore) -> UserId {
@@ -54,7 +54,7 @@ fn request(user: Option<&UserId>, expires_ms: i64) -> AuthorizationRequest {
     }
 }
 
-/// Checks every promise of [`IdentityStore`].
+/// Checks the contract of [`IdentityStore`].
 pub async fn identity_store_keeps_its_contract(users: &dyn UserStore, store: &dyn IdentityStore) {
     an_identity_is_one_users(users, store).await;
     identities_are_neither_too_many_nor_too_few(users, store).await;
@@ -72,7 +72,7 @@ async fn an_identity_is_one_users(users: &dyn UserStore, store: &dyn IdentitySto
     assert_eq!(fine(store.identities(&ann, 9).await), [first.clone(), second.clone()]);
     assert_eq!(fine(store.identities(&ann, 1).await), std::slice::from_ref(&first));
     refused(store.add_identity(&Identity { user: bob.clone(), ..first.clone() }).await, Conflict);
-    // What is there already stays as it is.
+    // An existing identity is not changed.
     fine(store.add_identity(&Identity { created_ms: 99, ..first.clone() }).await);
     fine(store.identity_used(&first.hash, "new@example.com", 70).await);
     fine(store.identity_used(&generate(), "new@example.com", 70).await);
@@ -81,7 +81,7 @@ async fn an_identity_is_one_users(users: &dyn UserStore, store: &dyn IdentitySto
     refused(store.remove_identity(&bob, &first.hash).await, NotFound);
     fine(store.remove_identity(&ann, &first.hash).await);
     refused(store.remove_identity(&ann, &first.hash).await, NotFound);
-    // It may be somebody else's then.
+    // Another user can have it then.
     fine(store.add_identity(&Identity { user: bob.clone(), ..first.clone() }).await);
     fine(users.remove_user(&ann).await);
     refused(store.identity(&second.hash).await, NotFound);
@@ -95,7 +95,7 @@ async fn identities_are_neither_too_many_nor_too_few(users: &dyn UserStore, stor
     for one in &theirs {
         fine(store.add_identity(one).await);
     }
-    // There is room for one more, whoever comes at the same time.
+    // There is room for one more, even under concurrent requests.
     let many: Vec<Identity> = (20..24).map(|n| identity(&ann, n)).collect();
     let added = join_all(many.iter().map(|one| store.add_identity(one))).await;
     theirs.extend(many.iter().zip(&added).filter(|(_, added)| added.is_ok()).map(|(one, _)| one.clone()));
@@ -103,10 +103,10 @@ async fn identities_are_neither_too_many_nor_too_few(users: &dyn UserStore, stor
     for error in added.into_iter().filter_map(Result::err) {
         assert_eq!(error.kind, QuotaExceeded, "{error}");
     }
-    // What is there already needs no room.
+    // An existing identity needs no room.
     fine(store.add_identity(&theirs[0]).await);
     fine(store.add_identity(&identity(&bob, 1)).await);
-    // Somebody without a password keeps one, also when all are removed at the same time.
+    // A user without a password keeps one, also if all are removed concurrently.
     let removed = join_all(theirs.iter().map(|one| store.remove_identity(&ann, &one.hash))).await;
     let kept: Vec<_> = removed.into_iter().filter_map(Result::err).map(|error| error.kind).collect();
     assert_eq!(kept, [Denied]);
@@ -136,7 +136,7 @@ async fn a_request_is_taken_once(users: &dyn UserStore, store: &dyn IdentityStor
     let taken = join_all((0..4).map(|_| store.take_authorization_request(&one.hash))).await;
     let taken: Vec<AuthorizationRequest> = taken.into_iter().filter_map(Result::ok).collect();
     assert_eq!(taken, [one]);
-    // There is an end to them, and those that have expired make room.
+    // Their number is limited, and expired ones make room.
     let (early, late) = (request(None, 10), request(None, LATE_MS));
     fine(store.add_authorization_request(&early, 9, u64::MAX).await);
     refused(store.add_authorization_request(&late, 9, 0).await, RateLimited);
@@ -145,7 +145,7 @@ async fn a_request_is_taken_once(users: &dyn UserStore, store: &dyn IdentityStor
     fine(store.add_authorization_request(&late, 10, u64::MAX).await);
     refused(store.take_authorization_request(&early.hash).await, NotFound);
     assert_eq!(fine(store.take_authorization_request(&late.hash).await), late);
-    // What is under way for a user ends with them.
+    // Requests of a user are removed with the user.
     let hers = request(Some(&ann), LATE_MS);
     fine(store.add_authorization_request(&hers, 1, u64::MAX).await);
     fine(users.remove_user(&ann).await);

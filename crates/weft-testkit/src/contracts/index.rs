@@ -1,5 +1,4 @@
-//! The promises of an [`Index`]. The suite works in tenants of its own, so it may run against an index that
-//! holds other things.
+//! Contract of an [`Index`]. The suite works in tenants of its own, so it may run against an index with other contents.
 
 mod conditions;
 mod scores;
@@ -14,10 +13,10 @@ use weft_core::seam::index::{
 
 use super::{fine, refused, tenant};
 
-/// Checks every promise of an index.
+/// Checks the contract of an index.
 ///
 /// # Panics
-/// At the first broken promise.
+/// If the contract is violated.
 pub async fn index_keeps_its_contract(index: &dyn Index) {
     writes::what_is_written_is_found(index).await;
     writes::what_is_accepted_is_found(index).await;
@@ -38,11 +37,11 @@ pub async fn index_keeps_its_contract(index: &dyn Index) {
     scores::counts_are_bounded_and_totals_honest(index).await;
 }
 
-/// Checks what an index still knows when it is opened again, and that it goes on from there. The
-/// function opens the same place each time.
+/// Checks that an index keeps its contents when it is opened again, and remains usable. The function opens the same
+/// location each time.
 ///
 /// # Panics
-/// At the first broken promise.
+/// If the contract is violated.
 pub async fn index_keeps_what_was_written<I: Index>(open: impl Fn() -> I) {
     let dataset = dataset();
     let index = open();
@@ -67,10 +66,10 @@ pub async fn index_keeps_what_was_written<I: Index>(open: impl Fn() -> I) {
     assert_eq!(fine(open().size(&dataset).await).chunks, 0);
 }
 
-/// Checks that two handles of one index, as two processes have, see each other's writes and get their turns.
+/// Checks that two handles of one index, as in two processes, see each other's writes and both make progress.
 ///
 /// # Panics
-/// At the first broken promise.
+/// If the contract is violated.
 pub async fn an_index_is_shared(one: &dyn Index, other: &dyn Index) {
     let dataset = dataset();
     put(one, &dataset, "a", &[("a", "apple", &[1.0, 0.0])]).await;
@@ -92,14 +91,14 @@ pub async fn an_index_is_shared(one: &dyn Index, other: &dyn Index) {
         assert_eq!((size.documents, size.chunks, size.vectors), (26, 26, 26));
         assert_eq!(text(index, &dataset, "pear").await.text_total, 24);
     }
-    // What one has taken away is gone for the other, and may be put there again by it.
+    // Data removed through one handle is gone for the other, which may add it again.
     fine(one.write(&dataset, vec![IndexChange::RemoveDocument(DocumentId::new("a"))]).await);
     assert_eq!(ids(&text(other, &dataset, "apple").await), ["b"]);
     put(other, &dataset, "a", &[("a", "apple", &[1.0, 0.0])]).await;
     assert_eq!(ids(&text(one, &dataset, "apple").await), ["a", "b"]);
     fine(other.remove(&dataset).await);
     assert_eq!(fine(one.size(&dataset).await).chunks, 0);
-    // One removes the index while the other writes: what comes next is whole, whoever was first.
+    // One removes the index while the other writes: afterwards it is consistent, whichever was first.
     let writes = async {
         for number in 0..20 {
             let id = format!("late{number}");
@@ -179,7 +178,7 @@ async fn filtered(index: &dyn Index, dataset: &DatasetKey, query: IndexQuery, fi
     ask(index, dataset, &IndexQuery { filter: Some(filter), ..query }).await
 }
 
-/// The chunks of an answer, by id.
+/// The chunks of an answer, sorted by id.
 fn ids(answer: &IndexAnswer) -> Vec<&str> {
     let mut ids: Vec<&str> = answer.hits.iter().map(|hit| hit.chunk.as_str()).collect();
     ids.sort_unstable();

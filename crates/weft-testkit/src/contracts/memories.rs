@@ -1,4 +1,4 @@
-//! The promises of a place for memories.
+//! Contract of a store for memories.
 
 use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
 use weft_core::id::{MemoryKey, TenantId, generate};
@@ -10,7 +10,7 @@ use weft_core::seam::memory_store::{
 
 use super::{fine, refused, tenant};
 
-/// A memory that is like most.
+/// A typical memory.
 pub fn memory(tenant: &TenantId, name: &str) -> Memory {
     Memory {
         key: MemoryKey::new(tenant, generate()),
@@ -57,13 +57,13 @@ async fn numbers(store: &dyn MemoryStore, key: &MemoryKey, filter: &MessageFilte
     found.into_iter().map(|message| message.number).collect()
 }
 
-/// What is due in one memory; other suites may have work of their own there.
+/// The due messages of one memory; other suites may have work of their own in the store.
 async fn taken(store: &dyn MemoryStore, key: &MemoryKey, now_ms: i64) -> Vec<TakenMessage> {
     let all = fine(store.take(now_ms, now_ms + 100, 100).await);
     all.into_iter().filter(|taken| taken.memory == *key).collect()
 }
 
-/// Checks every promise of [`MemoryStore`].
+/// Checks the contract of [`MemoryStore`].
 pub async fn memory_store_keeps_its_contract(store: &dyn MemoryStore) {
     memories_are_kept(store).await;
     messages_are_kept(store).await;
@@ -81,7 +81,7 @@ async fn memories_are_kept(store: &dyn MemoryStore) {
     refused(store.get(&MemoryKey::new(&theirs, first.key.id.as_str())).await, NotFound);
     let second = fine(store.create(&Memory { created_ms: 6, ..memory(&ours, "notes") }).await);
     assert_eq!(second.settings.name, "notes(1)");
-    // Another tenant's names are its own.
+    // Names are per tenant.
     assert_eq!(fine(store.create(&memory(&theirs, "Notes")).await).settings.name, "Notes");
     assert_eq!(fine(store.list(&ours).await), [second.clone(), first.clone()]);
     let settings = MemorySettings { types: vec![MessageType::Episodic], ..first.settings.clone() };
@@ -90,7 +90,7 @@ async fn memories_are_kept(store: &dyn MemoryStore) {
     assert_eq!(fine(store.get(&first.key).await), changed);
     assert_eq!(fine(store.change(&first, &first.settings, 10).await), None);
     fine(store.add(&first.key, "o", &message("a"), 1).await);
-    // What messages were made with stays as long as there are any.
+    // Settings that messages were processed with cannot change while there are any.
     refused(store.change(&changed, &first.settings, 10).await, Conflict);
     let named = MemorySettings { name: "NOTES(1)".to_owned(), ..changed.settings.clone() };
     let renamed = fine(store.change(&changed, &named, 10).await).unwrap_or(changed);
@@ -101,7 +101,7 @@ async fn memories_are_kept(store: &dyn MemoryStore) {
     refused(store.message(&first.key, 1).await, NotFound);
     refused(store.add(&first.key, "o", &message("a"), 1).await, NotFound);
     assert_eq!(fine(store.list(&ours).await), [second]);
-    // Those that come at the same time have names of their own.
+    // Memories created concurrently get different names.
     let many: Vec<Memory> = (0..6).map(|_| memory(&theirs, "same")).collect();
     let made = futures::future::join_all(many.iter().map(|one| store.create(one))).await;
     let mut names: Vec<String> = made.into_iter().map(|made| fine(made).settings.name).collect();
@@ -159,7 +159,7 @@ async fn messages_are_kept(store: &dyn MemoryStore) {
     refused(store.set_status(&key, 1, MessageStatus::Enabled).await, NotFound);
     refused(store.message(&key, 1).await, NotFound);
     check(all(), &[2]).await;
-    // A number is not given twice.
+    // A number is never reused.
     assert_eq!(fine(store.add(&key, "three", &message("third"), 1).await), 3);
 }
 
@@ -190,7 +190,7 @@ async fn turns_are_looked_at(store: &dyn MemoryStore) {
     assert!(taken(store, &key, 999).await.is_empty());
     let first = taken(store, &key, 1_000).await;
     assert_eq!((first.len(), first[0].attempts, first[0].message.number), (1, 1, 1));
-    // It is somebody's until the time is over.
+    // It is leased until the time is over.
     assert!(taken(store, &key, 1_099).await.is_empty());
     let second = taken(store, &key, 1_100).await;
     assert_eq!(second[0].attempts, 2);

@@ -1,4 +1,4 @@
-//! What every implementation of a seam must do. Each suite panics at the first broken promise.
+//! Contract suites: what every implementation of a seam must do. Each suite panics at the first violation.
 
 pub mod accounts;
 pub mod chats;
@@ -22,12 +22,12 @@ pub mod workspace;
 use weft_core::id::{TenantId, generate};
 use weft_core::{ErrorKind, Result};
 
-/// Somebody new, so that suites do not meet in a backend that all of them use.
+/// A new tenant, so that suites do not interfere in a shared backend.
 fn tenant() -> TenantId {
     TenantId::new(generate())
 }
 
-/// Checks that something was refused, and why.
+/// Checks that a call was refused with this kind of error.
 #[track_caller]
 #[expect(clippy::panic, reason = "a contract fails by panicking")]
 fn refused<T: std::fmt::Debug>(outcome: Result<T>, kind: ErrorKind) {
@@ -37,7 +37,7 @@ fn refused<T: std::fmt::Debug>(outcome: Result<T>, kind: ErrorKind) {
     }
 }
 
-/// What came of something that had to go well.
+/// Returns the result of a call that must succeed.
 #[track_caller]
 #[expect(clippy::panic, reason = "a contract fails by panicking")]
 fn fine<T>(outcome: Result<T>) -> T {

@@ -1,18 +1,18 @@
-//! The promises of a [`PictureReader`].
+//! Contract of a [`PictureReader`].
 
 use bytes::Bytes;
 use weft_core::seam::PictureReader;
 use weft_core::seam::picture_reader::Picture;
 use weft_core::{ErrorKind, TenantId};
 
-/// Words in a picture of 600 by 300 pixels: `Invoice 4711`, and a sentence of two lines below it.
+/// A picture of 600 by 300 pixels with text: `Invoice 4711`, and a sentence on two lines below it.
 pub const WORDS: &[u8] = include_bytes!("pictures/words.png");
 /// A white picture of 300 by 200 pixels.
 pub const BLANK: &[u8] = include_bytes!("pictures/blank.png");
-/// What stands in [`WORDS`], line by line.
+/// The text of [`WORDS`], line by line.
 pub const LINES: [&str; 3] = ["Invoice 4711", "The pump needs oil", "every ninety days."];
 
-/// A picture as PNG.
+/// A PNG picture.
 pub fn picture(bytes: &'static [u8], width: u32, height: u32) -> Picture {
     Picture { media_type: "image/png".to_owned(), width, height, bytes: Bytes::from_static(bytes) }
 }
@@ -21,11 +21,11 @@ fn tenant() -> TenantId {
     TenantId::new("t")
 }
 
-/// Checks every promise of a reader of pictures. The one behind it reads [`WORDS`] right, finds nothing in [`BLANK`], and
-/// refuses what is no picture.
+/// Checks the contract of a picture reader. The reader's backend must read [`WORDS`] correctly, find nothing in
+/// [`BLANK`], and refuse anything that is not a picture.
 ///
 /// # Panics
-/// At the first broken promise.
+/// If the contract is violated.
 pub async fn picture_reader_keeps_its_contract(reader: &dyn PictureReader) {
     assert!(!reader.name().trim().is_empty());
     let page = picture(WORDS, 600, 300);
@@ -37,7 +37,7 @@ pub async fn picture_reader_keeps_its_contract(reader: &dyn PictureReader) {
         let error = reader.read(&tenant(), &picture(broken, 600, 300)).await;
         assert!(error.is_err_and(|error| error.kind == ErrorKind::Invalid), "{} bytes", broken.len());
     }
-    // What a file says of itself is believed before it is unpacked.
+    // The declared size is checked before the picture is decoded.
     let huge = reader.read(&tenant(), &picture(WORDS, 60_000, 60_000)).await;
     assert!(huge.is_err_and(|error| error.kind == ErrorKind::Invalid), "too many pixels");
 }

@@ -1,11 +1,11 @@
-//! The promises of a [`Reranker`].
+//! Contract of a [`Reranker`].
 
 use weft_core::seam::Reranker;
 
-/// Checks every promise of a reranker.
+/// Checks the contract of a reranker.
 ///
 /// # Panics
-/// At the first broken promise.
+/// If the contract is violated.
 pub async fn reranker_keeps_its_contract(reranker: &dyn Reranker) {
     assert!(!reranker.name().trim().is_empty());
     assert_eq!(scores(reranker, "anything", &[]).await, Vec::<f32>::new());
@@ -16,7 +16,7 @@ pub async fn reranker_keeps_its_contract(reranker: &dyn Reranker) {
     let best = scored.iter().copied().fold(0.0, f32::max);
     assert_eq!(scored[1], best, "scores stand in the order of the passages: {scored:?}");
     assert!(scored[0] < best && scored[4] < best, "{scored:?}");
-    // Also when there are more than one request takes, and each by itself.
+    // Also for more passages than fit in one request, and each one independently.
     let many: Vec<&str> = (0..130).map(|at| passages[at % 2]).collect();
     let scored = scores(reranker, question, &many).await;
     for (at, score) in scored.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The promises of a [`Sandbox`], as far as every language and every kind of boundary keeps them.
+//! Contract of a [`Sandbox`], as far as it holds for every language and every kind of isolation.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ pub struct Programs {
     pub language: Language,
     /// A language that the sandbox does not run, if there is one.
     pub foreign: Option<Language>,
-    /// Returns what it is given.
+    /// Returns its arguments.
     pub echo: &'static str,
-    /// Raises an error with the text `broken` in its third line.
+    /// Raises an error with the text `broken` on its third line.
     pub raises: &'static str,
-    /// The line that is told then; none where lines are lost on the way.
+    /// The line that is reported for it; `None` where line numbers are lost.
     pub line: Option<u32>,
     /// Has no `main`.
     pub empty: &'static str,
@@ -30,19 +30,19 @@ pub struct Programs {
     pub returns_much: &'static str,
     /// Never ends.
     pub endless: &'static str,
-    /// Takes ever more memory.
+    /// Allocates more and more memory.
     pub greedy: &'static str,
-    /// Writes `a.txt` with the text `one` in its own folder, `b.txt` with the text `two` in `artifacts` below it, and a file
-    /// for its own use in the folder for such; then returns the names of all that it sees there. None where programs
-    /// write no files.
+    /// Writes `a.txt` with the text `one` to its own folder, `b.txt` with the text `two` to `artifacts` below it, and a
+    /// temporary file to the folder for those; then returns the names of all files that it sees. `None` where programs
+    /// cannot write files.
     pub writes: Option<&'static str>,
-    /// Writes more files than may be kept.
+    /// Writes more files than are allowed.
     pub writes_much: Option<&'static str>,
-    /// Returns how often it has run in what its language keeps beyond `main`.
+    /// Returns how often it has run, counted in state that its language keeps outside `main`.
     pub counts: &'static str,
 }
 
-/// The suite in JavaScript.
+/// The programs in JavaScript.
 pub const JAVASCRIPT: Programs = Programs {
     language: Language::JavaScript,
     foreign: Some(Language::Python),
@@ -61,7 +61,7 @@ pub const JAVASCRIPT: Programs = Programs {
              function main() { return [count, Object.prototype.seen]; }",
 };
 
-/// The suite in Python.
+/// The programs in Python.
 pub const PYTHON: Programs = Programs {
     language: Language::Python,
     foreign: None,
@@ -80,7 +80,7 @@ pub const PYTHON: Programs = Programs {
              json.seen = getattr(json, 'seen', 0) + 1\ndef main(): return [count, json.seen]",
 };
 
-/// Programs in Python that write files.
+/// Python programs that write files.
 pub const PYTHON_FILES: Programs = Programs {
     writes: Some(
         "import glob, os, pathlib, tempfile\ndef main():\n  os.makedirs('artifacts', exist_ok=True)\n  \
@@ -92,10 +92,10 @@ pub const PYTHON_FILES: Programs = Programs {
     ..PYTHON
 };
 
-/// Checks every promise. The endless program is given 200 ms.
+/// Checks the contract. The endless program gets 200 ms.
 ///
 /// # Panics
-/// At the first broken promise.
+/// If the contract is violated.
 pub async fn sandbox_keeps_its_contract(sandbox: &dyn Sandbox, programs: &Programs) {
     let most = sandbox.limits();
     values_arrive_and_come_back(sandbox, programs).await;

@@ -1,4 +1,4 @@
-//! What every place of secrets promises.
+//! Contract of a store for secrets.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ async fn names(secrets: &dyn Secrets, tenant: &TenantId) -> Vec<String> {
     fine(secrets.list(tenant).await).into_iter().map(|info| info.name.to_string()).collect()
 }
 
-/// Checks that values are put, read, replaced, listed without them and removed, by one tenant and no other.
+/// Checks that values are stored, read, replaced, listed without their values and removed, for one tenant only.
 ///
 /// # Panics
-/// When one of the promises is broken.
+/// If the contract is violated.
 pub async fn secrets_keep_their_contract(secrets: &dyn Secrets) {
     let (ours, theirs) = (&tenant(), &tenant());
     let long = "ü".repeat(VALUE_BYTES_MAX / 2);
@@ -62,7 +62,7 @@ pub async fn secrets_keep_their_contract(secrets: &dyn Secrets) {
     for nth in known + 1..SECRETS_MAX {
         fine(secrets.put(theirs, &format!("n{nth}"), &Secret::new("12345")).await);
     }
-    // There is room for one more, whoever comes at the same time.
+    // There is room for one more, even under concurrent requests.
     let (many, value) = (["m1", "m2", "m3", "m4"], Secret::new("12345"));
     let put = futures::future::join_all(many.iter().map(|name| secrets.put(theirs, name, &value))).await;
     assert_eq!(put.iter().filter(|put| put.is_ok()).count(), 1, "{put:?}");

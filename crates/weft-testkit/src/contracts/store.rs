@@ -1,5 +1,5 @@
-//! The promises of the stores. A suite works in tenants of its own, so it may run against a
-//! database that holds other things, and several times.
+//! Contracts of the stores. A suite works in tenants of its own, so it may run against a database with other contents,
+//! and repeatedly.
 
 mod canvas;
 mod fence;
@@ -42,8 +42,7 @@ use super::{refused, tenant};
 /// Longer than the small text types of any database.
 const LARGE: usize = 300_000;
 
-/// Waits until the machine's clock shows another millisecond, so that the next change is later than
-/// the last one.
+/// Waits for the next millisecond of the system clock, so that the next change is later than the last one.
 async fn later() {
     let millisecond = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map(|t| t.as_millis()).ok();
     let before = millisecond();

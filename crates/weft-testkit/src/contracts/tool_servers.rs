@@ -1,4 +1,4 @@
-//! What every place of MCP servers of tenants promises.
+//! Contract of a store for MCP servers of tenants.
 
 use serde_json::json;
 use weft_core::seam::ToolServerStore;
@@ -26,10 +26,10 @@ fn server(name: &str) -> StoredToolServer {
     }
 }
 
-/// Checks that servers are put, replaced, listed and removed, by one tenant and no other.
+/// Checks that servers are stored, replaced, listed and removed, for one tenant only.
 ///
 /// # Panics
-/// When one of the promises is broken.
+/// If the contract is violated.
 pub async fn tool_servers_keep_their_contract(store: &dyn ToolServerStore) {
     let (ours, theirs) = (&tenant(), &tenant());
     let (first, second) = (server("Beta"), server("alpha"));
@@ -52,17 +52,17 @@ pub async fn tool_servers_keep_their_contract(store: &dyn ToolServerStore) {
         store.change(ours, &StoredToolServer { name: "ALPHA".into(), ..first.clone() }).await,
         ErrorKind::Conflict,
     );
-    // The same name is free elsewhere, and for the server that has it.
+    // The same name is free in another tenant, and for the server that has it.
     fine(store.add(theirs, &server("beta")).await);
     let changed =
         StoredToolServer { name: "beta".into(), sealed: Secret::new(""), updated_ms: 9, ..first.clone() };
     assert!(fine(store.change(ours, &changed).await));
     let changed = StoredToolServer { revision: 1, ..changed };
     assert_eq!(fine(store.get(ours, &first.id).await), changed);
-    // Of what somebody has read before nothing is written over it.
+    // A write based on an outdated read changes nothing.
     assert!(!fine(store.change(ours, &first).await));
     assert_eq!(fine(store.get(ours, &first.id).await), changed);
-    // Of several at the same time one has the name.
+    // Of several concurrent requests one gets the name.
     let many: Vec<StoredToolServer> = (0..4).map(|_| server("same")).collect();
     let put = futures::future::join_all(many.iter().map(|one| store.add(ours, one))).await;
     assert_eq!(put.iter().filter(|one| one.is_ok()).count(), 1);
@@ -71,7 +71,7 @@ pub async fn tool_servers_keep_their_contract(store: &dyn ToolServerStore) {
     for nth in known + 1..SERVERS_MAX {
         fine(store.add(ours, &server(&format!("n{nth}"))).await);
     }
-    // There is room for one more, whoever comes at the same time.
+    // There is room for one more, even under concurrent requests.
     let many: Vec<StoredToolServer> = (0..4).map(|nth| server(&format!("m{nth}"))).collect();
     let put = futures::future::join_all(many.iter().map(|one| store.add(ours, one))).await;
     assert_eq!(put.iter().filter(|one| one.is_ok()).count(), 1);
@@ -82,7 +82,7 @@ pub async fn tool_servers_keep_their_contract(store: &dyn ToolServerStore) {
     refused(store.remove(ours, &first.id).await, ErrorKind::NotFound);
 }
 
-/// Each adds something of its own to what it reads.
+/// Concurrent changes, each of which adds to what it has read, are all kept.
 async fn changes_at_the_same_time_all_stay(store: &dyn ToolServerStore, ours: &TenantId, id: &str) {
     let add = async |n: u64| {
         changes::made("MCP server", || async {

@@ -1,4 +1,4 @@
-//! The promises of a [`TranscriptionModel`].
+//! Contract of a [`TranscriptionModel`].
 
 use bytes::Bytes;
 use weft_core::seam::TranscriptionModel;
@@ -7,15 +7,15 @@ use weft_core::{ErrorKind, TenantId};
 
 use super::fine;
 
-/// What is said in the recording [`said`] makes of it; stand-ins hear the bytes behind the first three as text.
+/// Texts for recordings made by [`said`]; stand-ins for a model take the bytes after the first three as text.
 pub const SENTENCES: [&str; 2] = ["Good morning. The pump is broken.", "早上好，泵坏了。"];
 
-/// A recording in which this is said, for stand-ins that hear the bytes behind the first three as text.
+/// A recording in which this text is spoken, for stand-ins that take the bytes after the first three as text.
 pub fn said(text: &str) -> Recording {
     recording(format!("ID3{text}").into_bytes())
 }
 
-/// A recording of these bytes.
+/// A recording with these bytes.
 pub fn recording(bytes: Vec<u8>) -> Recording {
     Recording {
         name: "a \"call\" of today.mp3".to_owned(),
@@ -24,23 +24,23 @@ pub fn recording(bytes: Vec<u8>) -> Recording {
     }
 }
 
-/// Checks every promise of a model that writes down speech. The one behind it hears of a recording that begins with `ID3` what
-/// follows as text, and refuses others.
+/// Checks the contract of a transcription model. The model's backend must take the bytes after `ID3` in a recording as
+/// text, and refuse recordings that begin otherwise.
 ///
 /// # Panics
-/// At the first broken promise.
+/// If the contract is violated.
 pub async fn transcription_model_keeps_its_contract(model: &dyn TranscriptionModel) {
     assert!(!model.name().trim().is_empty());
     let [first, second] = SENTENCES.map(said);
     let tenant = TenantId::new("t");
     let (one, other) = tokio::join!(model.transcribe(&tenant, &first), model.transcribe(&tenant, &second));
     assert_eq!([fine(one), fine(other)], SENTENCES, "two at once do not get into each other's way");
-    // The name comes from whoever has sent the recording.
+    // The name comes from the sender of the recording.
     for name in ["../../etc/passwd", "-m", "$(touch x).mp3", ""] {
         let named = Recording { name: name.to_owned(), ..said(SENTENCES[0]) };
         assert_eq!(fine(model.transcribe(&tenant, &named).await), SENTENCES[0], "{name}");
     }
-    // Nothing but silence is told by an empty text or refused, and never by words.
+    // Silence gives an empty text or an error, and never words.
     match model.transcribe(&tenant, &said("")).await {
         Ok(text) => assert_eq!(text.trim(), ""),
         Err(error) => assert_eq!(error.kind, ErrorKind::Invalid, "{}", error.full()),

@@ -1,5 +1,5 @@
-//! The promises of a [`Workspace`]. The suite works in tenants of its own, so it may run against a
-//! folder that holds other things, and several times.
+//! Contract of a [`Workspace`]. The suite works in tenants of its own, so it may run against a folder with other
+//! contents, and repeatedly.
 
 use weft_core::ErrorKind;
 use weft_core::id::{TenantId, generate};
@@ -7,10 +7,10 @@ use weft_core::seam::Workspace;
 
 use super::{fine, refused, tenant};
 
-/// Checks every promise of a workspace whose files have at most `bytes_max` bytes, 8 at least.
+/// Checks the contract of a workspace whose files are limited to `bytes_max` bytes, at least 8.
 ///
 /// # Panics
-/// At the first broken promise.
+/// If the contract is violated.
 pub async fn workspace_keeps_its_contract(files: &dyn Workspace, bytes_max: usize) {
     texts_come_back_whole(files).await;
     tenants_are_apart(files).await;

@@ -1,4 +1,4 @@
-//! Messages to runs, kept where calls fail.
+//! Messages to runs, with injected faults.
 
 use async_trait::async_trait;
 use futures::FutureExt as _;

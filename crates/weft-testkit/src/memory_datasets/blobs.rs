@@ -1,4 +1,4 @@
-//! Blobs in memory.
+//! In-memory blobs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,12 +9,12 @@ use weft_core::seam::BlobStore;
 use weft_core::seam::blob_store::checked;
 use weft_core::{Error, Result, TenantId};
 
-/// Blobs that end with the process. A clone is another handle to the same ones.
+/// Blobs that live as long as this value and its clones. A clone is another handle to the same blobs.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryBlobs(Arc<Mutex<BTreeMap<(TenantId, String), Bytes>>>);
 
 impl MemoryBlobs {
-    /// Nothing yet.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }

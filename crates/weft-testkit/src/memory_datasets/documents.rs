@@ -1,4 +1,4 @@
-//! Documents that come and go.
+//! Adding, replacing and removing documents.
 
 use weft_core::id::{DocumentId, DocumentKey, TenantId};
 use weft_core::seam::dataset_store::{Dataset, DatasetFilter, Document, DocumentQuota, DocumentState};
@@ -7,7 +7,7 @@ use weft_core::{Error, Result};
 
 use super::{DatasetTables, KeptDocument, at, conflict, missing};
 
-/// How many datasets of a list come up to the place that it goes on behind.
+/// Number of datasets in a list up to and including the position after which it continues.
 pub(super) fn datasets_before(found: &[Dataset], filter: &DatasetFilter) -> u64 {
     let Some((time_ms, id)) = &filter.after else { return 0 };
     let is_before = |one: &&Dataset| {
@@ -19,7 +19,7 @@ pub(super) fn datasets_before(found: &[Dataset], filter: &DatasetFilter) -> u64 
 }
 
 impl DatasetTables {
-    /// Looks whether a dataset may have the embedder that it has in `changed`.
+    /// Checks whether a dataset may have the embedder that it has in `changed`.
     pub(super) fn other_embedder(&self, changed: &Dataset) -> Result<()> {
         let Some(before) = self.datasets.get(&at(&changed.key)) else { return Ok(()) };
         if before.embedder == changed.embedder {
@@ -35,14 +35,14 @@ impl DatasetTables {
         changed.check_other_embedder(&before.embedder, (theirs().filter(reading).count() as u64, chunks))
     }
 
-    /// How many documents a tenant has, and how many bytes they are with their pictures.
+    /// Number of documents of a tenant, and their size in bytes including pictures.
     fn taken(&self, tenant: &TenantId) -> (u64, u64) {
         let theirs = || self.documents.values().filter(|kept| kept.document.key.dataset.tenant == *tenant);
         let bytes = |kept: &KeptDocument| kept.document.size + kept.pictures.values().sum::<u64>();
         (theirs().count() as u64, theirs().map(bytes).sum())
     }
 
-    /// The names of those pictures that have room.
+    /// Returns the names of the pictures that fit within the limit.
     pub(super) fn count_pictures(
         &mut self,
         lease: &IngestLease,
@@ -82,12 +82,12 @@ impl DatasetTables {
         Ok(())
     }
 
-    /// The blob of the document whose place it has taken.
+    /// Replaces a document and returns the blob of the old one.
     pub(super) fn replace_document(&mut self, document: &Document, replaced: &DocumentId) -> Result<String> {
         let replaced = DocumentKey::new(&document.key.dataset, replaced.clone());
         let place = (at(&replaced.dataset), replaced.id.clone());
         let Some(before) = self.documents.remove(&place) else { return Err(missing(&replaced)) };
-        // Without it, since the new one may have its name.
+        // Added while the old document is taken out, since the new one may have its name.
         let added = self.add(document, DocumentQuota::default());
         let blob = before.document.blob.clone();
         self.documents.insert(place, before);
@@ -96,7 +96,7 @@ impl DatasetTables {
         Ok(blob)
     }
 
-    /// The blob of a document that was there.
+    /// Removes a document and returns its blob, if it existed.
     pub(super) fn remove(&mut self, key: &DocumentKey) -> Option<String> {
         let kept = self.documents.remove(&(at(&key.dataset), key.id.clone()))?;
         self.leave(kept.left());

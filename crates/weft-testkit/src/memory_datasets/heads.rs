@@ -1,4 +1,4 @@
-//! What is known of documents and chunks beside what they are made of.
+//! Lists documents and chunks without their contents.
 
 use weft_core::id::DatasetKey;
 use weft_core::seam::dataset_store::{
@@ -38,7 +38,7 @@ impl DatasetTables {
     }
 }
 
-/// Brings documents into the order of a list.
+/// Sorts documents in the order of a list.
 pub(super) fn order(found: &mut [Document], filter: &DocumentFilter) {
     let at = |one: &Document| match filter.order {
         DocumentOrder::Created => (one.created_ms, String::new()),

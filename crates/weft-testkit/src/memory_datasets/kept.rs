@@ -1,4 +1,4 @@
-//! A document with all that belongs to it.
+//! A document with all data that belongs to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use weft_core::seam::ingest_queue::{IndexNote, Removed, Wanted};
 
 use super::{DatasetTables, KeptDocument, conflict};
 
-/// A chunk with what is staged for it.
+/// A chunk with its staged vector.
 #[derive(Clone, Debug)]
 pub(super) struct KeptChunk {
     pub(super) chunk: StoredChunk,
@@ -21,12 +21,12 @@ pub(super) struct KeptChunk {
 }
 
 impl KeptChunk {
-    /// One that somebody has put there.
+    /// A chunk that was added by hand.
     pub(super) fn new(chunk: &StoredChunk) -> Self {
         Self { chunk: chunk.clone(), is_parent: false, next: None }
     }
 
-    /// One that came of reading: what is not found then is the larger part of others.
+    /// A chunk produced by reading: there an unavailable chunk is a parent of others.
     pub(super) fn read(chunk: &StoredChunk) -> Self {
         Self { is_parent: !chunk.available, ..Self::new(chunk) }
     }
@@ -52,7 +52,7 @@ impl KeptDocument {
         }
     }
 
-    /// What is found of it has changed.
+    /// Records that the searchable contents have changed.
     pub(super) fn note(&mut self) {
         self.unindexed = self.unindexed.abs() + 1;
     }
@@ -76,7 +76,7 @@ impl KeptDocument {
         first.and_then(|chunk| chunk.chunk.picture.clone())
     }
 
-    /// Takes chunks out, with the pictures that no other one is shown with.
+    /// Removes chunks, and the pictures that no other chunk refers to.
     pub(super) fn take_out(&mut self, ids: &[ChunkId]) -> RemovedChunks {
         let gone: Vec<KeptChunk> = self.chunks.extract_if(.., |one| ids.contains(&one.chunk.id)).collect();
         self.count();
@@ -116,7 +116,7 @@ impl KeptDocument {
 }
 
 impl DatasetTables {
-    /// Keeps chunks in place of whatever has their ids.
+    /// Stores chunks, replacing those with the same ids.
     pub(super) fn keep(
         &mut self,
         document: &DocumentKey,
@@ -150,7 +150,7 @@ impl DatasetTables {
         Ok(kept.noted())
     }
 
-    /// The same, if each is still in the place of what it was made of.
+    /// Stores chunks like `keep`, provided that each still replaces the chunk that it was derived from.
     pub(super) fn replace(
         &mut self,
         document: &DocumentKey,

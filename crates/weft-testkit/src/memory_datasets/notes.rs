@@ -1,4 +1,4 @@
-//! What is noted of documents whose index may differ, and of those that are gone, in memory.
+//! In-memory records of documents that may differ from the index, and of removed documents.
 
 use weft_core::Result;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
@@ -8,14 +8,14 @@ use weft_core::seam::ingest_queue::{IndexNote, NotedFilter, Removed, ToBeFound};
 use super::{KeptDocument, MemoryDatasets, bounded};
 
 impl KeptDocument {
-    /// Whether a worker is putting it into the index.
+    /// Whether a worker is writing it to the index.
     fn is_busy(&self) -> bool {
         self.document.state == DocumentState::Running
             && self.taken_ms.is_some()
             && self.stage == IngestStage::Indexing
     }
 
-    /// Notes that the index may differ.
+    /// Records that the document may differ from the index.
     pub(super) fn noted(&mut self) -> IndexNote {
         let first = self.unindexed <= 0;
         self.note();
@@ -79,7 +79,7 @@ impl MemoryDatasets {
         let tables = self.tables();
         let ripe = tables.removed.iter().filter(|(_, from_ms)| *from_ms <= now_ms);
         let mut found: Vec<Removed> = ripe.map(|(removed, _)| removed.clone()).collect();
-        // Documents have names that are not empty, and those come first.
+        // The entries of documents come before the entry of their dataset, which names no document.
         found.sort_by_key(|one| {
             (one.dataset.tenant.clone(), one.dataset.id.clone(), std::cmp::Reverse(one.document.clone()))
         });

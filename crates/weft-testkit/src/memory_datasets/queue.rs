@@ -1,4 +1,4 @@
-//! The queue of documents, in memory.
+//! An in-memory queue of documents.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -17,7 +17,7 @@ use super::{
 };
 
 impl KeptDocument {
-    /// Counts pictures no more that no chunk is shown with.
+    /// Stops counting pictures that no chunk refers to.
     fn forget_unnamed(&mut self) {
         let chunks = &self.chunks;
         let named = |name: &String| chunks.iter().any(|one| one.chunk.picture.as_ref() == Some(name));
@@ -82,7 +82,7 @@ impl MemoryDatasets {
 }
 
 impl DatasetTables {
-    /// The document, as long as this lease is the one that counts.
+    /// The document, if this lease is the current one.
     pub(super) fn leased(&mut self, lease: &IngestLease) -> Result<&mut KeptDocument> {
         let place = (at(&lease.document.dataset), lease.document.id.clone());
         let held = |kept: &&mut KeptDocument| {

@@ -1,4 +1,4 @@
-//! What has become of readings, in memory.
+//! An in-memory log of readings.
 
 use async_trait::async_trait;
 use weft_core::id::{DatasetKey, TenantId};
@@ -10,7 +10,7 @@ use weft_core::{Error, Result};
 use super::{DatasetTables, KeptDocument, MemoryDatasets, bounded, page};
 
 impl KeptDocument {
-    /// How its reading has ended just now, if that is one of these ways.
+    /// The log entry for a reading that has just ended, if its state is one that is logged.
     pub(super) fn over(&self, now_ms: i64) -> Option<Reading> {
         let document = &self.document;
         let state = document.state;

@@ -1,4 +1,4 @@
-//! Tasks that make all vectors of a dataset anew, in memory.
+//! In-memory tasks that recompute all vectors of a dataset.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use weft_core::{Error, Result};
 
 use super::{DatasetTables, KeptDocument, MemoryDatasets, at, bounded, conflict};
 
-/// A task with its place in the queue.
+/// A task with its position in the queue.
 #[derive(Debug)]
 pub(super) struct KeptReembedding {
     task: Reembedding,

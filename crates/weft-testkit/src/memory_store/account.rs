@@ -61,7 +61,7 @@ impl AccountTables {
         Ok(())
     }
 
-    /// Whether a tenant has another owner than this user, or nobody else at all.
+    /// Whether a tenant has another owner than this user, or no other members at all.
     fn can_do_without(&self, tenant: &TenantId, user: &UserId) -> bool {
         let mut others = self.members.values().filter(|one| one.tenant == *tenant && one.user != *user);
         others.clone().next().is_none() || others.any(|one| one.role == MemberRole::Owner)
@@ -342,7 +342,7 @@ impl TenantStore for MemoryStore {
     async fn remove_member(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
         let mut tables = self.tables();
         let at = (tenant.clone(), user.clone());
-        // Who is no member learns nothing of the tenant.
+        // A user who is not a member learns nothing about the tenant.
         if !tables.accounts.members.contains_key(&at) {
             return Err(Error::not_found("there is no such member of the tenant"));
         }

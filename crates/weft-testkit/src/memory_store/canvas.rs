@@ -1,4 +1,4 @@
-//! Canvases in memory.
+//! In-memory canvases.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ impl CanvasStore for MemoryStore {
     async fn get(&self, key: &CanvasKey) -> Result<StoredCanvas> {
         let at = (key.tenant.clone(), key.id.clone());
         let found = self.tables().canvases.get(&at).cloned();
-        // As a store on a disk: others go on until what was read arrives.
+        // Like a store on disk: other tasks run before the result arrives.
         tokio::task::yield_now().await;
         found.ok_or_else(|| missing("canvas", key.id.as_str()))
     }

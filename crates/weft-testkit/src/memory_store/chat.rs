@@ -48,7 +48,7 @@ impl ChatStore for MemoryStore {
 
     async fn get(&self, key: &CanvasKey) -> Result<Chat> {
         let found = self.tables().chats.get(&at(key)).cloned();
-        // As a store on a disk: others go on until what was read arrives.
+        // Like a store on disk: other tasks run before the result arrives.
         tokio::task::yield_now().await;
         found.ok_or_else(|| missing("chat assistant", key.id.as_str()))
     }

@@ -1,4 +1,4 @@
-//! Who users are at OpenID providers, and sign-ins that have begun there.
+//! Identities of users at OpenID providers, and sign-ins in progress there.
 
 use std::collections::BTreeMap;
 

@@ -119,7 +119,7 @@ impl weft_core::seam::MemoryStore for MemoryStore {
 
     async fn get(&self, key: &MemoryKey) -> Result<Memory> {
         let found = self.tables().memories.get(&at(key)).map(|kept| kept.memory.clone());
-        // As a store on a disk: others go on until what was read arrives.
+        // Like a store on disk: other tasks run before the result arrives.
         tokio::task::yield_now().await;
         found.ok_or_else(|| missing(key))
     }

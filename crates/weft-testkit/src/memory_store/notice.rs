@@ -1,4 +1,4 @@
-//! What people are to be told, in memory.
+//! In-memory notices.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Runs and their journals in memory.
+//! In-memory runs and journals.
 
 use async_trait::async_trait;
 use weft_core::id::{RunKey, TenantId};
@@ -19,7 +19,7 @@ pub(super) struct Journaled {
 }
 
 impl StoreTables {
-    /// A run that somebody writes into who has this right.
+    /// The run of a lease, if the lease is still valid.
     pub(super) fn held(&mut self, lease: &RunLease, doing: &str) -> Result<&mut Journaled> {
         let at = (lease.run.tenant.clone(), lease.run.id.clone());
         let journal = self.runs.get_mut(&at).ok_or_else(|| missing("run", lease.run.id.as_str()))?;

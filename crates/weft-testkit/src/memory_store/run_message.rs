@@ -1,4 +1,4 @@
-//! Messages that wait for runs, in memory.
+//! In-memory messages that wait for runs.
 
 use async_trait::async_trait;
 use weft_core::Result;

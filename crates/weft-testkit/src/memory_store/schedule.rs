@@ -1,4 +1,4 @@
-//! Schedules in memory.
+//! In-memory schedules.
 
 use async_trait::async_trait;
 use weft_core::Result;

@@ -1,4 +1,4 @@
-//! What runs have used, in memory.
+//! In-memory records of what runs have used.
 
 use async_trait::async_trait;
 use weft_core::Result;

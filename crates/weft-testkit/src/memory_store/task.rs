@@ -1,4 +1,4 @@
-//! Human tasks in memory.
+//! In-memory human tasks.
 
 use async_trait::async_trait;
 use weft_core::Result;
@@ -22,7 +22,7 @@ impl StoreTables {
         self.tasks.extend(open);
     }
 
-    /// Tasks go with their sessions.
+    /// Removes the tasks of sessions that no longer exist.
     pub(super) fn drop_homeless_tasks(&mut self) {
         let sessions = &self.sessions;
         self.tasks.retain(|(tenant, _), task| sessions.contains_key(&(tenant.clone(), task.session.clone())));

@@ -1,4 +1,4 @@
-//! What runs have used of models, in memory.
+//! In-memory records of the models that runs have used.
 
 use std::collections::BTreeMap;
 

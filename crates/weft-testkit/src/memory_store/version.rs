@@ -1,4 +1,4 @@
-//! What is said about versions of canvases.
+//! Metadata of canvas versions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

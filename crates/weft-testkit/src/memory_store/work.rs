@@ -1,4 +1,4 @@
-//! Work that waits for a worker, in memory.
+//! An in-memory queue of work.
 
 use async_trait::async_trait;
 use weft_core::Result;
@@ -40,7 +40,7 @@ fn at(work: &Work) -> (TenantId, RunId) {
 }
 
 impl MemoryStore {
-    /// Changes work as long as this lease is the one that counts.
+    /// Changes work if this lease is the current one.
     fn with_lease(&self, lease: &Lease, change: impl FnOnce(&mut StoredWork)) -> Result<()> {
         let at = (lease.run.tenant.clone(), lease.run.id.clone());
         let mut tables = self.tables();

@@ -1,4 +1,4 @@
-//! Messages.
+//! Anthropic: the Messages API.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::StopReason;
@@ -11,7 +11,7 @@ impl WireWriter {
         let mut message = json!({"id": "msg_1", "type": "message", "role": "assistant", "content": [],
             "model": self.model});
         if let Some(usage) = self.usage {
-            // What the cache has is counted apart here.
+            // Cached tokens are counted separately in this protocol.
             let cached = usage.cache_read_tokens + usage.cache_write_tokens;
             message["usage"] = json!({
                 "input_tokens": usage.prompt_tokens.saturating_sub(cached), "output_tokens": 1,
@@ -56,7 +56,7 @@ impl WireWriter {
 
     pub(super) fn end_anthropic(&mut self, reason: StopReason) -> String {
         let reason = match reason {
-            // The one reason that no other provider has.
+            // The only stop reason that no other provider has.
             StopReason::Other => "pause_turn",
             _ => reason_word(reason, ["end_turn", "max_tokens", "tool_use", "refusal"]),
         };
@@ -67,7 +67,7 @@ impl WireWriter {
         format!("{}{}{}", self.close(), named(&delta), named(&json!({"type": "message_stop"})))
     }
 
-    /// The call, piece by piece, and the result whole.
+    /// The call in fragments, followed by the whole result.
     fn searches(&mut self, search: &ScriptSearch) -> Vec<String> {
         self.searches += 1;
         let id = search.id.clone().unwrap_or_else(|| format!("srvtoolu_{}", self.searches));

@@ -1,4 +1,4 @@
-//! `streamGenerateContent`.
+//! Gemini: `streamGenerateContent`.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::StopReason;
@@ -40,7 +40,7 @@ impl WireWriter {
         let mut chunk = json!({
             "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": reason}]});
         if let Some(usage) = self.usage {
-            // The reasoning is counted apart here.
+            // Reasoning tokens are counted separately in this protocol.
             chunk["usageMetadata"] = json!({"promptTokenCount": usage.prompt_tokens,
                 "cachedContentTokenCount": usage.cache_read_tokens,
                 "candidatesTokenCount": usage.completion_tokens.saturating_sub(usage.reasoning_tokens),

@@ -1,4 +1,4 @@
-//! The wires of four providers, as a server writes them: the same script, in four spellings.
+//! The server side of four providers' protocols: the same script in four encodings.
 
 mod anthropic;
 mod gemini;
@@ -11,7 +11,7 @@ use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolSchema};
 
 pub(crate) use writer::WireWriter;
 
-/// Which provider's wire.
+/// The protocol of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
     /// Chat completions.
@@ -25,7 +25,7 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// Every one.
+    /// All protocols.
     pub const ALL: [Self; 4] = [Self::OpenAi, Self::Anthropic, Self::Gemini, Self::Ollama];
 
     pub(crate) fn base_path(self) -> &'static str {
@@ -43,7 +43,7 @@ impl Wire {
         }
     }
 
-    /// The model a request asks for.
+    /// The model that a request asks for.
     pub(crate) fn model(self, path: &str, body: &Json) -> String {
         let of_path = || path.rsplit('/').next().and_then(|last| last.split(':').next()).unwrap_or_default();
         match self {
@@ -79,7 +79,7 @@ impl Wire {
             Self::Gemini => ("/tools/0/functionDeclarations", "", "parametersJsonSchema"),
         };
         let listed = body.pointer(list).and_then(Json::as_array).into_iter().flatten();
-        // A tool with a type is the provider's own.
+        // A tool with a type is one of the provider's own.
         let own = move |tool: &&Json| self == Self::Anthropic && !tool["type"].is_null();
         let listed = listed.filter(move |tool| !own(tool));
         listed.filter_map(move |tool| tool.pointer(inner)).map(move |tool| ToolSchema {
@@ -110,7 +110,7 @@ fn author(message: &Json) -> Author {
     }
 }
 
-/// Every text in a message, wherever its wire puts it.
+/// All text in a message, wherever the protocol puts it.
 fn text_of(json: &Json) -> String {
     match json {
         Json::String(text) => text.clone(),

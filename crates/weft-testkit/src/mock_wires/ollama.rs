@@ -1,4 +1,4 @@
-//! `/api/chat`.
+//! Ollama: `/api/chat`.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::StopReason;
@@ -16,7 +16,7 @@ impl WireWriter {
                 let function = json!({"name": call.name, "arguments": call.arguments});
                 json!({"content": "", "tool_calls": [{"function": function}]})
             }
-            // This wire has no seals.
+            // This protocol has no signatures.
             Step::Signature(_)
             | Step::CallPart(_)
             | Step::ToolSearch(_)

@@ -1,4 +1,4 @@
-//! Chat completions.
+//! OpenAI: chat completions.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::StopReason;
@@ -24,7 +24,7 @@ impl WireWriter {
                 frames
             }
             Step::CallPart(part) => vec![self.openai_call_part(part)],
-            // This wire has no seals.
+            // This protocol has no signatures.
             Step::Signature(_) | Step::ToolSearch(_) | Step::Wait(_) | Step::Error(_) | Step::Fault(_) => {
                 Vec::new()
             }

@@ -1,4 +1,4 @@
-//! One answer on any of the wires.
+//! Writes one answer in any of the protocols.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use weft_models::script::{CallPart, ScriptCall, Step};
 
 use super::Wire;
 
-/// Characters of a tool call's arguments in one piece, where a wire sends them in pieces.
+/// Number of characters of a tool call's arguments in one fragment, for protocols that send fragments.
 const ARGUMENT_PIECE: usize = 7;
 
 /// Writes one answer.
@@ -16,18 +16,18 @@ const ARGUMENT_PIECE: usize = 7;
 pub(crate) struct WireWriter {
     wire: Wire,
     pub(super) model: String,
-    /// None when the provider sends none.
+    /// `None` if the provider sends no usage.
     pub(super) usage: Option<Usage>,
-    /// How many calls there were.
+    /// Number of calls so far.
     pub(super) calls: usize,
-    /// Calls whose pieces came in turns, on wires where they cannot.
+    /// Calls whose fragments were interleaved, for protocols that do not allow that.
     held: BTreeMap<usize, CallPart>,
-    /// Anthropic: the kind of the open block, and how many blocks there were.
+    /// Anthropic: the kind of the open block, and the number of blocks so far.
     pub(super) block: Option<&'static str>,
     pub(super) blocks: usize,
-    /// Anthropic: how many searches for tools there were.
+    /// Anthropic: the number of tool searches so far.
     pub(super) searches: usize,
-    /// Gemini: the seal that goes with the next call, or with the end.
+    /// Gemini: the signature to send with the next call, or at the end.
     pub(super) seal: Option<String>,
 }
 
@@ -86,7 +86,7 @@ impl WireWriter {
         }
     }
 
-    /// The frames of the calls that were held until they are whole.
+    /// The frames of the calls that were held back until complete.
     fn release(&mut self) -> Vec<String> {
         let held = std::mem::take(&mut self.held);
         let whole = |part: CallPart| {

@@ -1,4 +1,4 @@
-//! By the headings of a book: the text of each section with the headings above it.
+//! Chunking by the headings of a book: the text of each section with the headings above it.
 
 use weft_core::error::Result;
 
@@ -11,14 +11,14 @@ use crate::chunk::printed_contents;
 use crate::chunk::sections::{pack_siblings, sections};
 use crate::chunk::writer::PieceWriter;
 
-/// Levels of headings that are told apart, at most.
+/// Maximum number of distinct heading levels.
 const LEVELS_MAX: usize = 5;
-/// Sections below the same heading are packed up to this many tokens.
+/// Size, in tokens, up to which sections below the same heading are packed into one chunk.
 const PACKED_TOKENS_MAX: u32 = 218;
-/// Tokens of a piece of a book without headings, at most.
+/// Maximum chunk size, in tokens, for a book without headings.
 const WITHOUT_HEADINGS_MAX: u32 = 256;
 
-/// Cuts a book.
+/// Cuts a book into chunks.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let mut lines = NumberedLines::new(&source.placed);
     let contents = printed_contents::find(&lines.placed());
@@ -43,7 +43,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
             levels.of(at).filter(|level| Some(*level) <= deepest)
         });
         let mut writer = PieceWriter::new(&flow, settings);
-        // The headings above a section take up to a quarter of its piece.
+        // The headings above a section take up to a quarter of its chunk.
         for section in pack_siblings(sections(&flow), PACKED_TOKENS_MAX.min(settings.limit / 4 * 3)) {
             writer.spans(section.spans, &section.above);
         }

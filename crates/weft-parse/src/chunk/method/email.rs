@@ -1,4 +1,4 @@
-//! Headers, body and attachments of a mail, as text.
+//! Chunking of mails: headers, body and attachments as text.
 
 use weft_core::error::Result;
 
@@ -6,7 +6,7 @@ use super::naive;
 use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
 
-/// Cuts a mail.
+/// Cuts a mail into chunks.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     naive::cut(source)
 }

@@ -1,4 +1,4 @@
-//! By the articles of a law: each with the headings above it.
+//! Chunking by the articles of a law: each with the headings above it.
 
 use weft_core::error::Result;
 
@@ -10,10 +10,11 @@ use crate::chunk::numbering::Levels;
 use crate::chunk::sections::sections;
 use crate::chunk::writer::PieceWriter;
 
-/// How many levels of headings are told apart in a text without articles.
+/// Number of heading levels that are distinguished in a text without articles.
 const DEPTH: usize = 2;
 
-/// Cuts a law. Articles are the units, however deep they are; without any, the second level of headings is.
+/// Cuts a law into chunks. The units are its articles, however deep they are; without any, the second level of
+/// headings.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let lines = NumberedLines::new(&source.placed);
     let placed = lines.placed();

@@ -1,4 +1,4 @@
-//! By the sections of a manual.
+//! Chunking by the sections of a manual.
 
 use weft_core::error::Result;
 
@@ -10,12 +10,12 @@ use crate::chunk::numbering::Levels;
 use crate::chunk::sections::{pack_small, sections};
 use crate::chunk::writer::PieceWriter;
 
-/// Tokens of a section, at most, if the settings allow as many.
+/// Maximum size of a section's chunk, in tokens; the settings may set a lower limit.
 const SECTION_TOKENS_MAX: u32 = 1_024;
-/// Smaller sections go with the next one.
+/// Sections smaller than this are merged with the next one.
 const SECTION_TOKENS_MIN: u32 = 32;
 
-/// Cuts a manual.
+/// Cuts a manual into chunks.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let settings = &source.settings;
     let limit = settings.limit.min(SECTION_TOKENS_MAX);

@@ -1,4 +1,4 @@
-//! The methods, one file each.
+//! The chunking methods, one file each.
 
 mod book;
 mod email;
@@ -20,13 +20,13 @@ use weft_core::seam::document_reader::ChunkMethod;
 use super::ChunkSource;
 use super::draft::Cutting;
 
-/// A method: a document into pieces.
+/// A chunking method.
 pub(crate) type CutMethod = fn(&ChunkSource<'_>) -> Result<Cutting>;
 
-/// The method of a name.
+/// The implementation of a method.
 pub(crate) fn of(method: ChunkMethod) -> CutMethod {
     match method {
-        // What was said is text like any other, and the graph is made of pieces like any others.
+        // A transcript is text like any other, and the knowledge graph is built from ordinary chunks.
         ChunkMethod::Naive | ChunkMethod::Audio | ChunkMethod::KnowledgeGraph => naive::cut,
         ChunkMethod::Book => book::cut,
         ChunkMethod::Email => email::cut,

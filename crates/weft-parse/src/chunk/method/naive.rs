@@ -1,4 +1,4 @@
-//! Sections and sentences, packed up to a number of tokens; rows of spreadsheets as lines.
+//! General chunking: sections and sentences are packed up to a number of tokens; rows of spreadsheets become lines.
 
 use weft_core::error::Result;
 
@@ -8,7 +8,7 @@ use crate::chunk::flow::{Flow, TablePlacement};
 use crate::chunk::sheet;
 use crate::chunk::writer::PieceWriter;
 
-/// Cuts a document.
+/// Cuts a document into chunks.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     if sheet::is_sheet(source) {
         return Ok(sheet::cut(source));

@@ -1,4 +1,4 @@
-//! The whole file is one piece.
+//! Chunking of a whole file as one chunk.
 
 use weft_core::error::Result;
 
@@ -9,9 +9,9 @@ use crate::chunk::sheet;
 use crate::chunk::writer::PieceWriter;
 use crate::chunk::{ChunkSource, WHOLE_TOKENS_MAX};
 
-/// Keeps a document whole, or in as few parts as it can.
+/// Keeps a document whole, or cuts it into as few parts as possible.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
-    // Sheets of one file are told apart by their names alone.
+    // Only their names distinguish the sheets of a file.
     let captioned = sheet::is_sheet(source).then(|| sheet::captioned(source));
     let placed: Vec<Placed<'_>> = match &captioned {
         Some(elements) => {

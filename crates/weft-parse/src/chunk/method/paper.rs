@@ -1,4 +1,4 @@
-//! Abstract and sections of a paper.
+//! Chunking by the abstract and the sections of a paper.
 
 use serde_json::json;
 use weft_core::error::Result;
@@ -12,16 +12,16 @@ use crate::chunk::writer::PieceWriter;
 use crate::chunk::{ChunkSource, WHOLE_TOKENS_MAX};
 use crate::element::ElementBody;
 
-/// Elements at the beginning in which the abstract is looked for.
+/// Number of elements at the beginning that are searched for the abstract.
 const FRONT_MAX: usize = 40;
-/// Characters of a title or of a line of authors, at most.
+/// Maximum number of characters in a title or a line of authors.
 const FRONT_LINE_MAX: usize = 300;
-/// Words that an abstract is found by, whatever it says.
+/// Keywords of the abstract's chunk, by which it is found whatever its text says.
 const KEYWORDS: [&str; 5] = ["abstract", "summary", "摘要", "总结", "概括"];
-/// Beginnings of an abstract.
+/// Words that an abstract begins with.
 const ABSTRACT: [&str; 4] = ["abstract", "summary", "摘要", "摘 要"];
 
-/// Cuts a paper.
+/// Cuts a paper into chunks.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let placed = &source.placed;
     let settings = &source.settings;
@@ -31,7 +31,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let levels = Levels::find(placed);
     let deepest = levels.most_frequent();
     let (first, end) = found.unwrap_or((0, 0));
-    // The abstract and what follows it begin sections in any case, or they would go with their neighbours.
+    // The abstract and the text after it always begin sections; otherwise they would be merged with their neighbours.
     let level = |at: usize| levels.of(at).filter(|level| Some(*level) <= deepest || at == first || at == end);
     let flow = Flow::with_levels(placed, TablePlacement::Apart, level);
     let before = flow.spans.partition_point(|span| span.element < first);
@@ -42,7 +42,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let none = Delimiters::default();
     let mut writer = PieceWriter::new(&flow, settings).limit(WHOLE_TOKENS_MAX, settings).uncut(&none);
     writer.spans(before..after, &[]);
-    // A table makes a draft of its own, and then nothing need have been cut.
+    // A table becomes a draft of its own, so more than one draft does not mean that the abstract was cut.
     if writer.drafts.len() > 1 && !flow.spans[before..after].iter().any(|span| span.role == SpanRole::Table) {
         cutting.warnings.push(format!("the abstract has more than {WHOLE_TOKENS_MAX} tokens and was cut"));
     }
@@ -52,7 +52,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     }
     cutting.drafts.append(&mut writer.drafts);
     let mut writer = PieceWriter::new(&flow, settings);
-    // The section that the abstract stands in may go on after it.
+    // The section that contains the abstract may continue after it.
     for section in sections(&flow).into_iter().filter(|section| section.spans.end > after) {
         writer.spans(section.spans.start.max(after)..section.spans.end, &[]);
     }
@@ -60,12 +60,13 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     Ok(cutting)
 }
 
-/// The elements of the abstract: a heading of that name and what is below it, or a paragraph that begins with it.
+/// Finds the elements of the abstract: a heading of that name and the text below it, or a paragraph that begins with
+/// it.
 fn find_abstract(placed: &[Placed<'_>]) -> Option<(usize, usize)> {
     let front = &placed[..placed.len().min(FRONT_MAX)];
     let first = front.iter().position(|placed| starts_abstract(&placed.element.body))?;
     let text = plain(&placed[first].element.body)?;
-    // The word alone, with a number or a colon perhaps, is a title even where the file marks none.
+    // The word alone, perhaps with a number or a colon, is a title even if the file does not mark it as a heading.
     let is_title = matches!(placed[first].element.body, ElementBody::Heading { .. })
         || text.trim().chars().count() <= 12;
     if !is_title {
@@ -79,7 +80,7 @@ fn find_abstract(placed: &[Placed<'_>]) -> Option<(usize, usize)> {
         .iter()
         .any(|placed| matches!(placed.element.body, ElementBody::Heading { .. }))
     {
-        // Without headings nothing says where it ends: it is one paragraph.
+        // Without headings nothing marks its end, so it is taken to be one paragraph.
         below = below.min(1);
     }
     Some((first, first + 1 + below))
@@ -89,14 +90,14 @@ fn starts_abstract(body: &ElementBody) -> bool {
     let Some(text) = plain(body) else { return false };
     let text = text.trim_start().trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ' ');
     let text = text.to_lowercase();
-    // Chinese has no blank between the word and what follows.
+    // Chinese has no space between the word and the text that follows.
     ABSTRACT.iter().any(|word| {
         text.strip_prefix(word)
             .is_some_and(|rest| rest.chars().next().is_none_or(|c| !c.is_alphanumeric() || c > '\u{2e80}'))
     })
 }
 
-/// Title and authors: what stands before the abstract.
+/// Extracts title and authors from the elements before the abstract.
 fn front(source: &ChunkSource<'_>, end: Option<usize>, cutting: &mut Cutting) {
     let known = &source.parsed.metadata;
     let has = |name: &str| {

@@ -1,4 +1,4 @@
-//! What is known of a picture.
+//! Chunking of pictures: the text that was read in them.
 
 use weft_core::error::{Error, ErrorKind, Result};
 use weft_core::seam::document_reader::PieceKind;
@@ -7,7 +7,7 @@ use super::one;
 use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
 
-/// Keeps the text of a picture. Without any it would have to be described by a model that sees.
+/// Returns the text of a picture. A picture without text would have to be described by a vision model.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let mut cutting = one::cut(source)?;
     if cutting.drafts.is_empty() {

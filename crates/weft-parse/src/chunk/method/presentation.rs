@@ -1,4 +1,4 @@
-//! One piece for each slide or page.
+//! Chunking by slides or pages: one chunk for each.
 
 use weft_core::error::Result;
 
@@ -8,11 +8,11 @@ use crate::chunk::draft::Cutting;
 use crate::chunk::flow::{Flow, TablePlacement};
 use crate::chunk::writer::PieceWriter;
 
-/// Cuts slides. One that is longer than a piece may be is cut like any text.
+/// Cuts slides into chunks. A slide that exceeds the limit is cut like any text.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let settings = &source.settings;
     let mut flow = Flow::new(&source.placed, TablePlacement::Inside(settings.limit / 2));
-    // The sections of a PDF go on over its pages, so they keep their headings.
+    // The sections of a PDF span several pages, so they keep their headings.
     if source.ending != "pdf" {
         own_titles(&mut flow);
     }
@@ -33,7 +33,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     Ok(cutting)
 }
 
-/// A slide stands under its own title only, not under that of the slide before.
+/// Detaches the headings of each slide from those of the slides before it.
 fn own_titles(flow: &mut Flow<'_>) {
     let page = |element: usize| flow.elements[element].page;
     for at in 0..flow.titles.len() {

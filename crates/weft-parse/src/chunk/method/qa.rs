@@ -1,4 +1,4 @@
-//! One piece for each question with its answer.
+//! Chunking of questions and answers: one chunk for each pair.
 
 use weft_core::error::{Error, Result};
 
@@ -13,10 +13,10 @@ use crate::chunk::writer::pack_string;
 use crate::chunk::{ChunkSource, WHOLE_TOKENS_MAX, sheet};
 use crate::tokens::tokens;
 
-/// Names of questions and answers, which are taken off.
+/// Labels of questions and answers, which are stripped.
 const PREFIXES: [&str; 12] =
     ["question", "answer", "user", "assistant", "q", "a", "问题", "答案", "回答", "问", "答", "解答"];
-/// Numbered lines that are questions, at least.
+/// Minimum number of numbered lines that are taken for questions.
 const NUMBERED_MIN: usize = 2;
 
 /// A question with its answer.
@@ -28,10 +28,10 @@ struct Pair {
     last: usize,
 }
 
-/// What a way of reading has found, and what it has left out.
+/// The pairs that one strategy found, and warnings about what it left out.
 type Found = (Vec<Pair>, Vec<String>);
 
-/// Looks for questions in the way that fits the file, and then in the others.
+/// Looks for questions with the strategy that suits the file, and then with the others.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let ways: [fn(&ChunkSource<'_>) -> Found; 4] = match source.ending.as_str() {
         _ if sheet::is_sheet(source) => [of_tables, of_lines, of_numbers, of_headings],
@@ -53,7 +53,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     Ok(cutting)
 }
 
-/// Rows of two cells; a third one and those after it belong to the answer.
+/// Pairs from rows of two cells; further cells are part of the answer.
 fn of_tables(source: &ChunkSource<'_>) -> Found {
     extend(delimited::of_tables(source))
 }
@@ -62,14 +62,14 @@ fn of_lines(source: &ChunkSource<'_>) -> Found {
     extend(delimited::of_lines(source))
 }
 
-/// Rows that are no pair extend the answer before.
+/// Builds pairs from rows. Rows that are not a pair extend the answer before them.
 fn extend(rows: Vec<DelimitedRow>) -> Found {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut lost = 0;
     for DelimitedRow { element, cells, line } in rows {
         match (cells.split_first(), pairs.last_mut()) {
             (Some((question, answer)), _) if !answer.is_empty() => {
-                // A row of labels only is the head of the table.
+                // A row of labels only is the table header.
                 if !(is_label(question) && answer.iter().all(|cell| is_label(cell))) {
                     let (question, answer) = (question.clone(), answer.join(", "));
                     pairs.push(Pair { question, answer, first: element, last: element });
@@ -86,7 +86,7 @@ fn extend(rows: Vec<DelimitedRow>) -> Found {
     (pairs, left_out(lost, "lines before the first question"))
 }
 
-/// The headings above a text are its question.
+/// Pairs of the headings above a text, as the question, and the text.
 fn of_headings(source: &ChunkSource<'_>) -> Found {
     let flow = Flow::new(&source.placed, TablePlacement::Inside(WHOLE_TOKENS_MAX));
     let mut pairs = Vec::new();
@@ -111,11 +111,11 @@ fn of_headings(source: &ChunkSource<'_>) -> Found {
     (pairs, warnings)
 }
 
-/// Lines with the number of a question, of the kind that most lines have.
+/// Pairs from lines that begin with the number of a question, in the style that most such lines have.
 fn of_numbers(source: &ChunkSource<'_>) -> Found {
     let lines = delimited::lines(source);
     let kinds: Vec<Option<NumberMarker>> = lines.iter().map(|(_, line)| question_marker(line)).collect();
-    // There are few kinds, and there may be very many lines.
+    // There are few styles, but there may be very many lines.
     let mut counts: Vec<(NumberMarker, usize)> = Vec::new();
     for kind in kinds.iter().flatten() {
         match counts.iter_mut().find(|(known, _)| known == kind) {
@@ -144,10 +144,11 @@ fn of_numbers(source: &ChunkSource<'_>) -> Found {
     (pairs, left_out(lost, "lines before the first question"))
 }
 
-/// `Q1:`, `Question 2.`, `问题3：` and `第四问` stand for themselves; other numbers are what they are for headings.
+/// Classifies the number of a question. `Q1:`, `Question 2.`, `问题3：` and `第四问` are a style of their own; other numbers
+/// are classified as those of headings.
 fn question_marker(line: &str) -> Option<NumberMarker> {
     let line = line.trim_start();
-    // The name stands at the beginning, and a line may be a whole chapter.
+    // Only the beginning is needed for the label, and a line may be a whole chapter.
     let lower: String = line.chars().take(12).flat_map(char::to_lowercase).collect();
     let named = ["question", "问题", "q", "问"].iter().find_map(|name| lower.strip_prefix(name)).is_some_and(
         |rest| {
@@ -158,7 +159,7 @@ fn question_marker(line: &str) -> Option<NumberMarker> {
         },
     );
     let ordinal = line.strip_prefix('第').and_then(|rest| rest.find(['问', '题'])).is_some_and(|at| at <= 12);
-    // The marker of an article is used for all that are named.
+    // All labelled questions share the marker of articles.
     if named || ordinal { Some(NumberMarker::Article) } else { marker(line) }
 }
 
@@ -166,7 +167,7 @@ fn left_out(count: usize, what: &str) -> Vec<String> {
     if count == 0 { Vec::new() } else { vec![format!("{count} {what} were left out")] }
 }
 
-/// In which language the names of question and answer are.
+/// Language of the labels of questions and answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LabelLanguage {
     Chinese,
@@ -175,28 +176,28 @@ enum LabelLanguage {
 
 fn language(pairs: &[Pair]) -> LabelLanguage {
     let (mut chinese, mut latin) = (0, 0);
-    // An answer may be a whole chapter, and its beginning tells the language.
+    // An answer may be a whole chapter, and its beginning is enough to tell the language.
     for c in pairs.iter().flat_map(|pair| pair.question.chars().chain(pair.answer.chars().take(1_000))) {
         chinese += usize::from(('\u{4e00}'..='\u{9fff}').contains(&c));
         latin += usize::from(c.is_alphabetic() && c < '\u{2e80}');
     }
-    // A Chinese character says as much as several letters.
+    // One Chinese character carries as much as several letters.
     if chinese * 2 > latin { LabelLanguage::Chinese } else { LabelLanguage::Other }
 }
 
 fn is_label(text: &str) -> bool {
-    // Columns are called `Questions` and `Answers`, too.
+    // Columns may also be called `Questions` and `Answers`.
     let text = text.trim().trim_end_matches('s').to_lowercase();
     PREFIXES.contains(&text.as_str())
 }
 
-/// A text without the name of what it is, such as `Q: `.
+/// Strips the label of a text, such as `Q: `.
 fn bare(text: &str) -> &str {
     let text = text.trim();
     let end = text.find([':', '：', '\t', ' ']).unwrap_or(text.len());
     let rest = &text[end..];
     let is_named = PREFIXES.contains(&text[..end].to_lowercase().as_str());
-    // A blank alone comes after a word that may be part of the sentence.
+    // If only a space follows, the word may be part of the sentence.
     let is_parted = rest.starts_with([':', '：', '\t']) || rest.trim_start().starts_with([':', '：']);
     if is_named && is_parted { rest.trim_start_matches([':', '：', '\t', ' ']) } else { text }
 }
@@ -213,7 +214,7 @@ fn push(source: &ChunkSource<'_>, pair: &Pair, language: LabelLanguage, cutting:
     let none = Delimiters::default();
     let packing =
         |limit: u32| Packing { limit, overlap: 0, delimiters: &none, headings: HeadingBreaks::Never };
-    // So long a question would fill every part of its answer: both are cut as one text.
+    // A question this long would fill every part of its answer, so both are cut as one text.
     let contents: Vec<String> = if used > WHOLE_TOKENS_MAX / 2 {
         pack_string(&whole, &packing(WHOLE_TOKENS_MAX)).into_iter().map(|(content, _)| content).collect()
     } else if used + tokens(answer) <= WHOLE_TOKENS_MAX {

@@ -1,4 +1,4 @@
-//! One piece for each row of a table, with typed columns.
+//! Chunking of tables: one chunk for each row, with typed columns.
 
 use serde_json::Map;
 use weft_core::error::{Error, Result};
@@ -12,10 +12,10 @@ use crate::chunk::writer::pack_string;
 use crate::chunk::{ChunkSource, WHOLE_TOKENS_MAX, sheet};
 use crate::element::{ElementBody, TableElement};
 
-/// Names of columns in warnings, at most.
+/// Maximum number of column names in a warning.
 const NAMED_MAX: usize = 10;
 
-/// Cuts tables between their rows.
+/// Cuts tables into their rows.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let mut cutting = Cutting::default();
     let mut others = 0;
@@ -41,7 +41,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     Ok(cutting)
 }
 
-/// The lines of a text without tables, which has to have a tab or the same number of commas in each.
+/// Reads the lines of a text without tables; every line must have a tab, or the same number of commas.
 fn text_rows(source: &ChunkSource<'_>, cutting: &mut Cutting) {
     let lines = delimited::lines(source);
     let Some((element, first)) = lines.first() else { return };
@@ -63,7 +63,7 @@ fn text_rows(source: &ChunkSource<'_>, cutting: &mut Cutting) {
 }
 
 fn rows(source: &ChunkSource<'_>, element: usize, table: &TableElement, cutting: &mut Cutting) {
-    // A table has a header by this method, whatever the file says.
+    // This method always takes tables to have a header, whatever the file says.
     let header = match sheet::header(table) {
         (_, 0) => 1.min(table.rows.len()),
         (_, count) => count,
@@ -116,11 +116,11 @@ fn push(
     }
 }
 
-/// A name for each column, no two the same.
+/// Makes the names of the columns unique.
 fn unique(mut names: Vec<String>, columns: usize) -> Vec<String> {
     names.resize(columns, String::new());
     let mut seen = std::collections::HashSet::new();
-    // Where each name's numbers have got to: with thousands of columns of one name each would count from 2 again.
+    // The next number for each name. Otherwise thousands of columns of one name would each count up from 2 again.
     let mut numbers: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
     for (at, name) in names.iter_mut().enumerate() {
         if name.is_empty() {
@@ -128,7 +128,7 @@ fn unique(mut names: Vec<String>, columns: usize) -> Vec<String> {
         }
         let base = name.clone();
         let number = numbers.entry(base.clone()).or_insert(2);
-        // Not once: beside two columns called `x` there may be one called `x 2`.
+        // A loop, because next to two columns called `x` there may be one called `x 2`.
         while !seen.insert(name.clone()) {
             *name = format!("{base} {number}");
             *number += 1;

@@ -1,4 +1,4 @@
-//! A set of tags: texts, each with the words that it is to be found by.
+//! Chunking of tag sets: texts, each with the tags that it is found by.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crate::chunk::ChunkSource;
 use crate::chunk::delimited::{self, DelimitedRow};
 use crate::chunk::draft::{Cutting, PieceDraft};
 
-/// Reads rows of a text and a list of tags. Rows that do not fit belong to the text of the next one.
+/// Reads rows of a text and a list of tags. Rows of any other shape are added to the text of the next one.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let mut rows = delimited::of_tables(source);
     if rows.is_empty() {

@@ -1,4 +1,4 @@
-//! By headings that patterns tell: each with what is below it, under the headings above.
+//! Chunking by headings that are recognized by patterns: each with the text below it, under the headings above it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -16,12 +16,12 @@ use crate::chunk::writer::PieceWriter;
 use crate::element::{Element, ElementBody};
 use crate::tokens::tokens;
 
-/// What a group is put together to, at least, where sections have no headings above them.
+/// Minimum size, in tokens, to which small sections are merged when chunks do not repeat the headings above them.
 const GROUP_TOKENS_MIN: u32 = 32;
 
-/// Cuts a document. A line is a heading of the first level with a pattern that it has; the file's own headings are looked
-/// at as Markdown writes them, too, so that `^##[^#]` is one of the second level in a Word file as well. Without a pattern
-/// the file's own levels count.
+/// Cuts a document into chunks. The level of a heading is that of the pattern that its line matches. Headings marked by
+/// the file are also matched in their Markdown form, so that `^##[^#]` matches one of the second level in a Word file
+/// as well. Without patterns the file's own levels apply.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let settings = &source.settings;
     let patterns = TitlePatterns::of(source);
@@ -48,7 +48,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     Ok(cutting)
 }
 
-/// The sections of a document, and what writes their pieces.
+/// The sections of a document, and the writer for their chunks.
 fn sectioned<'a>(flow: &'a Flow<'a>, settings: &'a ChunkSettings) -> (PieceWriter<'a>, Vec<FlowSection>) {
     let mut sections = sections(flow);
     let mut writer = PieceWriter::new(flow, settings);
@@ -64,12 +64,12 @@ fn sectioned<'a>(flow: &'a Flow<'a>, settings: &'a ChunkSettings) -> (PieceWrite
     (writer, sections)
 }
 
-/// The headings that the pieces of a section begin with.
+/// The headings that the chunks of a section begin with.
 fn above<'a>(section: &'a FlowSection, settings: &ChunkSettings) -> &'a [usize] {
     if settings.title_paths { &section.above } else { &[] }
 }
 
-/// The tables that have no room in a piece with all of their section: they would be cut where the piece ends.
+/// The tables that do not fit into one chunk with the rest of their section; they would be cut where the chunk ends.
 fn cut_up(flow: &Flow<'_>, settings: &ChunkSettings) -> HashSet<usize> {
     let mut apart = HashSet::new();
     let is_table = |span: &&FlowSpan| flow.table(span).is_some();
@@ -85,13 +85,13 @@ fn cut_up(flow: &Flow<'_>, settings: &ChunkSettings) -> HashSet<usize> {
             continue;
         }
         let fits = tokens(&flow.text[first.start..last.end]) <= writer.room(above(section, settings));
-        // One that is larger than a piece is apart already.
+        // A table that is larger than a chunk is separate already.
         apart.extend(tables.filter(|span| !fits || span.role == SpanRole::Table).map(|span| span.element));
     }
     apart
 }
 
-/// The text of a section without headings and tables.
+/// Text of a section that has no headings and no tables.
 fn opening<'a>(flow: &'a Flow<'_>, section: &FlowSection) -> Option<&'a str> {
     let spans = &flow.spans[section.spans.clone()];
     let (first, last) = (spans.first()?, spans.last()?);
@@ -110,7 +110,7 @@ fn deepest(settings: &ChunkSettings, levels: &[Option<u8>]) -> u32 {
         *counts.entry(*level).or_default() += 1;
     }
     let found = if hierarchy == 0 {
-        // The outermost of those that are equally frequent.
+        // Of equally frequent levels, the outermost.
         counts.iter().max_by_key(|(level, count)| (**count, Reverse(**level))).map(|(level, _)| *level)
     } else {
         let there: Vec<u8> = counts.into_keys().collect();
@@ -119,18 +119,19 @@ fn deepest(settings: &ChunkSettings, levels: &[Option<u8>]) -> u32 {
     found.map_or(u32::MAX, u32::from)
 }
 
-/// How headings of a document are told.
+/// How the headings of a document are recognized.
 enum TitlePatterns<'a> {
-    /// As the file marks them.
+    /// As marked by the file.
     OfFile,
-    /// By patterns that are looked for anywhere in a line, some for each level.
+    /// By patterns that may match anywhere in a line; several for each level.
     Levels(&'a [Vec<Regex>]),
-    /// By patterns that a line begins with, one for each level.
+    /// By patterns that match at the start of a line; one for each level.
     Family(&'a [Regex]),
 }
 
 impl<'a> TitlePatterns<'a> {
-    /// Of several families the one that most lines have: levels of different families cannot be compared.
+    /// Chooses the patterns. Of several families it takes the one that matches the most lines, since levels of
+    /// different families are not comparable.
     fn of(source: &'a ChunkSource<'_>) -> Self {
         let ChunkSettings { title_levels, title_families, .. } = &source.settings;
         if !title_levels.iter().all(Vec::is_empty) {
@@ -156,7 +157,7 @@ impl<'a> TitlePatterns<'a> {
         most.1
     }
 
-    /// The level of a line that the file does not mark.
+    /// Level of a line that the file does not mark as a heading.
     fn of_line(&self, line: &str) -> Option<u8> {
         let place = match self {
             Self::OfFile => None,
@@ -171,7 +172,7 @@ impl<'a> TitlePatterns<'a> {
         u8::try_from(place? + 1).ok()
     }
 
-    /// The level of a line by its patterns, of one that the file marks.
+    /// Level, by the patterns, of a line that the file marks as a heading.
     fn of_heading(&self, level: u8, text: &str) -> Option<u8> {
         let marked = format!("{} {text}", "#".repeat(usize::from(level.max(1))));
         self.of_line(&marked).or_else(|| self.of_line(text))
@@ -181,7 +182,7 @@ impl<'a> TitlePatterns<'a> {
         match (body, self) {
             (ElementBody::Heading { level, .. }, Self::OfFile) => Some((*level).max(1)),
             (ElementBody::Heading { level, text }, Self::Levels(_)) => self.of_heading(*level, text),
-            // What the file marks is a heading in any case: below all that the family tells.
+            // A heading marked by the file is always a heading: without a match it is below all levels of the family.
             (ElementBody::Heading { level, text }, Self::Family(family)) => {
                 self.of_heading(*level, text).or_else(|| u8::try_from(family.len() + 1).ok())
             }
@@ -193,7 +194,8 @@ impl<'a> TitlePatterns<'a> {
     }
 }
 
-/// Whether a line begins with a number that is no heading's: a zero, an amount, or an entry of a table of contents.
+/// Whether the number that a line begins with is not that of a heading: it starts with zero, is an amount, or belongs
+/// to an entry of a table of contents.
 fn is_figure(line: &str) -> bool {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = line.split_at(digits);
@@ -208,9 +210,9 @@ fn is_figure(line: &str) -> bool {
 /// A line of a paragraph, or an element of another kind.
 struct TitleLine<'a> {
     placed: Placed<'a>,
-    /// The line, where it is a part of its element only.
+    /// The line, if it is only a part of its element.
     own: Option<Element>,
-    /// Its element.
+    /// Index of its element.
     origin: usize,
 }
 
@@ -220,7 +222,7 @@ impl TitleLine<'_> {
     }
 }
 
-/// Takes paragraphs with a line that is a heading apart into their lines.
+/// Splits each paragraph that contains a heading into its lines.
 fn lines<'a>(source: &ChunkSource<'a>, patterns: &TitlePatterns<'_>) -> Vec<TitleLine<'a>> {
     let mut lines = Vec::new();
     for (origin, placed) in source.placed.iter().enumerate() {

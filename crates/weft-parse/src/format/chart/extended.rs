@@ -1,4 +1,4 @@
-//! Charts of newer kinds: waterfalls, funnels, trees of rectangles and the like. Their values stand apart from their series.
+//! Newer kinds of charts, such as waterfalls, funnels and treemaps. Their values are stored apart from their series.
 
 use std::collections::HashMap;
 
@@ -7,26 +7,26 @@ use crate::format::Unreadable;
 use crate::markup::Tag;
 use crate::words::beginning;
 
-/// Bytes at the beginning of a chart that say of which kind it is.
+/// Number of bytes at the beginning of a chart that show its kind.
 const LOOKED_AT: usize = 2_000;
-/// Characters of an id, at most. Each point is put where it says.
+/// Maximum number of characters in an id, since it is used for each point.
 const ID_CHARS_MAX: usize = 100;
 
-/// Where the reader is in a chart.
+/// State of reading a chart.
 #[derive(Default)]
 struct ExtendedWalk {
     chart: ChartWalk,
-    /// The labels and values, by their ids.
+    /// Labels and values, by their ids.
     data: HashMap<String, Series>,
-    /// The values that are being read, or those that a series has.
+    /// Id of the values that are being read, or of those of the current series.
     id: String,
-    /// The name of the series that is being read.
+    /// Name of the series that is being read.
     name: Option<String>,
-    /// Whether the title that is being read has been told, and stands there once more with its letters.
+    /// Whether the text of the current title is known already, and its formatted form repeats it.
     is_told: bool,
 }
 
-/// Whether a chart is one of these.
+/// Whether a chart is of one of these kinds.
 pub(super) fn is_extended(text: &str) -> bool {
     text[..text.floor_char_boundary(LOOKED_AT)].contains("/chartex")
 }
@@ -35,7 +35,7 @@ fn id(tag: &Tag<'_>, attribute: &str) -> String {
     beginning(&tag.attribute(attribute).unwrap_or_default(), ID_CHARS_MAX).to_owned()
 }
 
-/// Reads it.
+/// Reads a chart.
 pub(super) fn read(text: &str) -> Result<ChartWalk, Unreadable> {
     walked::<ExtendedWalk>(text).map(|walk| walk.chart)
 }
@@ -80,7 +80,7 @@ impl Walk for ExtendedWalk {
                 }
             }
             "t" if !self.is_told => self.chart.add_to_title(said),
-            // What follows is another paragraph.
+            // Another paragraph follows.
             "p" if !self.is_told => self.chart.add_to_title(" "),
             "title" => self.chart.title = None,
             "axis" => self.chart.axis = None,

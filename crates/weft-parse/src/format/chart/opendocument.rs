@@ -1,4 +1,4 @@
-//! The objects of files of OpenDocument: charts, formulas and sheets in folders of their own.
+//! Embedded objects in OpenDocument files: charts, formulas and sheets in folders of their own.
 
 use std::collections::HashMap;
 
@@ -9,33 +9,33 @@ use crate::format::{Unreadable, office};
 use crate::grid::header_rows;
 use crate::markup::{Tag, Xml, XmlNode};
 
-/// Objects of one file that are read, at most.
+/// Maximum number of objects that are read in one file.
 const OBJECTS_MAX: usize = 1_000;
-/// Cells of the table of one object, at most.
+/// Maximum number of cells in the table of one object.
 const CELLS_MAX: usize = 100_000;
-/// Cells that one stands for, at most.
+/// Maximum number of cells that one repeated cell stands for.
 const REPEATED_MAX: usize = 200;
 
-/// What an object in a file is.
+/// Contents of an embedded object.
 #[derive(Debug)]
 pub(in crate::format) enum ObjectContent {
-    /// A chart: what is written around it, and the table that it shows.
+    /// A chart: its titles, and the table that it displays.
     Chart(ChartTitles, TableElement),
     /// A sheet.
     Sheet(TableElement),
-    /// A formula, as its program writes it.
+    /// A formula, in the notation of the program that wrote it.
     Formula(String),
-    /// Anything else, or one that is broken.
+    /// Any other object, or a broken one.
     Other,
 }
 
-/// The objects of a file by the paths of their folders.
+/// Reads the objects of a file, by the paths of their folders.
 pub(in crate::format) fn objects(archive: &mut Archive<'_>) -> HashMap<String, ObjectContent> {
     let folders = archive.names().filter_map(|name| Some(name.strip_suffix("/content.xml")?.to_owned()));
     let folders: Vec<String> = folders.take(OBJECTS_MAX).collect();
     let mut objects = HashMap::with_capacity(folders.len());
     for folder in folders {
-        // One that is broken leaves the others.
+        // A broken object does not affect the others.
         let content = office::xml(archive, &format!("{folder}/content.xml"));
         let object = content.and_then(|content| ObjectWalk::read(&content.unwrap_or_default()));
         objects.insert(folder, object.unwrap_or(ObjectContent::Other));
@@ -43,21 +43,21 @@ pub(in crate::format) fn objects(archive: &mut Archive<'_>) -> HashMap<String, O
     objects
 }
 
-/// An object that stands in a file of XML itself, from behind its beginning on.
+/// An object embedded inline in an XML file, from after its start tag on.
 #[derive(Debug)]
 pub(in crate::format) struct InlineObject {
     walk: ObjectWalk,
-    /// How many elements are open, with the one that holds it.
+    /// Number of open elements, including the one that contains it.
     open: usize,
 }
 
 impl InlineObject {
-    /// It begins.
+    /// Starts an object.
     pub(in crate::format) fn begin() -> Self {
         Self { walk: ObjectWalk::default(), open: 1 }
     }
 
-    /// What comes next in the file; what it is when it has come to its end.
+    /// Handles the next event of the file; returns the contents once the object has ended.
     pub(in crate::format) fn next(&mut self, node: &XmlNode<'_>) -> Option<ObjectContent> {
         match node {
             XmlNode::Open(tag) => {
@@ -78,7 +78,7 @@ impl InlineObject {
     }
 }
 
-/// What kind of object it turns out to be.
+/// The kind of object, once it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ObjectKind {
     Chart,
@@ -86,7 +86,7 @@ enum ObjectKind {
     Formula,
 }
 
-/// Where the reader is in an object.
+/// State of reading an object.
 #[derive(Debug, Default)]
 struct ObjectWalk {
     kind: Option<ObjectKind>,
@@ -96,9 +96,9 @@ struct ObjectWalk {
     rows: Vec<Vec<String>>,
     header_rows: usize,
     cells: usize,
-    /// The text of a cell, or of a formula.
+    /// The text of a cell or a formula.
     said: String,
-    /// How many cells stand here that are the same.
+    /// Number of consecutive identical cells.
     times: usize,
     is_text: bool,
 }
@@ -147,7 +147,7 @@ impl ObjectWalk {
                 self.said.clear();
                 self.times = tag.number("number-columns-repeated").unwrap_or(1).min(REPEATED_MAX);
             }
-            // What a cell was made from stands beside its text.
+            // Besides its text, a cell contains the source that it was made from.
             "p" => self.is_text = self.kind.is_some(),
             _ => {}
         }
@@ -164,7 +164,7 @@ impl ObjectWalk {
         match name {
             "annotation" => self.is_text = false,
             "p" => {
-                // What follows is another paragraph.
+                // Another paragraph follows.
                 self.text(" ");
                 self.is_text = false;
             }
@@ -179,7 +179,7 @@ impl ObjectWalk {
     fn end_cell(&mut self) {
         let times = self.times.min(CELLS_MAX.saturating_sub(self.cells));
         self.cells += times;
-        // A chart has no other way to write that there is no value.
+        // In the table of a chart, `NaN` stands for a missing value.
         let cell = Some(self.said.trim()).filter(|cell| *cell != "NaN").unwrap_or_default();
         if let Some(row) = self.rows.last_mut() {
             row.extend(std::iter::repeat_n(cell, times).map(str::to_owned));

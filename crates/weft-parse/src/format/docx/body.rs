@@ -1,4 +1,4 @@
-//! The text of a document, paragraph by paragraph.
+//! Reads the text of a document, paragraph by paragraph.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,21 +13,21 @@ use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 use crate::pictures::PictureText;
 
-/// A paragraph that has begun. Text boxes hold paragraphs within paragraphs.
+/// An open paragraph. Text boxes contain paragraphs within paragraphs.
 #[derive(Default)]
 struct OpenParagraph {
     text: String,
     style: String,
     outline: Option<u8>,
     list: Option<ListPlace>,
-    /// What is said below it: notes and descriptions of pictures.
+    /// Texts to add below it: notes and picture descriptions.
     notes: Vec<PictureText>,
     pictures: Vec<String>,
-    /// Whether its end was deleted, moved away or hidden.
+    /// Whether its end mark was deleted, moved away or hidden.
     is_unmarked: bool,
 }
 
-/// A table that has begun.
+/// An open table.
 #[derive(Default)]
 struct DocxTable {
     grid: Grid,
@@ -43,12 +43,12 @@ pub(super) struct BodyReader<'a> {
     lists: Lists,
     relations: &'a HashMap<String, Relation>,
     notes: &'a Notes,
-    /// Notes that have been said. One that is referred to again and again is not repeated.
+    /// Notes that were already added. A note that is referenced repeatedly is not repeated.
     said: HashSet<(&'static str, String)>,
     parts: &'a mut PartCollector,
     paragraphs: Vec<OpenParagraph>,
     tables: Vec<DocxTable>,
-    /// Where links lead, and where in the text they begin.
+    /// Addresses of the open links, and the offsets where their texts begin.
     links: Vec<(String, usize)>,
     math: Option<Math>,
     passed_over: PassedOver,
@@ -56,17 +56,17 @@ pub(super) struct BodyReader<'a> {
     in_run: bool,
     /// Whether the properties of a paragraph are being read.
     in_properties: bool,
-    /// Whether the content that comes next is a table of contents.
+    /// Whether the next content is a table of contents.
     is_contents: bool,
-    /// How many parts of a document are open, from a table of contents on.
+    /// Number of open structured parts, counting from a table of contents.
     contents: usize,
     is_hidden: bool,
-    /// Whether the run that has just begun stands above the line.
+    /// Whether the current run is a superscript.
     is_raised: bool,
 }
 
 impl<'a> BodyReader<'a> {
-    /// A document with these styles, lists, relations and notes.
+    /// Creates a reader of a document with these styles, lists, relations and notes.
     pub(super) fn new(
         styles: &'a Styles,
         lists: Lists,
@@ -112,7 +112,7 @@ impl<'a> BodyReader<'a> {
                 break;
             }
         }
-        // What a broken file does not end.
+        // A broken file may leave paragraphs open.
         while !self.paragraphs.is_empty() {
             self.end_paragraph();
         }
@@ -131,7 +131,7 @@ impl<'a> BodyReader<'a> {
         }
     }
 
-    /// Keeps a power, or the number of a note, from becoming a digit of the number that it stands behind.
+    /// Keeps a superscript digit, such as an exponent or the number of a note, apart from the number that it follows.
     fn raise(&mut self, text: &str) {
         let is_raised = std::mem::take(&mut self.is_raised) && text.starts_with(|c: char| c.is_ascii_digit());
         let before = self.paragraphs.last().and_then(|paragraph| paragraph.text.chars().next_back());
@@ -162,14 +162,14 @@ impl<'a> BodyReader<'a> {
             "del" | "moveFrom" | "vanish" if self.in_properties => {
                 self.paragraphs.last_mut().into_iter().for_each(|one| one.is_unmarked |= is_on(tag));
             }
-            // What properties were before somebody changed them.
+            // Properties as they were before a tracked change.
             name if name.ends_with("PrChange") => self.passed_over.begin(),
-            // The other choice shows the same; what is deleted or moved away is not there any more; and how a word is said
-            // would stand in the middle of it.
+            // The fallback shows the same contents, deleted and moved text is no longer there, and a pronunciation
+            // would appear in the middle of the word.
             "Fallback" | "del" | "moveFrom" | "instrText" | "rt" => self.passed_over.begin(),
             "p" => self.paragraphs.push(OpenParagraph::default()),
             "r" => (self.in_run, self.is_hidden, self.is_raised) = (true, false, false),
-            // Of a paragraph's mark it says nothing of the text.
+            // As a property of the paragraph mark it does not apply to the text.
             "vanish" if self.in_run => self.is_hidden = is_on(tag),
             "vertAlign" if self.in_run => {
                 self.is_raised = tag.attribute("val").as_deref() == Some("superscript");
@@ -237,14 +237,14 @@ impl<'a> BodyReader<'a> {
             "gridSpan" => {
                 table.columns = tag.number("val").unwrap_or(1);
             }
-            // The row begins behind so many columns. As nothing stands there it may be a header all the same.
+            // The row begins after this many columns. They contain nothing, so the row may still be a header.
             "gridBefore" => {
                 let columns = tag.number("val").unwrap_or(0);
                 if columns > 0 {
                     table.grid.cell("", Header::Yes, columns, 1);
                 }
             }
-            // Without a value it goes on with the cell above.
+            // Without a value the cell continues the one above.
             "vMerge" => table.goes_on = tag.attribute("val").as_deref() != Some("restart"),
             _ => table.is_header = true,
         }
@@ -297,7 +297,7 @@ impl<'a> BodyReader<'a> {
         }
     }
 
-    /// What was read in a picture stands below the paragraph that shows it.
+    /// Adds the text read in a picture below the paragraph that shows it.
     fn picture_text(&mut self, tag: &Tag<'_>, attribute: &str) {
         let relation = tag.prefixed(attribute).and_then(|id| self.relations.get(&id));
         let read = relation.and_then(|relation| self.parts.picture_text(&relation.target));
@@ -311,7 +311,7 @@ impl<'a> BodyReader<'a> {
         let place = self.place(&paragraph);
         let number = self.number(&paragraph, place.as_ref());
         if let Some(table) = self.tables.last_mut() {
-            // A column may have nothing but numbers that are counted.
+            // A column may contain nothing but automatic numbers.
             if !number.is_empty() {
                 paragraph.text = format!("{number} {}", paragraph.text);
             }
@@ -323,7 +323,7 @@ impl<'a> BodyReader<'a> {
             paragraph.notes.iter().for_each(|note| self.parts.shows(note.picture));
             return;
         }
-        // A table of contents says again what the headings say. Some programs write it in the style of any text.
+        // A table of contents repeats the headings. Some programs write its lines in the style of normal text.
         let is_listed = self.contents > 0 && !self.styles.is_title(&paragraph.style);
         if !is_listed && !self.styles.is_contents(&paragraph.style) {
             self.add(&paragraph, place, &number);
@@ -336,7 +336,8 @@ impl<'a> BodyReader<'a> {
         }
     }
 
-    /// What stands before a paragraph in a list. One without text is counted as well, unless nothing is left of it.
+    /// Number in front of a paragraph in a list. A paragraph without text is counted as well, unless it was deleted
+    /// entirely.
     fn number(&mut self, paragraph: &OpenParagraph, place: Option<&ListPlace>) -> String {
         let is_gone = paragraph.is_unmarked && paragraph.text.trim().is_empty();
         place.filter(|_| !is_gone).map(|place| self.lists.next(place)).unwrap_or_default()
@@ -359,7 +360,7 @@ impl<'a> BodyReader<'a> {
         }
     }
 
-    /// The list that a paragraph is in: what it says itself, completed by its style.
+    /// The list that a paragraph is in: its own properties, completed by those of its style.
     fn place(&self, paragraph: &OpenParagraph) -> Option<ListPlace> {
         let styled = self.styles.list(&paragraph.style);
         let place = match (&paragraph.list, styled) {
@@ -369,7 +370,7 @@ impl<'a> BodyReader<'a> {
             (Some(own), _) => own.clone(),
             (None, styled) => styled?,
         };
-        // The list 0 takes a paragraph out of the list of its style.
+        // List 0 removes a paragraph from the list of its style.
         Some(place).filter(|place| !place.list.is_empty() && place.list != "0")
     }
 
@@ -384,7 +385,7 @@ impl<'a> BodyReader<'a> {
         let Some(table) = self.tables.pop() else { return };
         let mut table = table.grid.finish(None);
         if let Some(outer) = self.tables.last_mut() {
-            // A table within a cell is part of its text.
+            // A table within a cell is part of the cell's text.
             for row in table.rows {
                 outer.cell.push_str(&row.join(" "));
                 outer.cell.push(' ');

@@ -1,4 +1,4 @@
-//! What styles and lists of a document say of its paragraphs: levels of headings, and numbers.
+//! Styles and lists of a document: heading levels and paragraph numbers.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use super::super::numeral::numeral;
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::words::beginning;
 
-/// Styles that a style can be based on, one on another.
+/// Maximum length of a chain of styles based on one another.
 const CHAIN_MAX: usize = 20;
-/// Characters of a name, a number or an id, at most. They stand in a file once and are looked up often.
+/// Maximum number of characters in a name, a number or an id. They are stored once and looked up often.
 const VALUE_CHARS_MAX: usize = 255;
-/// Levels of a list.
+/// Number of list levels.
 const LEVELS: usize = 9;
 
 /// A paragraph style.
@@ -27,12 +27,12 @@ struct ParagraphStyle {
 #[derive(Debug, Default)]
 pub(super) struct Styles(HashMap<String, ParagraphStyle>);
 
-/// A list, and how deep in it.
+/// A list and a level in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ListPlace {
-    /// The list's id; empty where only the level is said.
+    /// Id of the list; empty if only the level is given.
     pub list: String,
-    /// From 0 on.
+    /// Level, starting at 0.
     pub level: usize,
 }
 
@@ -72,9 +72,9 @@ impl Styles {
         Ok(Self(styles))
     }
 
-    /// A style and those that it is based on, one after another.
+    /// A style and those that it is based on, in order.
     fn chain(&self, id: &str) -> impl Iterator<Item = &ParagraphStyle> {
-        // Styles may be based on each other in a circle.
+        // Limited, because styles may be based on each other in a cycle.
         let mut next = self.0.get(id);
         std::iter::from_fn(move || {
             let this = next?;
@@ -84,35 +84,35 @@ impl Styles {
         .take(CHAIN_MAX)
     }
 
-    /// The level of a heading, if paragraphs of this style are headings.
+    /// The heading level of paragraphs of this style, if they are headings.
     pub(super) fn heading(&self, id: &str) -> Option<u8> {
         if let Some(outline) = self.chain(id).find_map(|style| style.outline) {
             return outline_level(outline);
         }
-        // Names are English in every language of Word; it is the ids that are translated.
+        // Names are English whatever the language of Word; only the ids are translated.
         self.chain(id).find_map(|style| match style.name.as_str() {
             "title" => Some(1),
             name => name.strip_prefix("heading ").and_then(|level| level.trim().parse().ok()),
         })
     }
 
-    /// The list that paragraphs of this style are in.
+    /// The list that paragraphs of this style belong to.
     pub(super) fn list(&self, id: &str) -> Option<ListPlace> {
         self.chain(id).find_map(|style| style.list.clone()).filter(|place| !place.list.is_empty())
     }
 
-    /// Whether the style is that of a heading, or of the title above a table of contents.
+    /// Whether this is the style of a heading, or of the title above a table of contents.
     pub(super) fn is_title(&self, id: &str) -> bool {
         self.heading(id).is_some() || self.chain(id).any(|style| style.name == "toc heading")
     }
 
-    /// Whether the style is that of a line in a table of contents, which repeats headings.
+    /// Whether this is the style of an entry in a table of contents, which repeats a heading.
     pub(super) fn is_contents(&self, id: &str) -> bool {
         self.chain(id).any(|style| style.name.starts_with("toc ") && style.name != "toc heading")
     }
 }
 
-/// Nine levels of headings; the tenth is text.
+/// There are nine heading levels; the tenth outline level is body text.
 pub(super) fn outline_level(outline: u8) -> Option<u8> {
     (outline < 9).then_some(outline + 1)
 }
@@ -121,12 +121,13 @@ pub(super) fn outline_level(outline: u8) -> Option<u8> {
 #[derive(Clone, Debug, Default)]
 struct ListLevel {
     format: String,
-    /// The number as it is shown: `%1.%2`.
+    /// Pattern of the displayed number: `%1.%2`.
     shown: String,
     start: u32,
-    /// The level, from 1 on, below which it begins anew; 0 for none, and all above it where nothing is said.
+    /// The level, starting at 1, below which the numbering restarts; 0 for none; if absent, it restarts below any
+    /// higher level.
     restart: Option<usize>,
-    /// Whether the numbers of all levels are shown in digits.
+    /// Whether the numbers of all levels are shown in decimal digits.
     is_legal: bool,
 }
 
@@ -142,17 +143,17 @@ impl ListLevel {
     }
 }
 
-/// The lists of a document, and how far they are.
+/// The lists of a document, and their current numbers.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
-    /// For each list its kind.
+    /// The abstract list of each list.
     kinds: HashMap<String, String>,
     levels: HashMap<String, Vec<ListLevel>>,
-    /// For each list the levels that are others than those of its kind.
+    /// Levels in which a list differs from its abstract list.
     own: HashMap<String, HashMap<usize, ListLevel>>,
-    /// For each list where it begins anew.
+    /// Numbers at which a list restarts.
     starts: HashMap<(String, usize), u32>,
-    /// The numbers that each kind of list has come to.
+    /// Current numbers of each abstract list.
     counts: HashMap<String, [u32; LEVELS]>,
     /// Lists that have begun.
     begun: std::collections::HashSet<(String, usize)>,
@@ -164,7 +165,7 @@ impl Lists {
         let mut lists = Self::default();
         let mut xml = Xml::new(text);
         let (mut kind, mut list, mut level) = (String::new(), String::new(), 0_usize);
-        // Kinds by the styles that they are the lists of, and kinds that are those of a style.
+        // Abstract lists by the styles that they define, and abstract lists that refer to such a style.
         let (mut styled, mut links) = (HashMap::new(), HashMap::new());
         while let Some(node) = xml.next()? {
             let XmlNode::Open(tag) = node else { continue };
@@ -203,7 +204,7 @@ impl Lists {
         Ok(lists)
     }
 
-    /// The number that stands before the next paragraph at this place; empty before a bullet.
+    /// Number of the next paragraph at this level; empty for a bullet.
     pub(super) fn next(&mut self, place: &ListPlace) -> String {
         let at = place.level.min(LEVELS - 1);
         let Some(kind) = self.kinds.get(&place.list).cloned() else { return String::new() };
@@ -211,7 +212,7 @@ impl Lists {
         let own = self.own.get(&place.list);
         let level = |number: usize| own.and_then(|own| own.get(&number)).unwrap_or(&levels[number]);
         let counts = self.counts.entry(kind).or_insert([0; LEVELS]);
-        // Lists of one kind go on with each other's numbers; one that begins anew does so once.
+        // Lists with the same abstract list continue its numbers; a list that restarts does so once.
         if self.begun.insert((place.list.clone(), at))
             && let Some(start) = self.starts.get(&(place.list.clone(), at))
         {
@@ -231,7 +232,7 @@ impl Lists {
         let mut shown = level(at).shown.clone();
         for (number, count) in counts.iter().enumerate().take(at + 1) {
             let ListLevel { start, format, .. } = level(number);
-            // A level above may have had no paragraph yet: it counts as its first one.
+            // A level above may have had no paragraph yet; then it counts as its first one.
             let count = if *count == 0 { (*start).max(1) } else { *count };
             let format = if level(at).is_legal { "decimal" } else { format };
             shown = shown.replace(&format!("%{}", number + 1), &numeral(count, format));

@@ -1,12 +1,12 @@
-//! Signs that are written as places in fonts of signs, such as the boxes of forms.
+//! Characters of symbol fonts, such as the boxes of forms.
 
 use crate::markup::Tag;
 
-/// The Greek letters of the font Symbol, in the places of the Latin ones.
+/// The Greek letters of the font Symbol, in the positions of the Latin ones.
 const CAPITALS: &str = "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ";
 const SMALL: &str = "αβχδεφγηιϕκλμνοπθρστυϖωξψζ";
 
-/// What an element `sym` shows; nothing where nobody knows.
+/// Character that an element `sym` shows; `None` if it is unknown.
 pub(super) fn sign(tag: &Tag<'_>) -> Option<char> {
     let font = tag.attribute("font").unwrap_or_default();
     let code = u32::from_str_radix(&tag.attribute("char")?, 16).ok()?;
@@ -14,7 +14,7 @@ pub(super) fn sign(tag: &Tag<'_>) -> Option<char> {
 }
 
 fn of_font(font: &str, code: u32) -> Option<char> {
-    // Fonts of signs have them where letters have no meaning.
+    // Symbol fonts map their characters to a private use area.
     let place = if (0xf000..0xf100).contains(&code) { code - 0xf000 } else { code };
     let letter = |letters: &str, first: u32| letters.chars().nth(usize::try_from(place - first).ok()?);
     match (font, place) {

@@ -1,4 +1,4 @@
-//! Pictures that a page holds itself.
+//! Pictures embedded in a page as data URIs.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -8,10 +8,10 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::super::epub::unescaped;
 
-/// Characters of one picture, at most: three quarters of them are bytes.
+/// Maximum number of characters of one picture; they encode three quarters as many bytes.
 const CHARACTERS_MAX: usize = 90 << 20;
 
-/// Takes what was cut off at the end for what it is.
+/// Accepts data that was truncated at the end.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -19,19 +19,19 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// What a picture is called that a page holds itself; nothing for the address of one that it does not.
+/// Name for an embedded picture; `None` if the address is not a data URI.
 pub(super) fn part(source: &str) -> Option<String> {
     let source = source.trim();
     if !source.get(..11)?.eq_ignore_ascii_case("data:image/") {
         return None;
     }
-    // The address itself may have megabytes, and this name stands in what is read and in warnings.
+    // A hash, as the address can be megabytes long and the name appears in readings and in warnings.
     let mut hasher = DefaultHasher::new();
     source.hash(&mut hasher);
     Some(format!("picture {:016x} of {} characters", hasher.finish(), source.len()))
 }
 
-/// Its bytes.
+/// Decodes the bytes of an embedded picture.
 pub(super) fn decoded(source: &str) -> Option<Vec<u8>> {
     let (kind, data) = source.trim().split_once(',')?;
     if data.len() > CHARACTERS_MAX || !kind.to_ascii_lowercase().ends_with(";base64") {

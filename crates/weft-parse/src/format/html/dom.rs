@@ -1,4 +1,4 @@
-//! The tree that the HTML parser builds, in one list of nodes.
+//! The tree that the HTML parser builds, stored as a flat list of nodes.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -8,31 +8,31 @@ use html5ever::interface::tree_builder::{ElementFlags, NodeOrText, QuirksMode, T
 use html5ever::tendril::{StrTendril, TendrilSink as _};
 use html5ever::{Attribute, ParseOpts, QualName, local_name, ns, parse_document};
 
-/// Elements inside one another, at most. The parser looks through all that are open again and again.
+/// Maximum nesting depth of elements. The parser repeatedly searches all open elements.
 const DEPTH_MAX: usize = 2_000;
-/// Parts in which a page is read that is nested more deeply, at most.
+/// Maximum number of parts in which a page with deeper nesting is read.
 const PARTS_MAX: usize = 10;
-/// How much is given to the parser between two looks at the depth.
+/// Number of bytes that are passed to the parser between two checks of the depth.
 const STEP_BYTES: usize = 16 << 10;
-/// Attributes of one element that are kept, at most: each new one is compared with all.
+/// Maximum number of attributes of one element: each new one is compared with all others.
 const ATTRIBUTES_MAX: usize = 1_000;
-/// Blanks and quotes in a row without a node, at most. Within one tag they stand between attributes, and the
-/// parser compares each new attribute with all before it: 80,000 take it half a minute.
+/// Maximum number of consecutive spaces and quotes without a new node. Within a tag they separate attributes, and the
+/// parser compares each new attribute with all before it: 80,000 of them take half a minute.
 const SEPARATORS_MAX: usize = 12_000;
-/// Nodes of one page, at most.
+/// Maximum number of nodes in one page.
 const NODES_MAX: usize = 5_000_000;
 
-/// A node's place in the list.
+/// Index of a node in the list.
 pub(super) type Id = usize;
 
-/// What a node is.
+/// Kind of a node.
 #[derive(Debug)]
 pub(super) enum DomNodeKind {
     /// An element with its attributes.
     Element(Rc<QualName>, Vec<Attribute>),
     /// Text.
     Text(String),
-    /// The document, a comment or the like.
+    /// The document, a comment or anything else.
     Other,
 }
 
@@ -44,30 +44,30 @@ struct DomNode {
     depth: usize,
 }
 
-/// A page.
+/// A parsed page.
 #[derive(Debug)]
 pub(super) struct Dom {
     nodes: Vec<DomNode>,
-    /// Whether the rest was left out, because it is too deep or too large.
+    /// Whether the rest was dropped because it was too deep or too large.
     pub is_cut: bool,
-    /// Whether it is so deep that it was read in parts, each of them as if it were a page.
+    /// Whether it is so deeply nested that it was read in several parts, each as a page of its own.
     pub is_divided: bool,
 }
 
-/// How far the parser has come.
+/// How far the parser got.
 #[derive(Clone, Copy)]
 enum PartEnd<'a> {
     /// To the end of the page.
     Whole,
-    /// To where it is too deep, and this is the rest.
+    /// Until the nesting was too deep; contains the rest.
     Deep(&'a str),
-    /// To where it is too large.
+    /// Until the page was too large.
     Large,
 }
 
 impl Dom {
-    /// Reads any text as HTML, as browsers do. What is too deep for the parser is read as a page of its own: its text is worth
-    /// more than the elements around it.
+    /// Parses any text as HTML, as browsers do. The rest of a page that is nested too deeply is parsed as a page of its
+    /// own: its text is worth more than the elements around it.
     pub(super) fn parse(text: &str) -> Self {
         let (mut nodes, mut end) = part(text, NODES_MAX);
         let mut parts = 1;
@@ -81,20 +81,20 @@ impl Dom {
         Self { is_cut: !matches!(end, PartEnd::Whole), is_divided: parts > 1, nodes }
     }
 
-    /// The document itself.
+    /// The document node.
     pub(super) const ROOT: Id = 0;
 
-    /// What a node is.
+    /// Kind of a node.
     pub(super) fn kind(&self, id: Id) -> &DomNodeKind {
         &self.nodes[id].kind
     }
 
-    /// What is in it.
+    /// Children of a node.
     pub(super) fn children(&self, id: Id) -> &[Id] {
         &self.nodes[id].children
     }
 
-    /// The name of an element; empty for everything else.
+    /// Name of an element; empty for any other node.
     pub(super) fn name(&self, id: Id) -> &str {
         match self.kind(id) {
             DomNodeKind::Element(name, _) => &name.local,
@@ -102,7 +102,7 @@ impl Dom {
         }
     }
 
-    /// An attribute of an element.
+    /// Value of an attribute of an element.
     pub(super) fn attribute(&self, id: Id, name: &str) -> Option<&str> {
         match self.kind(id) {
             DomNodeKind::Element(_, attributes) => {
@@ -112,7 +112,7 @@ impl Dom {
         }
     }
 
-    /// Everything below a node in reading order, the node first.
+    /// A node and all its descendants, in document order.
     pub(super) fn below(&self, id: Id) -> impl Iterator<Item = Id> + '_ {
         let mut open = vec![id];
         std::iter::from_fn(move || {
@@ -132,7 +132,7 @@ impl Dom {
     }
 }
 
-/// Reads a page until it is too deep or too large.
+/// Parses a page until it is too deep or too large.
 fn part(text: &str, nodes_max: usize) -> (Vec<DomNode>, PartEnd<'_>) {
     let mut parser = parse_document(DomBuilder::default(), ParseOpts::default());
     let (mut rest, mut separators) = (text, 0);
@@ -159,14 +159,14 @@ fn part(text: &str, nodes_max: usize) -> (Vec<DomNode>, PartEnd<'_>) {
     (parser.finish(), end)
 }
 
-/// How much is given to the parser next: no tag is torn apart, unless it is longer than that.
+/// Number of bytes to pass to the parser next. A tag is not split unless it is longer than a whole step.
 fn step_bytes(rest: &str) -> usize {
     let most = rest.floor_char_boundary(STEP_BYTES);
     let begun = rest[..most].rfind('<').filter(|at| *at > 0 && !rest[*at..most].contains('>'));
     begun.filter(|_| most < rest.len()).unwrap_or(most)
 }
 
-/// Puts the nodes of another page behind those that there are.
+/// Appends the nodes of another page.
 fn join(nodes: &mut Vec<DomNode>, more: Vec<DomNode>) {
     let offset = nodes.len();
     nodes[Dom::ROOT].children.push(offset);
@@ -181,7 +181,7 @@ fn separates(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'/')
 }
 
-/// A node in the hands of the parser.
+/// A node, as the parser refers to it.
 #[derive(Clone, Debug)]
 pub(super) struct Handle {
     id: Id,
@@ -192,7 +192,7 @@ pub(super) struct Handle {
 struct DomBuilder {
     nodes: RefCell<Vec<DomNode>>,
     deepest: Cell<usize>,
-    /// What was added since somebody looked.
+    /// Number of changes since the last check.
     changes: Cell<usize>,
     nameless: Rc<QualName>,
 }
@@ -216,14 +216,14 @@ impl DomBuilder {
         Handle { id: nodes.len() - 1, name }
     }
 
-    /// Puts a child or a text in front of the child with this number.
+    /// Inserts a node or a text before the child with this index.
     fn insert(&self, parent: Id, at: usize, child: NodeOrText<Handle>) {
         self.changes.set(self.changes.get() + 1);
         let child = match child {
             NodeOrText::AppendNode(handle) => handle.id,
             NodeOrText::AppendText(text) => {
                 let mut nodes = self.nodes.borrow_mut();
-                // The parser relies on it that texts next to each other become one.
+                // The parser expects adjacent texts to be merged.
                 let before = at.checked_sub(1).map(|before| nodes[parent].children[before]);
                 if let Some(before) = before
                     && let DomNodeKind::Text(known) = &mut nodes[before].kind
@@ -249,7 +249,7 @@ impl DomBuilder {
         let mut nodes = self.nodes.borrow_mut();
         if let Some(parent) = nodes[child].parent.take() {
             let children = &mut nodes[parent].children;
-            // What is moved has mostly come last.
+            // Searched from the end, since a node that moves is usually the last.
             if let Some(at) = children.iter().rposition(|one| *one == child) {
                 children.remove(at);
             }
@@ -311,7 +311,7 @@ impl TreeSink for DomBuilder {
     fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
 
     fn get_template_contents(&self, target: &Handle) -> Handle {
-        // What is in it is passed over, so it needs no document of its own.
+        // The contents of a template are skipped, so no document of their own is needed.
         target.clone()
     }
 
@@ -322,7 +322,7 @@ impl TreeSink for DomBuilder {
     fn set_quirks_mode(&self, _: QuirksMode) {}
 
     fn append_before_sibling(&self, sibling: &Handle, child: NodeOrText<Handle>) {
-        // Before the place is looked for, because that may be among the same children.
+        // Detached before the index is looked up, because it may be a child of the same parent.
         if let NodeOrText::AppendNode(node) = &child {
             self.detach(node.id);
         }

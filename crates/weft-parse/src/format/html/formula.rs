@@ -1,13 +1,13 @@
-//! Formulas of a page (MathML) as text in one line: `(a+b)/2`, `x^2`, `√(x)`.
+//! Writes formulas of a page (MathML) as one line of text: `(a+b)/2`, `x^2`, `√(x)`.
 
 use super::dom::{Dom, DomNodeKind, Id};
 use crate::format::math::grouped;
 use crate::words::line;
 
-/// Elements within one another whose meaning is kept, at most.
+/// Maximum nesting depth up to which elements are interpreted.
 const DEPTH_MAX: usize = 40;
 
-/// What a formula says: as the page says it in words, or else by its signs.
+/// Text of a formula: its alternative text if the page has one, otherwise built from its elements.
 pub(super) fn written(dom: &Dom, id: Id) -> String {
     let told = dom.attribute(id, "alttext").filter(|told| !told.trim().is_empty());
     told.map_or_else(|| of(dom, id, 0), str::to_owned)
@@ -19,14 +19,14 @@ fn of(dom: &Dom, id: Id, depth: usize) -> String {
         DomNodeKind::Other => return String::new(),
         DomNodeKind::Element(..) => {}
     }
-    // The same once more, as a program writes it.
+    // An annotation repeats the formula in the notation of another program.
     if dom.name(id).starts_with("annotation") {
         return String::new();
     }
     if depth >= DEPTH_MAX {
         return line(&dom.text(id));
     }
-    // White space between elements means nothing.
+    // White space between elements is insignificant.
     let is_part = |id: &&Id| match dom.kind(**id) {
         DomNodeKind::Text(text) => !text.trim().is_empty(),
         DomNodeKind::Element(..) => true,

@@ -1,4 +1,4 @@
-//! From the tree of a page to its parts.
+//! Converts the tree of a page into the elements of a document.
 
 use super::super::epub::unescaped;
 use super::super::numeral::numeral;
@@ -9,12 +9,12 @@ use crate::archive::beside;
 use crate::grid::{Grid, Header};
 use crate::parts::PartCollector;
 
-/// Adds what is below a node.
+/// Adds the elements below a node.
 pub(super) fn walk(dom: &Dom, root: Id, parts: &mut PartCollector) {
     walk_from(dom, root, None, parts);
 }
 
-/// Adds all of a chapter that is at this path of a book.
+/// Adds a whole chapter, which is at this path of a book.
 pub(super) fn walk_chapter(dom: &Dom, path: &str, parts: &mut PartCollector) {
     walk_from(dom, Dom::ROOT, Some(path), parts);
 }
@@ -32,7 +32,7 @@ fn walk_from(dom: &Dom, root: Id, path: Option<&str>, parts: &mut PartCollector)
         code: None,
         item: None,
     };
-    // Nodes to enter and, once their children are done, to leave.
+    // A stack of nodes to enter and, once their children are done, to leave.
     let mut open = vec![WalkStep::Enter(root)];
     while let Some(step) = open.pop() {
         match step {
@@ -51,7 +51,7 @@ fn walk_from(dom: &Dom, root: Id, path: Option<&str>, parts: &mut PartCollector)
     walk.flush();
 }
 
-/// What nobody reads: programs, forms, menus, and what is hidden.
+/// Whether a node is skipped: scripts, forms, menus, and hidden content.
 pub(super) fn is_passed_over(dom: &Dom, id: Id) -> bool {
     let is_hidden = || {
         dom.attribute(id, "hidden").is_some()
@@ -68,21 +68,21 @@ pub(super) fn is_passed_over(dom: &Dom, id: Id) -> bool {
         "" => false,
         "head" | "script" | "style" | "noscript" | "template" | "iframe" | "object" | "svg" | "canvas"
         | "select" | "button" | "input" | "textarea" | "nav" | "footer" | "audio" | "video" => true,
-        // How a word is said, which would stand in the middle of it.
+        // Pronunciations, which would appear in the middle of the word.
         "rt" | "rp" | "rtc" => true,
-        // The page in other languages.
+        // Links to the page in other languages.
         "a" if dom.attribute(id, "hreflang").is_some() => true,
         _ => is_hidden(),
     }
 }
 
-/// Tables inside one another that are taken for the layout of a page, at most: each is looked through.
+/// Maximum nesting depth of tables that are examined as possible layout tables: each one is searched.
 const LAYOUTS_MAX: usize = 20;
-/// Nodes that are looked through for what a raised text begins with, at most.
+/// Maximum number of nodes that are searched for the first character of a superscript.
 const RAISED_MAX: usize = 20;
 
-/// Whether a table only puts the parts of a page beside each other: it has titles and tables in it. That it says so is no
-/// sign, since mails say so of tables with values as well.
+/// Whether a table only arranges the parts of a page: it contains headings and tables. Its `role` attribute does not
+/// count, since mails also set it on tables of data.
 fn serves_layout(dom: &Dom, id: Id) -> bool {
     let holds = |names: &[&str]| dom.below(id).skip(1).any(|below| names.contains(&dom.name(below)));
     holds(&["table"]) && holds(&["h1", "h2", "h3", "h4", "h5", "h6"])
@@ -94,37 +94,37 @@ enum WalkStep {
 }
 
 struct List {
-    /// The number of the next item and how it is shown, where items are numbered.
+    /// For a numbered list, the number of the next item and its format.
     number: Option<(u32, &'static str)>,
 }
 
 struct OpenTable {
     grid: Grid,
     caption: Option<String>,
-    /// Text around the table, which goes on after it.
+    /// Text around the table, which continues after it.
     outside: String,
 }
 
 struct HtmlWalk<'a> {
     dom: &'a Dom,
-    /// Where in an archive the page is.
+    /// Path of the page in an archive.
     path: Option<&'a str>,
     parts: &'a mut PartCollector,
-    /// Text since the last block began.
+    /// Text since the start of the current block.
     inline: String,
     heading: Option<u8>,
     lists: Vec<List>,
-    /// What stands before the item that has just begun.
+    /// Marker of the item that has just begun.
     item: Option<String>,
     tables: Vec<OpenTable>,
-    /// How many tables are open that serve the layout.
+    /// Number of open layout tables.
     layouts: usize,
-    /// The element whose text is taken as it is.
+    /// The element whose text is taken verbatim.
     code: Option<Id>,
 }
 
 impl HtmlWalk<'_> {
-    /// Whether what is in it is looked at.
+    /// Enters a node and returns whether its children are visited.
     fn enter(&mut self, id: Id) -> bool {
         if let DomNodeKind::Text(text) = self.dom.kind(id) {
             self.text(text);
@@ -155,7 +155,7 @@ impl HtmlWalk<'_> {
 
     fn enter_block(&mut self, id: Id, name: &str) {
         match name {
-            // In a table it is a part of its cell.
+            // In a table it is part of its cell.
             "pre" if self.tables.is_empty() => {
                 self.flush();
                 self.code = Some(id);
@@ -193,7 +193,7 @@ impl HtmlWalk<'_> {
                 self.tables.push(OpenTable { grid, caption: None, outside });
             }
             "tr" => {
-                // Blanks only: the parser moves text between rows in front of the table.
+                // This is white space only: the parser moves text between rows to before the table.
                 self.inline.clear();
                 if let Some(table) = self.tables.last_mut() {
                     table.grid.row();
@@ -223,7 +223,7 @@ impl HtmlWalk<'_> {
             "ul" | "ol" | "menu" | "dl" => {
                 self.flush();
                 self.lists.pop();
-                // An item without text must not mark what comes after the list.
+                // An item without text must not mark the text after the list.
                 self.item = None;
             }
             "td" | "th" if self.tables.is_empty() => self.flush(),
@@ -249,11 +249,11 @@ impl HtmlWalk<'_> {
             self.inline.push_str(text);
             return;
         }
-        // Ends of lines mean nothing here; `br` does.
+        // Line breaks in the source mean nothing here; `br` does.
         self.inline.extend(text.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
     }
 
-    /// Keeps a power, or the number of a note, from becoming a digit of the number that it stands behind.
+    /// Keeps a superscript digit, such as an exponent or the number of a note, apart from the number that it follows.
     fn raise(&mut self, id: Id) {
         let is_digit = |c: char| c.is_ascii_digit();
         if !self.inline.ends_with(is_digit) {
@@ -276,12 +276,12 @@ impl HtmlWalk<'_> {
         }
     }
 
-    /// Whether what comes now stands by itself, in no text that has begun.
+    /// Whether the next text is a block of its own, rather than part of a text that has begun.
     fn is_between_blocks(&self) -> bool {
         self.tables.is_empty() && self.inline.trim().is_empty() && self.heading.is_none()
     }
 
-    /// What was read in a picture: a paragraph of its own, or a part of the text that it stands in.
+    /// Adds the text read in a picture: as a paragraph of its own, or as part of the surrounding text.
     fn picture_text(&mut self, id: Id) {
         let Some(source) = self.dom.attribute(id, "src") else { return };
         let in_book = || self.path.map(|path| beside(path, &unescaped(source)));
@@ -329,13 +329,13 @@ impl HtmlWalk<'_> {
         let table = open.grid.finish(open.caption);
         self.inline = open.outside;
         if !self.tables.is_empty() {
-            // A table within a cell is part of its text.
+            // A table within a cell is part of the cell's text.
             for row in table.rows {
                 self.inline.push(' ');
                 self.inline.push_str(&row.join(" "));
             }
         } else if table.rows.iter().all(|row| row.iter().filter(|cell| !cell.is_empty()).count() <= 1) {
-            // With one cell a row it serves the layout.
+            // A table with one cell in each row is a layout table.
             for text in table.rows.iter().flatten() {
                 self.parts.paragraph(text);
             }
@@ -344,10 +344,10 @@ impl HtmlWalk<'_> {
         }
     }
 
-    /// The block ends: what has been gathered is a part.
+    /// Ends the block and adds the text collected for it.
     fn flush(&mut self) {
         if !self.tables.is_empty() {
-            // The blocks in a cell are one text.
+            // The blocks in a cell form one text.
             self.inline.push(' ');
             return;
         }
@@ -398,7 +398,7 @@ fn is_block(name: &str) -> bool {
     )
 }
 
-/// The language of a program, as highlighters write it into the class.
+/// Language of a code block, from the class names that syntax highlighters use.
 fn language(dom: &Dom, id: Id) -> Option<String> {
     dom.below(id).filter_map(|id| dom.attribute(id, "class")).flat_map(str::split_whitespace).find_map(
         |class| {

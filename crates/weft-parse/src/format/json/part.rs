@@ -1,28 +1,28 @@
-//! A value of JSON with all that it holds: a name may stand in an object more than once.
+//! A JSON value that preserves duplicate names in objects.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// A value, and what is in it.
+/// A value and everything in it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum JsonPart {
     /// Members in the order of the file.
     Object(Vec<(String, Self)>),
-    /// A list.
+    /// Elements of an array.
     Array(Vec<Self>),
     /// Anything else.
     Plain(Value),
 }
 
 impl JsonPart {
-    /// Whether it holds others.
+    /// Whether it contains other values.
     pub(super) fn has_parts(&self) -> bool {
         !matches!(self, Self::Plain(_))
     }
 
-    /// The value that holds no others.
+    /// Returns the value if it is a scalar.
     pub(super) fn plain(&self) -> Option<&Value> {
         match self {
             Self::Plain(value) => Some(value),

@@ -1,23 +1,23 @@
-//! Lists with bullets in documents of Word 97. There are two numbers for "no number", and the library knows the one that
-//! Word itself does not write for a bullet: it would count the items.
+//! Fixes bullet lists in documents of Word 97. There are two codes for "no number", and the library knows only the one
+//! that Word itself does not write for a bullet; with the other it would number the items.
 
 use std::io::{Cursor, Read as _, Seek as _, SeekFrom, Write as _};
 
 use cfb::CompoundFile;
 
-/// Bytes of the head that are looked at.
+/// Number of header bytes that are read.
 const HEAD_BYTES: usize = 0x2ea;
-/// Bytes of the lists, at most.
+/// Maximum size of the list data, in bytes.
 const LISTS_BYTES_MAX: u64 = 4 << 20;
-/// What is said of one list, before the levels of all.
+/// Size of the data of one list, which precedes the levels of all lists, in bytes.
 const LIST_BYTES: usize = 28;
-/// What is said of one level, before what has no certain length.
+/// Size of the fixed part of the data of one level, in bytes.
 const LEVEL_BYTES: usize = 28;
-/// How a level is numbered: by a bullet, and not at all.
+/// Number formats of a level: bullet, and none.
 const BULLET: u8 = 0x17;
 const NONE: u8 = 0xff;
 
-/// The document with its bullets as the library knows them; `None` when there are none, or it is broken.
+/// Rewrites a document so that the library recognizes its bullets; `None` if there are none, or the document is broken.
 pub(super) fn known(bytes: &[u8]) -> Option<Vec<u8>> {
     let (stream, bullets) = found(bytes)?;
     if bullets.is_empty() {
@@ -35,13 +35,13 @@ pub(super) fn known(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(file.into_inner().into_inner())
 }
 
-/// The stream with the lists, and where in it their bullets are.
+/// The stream that contains the lists, and the offsets of their bullets.
 fn found(bytes: &[u8]) -> Option<(&'static str, Vec<u64>)> {
     let mut file = CompoundFile::open(Cursor::new(bytes)).ok()?;
     let mut head = [0; HEAD_BYTES];
     file.open_stream("/WordDocument").ok()?.read_exact(&mut head).ok()?;
     let version = u16::from_le_bytes([head[2], head[3]]);
-    // Before Word 97 the head is another one.
+    // Before Word 97 the header has another layout.
     if version < 0xc1 {
         return None;
     }
@@ -58,7 +58,7 @@ fn found(bytes: &[u8]) -> Option<(&'static str, Vec<u64>)> {
     Some((stream, bullets.collect()))
 }
 
-/// Where among the lists a level says that it has a bullet.
+/// Offsets in the list data at which a level says that it has a bullet.
 fn bullets(bytes: &[u8]) -> Option<Vec<usize>> {
     let (count, mut at) = (number(bytes, 0)?, 2);
     let mut levels = 0_usize;

@@ -1,23 +1,23 @@
-//! What a presentation of PowerPoint 97 says of its slides beside them: their outlines, and the speaker's notes.
+//! Texts that PowerPoint 97 stores apart from the slides: outlines and speaker notes.
 //!
-//! The text of a slide stands in its shapes or in the outline of the document. The library leaves out the outline of a
-//! slide that has text in some other shape as well, and all notes.
+//! The text of a slide is in its shapes or in the outline of the document. The library omits the outline of a slide
+//! that also has text in some other shape, and it omits all notes.
 
 use std::collections::HashMap;
 use std::io::{Cursor, Read as _};
 
 use cfb::CompoundFile;
 
-/// Where the presentation is; a file for PowerPoint 95 as well has it in a folder.
+/// Stream of the presentation; a file that PowerPoint 95 can read as well has it in a folder.
 const STREAMS: [&str; 2] = ["/PP97_DUALSTORAGE/PowerPoint Document", "/PowerPoint Document"];
-/// Bytes of it that are looked at, at most.
+/// Maximum number of bytes that are read from the stream.
 const STREAM_BYTES_MAX: u64 = 64 << 20;
-/// Records inside one another, at most.
+/// Maximum nesting depth of records.
 const DEPTH_MAX: u8 = 16;
-/// What is said of a text that is a note.
+/// Header of a text that is a note.
 const NOTE: [u8; 4] = [2, 0, 0, 0];
 
-/// Kinds of records.
+/// Types of records.
 pub(super) mod kind {
     pub(in super::super) const GROUP: u16 = 0xf003;
     pub(in super::super) const SHAPE: u16 = 0xf004;
@@ -35,16 +35,16 @@ pub(super) mod kind {
     pub(super) const LIST: u16 = 4080;
 }
 
-/// What is said of one slide, paragraph by paragraph.
+/// Texts of one slide, split into paragraphs.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct SlideTexts {
-    /// The text of its placeholders, as far as it is kept in the outline.
+    /// Text of its placeholders, as far as it is stored in the outline.
     pub outline: Vec<String>,
-    /// What the speaker has noted.
+    /// The speaker notes.
     pub notes: Vec<String>,
 }
 
-/// A record: a head of eight bytes, and what belongs to it.
+/// A record: a header of eight bytes and its contents.
 #[derive(Clone, Copy)]
 pub(super) struct Record<'a> {
     pub kind: u16,
@@ -54,7 +54,7 @@ pub(super) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// The text in it, if it has one.
+    /// Text of the record, if it is a text record.
     pub(super) fn text(&self) -> Option<String> {
         match self.kind {
             kind::WIDE_TEXT => {
@@ -65,18 +65,18 @@ impl Record<'_> {
         }
     }
 
-    /// A number at a place of its body.
+    /// Number at an offset in the contents.
     fn number(&self, at: usize) -> Option<u32> {
         let (four, _) = self.body.get(at..)?.split_first_chunk::<4>()?;
         Some(u32::from_le_bytes(*four))
     }
 }
 
-/// The texts of the slides in their order; nothing when the file has none or is broken.
+/// Texts of the slides, in order; empty if the file has none or is broken.
 pub(super) fn of(stream: &[u8]) -> Vec<SlideTexts> {
     let mut notes = notes(stream);
     let mut slides: Vec<SlideTexts> = Vec::new();
-    // What is saved again is written behind what was there.
+    // When a file is saved again, the new version is appended, so the last one is current.
     let document = records(stream).filter(|one| one.kind == kind::DOCUMENT).last();
     let list = document
         .and_then(|document| records(document.body).find(|one| one.kind == kind::LIST && one.instance == 0));
@@ -91,7 +91,7 @@ pub(super) fn of(stream: &[u8]) -> Vec<SlideTexts> {
     slides
 }
 
-/// The presentation in its file.
+/// Reads the stream of the presentation.
 pub(super) fn stream(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut file = CompoundFile::open(Cursor::new(bytes)).ok()?;
     let path = STREAMS.into_iter().find(|path| file.is_stream(path))?;
@@ -100,7 +100,7 @@ pub(super) fn stream(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(stream)
 }
 
-/// The records that stand one behind the other.
+/// The consecutive records in some bytes.
 pub(super) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     std::iter::from_fn(move || {
         let (head, rest) = bytes.split_first_chunk::<8>()?;
@@ -118,7 +118,7 @@ pub(super) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     })
 }
 
-/// The notes by the number of their slide.
+/// The notes, by the number of their slide.
 fn notes(stream: &[u8]) -> HashMap<u32, Vec<String>> {
     let mut notes = HashMap::new();
     for record in records(stream).filter(|one| one.kind == kind::NOTES) {
@@ -132,7 +132,7 @@ fn notes(stream: &[u8]) -> HashMap<u32, Vec<String>> {
     notes
 }
 
-/// The notes among some records and those within them; their heads and numbers of pages are no notes.
+/// Collects the notes from records and the records nested in them; headers and page numbers are not notes.
 fn noted(bytes: &[u8], depth: u8, texts: &mut Vec<String>) {
     let mut is_note = false;
     for record in records(bytes) {
@@ -146,7 +146,7 @@ fn noted(bytes: &[u8], depth: u8, texts: &mut Vec<String>) {
     }
 }
 
-/// The paragraphs of a text; what ends a line within one is a line end.
+/// The paragraphs of a text; line breaks within a paragraph become `\n`.
 pub(super) fn paragraphs(text: &str) -> impl Iterator<Item = String> {
     let all = text.split(['\r', '\n']).filter(|one| !one.trim().is_empty());
     all.map(|one| one.replace('\u{b}', "\n"))

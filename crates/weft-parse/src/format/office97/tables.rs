@@ -1,31 +1,31 @@
-//! Tables on slides of PowerPoint 97: groups of shapes, a shape for each cell, that are said to be a table.
+//! Tables on slides of PowerPoint 97: groups of shapes that are marked as a table, with one shape for each cell.
 
 use super::slide_texts::{Record, kind, paragraphs, records};
 use crate::element::TableElement;
 use crate::grid::{header_rows, once_more};
 
-/// Tables of one presentation, at most.
+/// Maximum number of tables in one presentation.
 const TABLES_MAX: usize = 1_000;
-/// Cells of one table, at most.
+/// Maximum number of cells in one table.
 const CELLS_MAX: usize = 20_000;
-/// Records inside one another, at most.
+/// Maximum nesting depth of records.
 const DEPTH_MAX: u8 = 16;
-/// What is said of the properties of a table, and the part of it that says that it is one.
+/// Number of the property for tables, and the bit in it that marks a table.
 const TABLE_PROPERTIES: (u16, u32) = (0x39f, 1);
-/// By how much the edges of cells side by side may differ.
+/// Maximum distance between edges that are considered aligned.
 const JITTER: i32 = 4;
-/// The kind of the shapes that are lines, which stand between cells.
+/// Type of the line shapes that are drawn between cells.
 const LINE: u16 = 20;
 
-/// A table as the file has it.
+/// A table as stored in the file.
 #[derive(Debug, PartialEq)]
 pub(super) struct SlideTable {
-    /// The texts of its cells in the order of the file, without those that are empty.
+    /// Texts of its non-empty cells, in the order of the file.
     pub texts: Vec<String>,
     pub table: TableElement,
 }
 
-/// A cell, and its edges.
+/// A cell with its edges.
 struct CellShape {
     left: i32,
     top: i32,
@@ -33,7 +33,7 @@ struct CellShape {
     text: String,
 }
 
-/// The tables of a presentation, of slides that are no longer shown as well.
+/// All tables in a presentation, including those on slides that are no longer shown.
 pub(super) fn of(stream: &[u8]) -> Vec<SlideTable> {
     let mut tables = Vec::new();
     collect(stream, 0, &mut tables);
@@ -53,10 +53,10 @@ fn collect(bytes: &[u8], depth: u8, tables: &mut Vec<SlideTable>) {
     }
 }
 
-/// The table that a group is.
+/// Converts a group of shapes to a table, if it is one.
 fn table(group: Record<'_>) -> Option<SlideTable> {
     let mut shapes = records(group.body).filter(|record| record.kind == kind::SHAPE);
-    // The first one stands for the whole group.
+    // The first shape represents the whole group.
     let mut properties = records(shapes.next()?.body).filter(|record| record.kind == kind::MORE_PROPERTIES);
     if !properties.any(says_table) {
         return None;
@@ -74,7 +74,7 @@ fn table(group: Record<'_>) -> Option<SlideTable> {
         let first = place(&rows, cell.top);
         let last = place(&rows, cell.bottom.saturating_sub(2 * JITTER)).max(first);
         for (row, cells) in grid.iter_mut().enumerate().take(last + 1).skip(first) {
-            // A cell that reaches down stands in each of its rows.
+            // A cell that spans rows is repeated in each of them.
             let text = if row == first { cell.text.clone() } else { once_more(&cell.text, &mut repeated) };
             if let Some(place) = cells.get_mut(column).filter(|place| place.is_empty()) {
                 *place = text;
@@ -88,11 +88,11 @@ fn table(group: Record<'_>) -> Option<SlideTable> {
         .filter(|table| !table.texts.is_empty())
 }
 
-/// Whether one of the properties of a shape, of which each has a number and a value, is that of tables.
+/// Whether the properties of a shape, each of which has a number and a value, mark it as a table.
 fn says_table(properties: Record<'_>) -> bool {
     let (all, _) = properties.body.as_chunks::<6>();
     all.iter().take(usize::from(properties.instance)).any(|[low, high, value @ ..]| {
-        // The two highest bits are none of the number.
+        // The two highest bits do not belong to the number.
         let number = u16::from_le_bytes([*low, *high]) & 0x3fff;
         number == TABLE_PROPERTIES.0 && u32::from_le_bytes(*value) & TABLE_PROPERTIES.1 != 0
     })
@@ -111,7 +111,7 @@ fn cell(shape: Record<'_>) -> Option<CellShape> {
     Some(CellShape { left, top, bottom, text: texts.join("\r") })
 }
 
-/// Where rows or columns begin.
+/// Positions where rows or columns begin.
 fn edges(places: impl Iterator<Item = i32>) -> Vec<i32> {
     let mut edges: Vec<i32> = places.collect();
     edges.sort_unstable();
@@ -119,7 +119,7 @@ fn edges(places: impl Iterator<Item = i32>) -> Vec<i32> {
     edges
 }
 
-/// The last row or column that begins at a place or before.
+/// Index of the last row or column that begins at or before a position.
 fn place(edges: &[i32], at: i32) -> usize {
     edges.partition_point(|edge| *edge <= at.saturating_add(JITTER)).saturating_sub(1)
 }
@@ -130,7 +130,7 @@ impl SlideTable {
         self.texts.iter().all(|text| texts.next() == Some(text.as_str()))
     }
 
-    /// The table, with lines in its cells.
+    /// The table, with the paragraphs of each cell on separate lines.
     pub(super) fn shown(mut self) -> TableElement {
         for cell in self.table.rows.iter_mut().flatten() {
             *cell = paragraphs(cell).collect::<Vec<_>>().join("\n");

@@ -1,4 +1,4 @@
-//! Numbers of lists and headings: what styles say of them, and how far they have come.
+//! Numbers of lists and headings: their styles, and the current counts.
 
 use std::collections::HashMap;
 
@@ -7,37 +7,37 @@ use crate::format::numeral::numeral;
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::words::beginning;
 
-/// Levels of a list.
+/// Number of list levels.
 const LEVELS: usize = 10;
-/// Characters of a name or of what stands around a number, at most. They stand in a file once and are told often.
+/// Maximum number of characters in a name, or in the text around a number. They are stored once and used often.
 const VALUE_CHARS_MAX: usize = 255;
 
-/// A level that is numbered.
+/// A numbered level.
 #[derive(Debug)]
 struct NumberedLevel {
-    /// By the names that Word has; empty for numbers that are not shown.
+    /// Name of the number format, as in Word; empty for numbers that are not shown.
     format: &'static str,
     prefix: String,
     suffix: String,
     start: u32,
-    /// How many levels are shown, this one and those above it.
+    /// Number of levels that are shown: this one and those above it.
     shown: usize,
 }
 
-/// The numbered levels of a style, the outermost one is 0.
+/// The numbered levels of a style; the outermost is 0.
 type Levels = HashMap<usize, NumberedLevel>;
 
-/// The numbers that a list has come to on its levels.
+/// Current numbers of a list, by level.
 type Counts = [Option<u32>; LEVELS];
 
-/// A list that has begun.
+/// An open list.
 #[derive(Debug)]
 struct OpenList {
     style: String,
     id: Option<String>,
-    /// Whether an item has begun of which nothing has been read.
+    /// Whether an item has begun whose first paragraph is still to come.
     is_new: bool,
-    /// The number that this item says it has.
+    /// The number that this item sets.
     start: Option<u32>,
 }
 
@@ -47,10 +47,10 @@ pub(super) struct Lists {
     styles: HashMap<String, Levels>,
     outline: Levels,
     headings: Counts,
-    /// Lists within one another, which count together.
+    /// Open lists, from the outermost to the innermost, which share their counts.
     open: Vec<OpenList>,
     counts: Counts,
-    /// How far lists had come when they ended: by their ids, and the last one of each style.
+    /// The counts of lists that have ended: by id, and of the last list of each style.
     by_id: HashMap<String, Counts>,
     by_style: HashMap<String, Counts>,
 }
@@ -60,7 +60,7 @@ fn value(tag: &Tag<'_>, name: &str) -> Option<String> {
 }
 
 impl Lists {
-    /// Adds the styles that stand in a part of a file.
+    /// Adds the styles in a part of a file.
     pub(super) fn read(&mut self, text: &str) -> Result<(), Unreadable> {
         let mut xml = Xml::new(text);
         let mut style: Option<String> = None;
@@ -85,7 +85,7 @@ impl Lists {
         Ok(())
     }
 
-    /// A list begins, perhaps within another one.
+    /// Starts a list, which may be nested in another one.
     pub(super) fn begin_list(&mut self, tag: &Tag<'_>) {
         let around = self.open.last().map(|list| list.style.clone());
         let style = value(tag, "style-name").or(around).unwrap_or_default();
@@ -98,14 +98,14 @@ impl Lists {
         self.open.push(OpenList { style, id: value(tag, "id"), is_new: false, start: None });
     }
 
-    /// An item of the innermost list begins.
+    /// Starts an item of the innermost list.
     pub(super) fn begin_item(&mut self, tag: &Tag<'_>) {
         if let Some(list) = self.open.last_mut() {
             (list.is_new, list.start) = (true, tag.number("start-value"));
         }
     }
 
-    /// The innermost list ends.
+    /// Ends the innermost list.
     pub(super) fn end_list(&mut self) {
         let Some(list) = self.open.pop() else { return };
         if self.open.is_empty() && self.counts[0].is_some() {
@@ -116,7 +116,7 @@ impl Lists {
         }
     }
 
-    /// The number that stands before the next paragraph of a list; empty before all but the first one of an item.
+    /// Number of the next paragraph of a list; empty for all but the first one of an item.
     pub(super) fn next(&mut self) -> String {
         let at = self.open.len().saturating_sub(1).min(LEVELS - 1);
         let Some(list) = self.open.last_mut() else { return String::new() };
@@ -130,7 +130,7 @@ impl Lists {
         }
     }
 
-    /// The number that stands before the next heading of a level, from 1 on.
+    /// Number of the next heading of a level, which starts at 1.
     pub(super) fn next_heading(&mut self, level: u8) -> String {
         let at = usize::from(level).saturating_sub(1).min(LEVELS - 1);
         next(&self.outline, &mut self.headings, at, None)
@@ -158,7 +158,7 @@ impl NumberedLevel {
     }
 }
 
-/// Counts on, and gives what is shown.
+/// Advances a count and returns the number as it is shown.
 fn next(levels: &Levels, counts: &mut Counts, at: usize, start: Option<u32>) -> String {
     let first = |level: usize| levels.get(&level).map_or(1, |level| level.start);
     counts[at] = start.or_else(|| counts[at].map(|count| count.saturating_add(1))).or(Some(first(at)));
@@ -167,7 +167,7 @@ fn next(levels: &Levels, counts: &mut Counts, at: usize, start: Option<u32>) -> 
     let outermost = (at + 1).saturating_sub(this.shown.max(1));
     let shown = (outermost..=at).filter_map(|number| {
         let level = levels.get(&number).filter(|level| !level.format.is_empty())?;
-        // A level above may have had no paragraph yet: it counts as its first one.
+        // A level above may have had no paragraph yet; then it counts as its first one.
         Some(numeral(counts[number].unwrap_or(level.start), level.format))
     });
     let shown: Vec<String> = shown.collect();

@@ -1,7 +1,7 @@
-//! Pictures that are packed as JBIG2 or JPEG 2000, as scans are.
+//! Pictures compressed with JBIG2 or JPEG 2000, as in scans.
 //!
-//! How large a picture says to be is looked at before anything is unpacked. What a decoder makes of a hostile file beyond
-//! that is bounded by the memory and the time of the process that it is in.
+//! The declared size is checked before decoding. Anything else that a hostile file does to a decoder is bounded by the
+//! memory and time limits of the worker process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,20 +10,20 @@ use weft_core::seam::picture_reader::PIXELS_MAX;
 
 use crate::pictures::{big, short_big};
 
-/// Samples of a JPEG 2000 that are unpacked where it can be had smaller, at most: a page of A4 in colour at 300 dots per inch
-/// has 26 million. Each takes four bytes and more while it is unpacked.
+/// Maximum number of samples of a JPEG 2000 picture that has lower resolutions to choose from. An A4 page in colour at
+/// 300 dots per inch has 26 million samples, and each takes at least four bytes during decoding.
 const SAMPLES_WANTED: u64 = 32 << 20;
-/// Samples of one that cannot be had smaller.
+/// Maximum number of samples of a picture that has no lower resolution.
 const SAMPLES_MAX: u64 = 96 << 20;
 
-/// White space that writers leave behind a stream and that is none of it, at most.
+/// Maximum amount of white space after a stream, which writers add and which does not belong to it.
 const TRAILING_MAX: usize = 10;
 
-/// A picture in JBIG2, the streams of which stand in the document without a file around them. `globals` is what it has in
-/// common with others, and `black` the value of its black pixels: 0, or 255 where the document turns them round.
+/// Decodes a JBIG2 picture, whose segments are in the document without a file header. `globals` is the data shared with
+/// other pictures, and `black` the value of black pixels: 0, or 255 if the document inverts them.
 ///
 /// # Errors
-/// When it is damaged, or larger than pictures may be.
+/// If it is damaged, or larger than pictures may be.
 pub(super) fn jbig2(bytes: &[u8], globals: Option<&[u8]>, black: u8) -> Result<PdfImage, String> {
     guarded(|| {
         let settings = hayro_jbig2::DecodeSettings::default();
@@ -38,9 +38,9 @@ pub(super) fn jbig2(bytes: &[u8], globals: Option<&[u8]>, black: u8) -> Result<P
     })
 }
 
-/// What is missing of a picture in JBIG2 that was unpacked as well as could be: its decoder takes a stream that ends in the
-/// middle for one that ends there, and passes over what it cannot make out. Only when nothing at all is to be seen is it
-/// worth doing everything a second time to know why.
+/// Describes what is missing in a JBIG2 picture that was decoded leniently: the decoder treats a truncated stream as
+/// complete and skips what it does not understand. The picture is decoded again to find the reason only if nothing at
+/// all is visible.
 pub(super) fn jbig2_lack(bytes: &[u8], globals: Option<&[u8]>, image: &PdfImage) -> Option<String> {
     let strict = hayro_jbig2::DecodeSettings { strict: true };
     let is_cut = |bytes: &[u8]| {
@@ -68,7 +68,7 @@ pub(super) fn jbig2_lack(bytes: &[u8], globals: Option<&[u8]>, image: &PdfImage)
     guarded(lack).unwrap_or_else(Some)
 }
 
-/// A picture in JPEG 2000, with or without its file around it; in a lower resolution where it is too large.
+/// Decodes a JPEG 2000 picture, with or without its file format; at a lower resolution if it is too large.
 ///
 /// # Errors
 /// As [`jbig2`].
@@ -99,18 +99,18 @@ fn jpeg2000_within(bytes: &[u8], wanted: u64) -> Result<PdfImage, String> {
         }
         let planes = planes.len();
         let colours = planes - usize::from(packed.has_alpha() && planes > 1);
-        // What no colour space is known for is read as shades of grey, and so is what has an opacity beside it.
+        // Unknown colour spaces are read as shades of grey, and so are pictures with an alpha channel.
         let kept = if matches!(colours, 3 | 4) { colours } else { 1 };
         image(width, height, Channels { count: planes, kept }, decoded.data_u8())
     })
 }
 
-/// Whatever a decoder does, a file is told of by a reason.
+/// Turns a panic of a decoder into an error.
 fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("it breaks its decoder".to_owned()))
 }
 
-/// The pixels of a picture of this size, if they are no more than pictures may have.
+/// Number of pixels of a picture of this size, if that is within the limit for pictures.
 fn pixels(width: u32, height: u32) -> Result<usize, String> {
     let count = u64::from(width) * u64::from(height);
     match usize::try_from(count) {
@@ -119,14 +119,14 @@ fn pixels(width: u32, height: u32) -> Result<usize, String> {
     }
 }
 
-/// Room for so many bytes.
+/// Allocates a buffer with this capacity.
 fn room(count: usize) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(count).map_err(|_| "there is no memory for it".to_owned())?;
     Ok(bytes)
 }
 
-/// The values of a pixel, and how many of them, from the first on, are its colour.
+/// Number of values of a pixel, and how many of them, from the first on, are its colour.
 #[derive(Clone, Copy)]
 struct Channels {
     count: usize,
@@ -153,10 +153,10 @@ fn image(width: u32, height: u32, channels: Channels, samples: Vec<u8>) -> Resul
     Ok(PdfImage::new(width, height, space, 8, ImageData::Raw { pixels, format }))
 }
 
-/// The pixels of a picture in black and white while they come, one byte for each.
+/// Collects the pixels of a black and white picture, one byte for each.
 struct Rows {
     samples: Vec<u8>,
-    /// Of what is white, and of what is black.
+    /// Values of white and of black pixels.
     values: [u8; 2],
 }
 
@@ -173,7 +173,7 @@ impl hayro_jbig2::Decoder for Rows {
     fn next_line(&mut self) {}
 }
 
-/// Takes pixels that nobody wants.
+/// Discards the pixels.
 struct Nothing;
 
 impl hayro_jbig2::Decoder for Nothing {
@@ -184,7 +184,7 @@ impl hayro_jbig2::Decoder for Nothing {
     fn next_line(&mut self) {}
 }
 
-/// What a JPEG 2000 says of its size.
+/// The size that a JPEG 2000 picture declares.
 #[derive(Debug, PartialEq, Eq)]
 struct Declared {
     width: u32,
@@ -193,7 +193,7 @@ struct Declared {
 }
 
 impl Declared {
-    /// What stands in its size marker, the first thing in it.
+    /// Reads the size marker, which comes first.
     fn of(bytes: &[u8]) -> Option<Self> {
         let stream = codestream(bytes)?;
         let side = |end: usize, start: usize| big(stream, end)?.checked_sub(big(stream, start)?);
@@ -201,7 +201,7 @@ impl Declared {
         Some(Self { width: side(8, 16)?, height: side(12, 20)?, components: short_big(stream, 40)? })
     }
 
-    /// The size to ask for where the whole has more samples than wanted: half of it, or a quarter … on each side.
+    /// Size to request if the picture has more samples than wanted: a half, a quarter … of the width and height.
     fn target(&self, wanted: u64) -> Option<(u32, u32)> {
         let samples = u64::from(self.width)
             .saturating_mul(u64::from(self.height))
@@ -212,7 +212,7 @@ impl Declared {
     }
 }
 
-/// The stream in a file of JPEG 2000, which is a row of boxes; the last one counts where there are several.
+/// The codestream of a JPEG 2000 file, which is a sequence of boxes; the last one if there are several.
 fn codestream(bytes: &[u8]) -> Option<&[u8]> {
     if bytes.starts_with(b"\xff\x4f\xff\x51") {
         return Some(bytes);
@@ -224,7 +224,7 @@ fn codestream(bytes: &[u8]) -> Option<&[u8]> {
             1 => (16, usize::try_from(u64::from(big(rest, 8)?) << 32 | u64::from(big(rest, 12)?)).ok()?),
             length => (8, usize::try_from(length).ok()?),
         };
-        // A box that ends behind its file ends with it.
+        // A box that claims to extend beyond the end of the file ends with it.
         let end = length.min(rest.len());
         let body = rest.get(head..end)?;
         if kind == b"jp2c" {

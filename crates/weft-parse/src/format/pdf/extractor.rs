@@ -1,9 +1,9 @@
-//! The library's reading of a page, set up by hand where something has to be told to it before it begins.
+//! Sets up the library's text extractor by hand, for pages where it needs to be configured first.
 
 use pdf_oxide::PdfDocument;
 use pdf_oxide::extractors::TextExtractor;
 
-/// What reads a page, with the page's fonts; `None` when the page has none.
+/// Extractor for a page, with the fonts of the page; `None` if the page has none.
 pub(super) fn of_page(document: &PdfDocument, index: usize) -> Option<TextExtractor<'_>> {
     let page = document.get_page(index).ok()?;
     let resources = page.as_dict()?.get("Resources")?;
@@ -15,7 +15,7 @@ pub(super) fn of_page(document: &PdfDocument, index: usize) -> Option<TextExtrac
     Some(extractor)
 }
 
-/// The name of a font in small letters, without the sign of the part of it that a file holds.
+/// Name of a font in lower case, without the prefix that marks a subset.
 pub(super) fn font_name(name: &str) -> String {
     name.split_once('+').map_or(name, |(_, name)| name).to_ascii_lowercase()
 }

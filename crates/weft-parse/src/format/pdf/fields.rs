@@ -1,4 +1,4 @@
-//! What people have entered into the fields of a form. It lies upon the page and is no part of what the page draws.
+//! Values entered in form fields. They are annotations on the page and not part of its content.
 
 use std::collections::HashMap;
 
@@ -10,25 +10,25 @@ use weft_core::seam::document_reader::Position;
 use super::outline::text_string;
 use super::page::{PageFrame, PageLine};
 
-/// Fields of one page that are looked at, at most.
+/// Maximum number of fields of one page that are read.
 const FIELDS_MAX: usize = 10_000;
-/// Bytes of text in the fields of one page, at most: fields may share a value.
+/// Maximum size of the text in the fields of one page, in bytes: fields may share a value.
 const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Fields that one is part of, at most.
+/// Maximum number of ancestors of a field.
 const DEPTH_MAX: usize = 10;
-/// Flags of what lies upon a page: it is not shown.
+/// Annotation flags: it is not displayed.
 const HIDDEN: i64 = (1 << 1) | (1 << 5);
-/// Flag of a field: what is entered there is shown to nobody.
+/// Field flag: the value is a password and is not displayed.
 const PASSWORD: i64 = 1 << 13;
-/// From line to line, in sizes of the type.
+/// Line height, as a multiple of the type size.
 const LINE_HEIGHT: f32 = 1.2;
-/// A field that is higher than this, in sizes of the type, takes several lines.
+/// Minimum height of a multi-line field, as a multiple of the type size.
 const LINES_MIN: f32 = 3.0;
 
-/// What has been said of a field.
+/// Dictionary of a field.
 type FormField = HashMap<String, Object>;
 
-/// The lines of text in the fields of a page as it is shown, with type of this size.
+/// Lines of text in the fields of a page as displayed, in type of this size.
 pub(super) fn lines(document: &PdfDocument, index: usize, frame: PageFrame, size: f32) -> Vec<PageLine> {
     let Some(all) = annotations(document, index) else { return Vec::new() };
     let turn = document.get_page_rotation(index).unwrap_or_default();
@@ -48,7 +48,7 @@ pub(super) fn lines(document: &PdfDocument, index: usize, frame: PageFrame, size
     lines
 }
 
-/// What lies upon a page of a document that has a form.
+/// Annotations of a page, if the document has a form.
 fn annotations(document: &PdfDocument, index: usize) -> Option<Vec<Object>> {
     let catalog = document.catalog().ok()?;
     if !catalog.as_dict()?.contains_key("AcroForm") {
@@ -64,7 +64,7 @@ fn is_shown(field: &FormField) -> bool {
     field.get("Subtype").and_then(Object::as_name) == Some("Widget") && flags & HIDDEN == 0
 }
 
-/// What is said of a field, or of one that it is part of.
+/// Attribute of a field, possibly inherited from one of its ancestors.
 fn said(document: &PdfDocument, field: &FormField, name: &str) -> Option<Object> {
     if let Some(value) = field.get(name) {
         return document.resolve_object(value).ok();
@@ -81,11 +81,11 @@ fn said(document: &PdfDocument, field: &FormField, name: &str) -> Option<Object>
     None
 }
 
-/// The text of a field, or the mark of one that is ticked.
+/// Text of a field, or the mark of a ticked box.
 fn entered(document: &PdfDocument, field: &FormField) -> Option<String> {
     let flags = said(document, field, "Ff").and_then(|flags| flags.as_integer()).unwrap_or_default();
     match said(document, field, "FT")?.as_name()? {
-        // A box that is ticked has a state of any name but this.
+        // A ticked box has a state of any name but this.
         "Btn" => field
             .get("AS")
             .and_then(Object::as_name)
@@ -106,7 +106,7 @@ fn entered(document: &PdfDocument, field: &FormField) -> Option<String> {
     }
 }
 
-/// How a value is shown: of a list it may be a sign that stands for what people choose.
+/// Displayed form of a value: in a choice field it may be a code for the text that users see.
 fn shown(value: &Object, options: Option<&Object>) -> Option<String> {
     let value = value.as_string()?;
     let chosen = options.and_then(Object::as_array).into_iter().flatten().find_map(|option| {
@@ -133,7 +133,8 @@ fn rectangle(document: &PdfDocument, field: &FormField) -> Option<Rect> {
     Some(Rect::new(left.min(right), bottom.min(top), (right - left).abs(), (top - bottom).abs()))
 }
 
-/// The lines of a text in the place of its field: one in the middle, several from the upper edge on.
+/// Lays out the lines of a text in the rectangle of its field: a single line in the middle, several from the upper edge
+/// down.
 fn placed(text: &str, field: Position, size: f32) -> Vec<PageLine> {
     let texts: Vec<&str> = text.split(['\r', '\n']).map(str::trim).filter(|text| !text.is_empty()).collect();
     let height = field.bottom - field.top;

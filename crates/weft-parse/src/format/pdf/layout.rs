@@ -1,4 +1,4 @@
-//! Lines become paragraphs, headings, items and programs.
+//! Groups lines into paragraphs, headings, list items and program text.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,26 @@ use crate::element::ElementBody;
 use crate::parts::PartCollector;
 use crate::words::{is_unspaced, join};
 
-/// Lines of one heading, at most.
+/// Maximum number of lines in one heading.
 const HEADING_LINES_MAX: usize = 4;
-/// Characters of one heading, at most.
+/// Maximum number of characters in one heading.
 const HEADING_CHARS_MAX: usize = 200;
-/// Characters of a heading that only its weight shows, at most.
+/// Maximum number of characters in a heading that is recognized only by its bold type.
 const TITLE_CHARS_MAX: usize = 100;
-/// Type that is larger than that of the text by this factor is that of headings.
+/// Minimum size of heading type, as a multiple of the size of body text.
 const LARGER: f32 = 1.15;
-/// Lines of one paragraph, at most: a page without any order must not become one huge paragraph.
+/// Maximum number of lines in one paragraph, so that a page without any structure does not become one huge paragraph.
 const LINES_MAX: usize = 400;
 
-/// Measures that hold for the whole document.
+/// Measurements of the whole document.
 struct Measures {
-    /// The size of the type of most of the text.
+    /// Size of the body text.
     body: f32,
-    /// The sizes of headings, the largest first, in tenths of a point.
+    /// Sizes of headings, largest first, in tenths of a point.
     headings: Vec<i32>,
-    /// Between lines that are farther apart, in sizes of the type, a paragraph ends.
+    /// Maximum gap between lines of a paragraph, as a multiple of the type size.
     gap: f32,
-    /// Whether type of one width stands for programs here, and not for everything.
+    /// Whether monospaced type indicates program text, because not everything is set in it.
     has_code: bool,
     /// Whether most of the text is not bold.
     is_plain: bool,
@@ -40,16 +40,16 @@ struct Measures {
 #[derive(Clone, Debug)]
 struct PdfParagraph {
     lines: Vec<PageLine>,
-    /// How far the text above it on its page is, in sizes of the type.
+    /// Distance to the text above it on its page, as a multiple of the type size.
     above: Option<f32>,
 }
 
-/// Adds what the pages say.
+/// Adds the contents of the pages.
 pub(super) fn add(pages: &[PdfPage], outline: &Outline, parts: &mut PartCollector) {
     let measures = measure(pages);
     let mut open: Option<OpenBlock> = None;
     let mut above: Option<Position> = None;
-    // Pages whose break has to wait until the paragraph or table that goes on in them has ended.
+    // Pages whose break is delayed until the paragraph or table that continues on them has ended.
     for page in pages {
         let mut is_announced = false;
         for block in &page.blocks {
@@ -65,7 +65,8 @@ pub(super) fn add(pages: &[PdfPage], outline: &Outline, parts: &mut PartCollecto
                 PageBlock::Line(line) => {
                     let above = before.filter(|before| before.page == line.place.page);
                     let above = above.map(|above| (line.place.top - above.bottom) / line.size.max(1.0));
-                    // What is above in the file and not on the page is in another column.
+                    // A line that precedes this one in reading order but is not above it on the page is in another
+                    // column.
                     OpenBlock::Paragraph(PdfParagraph {
                         lines: vec![line.clone()],
                         above: above.filter(|gap| *gap > -0.6),
@@ -85,14 +86,14 @@ pub(super) fn add(pages: &[PdfPage], outline: &Outline, parts: &mut PartCollecto
     }
 }
 
-/// What may go on in the next block.
+/// An element that may continue in the next block.
 enum OpenBlock {
     Paragraph(PdfParagraph),
     Table(PagedTable),
 }
 
 impl OpenBlock {
-    /// Whether a block goes on with it; then it has it.
+    /// Appends a block if it continues this element, and returns whether it does.
     fn goes_on(&mut self, block: &PageBlock, measures: &Measures) -> bool {
         match (self, block) {
             (Self::Paragraph(paragraph), PageBlock::Line(line)) if paragraph.takes(line, measures) => {
@@ -144,14 +145,14 @@ fn measure(pages: &[PdfPage]) -> Measures {
         bold += if line.is_bold { count } else { 0 };
         all += count;
     }
-    // Ten points where there is no line at all.
+    // Ten points if there are no lines.
     let body = sizes.iter().max_by_key(|(_, count)| **count).map_or(100, |(size, _)| *size);
     #[expect(clippy::cast_precision_loss, reason = "sizes of type are small numbers")]
     let headings =
         sizes.keys().rev().copied().filter(|size| *size as f32 > body as f32 * LARGER).take(6).collect();
     let mut gaps: Vec<f32> = Vec::new();
     let all_lines: Vec<&PageLine> = lines(pages).collect();
-    // Only lines of the text that stand below each other and go on: what is left is mostly the gap within paragraphs.
+    // Counts only consecutive lines of continuous text: what remains is mostly the gap within paragraphs.
     for pair in all_lines.windows(2) {
         let gap = (pair[1].place.top - pair[0].place.bottom) / pair[0].size.max(1.0);
         if pair[0].place.page == pair[1].place.page
@@ -175,7 +176,7 @@ fn measure(pages: &[PdfPage]) -> Measures {
     }
 }
 
-/// Whether a line seems to go on in the next one: it ends no sentence or entry, and is about as long.
+/// Whether a line seems to continue in the next one: it does not end a sentence or an entry, and is about as long.
 fn goes_on(line: &PageLine, next: &PageLine) -> bool {
     !ends_sentence(&line.text)
         && !ends_entry(&line.text)
@@ -188,7 +189,7 @@ impl PdfParagraph {
         &self.lines[self.lines.len() - 1]
     }
 
-    /// Whether a line goes on with it.
+    /// Whether a line continues this paragraph.
     fn takes(&self, line: &PageLine, measures: &Measures) -> bool {
         let last = self.last();
         let is_alike = (last.size - line.size).abs() <= last.size * 0.08
@@ -217,23 +218,23 @@ impl PdfParagraph {
                 && !self.ends_here(line, size)
                 && !(is_heading && gap > 0.9);
         }
-        // The next column or page: the sentence has to go on there.
+        // In the next column or on the next page: the sentence must continue there.
         !is_heading
             && !self.is_short(size)
             && !ends_sentence(&last.text)
             && begins_within_sentence(&line.text)
     }
 
-    /// Whether the next line begins a paragraph, as its indent or the end of the last line tells.
+    /// Whether the next line begins a paragraph, judging by its indentation or by the end of the last line.
     fn ends_here(&self, next: &PageLine, size: f32) -> bool {
-        // The first line may be indented itself.
+        // The first line may itself be indented.
         let left = self.lines.iter().skip(1).map(|line| line.place.left).fold(f32::MAX, f32::min);
         let is_indented =
             self.lines.len() > 1 && next.place.left > left + size && next.place.left < left + size * 6.0;
         is_indented || self.is_short(size) && ends_sentence(&self.last().text)
     }
 
-    /// Whether its last line ends before the others do.
+    /// Whether the last line is shorter than the others.
     fn is_short(&self, size: f32) -> bool {
         let right = self.lines.iter().map(|line| line.place.right).fold(0.0, f32::max);
         self.lines.len() > 1 && self.last().place.right < right - size * 3.0
@@ -253,7 +254,7 @@ impl PdfParagraph {
         let mut text = String::new();
         let mut was_row = false;
         for line in &self.lines {
-            // Rows of a form stay lines: run together nobody could tell what belongs to what.
+            // Rows of a form stay on separate lines: joined, they would lose the relation between labels and values.
             text = if (was_row || line.has_cells) && !text.is_empty() {
                 text + "\n" + &line.text
             } else {
@@ -291,7 +292,7 @@ impl PdfParagraph {
             return None;
         }
         if let Some(level) = outline.get(&outline::key(text)) {
-            // A word of the text that happens to be a title is as small as the text.
+            // Text that merely equals a title is set in the size of body text.
             let stands_out = line.is_bold || line.size > measures.body * 1.05;
             return stands_out.then_some(*level);
         }
@@ -308,7 +309,7 @@ impl PdfParagraph {
         Some(u8::try_from(measures.headings.len() + depth).unwrap_or(6).min(6))
     }
 
-    /// Whether it is a bold line or two by themselves, in a text that is not bold.
+    /// Whether it consists of one or two separate bold lines in a text that is not bold.
     fn is_bold_title(&self, text: &str, measures: &Measures) -> bool {
         let stands_apart = self.above.is_none_or(|above| above > measures.gap);
         measures.is_plain
@@ -339,18 +340,18 @@ impl PdfParagraph {
     }
 }
 
-/// Whether a text may be a title: it has words, and does not end as a sentence or a label does.
+/// Whether a text can be a title: it contains words, and does not end like a sentence or a label.
 fn is_title(text: &str) -> bool {
     text.chars().filter(|c| c.is_alphabetic()).count() >= 2
         && !text.ends_with(['.', ',', ';', ':', '。', '，', '；', '：'])
 }
 
-/// A single line of program text stands alone when it looks like one.
+/// Whether a single line of monospaced type looks like program text.
 fn is_alone(line: &PageLine) -> bool {
     line.text.contains(['$', '#', '=', '(', '{', '/', ';', '_'])
 }
 
-/// Puts a line behind another one; a word that was divided at the end of the line is one again.
+/// Appends a line to a text and rejoins a word that was hyphenated at the line end.
 fn flow(mut text: String, line: &str) -> String {
     let divided = text.ends_with('-')
         && text.chars().rev().nth(1).is_some_and(char::is_lowercase)
@@ -368,7 +369,7 @@ fn ends_sentence(text: &str) -> bool {
         .ends_with(['.', '!', '?', ':', ';', '。', '！', '？', '：', '；', '…'])
 }
 
-/// Whether a line ends with the number of a page behind dots, as the entries of a table of contents do.
+/// Whether a line ends with a page number after dots, as an entry of a table of contents does.
 fn ends_entry(text: &str) -> bool {
     text.rsplit_once("… ").is_some_and(|(_, page)| {
         !page.is_empty() && page.len() <= 6 && page.chars().all(|c| c.is_ascii_alphanumeric())
@@ -380,12 +381,12 @@ fn begins_within_sentence(text: &str) -> bool {
 }
 
 enum ItemMarker {
-    /// Bytes of the sign and the blanks behind it.
+    /// Length in bytes of the bullet and the spaces after it.
     Bullet(usize),
     Number,
 }
 
-/// What an item of a list begins with.
+/// Marker at the beginning of a list item.
 fn marker(text: &str) -> Option<ItemMarker> {
     let mut characters = text.chars();
     let first = characters.next()?;
@@ -412,7 +413,7 @@ fn marker(text: &str) -> Option<ItemMarker> {
     (is_number || in_brackets).then_some(ItemMarker::Number)
 }
 
-/// How many numbers a title begins with: `1.2 Title` has two.
+/// Number of components in the number that a title begins with: `1.2 Title` has two.
 fn numbered_depth(text: &str) -> usize {
     let Some((number, rest)) = text.split_once(' ') else { return 0 };
     let number = number.trim_end_matches('.');

@@ -1,17 +1,17 @@
-//! Text that is read from right to left, put in order by where its glyphs stand.
+//! Right-to-left text, ordered by the positions of its glyphs.
 //!
-//! Files keep such text in the order in which it is read, or in the order in which it stands on the page, or words in
-//! one and their letters in the other. Where each glyph stands is the same in all of them.
+//! Files store such text in reading order, in visual order, or with words in one order and their letters in the other.
+//! The positions of the glyphs are the same in all cases.
 
 use pdf_oxide::layout::TextChar;
 use unicode_bidi::{BidiClass, bidi_class};
 
-/// Between glyphs that are farther apart, in sizes of the type, there is a blank.
+/// Minimum gap between glyphs that counts as a space, as a multiple of the type size.
 const BLANK: f32 = 0.2;
-/// The same in a line that has blanks of its own: some letters leave much room behind them.
+/// The same for a line that contains space characters, since some letters leave a lot of room after them.
 const BLANK_BESIDE_OTHERS: f32 = 0.6;
 
-/// Above zero for text that is read to the right, below for text that is read to the left.
+/// Positive for text that is read from left to right, negative for text that is read from right to left.
 pub(super) fn direction(text: &str) -> i32 {
     text.chars().map(of).sum()
 }
@@ -24,8 +24,8 @@ fn of(letter: char) -> i32 {
     }
 }
 
-/// What glyphs of one line say when they are read from the right; numbers and words of other scripts among them are
-/// read from the left.
+/// Text of the glyphs of one line, read from right to left; numbers and words of other scripts within it are read from
+/// left to right.
 pub(super) fn text(glyphs: &[&TextChar], size: f32) -> String {
     let is_mark = |glyph: &&&TextChar| bidi_class(glyph.char) == BidiClass::NSM;
     let (marks, mut letters): (Vec<&TextChar>, Vec<&TextChar>) = glyphs.iter().partition(is_mark);
@@ -45,7 +45,7 @@ pub(super) fn text(glyphs: &[&TextChar], size: f32) -> String {
         read.push((letter.char, Vec::new()));
     }
     for mark in marks {
-        // It stands over the letter that begins next to it.
+        // A mark belongs to the letter whose origin is nearest.
         let over = places
             .iter()
             .min_by(|one, other| (one.1 - mark.origin_x).abs().total_cmp(&(other.1 - mark.origin_x).abs()));
@@ -57,7 +57,7 @@ pub(super) fn text(glyphs: &[&TextChar], size: f32) -> String {
     read.into_iter().flat_map(|(letter, marks)| std::iter::once(letter).chain(marks)).collect()
 }
 
-/// The words of a line from the last to the first, where nothing more is known than that each was put down at its place.
+/// Reverses the words of a line, for when only the position of each word is known.
 pub(super) fn words_reversed(text: &str) -> String {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     words.reverse();
@@ -70,13 +70,13 @@ pub(super) fn words_reversed(text: &str) -> String {
     words.join(" ")
 }
 
-/// Reverses what is read to the right in between.
+/// Reverses the left-to-right runs within the text.
 fn turn_runs(read: &mut [(char, Vec<char>)]) {
     let mut at = 0;
     while at < read.len() {
         let length = read[at..].iter().take_while(|(letter, _)| of(*letter) >= 0).count();
         let run = &mut read[at..at + length];
-        // Signs and blanks at its ends belong to the text around it.
+        // Signs and spaces at the ends of a run belong to the text around it.
         let first = run.iter().position(|(letter, _)| of(*letter) > 0);
         let last = run.iter().rposition(|(letter, _)| of(*letter) > 0);
         if let (Some(first), Some(last)) = (first, last) {

@@ -1,41 +1,41 @@
-//! Masks in black and white that pictures are drawn through.
+//! Black and white masks through which pictures are drawn.
 //!
-//! A scan may be kept in layers: the paper as a picture, and on it the colours of the ink, drawn through a mask that has the
-//! letters. Without its mask the ink is a few patches of colour.
+//! A scan may be stored in layers: the paper as a picture, and over it the colours of the ink, drawn through a mask
+//! that contains the letters. Without its mask the ink is just a few patches of colour.
 
 use pdf_oxide::PdfImageHandle;
 use pdf_oxide::extractors::{ColorSpace, ImageData, PdfImage, PixelFormat};
 
-/// From how bright on ink is taken for light letters on dark paper.
+/// Brightness from which ink is taken for light letters on dark paper.
 const LIGHT: u64 = 170;
 
-/// The two kinds of masks.
+/// Kind of a mask.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum MaskKind {
-    /// A picture is drawn where its mask is black.
+    /// The picture is drawn where the mask is black.
     Stencil,
-    /// Where it is white.
+    /// The picture is drawn where the mask is white.
     Soft,
 }
 
-/// Where a picture is drawn.
+/// A mask: where a picture is drawn.
 pub(super) struct Mask {
     width: u32,
     height: u32,
-    /// One value for each pixel.
+    /// One byte for each pixel.
     samples: Vec<u8>,
     kind: MaskKind,
 }
 
 impl Mask {
-    /// That of a picture in black and white.
+    /// Creates a mask from a black and white picture.
     pub(super) fn new(mask: &PdfImage, kind: MaskKind) -> Option<Self> {
         let pixels = mask.to_dynamic_image().ok()?;
         let (width, height, samples) = (pixels.width(), pixels.height(), pixels.into_luma8().into_raw());
         (width > 0 && height > 0).then_some(Self { width, height, samples, kind })
     }
 
-    /// The size of a picture that was drawn through this: the finer of both.
+    /// Size of a picture drawn through this mask: the finer of the two resolutions.
     pub(super) fn size_of(&self, image: &PdfImageHandle<'_>) -> (u32, u32) {
         self.finer(image.width, image.height)
     }
@@ -49,13 +49,13 @@ impl Mask {
         }
     }
 
-    /// A picture as it is seen through this on paper that it stands out from, in shades of grey.
+    /// Renders a picture through this mask in shades of grey, on paper that contrasts with it.
     pub(super) fn through(&self, image: &PdfImage) -> pdf_oxide::Result<PdfImage> {
         let ink = image.to_dynamic_image()?;
         let (ink_width, ink_height) = (ink.width(), ink.height());
         let ink = ink.into_luma8().into_raw();
         let (width, height) = self.finer(ink_width, ink_height);
-        // The nearest of so many samples to one of others.
+        // Nearest-neighbour resampling.
         let nearest = |at: u32, of: u32, samples: u32| {
             u32::try_from(u64::from(at) * u64::from(samples) / u64::from(of)).unwrap_or_default()
         };

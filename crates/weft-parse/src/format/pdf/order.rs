@@ -1,4 +1,4 @@
-//! The order in which a page is read: row by row, but column by column where there are columns of prose.
+//! Reading order of a page: row by row, but column by column where there are columns of prose.
 
 use weft_core::seam::document_reader::Position;
 
@@ -6,23 +6,23 @@ use super::leftward::direction;
 use super::page::{PageBlock, PageLine};
 use super::spaced_table;
 
-/// Pieces of a row that are farther apart, in sizes of the type, may belong to different columns.
+/// Minimum gap, as a multiple of the type size, between pieces of a row that may belong to different columns.
 const GUTTER: f32 = 0.9;
-/// Pieces of a row that are farther apart, in sizes of the type, are cells rather than words.
+/// Minimum gap, as a multiple of the type size, between pieces of a row that are cells rather than words.
 const CELL_GAP: f32 = 2.0;
-/// Characters that a line of prose has, at least; what is shorter is a cell of a table or a form.
+/// Minimum number of characters in a line of prose; anything shorter is a cell of a table or a form.
 pub(super) const PROSE_CHARS_MIN: usize = 20;
-/// Rows side by side that make columns, at least.
+/// Minimum number of rows side by side that form columns.
 const ROWS_MIN: usize = 5;
-/// Columns side by side, at most, as a power of two.
+/// Maximum number of columns side by side, as a power of two.
 const DEPTH_MAX: u8 = 2;
-/// Places across a page at which a gutter is looked for.
+/// Number of positions across a page where a gutter is looked for.
 const PLACES: usize = 120;
 
-/// Pieces of text on the same height, from left to right.
+/// Pieces of text at the same height, from left to right.
 #[derive(Clone, Debug)]
 pub(super) struct PageRow {
-    /// There is one at least.
+    /// Never empty.
     pub pieces: Vec<PageLine>,
 }
 
@@ -36,24 +36,24 @@ impl PageRow {
     }
 }
 
-/// The lines and tables of a page in reading order, from pieces in any order.
+/// Arranges pieces into the lines and tables of a page, in reading order.
 pub(super) fn blocks(pieces: Vec<PageLine>) -> Vec<PageBlock> {
     let mut found = Vec::new();
     read(rows(pieces), DEPTH_MAX, &mut found);
     found
 }
 
-/// The lines of a cell, from pieces in any order: what is on the same height is one, however far apart it stands.
+/// Arranges pieces into the lines of a cell: all pieces at the same height are one line, whatever their distance.
 pub(super) fn lines(pieces: Vec<PageLine>) -> Vec<PageLine> {
     rows(pieces).into_iter().filter_map(whole).collect()
 }
 
-/// What stands together in a cell: pieces that are on the same height with no more than a blank between them are one.
+/// Joins pieces of a cell that are at the same height and at most a space apart.
 pub(super) fn parts(pieces: Vec<PageLine>) -> Vec<PageLine> {
     rows(pieces).into_iter().flat_map(|row| row.pieces).collect()
 }
 
-/// Pieces that overlap in their height are a row.
+/// Groups pieces whose heights overlap into rows.
 fn rows(mut pieces: Vec<PageLine>) -> Vec<PageRow> {
     pieces.sort_by(|one, other| {
         one.place.top.total_cmp(&other.place.top).then(one.place.left.total_cmp(&other.place.left))
@@ -61,7 +61,7 @@ fn rows(mut pieces: Vec<PageLine>) -> Vec<PageRow> {
     let mut rows: Vec<(f32, f32, PageRow)> = Vec::new();
     for piece in pieces {
         let (top, bottom) = (piece.place.top, piece.place.bottom);
-        // Rows come from above, so only the last ones can still be met.
+        // Pieces come from top to bottom, so only the last few rows can overlap.
         let met = rows.iter_mut().rev().take(8).find(|(row_top, row_bottom, _)| {
             let overlap = bottom.min(*row_bottom) - top.max(*row_top);
             overlap > 0.5 * (bottom - top).min(*row_bottom - *row_top)
@@ -78,13 +78,13 @@ fn rows(mut pieces: Vec<PageLine>) -> Vec<PageRow> {
     sorted.collect()
 }
 
-/// Pieces from left to right in the order in which they are read.
+/// Puts pieces from left to right into reading order.
 fn as_read(mut pieces: Vec<PageLine>) -> Vec<PageLine> {
     if !is_leftward(&pieces) {
         return pieces;
     }
     pieces.reverse();
-    // Numbers and words of other scripts are read to the right in between.
+    // Numbers and words of other scripts within right-to-left text are read from left to right.
     let mut at = 0;
     while at < pieces.len() {
         let run = pieces[at..].iter().take_while(|piece| direction(&piece.text) > 0).count();
@@ -94,15 +94,15 @@ fn as_read(mut pieces: Vec<PageLine>) -> Vec<PageLine> {
     pieces
 }
 
-/// Whether most letters of some text are of a script that is written from right to left.
+/// Whether most letters of the text belong to right-to-left scripts.
 fn is_leftward<'a>(pieces: impl IntoIterator<Item = &'a PageLine>) -> bool {
     pieces.into_iter().map(|piece| direction(&piece.text)).sum::<i32>() < 0
 }
 
-/// Pieces that are not farther apart than `gap` sizes of the type become one.
+/// Joins pieces that are at most `gap_max` type sizes apart.
 fn joined(pieces: Vec<PageLine>, gap_max: f32) -> Vec<PageLine> {
     let mut joined: Vec<PageLine> = Vec::new();
-    // Where the last piece is by itself: what is read in another direction may lie in the middle of a line.
+    // Position of the last piece alone: a piece read in the other direction may be in the middle of the line.
     let mut last_place = None;
     for piece in pieces {
         let gap = last_place.map(|last| gap(last, piece.place));
@@ -115,7 +115,7 @@ fn joined(pieces: Vec<PageLine>, gap_max: f32) -> Vec<PageLine> {
     joined
 }
 
-/// How much is between two pieces, whichever of them is on the left; below zero when they overlap.
+/// Distance between two pieces, whichever is on the left; negative if they overlap.
 fn gap(one: Position, other: Position) -> f32 {
     (other.left - one.right).max(one.left - other.right)
 }
@@ -126,7 +126,7 @@ fn read(rows: Vec<PageRow>, depth: u8, found: &mut Vec<PageBlock>) {
         read_rows(&rows, found);
         return;
     };
-    // What reaches over the gutter is read on its own and ends the columns above it.
+    // A piece that crosses the gutter is read separately and ends the columns above it.
     let mut band = Vec::new();
     for row in rows {
         if row.pieces.iter().any(|piece| crosses(piece, gutter)) {
@@ -152,7 +152,7 @@ fn read_band(band: Vec<PageRow>, gutter: f32, depth: u8, found: &mut Vec<PageBlo
         right.extend(Some(PageRow { pieces: after }).filter(|row| !row.pieces.is_empty()));
     }
     let are_leftward = |rows: &[PageRow]| is_leftward(rows.iter().flat_map(|row| &row.pieces));
-    // In such scripts the column on the right is read first.
+    // In right-to-left scripts the right column is read first.
     if are_leftward(&left) && are_leftward(&right) {
         std::mem::swap(&mut left, &mut right);
     }
@@ -164,7 +164,7 @@ fn crosses(piece: &PageLine, gutter: f32) -> bool {
     piece.place.left < gutter && piece.place.right > gutter
 }
 
-/// Whether there is prose on both sides of a gutter, so that the row is two lines.
+/// Whether there is prose on both sides of a gutter, so that the row consists of two lines.
 fn is_prose_beside(row: &PageRow, gutter: f32) -> bool {
     let is_prose = |piece: &PageLine| {
         piece.text.chars().count() >= PROSE_CHARS_MIN / 2 && piece.width_in_letters() >= PROSE_CHARS_MIN
@@ -173,7 +173,7 @@ fn is_prose_beside(row: &PageRow, gutter: f32) -> bool {
         && row.pieces.iter().any(|piece| piece.place.left >= gutter && is_prose(piece))
 }
 
-/// Where the blank between two columns is: the place that most rows of prose leave free.
+/// Position of the gap between two columns: the one that the most rows of prose leave free.
 fn gutter(rows: &[PageRow]) -> Option<f32> {
     let left = rows.iter().map(PageRow::left).fold(f32::MAX, f32::min);
     let right = rows.iter().map(PageRow::right).fold(f32::MIN, f32::max);
@@ -187,7 +187,7 @@ fn gutter(rows: &[PageRow]) -> Option<f32> {
         let across = rows.iter().filter(|row| row.pieces.iter().any(|piece| crosses(piece, *place))).count();
         (beside, across)
     };
-    // Towards the edges there are margins, and no gutter.
+    // Positions near the edges are margins.
     let places = (PLACES / 6..PLACES * 5 / 6).map(place);
     let (place, (beside, across)) = places
         .map(|place| (place, score(&place)))
@@ -195,7 +195,7 @@ fn gutter(rows: &[PageRow]) -> Option<f32> {
     (beside >= ROWS_MIN && beside > across).then_some(place)
 }
 
-/// Row by row, with what is a table.
+/// Reads row by row, and detects tables.
 fn read_rows(rows: &[PageRow], found: &mut Vec<PageBlock>) {
     let mut at = 0;
     while let Some(row) = rows.get(at) {
@@ -209,7 +209,7 @@ fn read_rows(rows: &[PageRow], found: &mut Vec<PageBlock>) {
     }
 }
 
-/// A row as one line.
+/// Joins a row into one line.
 fn whole(row: PageRow) -> Option<PageLine> {
     let mut pieces = row.pieces.into_iter();
     let mut line = pieces.next()?;

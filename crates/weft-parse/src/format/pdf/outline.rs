@@ -1,20 +1,20 @@
-//! The outline that a document brings along: titles and how deep they are.
+//! The outline stored in a document: titles and their levels.
 
 use std::collections::{HashMap, HashSet};
 
 use pdf_oxide::PdfDocument;
 use pdf_oxide::object::{Object, ObjectRef};
 
-/// Titles of one outline, at most.
+/// Maximum number of titles in one outline.
 const TITLES_MAX: usize = 20_000;
-/// Levels of an outline, at most.
+/// Maximum number of outline levels.
 const DEPTH_MAX: u8 = 9;
 
-/// Titles, as [`key`] has them, with their levels.
+/// Titles, normalized by [`key`], with their levels.
 pub(super) type Outline = HashMap<String, u8>;
 
-/// The outline of a document; empty when it has none. Outlines may lead in circles, so every entry is
-/// visited once.
+/// Reads the outline of a document; empty if it has none. Each entry is visited once, since outlines may contain
+/// cycles.
 pub(super) fn read(document: &PdfDocument) -> Outline {
     let mut outline = Outline::new();
     let Ok(catalog) = document.catalog() else { return outline };
@@ -35,7 +35,7 @@ pub(super) fn read(document: &PdfDocument) -> Outline {
                 outline.entry(key).or_insert(level);
             }
         }
-        // What is below an entry goes on top, so that of two equal titles the first one counts.
+        // Children are pushed last, so that they are visited first and the first of two equal titles wins.
         open.extend(reference(&object, "Next").map(|next| (next, level)));
         if level < DEPTH_MAX {
             open.extend(reference(&object, "First").map(|first| (first, level + 1)));
@@ -48,13 +48,13 @@ fn reference(object: &Object, key: &str) -> Option<ObjectRef> {
     object.as_dict()?.get(key)?.as_reference()
 }
 
-/// A title without its number, its blanks and its signs, since these are often not those of the text.
+/// Normalizes a title by removing its number, spaces and punctuation, which often differ from those in the text.
 pub(super) fn key(title: &str) -> String {
     let start = title.find(|c: char| c.is_alphabetic()).unwrap_or(0);
     title[start..].chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// The text of a string of a PDF.
+/// Decodes a text string of a PDF.
 pub(super) fn text_string(bytes: &[u8]) -> String {
     pdf_oxide::optional_content::decode_pdf_text_string(bytes)
 }

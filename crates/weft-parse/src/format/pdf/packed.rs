@@ -1,5 +1,5 @@
-//! Pictures of a page that the library of PDFs leaves packed or does not draw through their masks: their streams, and what
-//! these need to be unpacked.
+//! Pictures of a page that the PDF library does not decode or does not draw through their masks: finds their streams,
+//! and the data needed to decode them.
 
 use std::collections::HashSet;
 
@@ -11,25 +11,25 @@ use weft_core::seam::picture_reader::PIXELS_MAX;
 use super::codecs;
 use super::masks::{Mask, MaskKind};
 
-/// Objects of one page that are looked at for its packed pictures, at most.
+/// Maximum number of objects of one page that are searched for such pictures.
 const OBJECTS_MAX: usize = 10_000;
 
-/// The packed pictures of a page.
+/// The pictures of a page that have to be decoded here.
 pub(super) struct PackedImages<'doc> {
     document: &'doc PdfDocument,
     index: usize,
-    /// Their streams, once one of them was wanted.
+    /// Their streams, loaded when first needed.
     streams: Option<Vec<Object>>,
 }
 
-/// A picture that was unpacked.
+/// A decoded picture.
 pub(super) struct Unpacked {
     pub(super) image: PdfImage,
-    /// Why it is not all that it should be, if it is not.
+    /// Why it is incomplete, if it is.
     pub(super) lack: Option<String>,
 }
 
-/// How a picture is packed.
+/// Compression of a picture.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Packing {
     Jbig2,
@@ -37,12 +37,12 @@ enum Packing {
 }
 
 impl<'doc> PackedImages<'doc> {
-    /// Those of the page with this index.
+    /// Creates a decoder for the page with this index.
     pub(super) fn new(document: &'doc PdfDocument, index: usize) -> Self {
         Self { document, index, streams: None }
     }
 
-    /// A picture of the page unpacked.
+    /// Decodes a picture of the page.
     pub(super) fn unpacked(&mut self, image: &PdfImageHandle<'_>) -> Result<Unpacked, String> {
         let packing = match image.filter_chain.last() {
             Some(PdfFilter::JBIG2Decode) => Packing::Jbig2,
@@ -54,7 +54,7 @@ impl<'doc> PackedImages<'doc> {
                 };
             }
         };
-        // Only the library has its key.
+        // Only the library has the key of the file.
         if self.document.is_encrypted() {
             return Err("as JBIG2 or JPEG 2000 in a file that is encrypted".to_owned());
         }
@@ -74,8 +74,8 @@ impl<'doc> PackedImages<'doc> {
         }
     }
 
-    /// A picture that paints what its black pixels cover with the colour of the moment, in black. It has no colours of its
-    /// own, for which the library refuses it.
+    /// A stencil, which paints the current colour where its pixels are black, rendered in black. It has no colours of
+    /// its own, so the library refuses it.
     fn stencil(&mut self, image: &PdfImageHandle<'_>) -> Option<Unpacked> {
         let raw = image.raw_compressed_bytes().ok()?;
         let document = self.document;
@@ -83,7 +83,7 @@ impl<'doc> PackedImages<'doc> {
         Some(Unpacked { image: black_and_white(document, stream)?, lack: None })
     }
 
-    /// The mask in black and white that a picture of the page is drawn through.
+    /// The black and white mask through which a picture of the page is drawn.
     pub(super) fn mask(&mut self, image: &PdfImageHandle<'_>) -> Option<Mask> {
         let document = self.document;
         let has_mask = |stream: &Object| {
@@ -99,7 +99,7 @@ impl<'doc> PackedImages<'doc> {
             Some(soft) => (soft, MaskKind::Soft),
             None => (member(document, stream, "Mask").filter(is_stream)?, MaskKind::Stencil),
         };
-        // The shades of others are shadows and soft edges, not letters.
+        // Masks with grey levels are shadows and soft edges, not letters.
         let bits = member(document, &mask, "BitsPerComponent").and_then(|bits| bits.as_integer());
         let side = |key: &str| u64::try_from(member(document, &mask, key)?.as_integer()?).ok();
         let has_no_shades = is_stencil(&mask) || bits == Some(1);
@@ -110,7 +110,7 @@ impl<'doc> PackedImages<'doc> {
         Mask::new(&black_and_white(document, &mask)?, kind)
     }
 
-    /// The stream that has these bytes. A handle does not say which object it is of, and equal bytes are an equal picture.
+    /// Finds the stream with these bytes. A handle does not identify its object, but equal bytes are an equal picture.
     fn stream(&mut self, raw: &[u8]) -> Option<&Object> {
         let has_them = |stream: &&Object| matches!(stream, Object::Stream { data, .. } if data[..] == *raw);
         self.streams().iter().find(has_them)
@@ -125,7 +125,7 @@ fn short(cause: &pdf_oxide::Error) -> String {
     cause.to_string().chars().take(200).collect()
 }
 
-/// A picture in JBIG2.
+/// Decodes a JBIG2 picture.
 fn jbig2(document: &PdfDocument, stream: &Object) -> Result<Unpacked, String> {
     let bytes = stream.decode_stream_data().map_err(|cause| short(&cause))?;
     let globals = globals(document, stream)?;
@@ -136,7 +136,7 @@ fn jbig2(document: &PdfDocument, stream: &Object) -> Result<Unpacked, String> {
     Ok(Unpacked { image, lack })
 }
 
-/// A mask, or a picture that is one, in black and white.
+/// A mask, or a stencil picture, in black and white.
 fn black_and_white(document: &PdfDocument, stream: &Object) -> Option<PdfImage> {
     if last_filter(stream).as_deref() == Some("JBIG2Decode") {
         return jbig2(document, stream).ok().map(|unpacked| unpacked.image);
@@ -154,7 +154,8 @@ fn is_stencil(stream: &Object) -> bool {
     is_mask == Some(true)
 }
 
-/// The streams of pictures that are packed, stencils or drawn through masks, that a page, or what it draws, may show.
+/// Streams of all pictures on a page, and in the forms that it draws, that are compressed in these ways, stencils, or
+/// drawn through masks.
 fn streams(document: &PdfDocument, index: usize) -> Vec<Object> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let resources = |object: &Object| object.as_dict().and_then(|dict| dict.get("Resources")).cloned();
@@ -180,7 +181,7 @@ fn streams(document: &PdfDocument, index: usize) -> Vec<Object> {
     found
 }
 
-/// What a dictionary, or a reference to one, has under a name.
+/// Value of a dictionary, or of a reference to one, under a name.
 fn member(document: &PdfDocument, of: &Object, name: &str) -> Option<Object> {
     let of = document.resolve_object(of).ok()?;
     document.resolve_object(of.as_dict()?.get(name)?).ok()
@@ -200,13 +201,13 @@ fn last_filter(object: &Object) -> Option<String> {
     last.and_then(Object::as_name).map(str::to_owned)
 }
 
-/// What a JBIG2 has in common with others of the document.
+/// Data that a JBIG2 picture shares with others of the document.
 ///
 /// # Errors
-/// When it is said to be there and cannot be read.
+/// If the document refers to such data and it cannot be read.
 fn globals(document: &PdfDocument, stream: &Object) -> Result<Option<Vec<u8>>, String> {
     let Some(settings) = member(document, stream, "DecodeParms") else { return Ok(None) };
-    // One for each filter where there are several.
+    // An array if there are several filters, with one entry for each.
     let settings = match settings {
         Object::Array(settings) => settings,
         one => vec![one],
@@ -215,7 +216,7 @@ fn globals(document: &PdfDocument, stream: &Object) -> Result<Option<Vec<u8>>, S
     shared.map(|shared| shared.decode_stream_data()).transpose().map_err(|cause| short(&cause))
 }
 
-/// Whether the document has black stand for white.
+/// Whether the document inverts black and white.
 fn is_turned_round(document: &PdfDocument, stream: &Object) -> bool {
     let decode = member(document, stream, "Decode");
     let first = decode.as_ref().and_then(Object::as_array).and_then(|values| values.first());

@@ -1,4 +1,4 @@
-//! One page: its lines in reading order, and its ruled tables.
+//! Reads one page: its lines in reading order, and its ruled tables.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,32 +16,32 @@ use super::rules::Rules;
 use super::{fields, order, placed, ruled_table, tex_fonts};
 use crate::words::{is_unspaced, line};
 
-/// Pieces of text on one page, at most.
+/// Maximum number of text pieces on one page.
 const SPANS_MAX: usize = 100_000;
-/// Between pieces that are farther apart than this part of the size of the type there is a blank.
+/// Minimum gap between pieces that counts as a space, as a fraction of the type size.
 const BLANK: f32 = 0.15;
 
 /// A line of text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PageLine {
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// Where it is.
+    /// Position of the line.
     pub place: Position,
-    /// The size of its type in points.
+    /// Type size, in points.
     pub size: f32,
-    /// Whether all of it is bold.
+    /// Whether it is bold throughout.
     pub is_bold: bool,
-    /// Whether all of its letters are equally wide.
+    /// Whether it is monospaced throughout.
     pub is_mono: bool,
-    /// Whether it is a row of a table or a form rather than a line of a text.
+    /// Whether it is a row of a table or a form instead of a line of running text.
     pub has_cells: bool,
 }
 
-/// A table that was found: its rows and where it is.
+/// Rows and position of a table.
 pub(super) type PlacedTable = (Vec<Vec<String>>, Position);
 
-/// What a page is made of.
+/// An element of a page.
 #[derive(Clone, Debug)]
 pub(super) enum PageBlock {
     /// Text.
@@ -50,25 +50,25 @@ pub(super) enum PageBlock {
     Table(Vec<Vec<String>>, Position),
 }
 
-/// A page.
+/// A page that has been read.
 #[derive(Clone, Debug)]
 pub(super) struct PdfPage {
-    /// From 1 on.
+    /// Page number, starting at 1.
     pub number: usize,
-    /// How high it is, in points.
+    /// Height of the page, in points.
     pub height: f32,
-    /// Whether there is a picture on it.
+    /// Whether it has no text and contains a picture.
     pub has_pictures: bool,
-    /// What is on it, in reading order.
+    /// Its contents, in reading order.
     pub blocks: Vec<PageBlock>,
-    /// What was entered into the fields of a page that is a picture, for when that has been read.
+    /// Values of the form fields on a page that is a picture, to be added once the picture has been read.
     pub fields: Vec<PageLine>,
 }
 
-/// The part of the page that is shown: left edge, upper edge, and how large it is.
+/// The visible part of a page: its left and upper edges, and its size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageFrame {
-    /// Its number, from 1 on.
+    /// Page number, starting at 1.
     pub page: u32,
     left: f32,
     top: f32,
@@ -77,7 +77,7 @@ pub(super) struct PageFrame {
 }
 
 impl PageFrame {
-    /// The frame of a page; of Letter where the document does not say.
+    /// Frame of a page; the size is Letter if the document gives none.
     pub(super) fn of(document: &PdfDocument, number: usize) -> Self {
         let (left, bottom, right, top) =
             document.get_page_visible_box(number - 1).unwrap_or((0.0, 0.0, 612.0, 792.0));
@@ -85,12 +85,12 @@ impl PageFrame {
         Self { page, left, top, width: right - left, height: top - bottom }
     }
 
-    /// How large it is, in square points.
+    /// Area in square points.
     pub(super) fn area(&self) -> f32 {
         self.width * self.height
     }
 
-    /// Where a piece of text is. The library has turned some of them with their page, and others not.
+    /// Position of a piece of text. The library has rotated some pieces with their page, and others not.
     pub(super) fn place(&self, span: &TextSpan) -> Position {
         match span.page_rotation_applied {
             90 | 270 => {
@@ -100,7 +100,7 @@ impl PageFrame {
         }
     }
 
-    /// A rectangle of the page as it is seen when that is turned clockwise.
+    /// Position of a rectangle when the page is rotated clockwise for display.
     pub(super) fn turned(&self, place: Position, degrees: i32) -> Position {
         let (left, right, top, bottom) = (place.left, place.right, place.top, place.bottom);
         let (width, height) = (self.width, self.height);
@@ -113,7 +113,7 @@ impl PageFrame {
         Position { left, right, top, bottom, ..place }
     }
 
-    /// A rectangle as people measure it: from the upper left corner.
+    /// Converts a rectangle to coordinates from the upper left corner.
     pub(super) fn rectangle(&self, rect: Rect) -> Position {
         let finite = |number: f32| if number.is_finite() { number } else { 0.0 };
         Position {
@@ -130,14 +130,14 @@ impl PdfPage {
     /// Reads a page.
     ///
     /// # Errors
-    /// With the reason, when the page is damaged or beyond the library.
+    /// The reason, if the page is damaged or the library cannot read it.
     pub(super) fn read(document: &PdfDocument, number: usize) -> Result<Self, String> {
-        // A defect of the library on one page leaves the others.
+        // A panic in the library on one page does not affect the others.
         catch_unwind(AssertUnwindSafe(|| Self::read_unguarded(document, number)))
             .unwrap_or_else(|_| Err("the library for PDFs failed on it".to_owned()))
     }
 
-    /// Whether there is no text on it.
+    /// Whether there is no text on the page.
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
@@ -154,7 +154,7 @@ impl PdfPage {
         };
         spans.truncate(SPANS_MAX);
         tex_fonts::complete(document, index, &mut spans);
-        // Where there is text nobody asks for pictures.
+        // Pictures matter only on pages without text.
         let has_pictures =
             spans.is_empty() && document.page_image_handles(index).is_ok_and(|all| !all.is_empty());
         let areas = if spans.is_empty() {
@@ -163,16 +163,16 @@ impl PdfPage {
             ruled_table::areas(&Rules::of(document, index, frame), frame)
         };
         let mut fields = fields::lines(document, index, frame, usual_size(&spans));
-        // Beside the text of a page its fields are lines like any others.
+        // On a page with text its form fields are lines like any others.
         let shown = if has_pictures { Vec::new() } else { std::mem::take(&mut fields) };
         let blocks = blocks(&spans, &areas, shown, frame, &mut Glyphs::of(document, index));
         Ok(Self { number, height: frame.height, has_pictures, blocks, fields })
     }
 }
 
-/// The size of the type of most pieces of text, in points.
+/// Type size of most text pieces, in points.
 fn usual_size(spans: &[TextSpan]) -> f32 {
-    /// What forms are set in that say nothing else.
+    /// Type size of form fields on a page without text.
     const SIZE: f32 = 10.0;
     let sizes = spans.iter().map(|span| span.font_size.abs());
     let mut sizes: Vec<f32> = sizes.filter(|size| size.is_finite() && *size > 1.0).collect();
@@ -180,10 +180,10 @@ fn usual_size(spans: &[TextSpan]) -> f32 {
     sizes.get(sizes.len() / 2).copied().unwrap_or(SIZE)
 }
 
-/// Lines beside a table between the last one above it and the first one below, which make a column, at least.
+/// Minimum number of lines next to a table, between the last line above it and the first one below, that form a column.
 const COLUMN_LINES_MIN: usize = 5;
 
-/// The blocks of a page, text of each turn by itself: first what most of the page is, with its tables.
+/// Arranges the contents of a page, separately for each turn of the text: first the most common one, with its tables.
 fn blocks(
     spans: &[TextSpan],
     areas: &[RuledArea],
@@ -220,7 +220,7 @@ fn blocks(
     let placed = tables.into_iter().map(|(rows, place)| (place_among(&blocks, place), rows, place));
     let mut placed: Vec<(usize, Vec<Vec<String>>, Position)> = placed.collect();
     placed.sort_by(|(one, _, above), (other, _, below)| one.cmp(other).then(above.top.total_cmp(&below.top)));
-    // From the last one on, so that the places of the others stay right.
+    // From the last to the first, so that the other indices remain valid.
     for (at, rows, place) in placed.into_iter().rev() {
         blocks.insert(at, PageBlock::Table(told_rows(&rows), place));
     }
@@ -228,8 +228,8 @@ fn blocks(
     blocks
 }
 
-/// Where a table stands among blocks in reading order: in front of the first one that begins below its upper edge, in its
-/// own column where there are some.
+/// Index in reading order at which a table belongs: before the first block that begins below its upper edge, within its
+/// own column if there are columns.
 fn place_among(blocks: &[PageBlock], table: Position) -> usize {
     let is_below = |block: &PageBlock| block.place().top > table.top;
     let is_beside = |block: &PageBlock| {
@@ -240,16 +240,16 @@ fn place_among(blocks: &[PageBlock], table: Position) -> usize {
     let above = blocks.iter().rposition(|block| !is_below(block) && !is_beside(block));
     let behind = above.map_or(0, |above| above + 1);
     if behind > first {
-        // What begins below it and is read before what stands above it is in another column.
+        // A block that begins below the table but is read before a block above it is in another column.
         let next = blocks[behind..].iter().position(is_below);
         return next.map_or(blocks.len(), |next| behind + next);
     }
     let beside = blocks[behind..first].iter().filter(|block| is_beside(block)).count();
-    // Of the next column what stands higher is read first.
+    // The next column is read from its top.
     if above.is_some() && beside >= COLUMN_LINES_MIN { behind } else { first }
 }
 
-/// The lines and tables of text that is turned one way, in the order in which they are read.
+/// The lines and tables of the text with one turn, in reading order.
 fn in_order(turn: TextTurn, mut pieces: Vec<PageLine>) -> Vec<PageBlock> {
     if turn == TextTurn::Slanted {
         return pieces.into_iter().filter_map(told).map(PageBlock::Line).collect();
@@ -265,24 +265,24 @@ fn in_order(turn: TextTurn, mut pieces: Vec<PageLine>) -> Vec<PageBlock> {
     order::blocks(pieces).into_iter().filter_map(back).collect()
 }
 
-/// The rows of a table as they are told.
+/// Cleans up the text of table rows.
 fn told_rows(rows: &[Vec<String>]) -> Vec<Vec<String>> {
     rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect()
 }
 
-/// A line whose text is as it is told, unless that is none.
+/// Cleans up the text of a line; `None` if nothing is left.
 fn told(mut line: PageLine) -> Option<PageLine> {
     line.text = plain(&line.text);
     (!line.text.is_empty()).then_some(line)
 }
 
-/// Heads, feet and numbers of pages, where the file marks them.
+/// Whether the file marks a text as a header, a footer or a page number.
 fn is_artifact(span: &TextSpan) -> bool {
     matches!(span.artifact_type, Some(ArtifactType::Pagination(_)))
 }
 
 impl PageBlock {
-    /// Where it is.
+    /// Position of the block.
     pub(super) fn place(&self) -> Position {
         let (Self::Line(PageLine { place, .. }) | Self::Table(_, place)) = self;
         *place
@@ -290,12 +290,12 @@ impl PageBlock {
 }
 
 impl PageLine {
-    /// A string as the library gives it, and where it is.
+    /// Creates a line from a string of the library and its position.
     pub(super) fn of(span: &TextSpan, place: Position) -> Self {
         Self {
             text: span.text.clone(),
             place,
-            // Sizes come from the file: they may be below zero, or no numbers.
+            // Sizes come from the file: they can be negative or not finite.
             size: if span.font_size.is_finite() { span.font_size.abs() } else { 0.0 },
             is_bold: is_bold(span),
             is_mono: is_mono(span),
@@ -303,10 +303,10 @@ impl PageLine {
         }
     }
 
-    /// Puts a piece of text behind it, with a blank where the gap between them is as wide as one.
+    /// Appends a piece of text, with a space if the gap is as wide as one.
     pub(super) fn add(&mut self, piece: &Self, gap: f32) {
         let size = self.size.max(piece.size).max(1.0);
-        // Chinese has no blanks between its words, whatever the gaps between glyphs.
+        // Chinese has no spaces between words, whatever the gaps between glyphs.
         let is_tight = matches!(
             (self.text.chars().next_back(), piece.text.chars().next()),
             (Some(last), Some(first)) if is_unspaced(last) && is_unspaced(first) && gap < size
@@ -314,7 +314,7 @@ impl PageLine {
         if gap > size * BLANK && !is_tight {
             self.text.push(' ');
         }
-        // The size of most of the line is the line's.
+        // The size of the longest part is used for the whole line.
         if piece.text.chars().count() > self.text.chars().count() {
             self.size = piece.size;
         }
@@ -328,7 +328,7 @@ impl PageLine {
         self.has_cells |= piece.has_cells;
     }
 
-    /// How many Latin letters fit into its place, about.
+    /// Approximate number of Latin letters that fit into its width.
     pub(super) fn width_in_letters(&self) -> usize {
         let letters = (self.place.right - self.place.left) / (self.size.max(1.0) * 0.5);
         #[expect(
@@ -346,10 +346,10 @@ fn is_bold(span: &TextSpan) -> bool {
         || is_bold_name(&span.font_name)
 }
 
-/// Whether the name of a font says that it is bold. Those of TeX say it in two letters, and tell no weight.
+/// Whether the name of a font says that it is bold. TeX fonts use abbreviations, and declare no weight.
 fn is_bold_name(name: &str) -> bool {
     const WORDS: [&str; 6] = ["bold", "black", "heavy", "demi", "-medi", "extrabd"];
-    // Computer Modern and those that follow it, each with its sizes behind the name.
+    // Computer Modern and the fonts derived from it, whose names end in a size.
     const OF_TEX: [&str; 9] = ["cmbx", "cmssbx", "cmb1", "sfbx", "sfsx", "ecbx", "ecsx", "tcbx", "cmcscb"];
     let name = font_name(name);
     WORDS.iter().any(|word| name.contains(word)) || OF_TEX.iter().any(|start| name.starts_with(start))
@@ -360,7 +360,7 @@ fn is_mono(span: &TextSpan) -> bool {
         || ["Mono", "Courier", "Consolas", "Menlo"].iter().any(|name| span.font_name.contains(name))
 }
 
-/// Letters that are drawn as one are two again.
+/// Replaces ligatures by their letters.
 fn plain(text: &str) -> String {
     let mut plain = without_leaders(&line(text));
     for (drawn, letters) in
@@ -373,7 +373,7 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// Rows of dots between a title and its page are one sign.
+/// Replaces the dots between a title and its page number by a single character.
 fn without_leaders(text: &str) -> String {
     const DOTS_MIN: usize = 4;
     let mut short = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! A table that goes on on the next page is one table, so that each piece of it can be read with its header.
+//! Joins a table that continues on the next page, so that each part of it can be read with its header.
 
 use weft_core::seam::document_reader::Position;
 
@@ -6,21 +6,21 @@ use crate::element::{ElementBody, TableElement};
 use crate::grid::header_rows;
 use crate::parts::PartCollector;
 
-/// How far the edges of two parts of a table may differ, as a part of its width.
+/// Maximum difference between the edges of two parts of a table, as a fraction of its width.
 const SLACK: f32 = 0.08;
-/// Rows of one table, at most.
+/// Maximum number of rows in one table.
 const ROWS_MAX: usize = 100_000;
 
-/// A table with where each of its parts is.
+/// A table and the position of each of its parts.
 pub(super) struct PagedTable {
-    /// Its rows.
+    /// Rows of the table.
     pub rows: Vec<Vec<String>>,
     /// One rectangle for each page.
     pub places: Vec<Position>,
 }
 
 impl PagedTable {
-    /// Whether a table on the next page is the rest of this one; then it has its rows.
+    /// Appends a table on the next page if it continues this one, and returns whether it does.
     pub(super) fn takes(&mut self, rows: &[Vec<String>], place: Position) -> bool {
         let Some(last) = self.places.last() else { return false };
         let width = (last.right - last.left).max(1.0);
@@ -34,7 +34,7 @@ impl PagedTable {
         {
             return false;
         }
-        // The header that is said again on every page stands once.
+        // A header that is repeated on every page is kept once.
         let again = rows.iter().zip(&self.rows).take_while(|(row, first)| row == first).count();
         let headers = header_rows(&self.rows).max(1);
         self.rows.extend(rows.iter().skip(again.min(headers)).cloned());
@@ -42,7 +42,7 @@ impl PagedTable {
         true
     }
 
-    /// Adds it to what the file says.
+    /// Adds the table to the elements of the file.
     pub(super) fn add(mut self, parts: &mut PartCollector) {
         self.rows.retain(|row| row.iter().any(|cell| !cell.is_empty()));
         if !self.rows.is_empty() {

@@ -1,4 +1,4 @@
-//! From what the library found to pieces of text that stand together.
+//! Splits the text that the library returns into pieces that belong together.
 
 use pdf_oxide::PdfDocument;
 use pdf_oxide::layout::{TextChar, TextSpan};
@@ -8,36 +8,36 @@ use super::leftward;
 use super::order::PROSE_CHARS_MIN;
 use super::page::{PageFrame, PageLine};
 
-/// Glyphs of one string that are farther apart, in sizes of the type, are pieces of their own: the cells of a table
-/// may have been drawn as one string, and a number that is glued to its neighbour is another number.
+/// Glyphs of one string farther apart than this, as a multiple of the type size, become separate pieces: the cells of a
+/// table may have been drawn as one string, and a number that is joined to its neighbour becomes another number.
 const APART: f32 = 1.0;
-/// Glyphs that are farther apart have a blank between them, whatever the library made of it.
+/// Minimum gap between glyphs that always counts as a space, whatever the library returned.
 const BLANK: f32 = 0.5;
-/// Words on both sides of a line between cells are farther apart.
+/// Minimum gap between words on both sides of a line between cells.
 const WORD_GAP: f32 = 0.1;
-/// The letters of a title may stand apart one and all, at least as far as this.
+/// Minimum gap between all letters of a title that is set with wide spacing.
 const SPACED: f32 = 0.3;
 
-/// No glyph is wider, in sizes of the type.
+/// Maximum width of a glyph, as a multiple of the type size.
 const WIDE_MAX: f32 = 2.0;
 
-/// Which way text runs on the page as it is shown.
+/// Direction in which text runs on the page as displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TextTurn {
-    /// As people read it.
+    /// Normal reading direction.
     Upright,
-    /// From the bottom to the top.
+    /// From bottom to top.
     Up,
     /// Upside down.
     Over,
-    /// From the top to the bottom.
+    /// From top to bottom.
     Down,
     /// At an angle.
     Slanted,
 }
 
 impl TextTurn {
-    /// How a piece of text is turned, once the page is turned as its file says.
+    /// Direction of a piece of text, after the page was rotated as the file says.
     fn of(span: &TextSpan) -> Self {
         let page = f32::from(i16::try_from(span.page_rotation_applied).unwrap_or_default());
         let degrees = (span.rotation_degrees - page).rem_euclid(360.0);
@@ -51,8 +51,8 @@ impl TextTurn {
         }
     }
 
-    /// Where something is when the page is turned so that this text is upright. What is measured is its distance to
-    /// other text of the same turn, so nothing depends on the size of the page.
+    /// Position after rotating the page so that this text is upright. Only distances to other text with the same turn
+    /// matter, so the size of the page is irrelevant.
     pub(super) fn upright(self, place: Position) -> Position {
         let Position { page, left, right, top, bottom } = place;
         match self {
@@ -63,7 +63,7 @@ impl TextTurn {
         }
     }
 
-    /// The other way round.
+    /// The inverse rotation.
     pub(super) fn back(self, place: Position) -> Position {
         match self {
             Self::Up => Self::Down.upright(place),
@@ -73,7 +73,7 @@ impl TextTurn {
     }
 }
 
-/// The pieces of a string with their turn. Lines of a table that go down through it cut it at these places.
+/// The pieces of a string, with their turn. Vertical lines of a table cut it at the positions `cuts`.
 pub(super) fn pieces(
     span: &TextSpan,
     frame: PageFrame,
@@ -103,7 +103,7 @@ pub(super) fn pieces(
     let x = |offset: f32| offset - span.bbox.x + whole.place.left;
     let size = type_size(span);
     let mut pieces: Vec<PageLine> = Vec::new();
-    // A word that is too long for its cell reaches over the line beside it, and is one all the same.
+    // A word that is too long for its cell crosses the line next to it but is still one word.
     let is_cut = |piece: &PageLine, gap: f32, left: f32| {
         (gap > size * WORD_GAP || piece.text.ends_with(char::is_whitespace))
             && cuts.iter().any(|cut| (piece.place.left + 1.0..=x(left) + 1.0).contains(cut))
@@ -132,13 +132,13 @@ pub(super) fn pieces(
     pieces.into_iter().map(|piece| (turn, piece)).collect()
 }
 
-/// Whether a string is so much wider than its glyphs that its blanks do not account for it.
+/// Whether a string is so much wider than its glyphs that its spaces do not explain it.
 fn has_hidden_gaps(span: &TextSpan) -> bool {
     let glyphs = span.text.chars().count();
     if span.char_widths.len() != glyphs || glyphs < 2 {
         return false;
     }
-    // A blank that was made by spacing out the glyph before it.
+    // A gap made by increasing the advance of the glyph before it.
     if span.char_widths.iter().any(|width| *width > WIDE_MAX * type_size(span)) {
         return true;
     }
@@ -149,7 +149,7 @@ fn has_hidden_gaps(span: &TextSpan) -> bool {
     hidden > usual
 }
 
-/// How wide the blanks are that a line of prose ends with: they would reach into the gutter beside its column.
+/// Width of the spaces at the end of a line of prose, which would reach into the gutter next to its column.
 fn blank_at_end(span: &TextSpan) -> f32 {
     let glyphs = span.text.chars().count();
     if glyphs < PROSE_CHARS_MIN || span.char_widths.len() != glyphs {
@@ -159,13 +159,13 @@ fn blank_at_end(span: &TextSpan) -> f32 {
     from_the_end.take_while(|(glyph, _)| glyph.is_whitespace()).map(|(_, width)| *width).sum()
 }
 
-/// The size of the type of a string, in points.
+/// Type size of a string, in points.
 fn type_size(span: &TextSpan) -> f32 {
     span.font_size.abs().max(1.0)
 }
 
-/// Whether all glyphs of a string stand apart, which is how a title is set and tells of no cells. That some do is seen
-/// in the usual gap: two short cells with all of the page between them are as wide as such a title.
+/// Whether all glyphs of a string are spaced apart, which is how titles are set and does not indicate cells. The median
+/// gap decides: two short cells with the width of the page between them are as wide as such a title.
 fn is_spaced(text: &str, size: f32, places: &[Option<GlyphPlace>]) -> bool {
     let there: Vec<&GlyphPlace> = places.iter().flatten().collect();
     let mut gaps: Vec<f32> = there.windows(2).map(|two| two[1].left - two[0].right).collect();
@@ -176,28 +176,28 @@ fn is_spaced(text: &str, size: f32, places: &[Option<GlyphPlace>]) -> bool {
     gaps.len() > 3 && (size * SPACED..=most).contains(usual)
 }
 
-/// Where a glyph is, from left to right.
+/// Horizontal extent of a glyph.
 #[derive(Clone, Copy, Debug)]
 struct GlyphPlace {
     left: f32,
     right: f32,
 }
 
-/// The glyphs of a page one by one, which are looked for when a string may hide a gap.
+/// The individual glyphs of a page, loaded when a string may hide a gap.
 pub(super) struct Glyphs<'a> {
     document: &'a PdfDocument,
     index: usize,
-    /// From the top of the page to its foot.
+    /// From the top of the page to the bottom.
     all: Option<Vec<TextChar>>,
 }
 
 impl<'a> Glyphs<'a> {
-    /// Of a page.
+    /// Creates an empty cache for a page.
     pub(super) fn of(document: &'a PdfDocument, index: usize) -> Self {
         Self { document, index, all: None }
     }
 
-    /// The glyphs in the place of a string.
+    /// The glyphs at the position of a string.
     fn near(&mut self, span: &TextSpan) -> Vec<&TextChar> {
         let (document, index) = (self.document, self.index);
         let all = self.all.get_or_insert_with(|| {
@@ -206,7 +206,7 @@ impl<'a> Glyphs<'a> {
             all
         });
         let size = type_size(span);
-        // A page of very many strings is not gone through for each of them.
+        // Binary search, because a page can have very many strings.
         let above = all.partition_point(|glyph| glyph.origin_y - span.bbox.y >= size * 0.3);
         let beside = all[above..].iter().take_while(|glyph| glyph.origin_y - span.bbox.y > size * -0.3);
         let is_near = |glyph: &&TextChar| {
@@ -215,7 +215,7 @@ impl<'a> Glyphs<'a> {
         beside.filter(is_near).collect()
     }
 
-    /// What a string says when it is read from right to left; `None` when its glyphs cannot be told for sure.
+    /// Text of a string read from right to left; `None` if its glyphs cannot be identified with certainty.
     fn leftward(&mut self, span: &TextSpan) -> Option<String> {
         let near = self.near(span);
         let mut there: Vec<char> = near.iter().map(|glyph| glyph.char).collect();
@@ -227,7 +227,8 @@ impl<'a> Glyphs<'a> {
         (there == said).then(|| leftward::text(&near, type_size(span)))
     }
 
-    /// Where each glyph of a string is, and nothing for its blanks; `None` when they cannot be told for sure.
+    /// Position of each glyph of a string, with `None` for its spaces; `None` altogether if they cannot be identified
+    /// with certainty.
     fn places(&mut self, span: &TextSpan) -> Option<Vec<Option<GlyphPlace>>> {
         let size = type_size(span);
         let mut near = self.near(span);
@@ -243,14 +244,14 @@ impl<'a> Glyphs<'a> {
                 places.push(None);
                 continue;
             }
-            // The library makes one string of cells that have others between them.
+            // The library may join cells that have others between them into one string.
             let is_next = |there: &usize| near[*there].char == glyph && (*there == at || begins_cell(*there));
             let found = (at..near.len()).find(is_next)?;
             let left = near[found].origin_x;
             places.push(Some(GlyphPlace { left, right: left + near[found].advance_width }));
             at = found + 1;
         }
-        // What is left over in the same cell belongs to something else that stands on top of it.
+        // A glyph left over in the same cell belongs to another text on top of it.
         (at == near.len() || begins_cell(at)).then_some(places)
     }
 }

@@ -1,18 +1,18 @@
-//! Text that the library leaves out on purpose.
+//! Text that the library skips on purpose.
 //!
-//! Programs for page layout mark a PDF that was put onto a page as `/PlacedPDF`. The library takes that for a picture
-//! of text that stands beside it, too; but whole pages are made in this way.
+//! Page layout programs mark a PDF that was placed on a page as `/PlacedPDF`. The library assumes that such content is
+//! a picture of text that is also present as text, but some programs build whole pages this way.
 
 use pdf_oxide::PdfDocument;
 use pdf_oxide::layout::TextSpan;
 
 use super::extractor;
 
-/// The mark, and one that means nothing to anybody.
+/// The mark, and a replacement without meaning.
 const MARK: &[u8] = b"/PlacedPDF";
 const OTHER: &[u8] = b"/PlacedText";
 
-/// The pieces of text of a page with what was placed on it; `None` when nothing was.
+/// Text of a page including placed content; `None` if it has none.
 pub(super) fn spans(document: &PdfDocument, index: usize) -> Option<Vec<TextSpan>> {
     let content = document.get_page_content_data(index).ok()?;
     if !content.windows(MARK.len()).any(|bytes| bytes == MARK) {
@@ -22,7 +22,7 @@ pub(super) fn spans(document: &PdfDocument, index: usize) -> Option<Vec<TextSpan
     (!spans.is_empty()).then_some(spans)
 }
 
-/// The content of a page without the mark.
+/// Content of a page without the mark.
 fn renamed(content: &[u8]) -> Vec<u8> {
     let mut renamed = Vec::with_capacity(content.len());
     let mut rest = content;

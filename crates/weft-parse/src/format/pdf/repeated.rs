@@ -1,22 +1,23 @@
-//! Running heads and feet: what stands at the same place of most pages.
+//! Detects running headers and footers: text at the same place on most pages.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use super::page::{PageBlock, PageLine, PdfPage};
 
-/// Pages that a document must have before anything counts as repeated.
+/// Minimum number of pages of a document in which text can count as repeated.
 const PAGES_MIN: usize = 3;
-/// The part of a page, at its top and at its bottom, where heads and feet are.
+/// Height of the margins at the top and the bottom of a page, as a fraction of its height, where headers and footers
+/// are.
 const MARGIN: f32 = 0.12;
-/// Numbers of one line that may be that of its page.
+/// Maximum number of numbers in one line that are considered as page numbers.
 const NUMBERS_MAX: usize = 8;
 
-/// A text in the margin, and where.
+/// A text in the margin, and its position.
 type MarginKey = (String, i32);
 type Counts = HashMap<MarginKey, usize>;
 
-/// The pages without their running heads and feet.
+/// Removes running headers and footers.
 pub(super) fn without(mut pages: Vec<PdfPage>) -> Vec<PdfPage> {
     let with_text = pages.iter().filter(|page| !page.is_empty()).count();
     if with_text < PAGES_MIN {
@@ -28,14 +29,14 @@ pub(super) fn without(mut pages: Vec<PdfPage>) -> Vec<PdfPage> {
         let keys = page.blocks.iter().flat_map(|block| exact_keys(block, page.height, page.number));
         count(keys.collect(), &mut same);
     }
-    // Heads of left and right pages differ, so each is on half of them.
+    // The headers of left and right pages differ, so each is on half of the pages.
     let enough = (with_text * 2 / 5).max(PAGES_MIN);
     for page in &mut pages {
         let (height, number) = (page.height, page.number);
         page.blocks.retain(|block| {
             let is_alike =
                 key(block, height).is_some_and(|key| alike.get(&key).is_some_and(|count| *count >= enough));
-            // The number of an invoice, or a row of a table, is on each page as well, and says something else each time.
+            // An invoice number or a table row is on every page as well, but differs each time.
             let is_same = || {
                 let keys = exact_keys(block, height, number);
                 keys.iter().any(|key| same.get(key).is_some_and(|count| *count >= PAGES_MIN))
@@ -46,7 +47,7 @@ pub(super) fn without(mut pages: Vec<PdfPage>) -> Vec<PdfPage> {
     pages
 }
 
-/// Once a page: a line that a page repeats by itself is not yet a running head.
+/// Counted once per page: a line repeated within one page is not a running header.
 fn count(mut keys: Vec<MarginKey>, counts: &mut Counts) {
     keys.sort();
     keys.dedup();
@@ -55,7 +56,7 @@ fn count(mut keys: Vec<MarginKey>, counts: &mut Counts) {
     }
 }
 
-/// What a line says but for its numbers, and where, if it is in the margin.
+/// Text of a line in the margin without its numbers, and its position; `None` for any other block.
 fn key(block: &PageBlock, height: f32) -> Option<MarginKey> {
     let PageBlock::Line(PageLine { text, place, .. }) = block else { return None };
     let in_margin = place.bottom < height * MARGIN || place.top > height * (1.0 - MARGIN);
@@ -63,7 +64,7 @@ fn key(block: &PageBlock, height: f32) -> Option<MarginKey> {
         return None;
     }
     let mut words: String = text.chars().filter(|c| !c.is_ascii_digit()).collect();
-    // Numbers of the first pages are Roman.
+    // Front matter has Roman page numbers.
     words.truncate(words.trim_end_matches([' ', 'i', 'v', 'x', 'l']).len());
     #[expect(
         clippy::cast_possible_truncation,
@@ -73,7 +74,7 @@ fn key(block: &PageBlock, height: f32) -> Option<MarginKey> {
     Some((words, row))
 }
 
-/// What a line in the margin says with its numbers, as they are and with one of them counted from the number of the page.
+/// Text of a line in the margin with its numbers: unchanged, and with one of them relative to the page number.
 fn exact_keys(block: &PageBlock, height: f32, page: usize) -> Vec<MarginKey> {
     let (Some((words, row)), PageBlock::Line(PageLine { text, .. })) = (key(block, height), block) else {
         return Vec::new();
@@ -92,12 +93,12 @@ fn exact_keys(block: &PageBlock, height: f32, page: usize) -> Vec<MarginKey> {
     counted.chain([(text.clone(), row)]).collect()
 }
 
-/// Whether a sign stands beside the numbers of pages: `- 12 -`, `3–12`, `12/20`.
+/// Whether a character may be next to a page number: `- 12 -`, `3–12`, `12/20`.
 fn is_beside_numbers(sign: char) -> bool {
     matches!(sign, ' ' | '-' | '–' | '—' | '/' | '|')
 }
 
-/// Where the numbers of a text are.
+/// Positions of the numbers in a text.
 fn numbers(text: &str) -> Vec<Range<usize>> {
     let mut numbers: Vec<Range<usize>> = Vec::new();
     for (at, digit) in text.match_indices(|sign: char| sign.is_ascii_digit()) {

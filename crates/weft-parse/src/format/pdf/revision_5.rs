@@ -1,9 +1,9 @@
-//! PDFs that revision 5 of the standard security handler encrypts (AES-256 as extension level 3 of Adobe has it).
+//! PDFs encrypted with revision 5 of the standard security handler (AES-256 in Adobe's extension level 3).
 //!
-//! Such a file has its key wrapped by what the password gives. The library takes the wrapping for the key, and so
-//! sees nothing on any page. Revision 6 wraps the key in another way and does all else alike, and that the library knows:
-//! so the key is taken out here and wrapped anew, and the file says so in a trailer behind its end, as files do that were
-//! changed without being written again.
+//! The file contains its key, wrapped with a key derived from the password. The library takes the wrapped key for the
+//! key itself, and so finds nothing on any page. Revision 6, which the library supports, differs only in how the key is
+//! wrapped. So the key is unwrapped here and wrapped anew as in revision 6, in a new trailer appended to the file as an
+//! incremental update.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,21 +14,22 @@ use pdf_oxide::crypto::{AesKeySize, HashAlgorithm, Padding, active};
 use pdf_oxide::object::{Object, ObjectRef};
 use pdf_oxide::xref::find_xref_offset;
 
-/// Where what checks a password, what salts that check and what salts the key are in the entry `U`.
+/// Positions of the two salts in the entry `U`: the one for checking the password, and the one for the key. The hash
+/// that is checked precedes them.
 const CHECK_SALT: std::ops::Range<usize> = 32..40;
 const KEY_SALT: std::ops::Range<usize> = 40..48;
-/// Bytes of the key, wrapped or not.
+/// Length of the key in bytes, wrapped or not.
 const KEY: usize = 32;
-/// Bytes of the entry `O`.
+/// Length of the entry `O` in bytes.
 const OWNER: usize = 48;
-/// How often [`hash`] has what it encrypts behind itself, its rounds at least, and by how many the last byte is below the
-/// rounds so far when it ends.
+/// Parameters of [`hash`]: number of repetitions of the input that it encrypts, minimum number of rounds, and how far
+/// the last byte must be below the number of rounds so far for it to stop.
 const REPEATED: usize = 64;
 const ROUNDS: usize = 64;
 const ROUNDS_LESS: usize = 32;
 
-/// The file as revision 6 would have encrypted it for the empty password; nothing when it is not of revision 5, or its
-/// entries are not what they should be.
+/// The file as revision 6 would have encrypted it with the empty password; `None` if it is not revision 5, or its
+/// entries are invalid.
 pub(super) fn as_revision_6(document: &PdfDocument, bytes: &[u8]) -> Option<Vec<u8>> {
     let trailer = document.trailer().as_dict()?;
     let lock = document.resolve_object(trailer.get("Encrypt")?).ok()?;
@@ -56,7 +57,7 @@ pub(super) fn as_revision_6(document: &PdfDocument, bytes: &[u8]) -> Option<Vec<
     appended(trailer, &lock, bytes)
 }
 
-/// The file with a trailer behind its end that has everything as before but the lock.
+/// The file with a trailer appended that is the same except for the encryption dictionary.
 fn appended(trailer: &HashMap<String, Object>, lock: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let reference = |key: &str| {
         let ObjectRef { id, r#gen: generation } = trailer.get(key)?.as_reference()?;
@@ -65,19 +66,19 @@ fn appended(trailer: &HashMap<String, Object>, lock: &str, bytes: &[u8]) -> Opti
     let mut text = format!("\nxref\n0 0\ntrailer\n<< {} ", reference("Root")?);
     let size = trailer.get("Size").and_then(Object::as_integer).unwrap_or_default();
     write!(text, "/Size {size} {} ", reference("Info").unwrap_or_default()).ok()?;
-    // A file without a table is searched for its objects, and what its last trailer says counts.
+    // A file without a cross-reference table is scanned for its objects, and its last trailer counts.
     if let Ok(before) = find_xref_offset(&mut Cursor::new(bytes)) {
         write!(text, "/Prev {before} ").ok()?;
     }
-    // Last, since the library looks for the end of a trailer at the first end of a dictionary in it.
+    // Last, since the library takes the first end of a dictionary in a trailer for the end of the trailer.
     write!(text, "/Encrypt {lock} >>\nstartxref\n{}\n%%EOF\n", bytes.len() + 1).ok()?;
     Some([bytes, text.as_bytes()].concat())
 }
 
-/// What revision 6 makes of the empty password and a salt (ISO 32000-2, algorithm 2.B).
+/// Hash of the empty password and a salt in revision 6 (ISO 32000-2, algorithm 2.B).
 fn hash(salt: &[u8]) -> Option<Vec<u8>> {
     let mut key = digest(HashAlgorithm::Sha256, salt)?;
-    // A last byte is below 256, so this ends.
+    // Terminates, because the last byte is at most 255.
     for round in 1..=ROUNDS_LESS + usize::from(u8::MAX) {
         let text = key.repeat(REPEATED);
         let (aes_key, start) = (key.get(..16)?, key.get(16..32)?);

@@ -1,7 +1,7 @@
-//! Tables with lines between their cells.
+//! Tables with ruled lines between their cells.
 //!
-//! Where lines meet there is a grid. Fields of it without a line between them are one cell, and a cell's text is all
-//! that stands within it, line by line, so that one that was wrapped stays whole.
+//! Crossing lines form a grid. Fields of the grid without a line between them are one cell, whose text is everything
+//! within it, line by line, so that a wrapped text stays together.
 
 use std::collections::BTreeMap;
 
@@ -13,35 +13,35 @@ use super::pieces::TextTurn;
 use super::rules::{Rule, Rules, root, unite};
 use crate::words::{join, line};
 
-/// Columns of a table, at most.
+/// Maximum number of columns of a table.
 const COLUMNS_MAX: usize = 64;
-/// Rows of a table between its lines, at most.
+/// Maximum number of rows between the lines of a table.
 const ROWS_MAX: usize = 1_000;
-/// Lines that reach so far beyond the last one of the other direction, in points, have another row or column there,
-/// whose end is not drawn.
+/// Lines that extend this far, in points, beyond the last line of the other direction enclose another row or column
+/// there, whose outer edge is not drawn.
 const OPEN_END: f32 = 8.0;
-/// Of the cells of a table one in so many has text, at least: otherwise it is a drawing.
+/// Minimum proportion of cells with text, as one in this many; otherwise it is a drawing.
 const FILLED_MIN: usize = 10;
-/// Cells with text, at least.
+/// Minimum number of cells with text.
 const CELLS_MIN: usize = 4;
-/// Cells of a table that takes up its page to the edges, at least: fewer are the parts of a slide or a poster.
+/// Minimum number of cells in a table that fills its page to the edges; fewer are the parts of a slide or a poster.
 const PAGE_CELLS_MIN: usize = 24;
-/// Characters of a cell on average, at most: longer ones are a page that is set in boxes.
+/// Maximum average number of characters in a cell; longer ones are a page laid out in boxes.
 const CELL_CHARS_MAX: usize = 800;
-/// Lines that go across a table in which most rows have none, at most, without the last one.
+/// Maximum number of horizontal lines, not counting the last one, of a table in which most rows have none.
 const FEW_BANDS: usize = 5;
-/// Rows of text between two lines that may be rows of the table, at least.
+/// Minimum number of text rows between two lines that can be rows of the table.
 const SPLIT_MIN: usize = 3;
 
-/// Lines of a page that may be those of a table.
+/// Lines of a page that may form a table.
 pub(super) struct RuledArea {
     place: Position,
     rules: Rules,
-    /// Whether they take up the page from one edge to the other.
+    /// Whether they fill the page from one edge to the other.
     is_page: bool,
 }
 
-/// Where on a page there may be tables, the smallest first: one may stand in a cell of another.
+/// The areas of a page that may contain tables, smallest first, because one may be in a cell of another.
 pub(super) fn areas(rules: &Rules, frame: PageFrame) -> Vec<RuledArea> {
     let groups = rules.groups().into_iter().filter(|group| group.across.len() > 1);
     let areas = groups.map(|rules| {
@@ -58,18 +58,18 @@ fn area(place: Position) -> f32 {
 }
 
 impl RuledArea {
-    /// Whether the middle of something lies in it.
+    /// Whether the centre of a rectangle lies in the area.
     pub(super) fn holds(&self, place: Position) -> bool {
         let (x, y) = middle(place);
         (self.place.left..=self.place.right).contains(&x) && (self.place.top..=self.place.bottom).contains(&y)
     }
 
-    /// Where lines go down through a piece of text, from left to right.
+    /// Positions where vertical lines cut a piece of text, from left to right.
     pub(super) fn through(&self, piece: Position) -> Vec<f32> {
         self.rules.through(piece)
     }
 
-    /// The table, if it is one with this text in it.
+    /// Builds the table, if the lines form one with this text in it.
     pub(super) fn table(&self, pieces: &[(TextTurn, PageLine)]) -> Option<PlacedTable> {
         let turn = usual_turn(pieces)?;
         let upright = pieces.iter().map(|(_, piece)| {
@@ -86,7 +86,7 @@ impl RuledArea {
     }
 }
 
-/// The turn of most letters.
+/// The most frequent turn, by the number of letters.
 fn usual_turn(pieces: &[(TextTurn, PageLine)]) -> Option<TextTurn> {
     let mut letters: BTreeMap<TextTurn, usize> = BTreeMap::new();
     for (turn, piece) in pieces {
@@ -100,13 +100,13 @@ fn middle(place: Position) -> (f32, f32) {
     ((place.left + place.right) / 2.0, (place.top + place.bottom) / 2.0)
 }
 
-/// The grid of a table.
+/// Grid of a table.
 struct TableGrid {
-    /// The edges of its columns, one more than there are columns.
+    /// Edges of its columns: one more than there are columns.
     xs: Vec<f32>,
-    /// The edges of its rows.
+    /// Edges of its rows.
     ys: Vec<f32>,
-    /// For each field, row by row, the first one of the cell that it is part of.
+    /// For each field, row by row, the index of the first field of its cell.
     cells: Vec<usize>,
 }
 
@@ -140,7 +140,7 @@ impl TableGrid {
         grid.has_straight_cells().then_some(grid)
     }
 
-    /// The cells, each by its first field.
+    /// The cells, each identified by its first field.
     fn cells(&self) -> impl Iterator<Item = usize> {
         self.cells.iter().enumerate().filter(|(field, cell)| field == *cell).map(|(field, _)| field)
     }
@@ -149,7 +149,7 @@ impl TableGrid {
         self.xs.len() - 1
     }
 
-    /// Whether nearly all of it are cells with four corners: what lies around the boxes of a drawing has more.
+    /// Whether nearly all cells have four corners: the space around the boxes of a drawing has more.
     fn has_straight_cells(&self) -> bool {
         let columns = self.columns();
         let mut parts: BTreeMap<usize, (usize, [usize; 4])> = BTreeMap::new();
@@ -165,7 +165,7 @@ impl TableGrid {
         odd.map(|(count, _)| count).sum::<usize>() * 5 <= self.cells.len()
     }
 
-    /// Divides what stands in a cell over several columns, where each part of it keeps to one of them: in striped tables
+    /// Divides the text of a cell that spans several columns if each part of it keeps to one column: in striped tables
     /// every other row has no lines.
     fn divide(&self, texts: &mut BTreeMap<usize, Vec<PageLine>>) {
         let columns = self.columns();
@@ -189,14 +189,14 @@ impl TableGrid {
         }
     }
 
-    /// Whether two cells with text have one side in common. The boxes of a drawing lie apart.
+    /// Whether two cells with text share an edge. The boxes of a drawing do not.
     fn has_neighbours(&self, texts: &BTreeMap<usize, Vec<PageLine>>) -> bool {
         self.cells.chunks_exact(self.columns()).any(|row| {
             row.windows(2).any(|two| two[0] != two[1] && two.iter().all(|cell| texts.contains_key(cell)))
         })
     }
 
-    /// The rows of the table with their text; `None` when it is no table.
+    /// The rows of the table with their text; `None` if this is not a table.
     fn rows(&self, pieces: impl Iterator<Item = PageLine>) -> Option<Vec<Vec<String>>> {
         let mut texts: BTreeMap<usize, Vec<PageLine>> = BTreeMap::new();
         for piece in pieces {
@@ -232,8 +232,8 @@ impl TableGrid {
         (rows.len() > 1 && most > Some(1)).then_some(rows)
     }
 
-    /// The rows between two lines: one, unless lines stand below the header and at the end of the table alone. `None` when
-    /// such rows have more columns than there are lines between them: their places tell more than the lines do.
+    /// The rows between two lines: one row, unless only the header and the end of the table have lines below them.
+    /// `None` if such rows have more columns than the lines separate: their positions then tell more than the lines.
     fn band(&self, cells: &[Vec<PageLine>], bands: usize) -> Option<Vec<Vec<String>>> {
         let starts = if bands <= FEW_BANDS { self.starts(cells) } else { Vec::new() };
         if starts.len() < SPLIT_MIN {
@@ -256,8 +256,8 @@ impl TableGrid {
         Some((0..starts.len()).map(row).collect())
     }
 
-    /// How far down rows begin that have no lines between them: where a line of the first column stands beside lines of
-    /// at least half of the other ones. None of it when the lines of a cell are the lines of one text.
+    /// Vertical positions where rows begin that have no lines between them: where a line of the first column is next to
+    /// lines of at least half of the other columns. Empty if the lines of a cell form one text.
     fn starts(&self, cells: &[Vec<PageLine>]) -> Vec<f32> {
         let filled: Vec<(usize, &Vec<PageLine>)> =
             cells.iter().enumerate().filter(|(_, lines)| !lines.is_empty()).collect();
@@ -284,8 +284,8 @@ impl TableGrid {
     }
 }
 
-/// Whether a line ends although the first word of the next one had room beside it in a cell that is so wide. Numbers, and what
-/// leads to them by dots, are no text that goes on.
+/// Whether a line ends although the first word of the next one would have fitted into a cell of this width. Numbers,
+/// and entries with dot leaders, never continue.
 fn is_end(line: &PageLine, next: &PageLine, width: f32) -> bool {
     let letters = next.text.chars().count().max(1);
     let word = next.text.split_whitespace().next().map_or(0, |word| word.chars().count());
@@ -293,16 +293,16 @@ fn is_end(line: &PageLine, next: &PageLine, width: f32) -> bool {
     let room = (next.place.right - next.place.left) * (word + 1) as f32 / letters as f32;
     let are_numbers = ![line, next].iter().any(|line| line.text.contains(char::is_alphabetic));
     let has_leader = line.text.trim_end().ends_with(['.', '…']) && line.text.contains("....");
-    // The border of a cell keeps off its text by about half of the type's size on both sides.
+    // Cells have a padding of about half the type size on both sides.
     are_numbers || has_leader || line.place.right - line.place.left + room + line.size < width
 }
 
-/// The text of a cell.
+/// Text of a cell.
 fn text<'a>(lines: impl IntoIterator<Item = &'a PageLine>) -> String {
     lines.into_iter().fold(String::new(), |text, next| join(text, &line(&next.text)))
 }
 
-/// Rows and columns without any text say nothing.
+/// Removes rows and columns without any text.
 fn without_blanks(rows: &mut Vec<Vec<String>>) {
     rows.retain(|row| row.iter().any(|cell| !cell.is_empty()));
     let columns = rows.first().map_or(0, Vec::len);
@@ -315,12 +315,12 @@ fn without_blanks(rows: &mut Vec<Vec<String>>) {
     }
 }
 
-/// The edges of rows or columns: where lines are, and where those of the other direction end.
+/// Edges of rows or columns: the positions of lines, and the ends of those in the other direction.
 fn edges(rules: &[Rule], beside: &[Rule]) -> Vec<f32> {
     let mut edges: Vec<f32> = rules.iter().map(|rule| rule.at).collect();
     edges.dedup();
     let (Some(first), Some(last)) = (edges.first().copied(), edges.last().copied()) else { return edges };
-    // Measured towards the outside on both sides.
+    // Negated, so that both sides are measured outwards.
     if let Some(open) = open_end(beside.iter().map(|rule| -rule.from), -first) {
         edges.insert(0, -open);
     }
@@ -330,7 +330,8 @@ fn edges(rules: &[Rule], beside: &[Rule]) -> Vec<f32> {
     edges
 }
 
-/// Where lines end that reach beyond the last one of the other direction. One of many that goes farther may be anything.
+/// Position of an outer edge that is not drawn: where lines extend beyond the last one of the other direction. A single
+/// line among many that extends farther does not count.
 fn open_end(ends: impl Iterator<Item = f32>, last: f32) -> Option<f32> {
     let mut ends: Vec<f32> = ends.collect();
     ends.sort_by(|one, other| other.total_cmp(one));
@@ -340,7 +341,7 @@ fn open_end(ends: impl Iterator<Item = f32>, last: f32) -> Option<f32> {
     (open > last + OPEN_END).then_some(open)
 }
 
-/// In which interval a number is; the first or last one when it is beyond them.
+/// Index of the interval that contains a number; the first or last one if it is outside.
 fn interval(edges: &[f32], at: f32) -> usize {
     edges.partition_point(|edge| *edge <= at).clamp(1, edges.len() - 1) - 1
 }

@@ -1,4 +1,4 @@
-//! The straight lines that a page draws: what may stand between the cells of a table.
+//! Straight lines drawn on a page, which may separate the cells of a table.
 
 use std::collections::BTreeMap;
 
@@ -10,52 +10,52 @@ use weft_core::seam::document_reader::Position;
 use super::page::PageFrame;
 use super::pieces::TextTurn;
 
-/// Shapes of one page that are looked at, at most.
+/// Maximum number of shapes on one page that are examined.
 const SHAPES_MAX: usize = 50_000;
-/// Lines of one page, at most: where there are more it is a drawing.
+/// Maximum number of lines on one page: a page with more contains a drawing.
 const RULES_MAX: usize = 4_000;
-/// What is thinner than this is a line, in points; what is thicker is a box with four edges.
+/// Shapes thinner than this, in points, are lines; thicker ones are boxes with four edges.
 const THIN: f32 = 3.0;
-/// Lines side by side that are nearer than this are one: cells have their own edges, and thick lines have two.
+/// Parallel lines closer than this are one line: cells have their own edges, and thick lines have two.
 const NEAR: f32 = 3.0;
-/// What is shorter in the end divides nothing.
+/// Lines shorter than this after joining do not separate anything.
 const LENGTH_MIN: f32 = 5.0;
 
-/// A line along one edge of the page.
+/// A horizontal or vertical line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rule {
-    /// How far down it is when it goes across, or how far to the right when it goes down.
+    /// Distance from the top of the page if it is horizontal, or from the left if it is vertical.
     pub at: f32,
-    /// Where it begins.
+    /// Start of the line.
     pub from: f32,
-    /// Where it ends.
+    /// End of the line.
     pub to: f32,
 }
 
 impl Rule {
-    /// Whether it takes up more than half of a part of its direction.
+    /// Whether the line covers more than half of an interval.
     pub(super) fn covers(&self, from: f32, to: f32) -> bool {
         self.to.min(to) - self.from.max(from) > (to - from) / 2.0
     }
 
-    /// Whether it meets or nearly meets one of the other direction.
+    /// Whether it meets, or nearly meets, a line of the other direction.
     fn meets(&self, other: &Self) -> bool {
         let is_on = |rule: &Self, at: f32| (rule.from - NEAR..=rule.to + NEAR).contains(&at);
         is_on(self, other.at) && is_on(other, self.at)
     }
 }
 
-/// Lines that go across the page and lines that go down.
+/// The horizontal and the vertical lines of a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rules {
-    /// From left to right, the uppermost first.
+    /// Horizontal lines, from top to bottom.
     pub across: Vec<Rule>,
-    /// From the top down, the leftmost first.
+    /// Vertical lines, from left to right.
     pub down: Vec<Rule>,
 }
 
 impl Rules {
-    /// The lines of a page as it is shown.
+    /// Reads the lines of a page as displayed.
     pub(super) fn of(document: &PdfDocument, index: usize, frame: PageFrame) -> Self {
         let turn = document.get_page_rotation(index).unwrap_or_default();
         let mut rules = Self::default();
@@ -67,7 +67,7 @@ impl Rules {
         rules.joined()
     }
 
-    /// A thin rectangle is a line, and any other one has four of them.
+    /// Adds a rectangle: a thin one as one line, any other as its four edges.
     fn add(&mut self, place: Position) {
         let Position { left, right, top, bottom, .. } = place;
         let (width, height) = (right - left, bottom - top);
@@ -86,15 +86,15 @@ impl Rules {
         }
     }
 
-    /// The same with lines that lie next to each other or behind each other as one.
+    /// Merges lines that are adjacent or continue each other.
     fn joined(self) -> Self {
         let (across, down) = (joined(self.across), joined(self.down));
         if across.len() + down.len() > RULES_MAX { Self::default() } else { Self { across, down } }
     }
 
-    /// Lines that meet, each group by itself, unless they all go the same way.
+    /// Groups of lines that meet, leaving out groups whose lines are all parallel.
     pub(super) fn groups(&self) -> Vec<Self> {
-        // To which group each line across belongs, by the first of its group.
+        // For each horizontal line, the group that it belongs to, identified by the group's first line.
         let mut first: Vec<usize> = (0..self.across.len()).collect();
         let met: Vec<Vec<usize>> = self
             .down
@@ -121,7 +121,7 @@ impl Rules {
         groups.into_values().filter(|group| !group.down.is_empty()).collect()
     }
 
-    /// The rectangle around all of them, on a page.
+    /// Bounding box of all lines, on a page.
     pub(super) fn place(&self, page: u32) -> Position {
         let ends = |rules: &[Rule], beside: &[Rule]| {
             let from = rules.iter().map(|rule| rule.from).chain(beside.iter().map(|rule| rule.at));
@@ -133,7 +133,7 @@ impl Rules {
         Position { page, left, right, top, bottom }
     }
 
-    /// The same when the page is turned so that text of this turn is upright.
+    /// The lines on the page rotated so that text of this turn is upright.
     pub(super) fn upright(&self, turn: TextTurn) -> Self {
         let line = |left, right, top, bottom| turn.upright(Position { page: 0, left, right, top, bottom });
         let across = self.across.iter().map(|rule| line(rule.from, rule.to, rule.at, rule.at));
@@ -152,7 +152,7 @@ impl Rules {
         turned
     }
 
-    /// Where lines go down through a piece of text, from left to right.
+    /// Positions where vertical lines cut a piece of text, from left to right.
     pub(super) fn through(&self, piece: Position) -> Vec<f32> {
         let begin = self.down.partition_point(|rule| rule.at <= piece.left + 1.0);
         let inside = self.down[begin..].iter().take_while(|rule| rule.at < piece.right - 1.0);
@@ -160,7 +160,7 @@ impl Rules {
     }
 }
 
-/// The first of a group, found sooner the next time.
+/// Finds the representative of a group, with path compression.
 pub(super) fn root(first: &mut [usize], mut at: usize) -> usize {
     while first[at] != at {
         first[at] = first[first[at]];
@@ -169,7 +169,7 @@ pub(super) fn root(first: &mut [usize], mut at: usize) -> usize {
     at
 }
 
-/// Makes two groups one.
+/// Merges two groups.
 pub(super) fn unite(first: &mut [usize], one: usize, other: usize) {
     let (one, other) = (root(first, one), root(first, other));
     first[one.max(other)] = one.min(other);
@@ -180,7 +180,7 @@ fn edges(shape: &PathContent) -> Vec<Rect> {
     if !shape.has_stroke() && !shape.has_fill() {
         return Vec::new();
     }
-    // A short line as thick as a table is high is a line down.
+    // A short line as thick as a table is high is actually a vertical line.
     if shape.is_straight_line() {
         return vec![shape.rendered_bbox()];
     }
@@ -213,7 +213,7 @@ fn edges(shape: &PathContent) -> Vec<Rect> {
     edges
 }
 
-/// Lines of one direction, those as one that lie next to each other or behind each other.
+/// Merges lines of one direction that are adjacent or continue each other.
 fn joined(mut rules: Vec<Rule>) -> Vec<Rule> {
     rules.retain(|rule| [rule.at, rule.from, rule.to].iter().all(|number| number.is_finite()));
     rules.sort_by(|one, other| one.at.total_cmp(&other.at));
@@ -228,7 +228,7 @@ fn joined(mut rules: Vec<Rule>) -> Vec<Rule> {
     joined
 }
 
-/// Lines that lie next to each other.
+/// Merges adjacent lines.
 fn join_near(near: &[Rule], joined: &mut Vec<Rule>) {
     #[expect(clippy::cast_precision_loss, reason = "a number of lines")]
     let at = near.iter().map(|rule| rule.at).sum::<f32>() / near.len() as f32;

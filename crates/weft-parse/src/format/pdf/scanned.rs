@@ -1,4 +1,4 @@
-//! Pages and figures that are pictures: which they are, and what was read in them.
+//! Pages and figures that are pictures: finds them, and adds the text that was read in them.
 
 use pdf_oxide::extractors::{ColorSpace, ImageData, PdfImage, PixelFormat};
 use pdf_oxide::{PdfDocument, PdfFilter, PdfImageHandle};
@@ -15,14 +15,14 @@ use crate::parts::PartCollector;
 use crate::pictures::Pictures;
 use crate::words::lines;
 
-/// A box around a line is as high as the letters that happen to stand in it, and most lines have long ones: only a line that
-/// is higher than most by this factor, or lower by the other one, has type of another size.
+/// The height of a line's box depends on which letters occur in it, and most lines contain tall ones: only a line that
+/// is higher than most by the first factor, or lower by the second, is in another type size.
 const HIGHER: f32 = 1.2;
 const LOWER: f32 = 0.4;
-/// The part of a line's box that its type is high.
+/// Type size as a fraction of the height of a line's box.
 const TYPE_SHARE: f32 = 0.8;
 
-/// The pictures of pages.
+/// Extracts the pictures of pages.
 pub(super) fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usize>) -> FoundPictures {
     let mut pictures = Pictures::default();
     for number in numbers {
@@ -36,12 +36,12 @@ pub(super) fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usi
         }
         let frame = PageFrame::of(document, number);
         let page_turn = document.get_page_rotation(index).unwrap_or_default();
-        // On a page with text a picture is a figure; without any it is the page itself.
+        // On a page with text a picture is a figure; on one without it is the page itself.
         let is_figure = PdfPage::read(document, number).is_ok_and(|page| !page.is_empty());
         let mut packed = PackedImages::new(document, index);
         for image in images {
             let place = frame.turned(frame.rectangle(image.bbox), page_turn);
-            // What is cut out of a figure is its edge; the page has its letters cut out.
+            // The mask of a figure cuts out its edges, but the mask of a page contains its letters.
             let mask = if is_figure { None } else { packed.mask(&image) };
             let (width, height) =
                 mask.as_ref().map_or((image.width, image.height), |mask| mask.size_of(&image));
@@ -65,16 +65,16 @@ pub(super) fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usi
     pictures.finish()
 }
 
-/// How far a picture has to be turned clockwise to stand as people see it: its page is turned clockwise, and it is drawn on
-/// that counterclockwise.
+/// Clockwise rotation that makes a picture upright: its page is rotated clockwise, and the picture is drawn on it
+/// counterclockwise.
 #[expect(clippy::cast_possible_truncation, reason = "a number of degrees below 360")]
 fn turn_of(page: i32, drawn: f32) -> i32 {
     let turn = (page - drawn.round() as i32).rem_euclid(360);
-    // What lies askew is left to whoever reads it.
+    // Other angles are left to the picture reader.
     if turn % 90 == 0 { turn } else { 0 }
 }
 
-/// A picture that was turned clockwise.
+/// Rotates a picture clockwise.
 fn turned(image: &PdfImage, turn: i32) -> pdf_oxide::Result<PdfImage> {
     let pixels = image.to_dynamic_image()?;
     let pixels = match turn {
@@ -91,8 +91,8 @@ fn turned(image: &PdfImage, turn: i32) -> pdf_oxide::Result<PdfImage> {
     Ok(PdfImage::new(width, height, space, 8, ImageData::Raw { pixels, format }))
 }
 
-/// A picture as a file, drawn through its mask and turned clockwise: as it is where the document holds one that stands
-/// upright, else as PNG. And why it is not all that it should be.
+/// Writes a picture to a file, drawn through its mask and rotated clockwise, and reports what is missing in it. A file
+/// that the document contains is used as it is if it is upright; anything else becomes a PNG.
 fn file_of(
     image: &PdfImageHandle<'_>,
     turn: i32,
@@ -100,7 +100,7 @@ fn file_of(
     packed: &mut PackedImages<'_>,
 ) -> Result<(Picture, Option<String>), String> {
     let reason = |cause: pdf_oxide::Error| cause.to_string().chars().take(200).collect::<String>();
-    // Of four colours few programs know which.
+    // Programs interpret four colour components differently.
     if turn == 0
         && mask.is_none()
         && image.filter_chain == [PdfFilter::DCTDecode]
@@ -125,7 +125,7 @@ fn file_of(
     Ok((Picture { media_type: "image/png".to_owned(), width, height, bytes: bytes.into() }, lack))
 }
 
-/// Puts what was read on pages without text there, as lines like any others.
+/// Adds the text that was read on pages without text, as ordinary lines.
 pub(super) fn fill(pages: &mut [PdfPage], readings: &[PictureReading]) {
     for reading in readings.iter().filter(|reading| !reading.is_figure) {
         let number = usize::try_from(reading.place.page).unwrap_or_default();
@@ -136,7 +136,7 @@ pub(super) fn fill(pages: &mut [PdfPage], readings: &[PictureReading]) {
     }
 }
 
-/// The lines of a picture as lines of a page. Those whose place nobody knows stand below each other.
+/// The lines of a picture as lines of a page. Lines of unknown position are placed one below the other.
 fn blocks(reading: &PictureReading) -> Vec<PageBlock> {
     let place = reading.place;
     #[expect(clippy::cast_precision_loss, reason = "lines of a page are few")]
@@ -165,7 +165,7 @@ fn blocks(reading: &PictureReading) -> Vec<PageBlock> {
     blocks.into_iter().map(PageBlock::Line).collect()
 }
 
-/// Adds what was read in a picture that is a document of its own.
+/// Adds the text that was read in a picture file.
 pub(crate) fn read_lines(reading: &PictureReading, parts: &mut PartCollector) {
     let height = reading.place.bottom - reading.place.top;
     let page =
@@ -180,8 +180,8 @@ pub(crate) fn read_lines(reading: &PictureReading, parts: &mut PartCollector) {
     }
 }
 
-/// Says of elements which picture they were read in, gives them the place of the picture where nobody knows that of their
-/// lines, and puts figures between the elements of their pages.
+/// Records which picture elements were read in, uses the picture's position for elements whose own is unknown, and
+/// inserts figures between the elements of their pages.
 pub(super) fn place(elements: &mut Vec<Element>, readings: &[PictureReading]) {
     for reading in readings {
         let page = reading.place.page;
@@ -202,7 +202,7 @@ pub(super) fn place(elements: &mut Vec<Element>, readings: &[PictureReading]) {
                     && position.top >= reading.place.top - 0.5
                     && position.bottom <= reading.place.bottom + 0.5
             };
-            // A paragraph that goes on on the next page is seen where it begins.
+            // A paragraph that continues on the next page belongs to the picture in which it begins.
             if element.positions.first().is_some_and(inside) {
                 element.picture = element.picture.or(reading.picture);
             }
@@ -213,8 +213,8 @@ pub(super) fn place(elements: &mut Vec<Element>, readings: &[PictureReading]) {
     }
 }
 
-/// Where an element that begins at a place comes in: behind the last of its page that begins above it, else behind the
-/// beginning of the page.
+/// Index at which an element at this position is inserted: after the last element of its page that begins above it, or
+/// after the start of the page.
 fn below(elements: &[Element], place: Position) -> usize {
     let begins = |element: &Element| match &element.body {
         ElementBody::Break { number, .. } => *number == place.page,

@@ -1,38 +1,38 @@
-//! Tables without lines: what stands in the same columns of several rows.
+//! Tables without lines: text that is aligned in columns over several rows.
 //!
-//! A wrong guess does more harm than a right one is of use, so there have to be three columns at least, most of
-//! their cells have to be filled, and what stands in them has to be short.
+//! A wrong guess does more harm than a right one helps, so a table must have at least three columns, most of its cells
+//! must be filled, and their text must be short.
 
 use weft_core::seam::document_reader::Position;
 
 use super::order::PageRow;
 use super::page::{PageLine, PlacedTable};
 
-/// Columns and rows of a table, at least.
+/// Minimum numbers of columns and rows.
 const COLUMNS_MIN: usize = 3;
 const ROWS_MIN: usize = 3;
-/// Rows of a table on one page, at most: the search for one begins anew at every row.
+/// Maximum number of rows of a table on one page, because the search for a table starts again at every row.
 const ROWS_MAX: usize = 1_000;
-/// Columns of a table, at most: more are letters that stand apart.
+/// Maximum number of columns: more than this are widely spaced letters.
 const COLUMNS_MAX: usize = 40;
-/// Between columns there is a blank that is wider, in sizes of the type.
+/// Minimum gap between columns, as a multiple of the type size.
 const GAP: f32 = 0.6;
-/// The next row of a table begins within so many sizes of the type below the last one.
+/// Maximum distance from one row of a table to the next, as a multiple of the type size.
 const LEADING_MAX: f32 = 2.5;
-/// The part of the cells that are filled, at least.
+/// Minimum proportion of filled cells.
 const FILLED_MIN: f32 = 0.6;
-/// Characters of most cells, at most.
+/// Maximum number of characters in most of the cells.
 const CELL_CHARS: usize = 32;
 
-/// The table that begins with the first of some rows, and how many of them it takes.
+/// The table that begins with the first of these rows, and the number of rows that it takes.
 pub(super) fn at_start(rows: &[PageRow]) -> Option<(PlacedTable, usize)> {
     let length = reach(rows);
-    // Its end may be something else that stands in two pieces: then it ends earlier.
+    // The last rows may be other text that also happens to be in two pieces; then the table ends earlier.
     (ROWS_MIN..=length).rev().take(3).find_map(|length| Some((table(&rows[..length])?, length)))
 }
 
-/// How many rows may belong to one table: they follow closely, and none is a single piece unless it is a part of
-/// one cell.
+/// Maximum number of rows that can belong to one table: they follow each other closely, and none is a single piece,
+/// unless that continues a cell.
 fn reach(rows: &[PageRow]) -> usize {
     let Some(first) = rows.first().filter(|row| row.pieces.len() > 1) else { return 0 };
     let (mut bottom, mut size) = (first.bottom(), first.size());
@@ -46,7 +46,7 @@ fn reach(rows: &[PageRow]) -> usize {
         (bottom, size) = (row.bottom(), row.size().max(1.0));
         length += 1;
     }
-    // What ends in single pieces is followed by text.
+    // Single pieces at the end belong to the text after the table.
     while length > 0 && rows[length - 1].pieces.len() < 2 {
         length -= 1;
     }
@@ -71,9 +71,9 @@ fn table(rows: &[PageRow]) -> Option<PlacedTable> {
     is_table(&cells, columns.len()).then_some((cells, place))
 }
 
-/// The parts of the width in which something stands, with blanks between them.
+/// Horizontal ranges that contain text, separated by gaps.
 fn columns(rows: &[PageRow]) -> Vec<(f32, f32)> {
-    // A heading over several columns would make one of them.
+    // A heading that spans several columns would merge them, so rows with few pieces are ignored.
     let most = rows.iter().map(|row| row.pieces.len()).max().unwrap_or_default();
     let mut parts: Vec<(f32, f32)> = rows
         .iter()
@@ -92,7 +92,7 @@ fn columns(rows: &[PageRow]) -> Vec<(f32, f32)> {
     columns
 }
 
-/// A row by columns; `None` when pieces of it do not fit into them.
+/// Assigns the pieces of a row to columns; `None` if they do not fit.
 fn filled(row: &PageRow, columns: &[(f32, f32)]) -> Option<Vec<String>> {
     let mut cells = vec![String::new(); columns.len()];
     for piece in &row.pieces {
@@ -102,7 +102,7 @@ fn filled(row: &PageRow, columns: &[(f32, f32)]) -> Option<Vec<String>> {
             .filter(|(_, (left, right))| piece.place.left < *right && piece.place.right > *left)
             .map(|(at, _)| at);
         let first = over.next()?;
-        // Over all columns it is a line of text, or a title within the table.
+        // A piece across all columns is a line of text, or a title within the table.
         if over.count() + 1 == columns.len() {
             return None;
         }
@@ -115,10 +115,10 @@ fn filled(row: &PageRow, columns: &[(f32, f32)]) -> Option<Vec<String>> {
     Some(cells)
 }
 
-/// Whether a row is the rest of the cells above it: it has no beginning and less than half of the cells.
+/// Whether a row continues the cells above it: its first cell is empty, and at most half as many cells are filled.
 fn goes_on(row: &[String], last: &[String]) -> bool {
     let count = |row: &[String]| row.iter().filter(|cell| !cell.is_empty()).count();
-    // A cell that begins with a number is a value, and not the rest of a text.
+    // A cell that begins with a number is a value, not a continuation of text.
     row[0].is_empty()
         && !last[0].is_empty()
         && count(row) * 2 <= count(last)
@@ -137,7 +137,7 @@ fn continue_row(last: &mut [String], row: Vec<String>) {
 fn is_table(cells: &[Vec<String>], columns: usize) -> bool {
     let filled: Vec<&String> = cells.iter().flatten().filter(|cell| !cell.is_empty()).collect();
     let short = filled.iter().filter(|cell| cell.chars().count() <= CELL_CHARS).count();
-    // Letters or signs that stand apart, as in a formula or a drawing, are none.
+    // Widely spaced letters or symbols, as in a formula or a drawing, are not a table.
     let words = filled.iter().filter(|cell| cell.chars().count() > 1).count();
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let share = filled.len() as f32 / (cells.len() * columns).max(1) as f32;
@@ -147,7 +147,7 @@ fn is_table(cells: &[Vec<String>], columns: usize) -> bool {
         && words * 2 >= filled.len()
 }
 
-/// The rectangle around two others.
+/// The bounding box of two rectangles.
 pub(super) fn around(one: Position, other: Position) -> Position {
     Position {
         left: one.left.min(other.left),

@@ -1,8 +1,8 @@
-//! Letters that the fonts of TeX hold as one: `fi`, `ff`, `ffl` …
+//! Ligatures of TeX fonts: `fi`, `ff`, `ffl` …
 //!
-//! Fonts of the Computer Modern family may come without a word on which code is which letter. The library leaves out
-//! what is not at its place in ASCII then, so that `file` becomes `le`. Where these letters are is known
-//! (the encoding OT1 of TeX), so such a page is read a second time with fonts that say it.
+//! Fonts of the Computer Modern family may come without any mapping from codes to characters. The library then drops
+//! codes that are not ASCII, so that `file` becomes `le`. The codes are known, however (TeX's encoding OT1), so such a
+//! page is read a second time with fonts that have the mapping.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -13,11 +13,11 @@ use pdf_oxide::layout::TextSpan;
 
 use super::extractor::{self, font_name};
 
-/// How the fonts are called whose text is in OT1, without their sizes.
+/// Names of fonts in the OT1 encoding, without their sizes.
 const OF_TEXT: [&str; 8] = ["cmr", "cmbx", "cmb", "cmti", "cmsl", "cmss", "cmssbx", "cmu"];
-/// Codes of letters that are drawn as one. They stay one here, which shows where something was missing.
+/// Codes of ligatures. They are kept as one character at first, which shows where text was missing.
 const AS_ONE: [(u8, char); 5] = [(11, 'ﬀ'), (12, 'ﬁ'), (13, 'ﬂ'), (14, 'ﬃ'), (15, 'ﬄ')];
-/// Further codes that are not those of ASCII.
+/// Other codes that differ from ASCII.
 const OTHERS: [(u8, char); 21] = [
     (16, 'ı'),
     (18, '`'),
@@ -41,16 +41,16 @@ const OTHERS: [(u8, char); 21] = [
     (123, '–'),
     (124, '—'),
 ];
-/// How far two readings of one piece of text may be apart, in points.
+/// Maximum distance between two readings of the same text, in points.
 const APART: f32 = 0.5;
 
-/// Puts back the letters that the library has left out of the pieces of a page.
+/// Restores the ligatures that the library dropped from the text of a page.
 pub(super) fn complete(document: &PdfDocument, index: usize, spans: &mut [TextSpan]) {
     if !spans.iter().any(|span| is_of_text(&span.font_name)) {
         return;
     }
     let Some(again) = read_again(document, index) else { return };
-    // By their place, or each piece would be compared with all others.
+    // Indexed by position; otherwise each piece would be compared with all others.
     let mut places: HashMap<(i32, i32), Vec<&TextSpan>> = HashMap::new();
     for span in &again {
         if span.text.contains(|letter| AS_ONE.iter().any(|(_, one)| *one == letter)) {
@@ -59,7 +59,7 @@ pub(super) fn complete(document: &PdfDocument, index: usize, spans: &mut [TextSp
     }
     for span in spans {
         let (x, y) = cell(span);
-        // The neighbours as well: two readings may lie on both sides of an edge.
+        // Neighbouring grid cells are searched as well, since two readings may lie on both sides of an edge.
         let around = (-1..=1).flat_map(|dx| (-1..=1).map(move |dy| (x + dx, y + dy)));
         let mut near = around.filter_map(|cell| places.get(&cell)).flatten();
         let same = near.find(|other| {
@@ -69,7 +69,7 @@ pub(super) fn complete(document: &PdfDocument, index: usize, spans: &mut [TextSp
         });
         if let Some(same) = same {
             span.text.clone_from(&same.text);
-            // They count one letter less each.
+            // The offsets and widths are those of the reading without the ligatures.
             span.char_x_offsets.clear();
             span.char_widths.clear();
         }
@@ -88,7 +88,7 @@ fn without(text: &str) -> String {
     text.chars().filter(|letter| !AS_ONE.iter().any(|(_, one)| one == letter)).collect()
 }
 
-/// The pieces of a page with fonts that say what their codes are; `None` when all of them do anyway.
+/// Reads the text of a page with the missing mappings added; `None` if all fonts have one.
 fn read_again(document: &PdfDocument, index: usize) -> Option<Vec<TextSpan>> {
     let mut extractor = extractor::of_page(document, index)?;
     let silent: Vec<(String, FontInfo)> = extractor
@@ -116,7 +116,7 @@ fn speaking(font: &FontInfo) -> FontInfo {
     let mut font = font.clone();
     font.encoding = Encoding::Custom(codes);
     font.multi_char_map.extend(as_one);
-    // What was worked out from the encoding before.
+    // Discards what was derived from the previous encoding.
     font.byte_to_char_table = OnceLock::new();
     font.type0_unicode_memo = Arc::default();
     font
@@ -124,7 +124,7 @@ fn speaking(font: &FontInfo) -> FontInfo {
 
 fn is_of_text(name: &str) -> bool {
     let name = font_name(name);
-    // Some programs number the parts of a font: `CMBX12~38`.
+    // Some programs number the subsets of a font: `CMBX12~38`.
     let name = name.split_once('~').map_or(name.as_str(), |(name, _)| name);
     let family = name.trim_end_matches(|c: char| c.is_ascii_digit());
     family.len() < name.len() && OF_TEXT.contains(&family)

@@ -1,4 +1,4 @@
-//! One slide: its shapes in the order of the file.
+//! Reads one slide: its shapes, in the order of the file.
 
 use std::collections::HashMap;
 
@@ -10,28 +10,28 @@ use crate::grid::{Grid, Header, header_rows};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 
-/// What a shape is for.
+/// Purpose of a shape.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum ShapeRole {
     /// A text box.
     #[default]
     Box,
     Title,
-    /// The text of the slide, in points.
+    /// Body text of the slide, as a bullet list.
     Points,
-    /// Date, number, foot.
+    /// Date, slide number or footer.
     Frame,
 }
 
-/// Levels of points.
+/// Number of list levels.
 const LEVELS: usize = 10;
 
-/// How a paragraph is numbered.
+/// Numbering of a paragraph.
 #[derive(Clone, Copy)]
 struct AutoNumber {
-    /// By the names that Word has.
+    /// Name of the number format, as in Word.
     format: &'static str,
-    /// What stands around the number.
+    /// Text before and after the number.
     around: [&'static str; 2],
     start: u32,
 }
@@ -64,10 +64,10 @@ struct Slide<'a> {
     role: ShapeRole,
     text: String,
     level: u8,
-    /// Whether the paragraph says itself whether it is a point.
+    /// Whether the paragraph is a list item, if it says so itself.
     bullet: Option<bool>,
     auto_number: Option<AutoNumber>,
-    /// The numbers that the paragraphs of this shape have come to on their levels.
+    /// The last number on each level of this shape's lists.
     counts: [Option<u32>; LEVELS],
     link: Option<(String, usize)>,
     table: Option<(Grid, String, CellSpan)>,
@@ -78,7 +78,7 @@ struct Slide<'a> {
     charts: Vec<String>,
 }
 
-/// How far a cell reaches, or that another one reaches over it.
+/// Span of a cell, or that it is covered by another one.
 #[derive(Clone, Copy, Default)]
 struct CellSpan {
     columns: usize,
@@ -86,7 +86,7 @@ struct CellSpan {
     is_covered: bool,
 }
 
-/// Adds what is on a slide; the ids of its charts and diagrams.
+/// Adds the contents of a slide and returns the ids of its charts and diagrams.
 pub(super) fn read(
     text: &str,
     relations: &HashMap<String, Relation>,
@@ -111,7 +111,7 @@ pub(super) fn read(
     Ok(slide.charts)
 }
 
-/// Adds the speaker's notes.
+/// Adds the speaker notes.
 pub(super) fn read_notes(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut xml = Xml::new(text);
     let (mut said, mut is_text, mut is_body) = (String::new(), false, false);
@@ -119,7 +119,7 @@ pub(super) fn read_notes(text: &str, parts: &mut PartCollector) -> Result<(), Un
         match node {
             XmlNode::Open(tag) => match tag.name() {
                 "sp" => is_body = false,
-                // A page of notes has the picture of its slide and a number as well.
+                // A notes page also contains an image of its slide and a number.
                 "ph" => is_body = tag.attribute("type").as_deref() == Some("body"),
                 "t" => is_text = is_body,
                 "br" => said.push('\n'),
@@ -153,7 +153,7 @@ impl Slide<'_> {
                 math.open(tag);
                 self.math = Some(math);
             }
-            // The other choice shows the same.
+            // The fallback shows the same contents.
             "Fallback" => self.passed_over.begin(),
             "sp" => {
                 (self.role, self.is_picture) = (ShapeRole::Box, false);
@@ -172,7 +172,7 @@ impl Slide<'_> {
                     Some("title" | "ctrTitle") => ShapeRole::Title,
                     Some("dt" | "ftr" | "sldNum" | "hdr") => ShapeRole::Frame,
                     Some("subTitle") => ShapeRole::Box,
-                    // A placeholder without a type is that of the text.
+                    // A placeholder without a type is for body text.
                     _ => ShapeRole::Points,
                 }
             }
@@ -188,13 +188,13 @@ impl Slide<'_> {
             "buAutoNum" => (self.bullet, self.auto_number) = (Some(true), Some(AutoNumber::read(tag))),
             "t" => self.is_text = true,
             "br" => self.text.push('\n'),
-            // Among the properties of a run, so its text is still to come.
+            // One of the properties of a run, so the run's text is still to come.
             "hlinkClick" => {
                 let known = tag.prefixed("r:id").and_then(|id| self.relations?.get(&id).cloned());
                 self.link = known.filter(|one| one.is_outside).map(|one| (one.target, self.text.len()));
             }
             "chart" => self.charts.extend(tag.prefixed("r:id")),
-            // A diagram, by the part that has its text.
+            // A diagram, referenced by the part with its text.
             "relIds" => self.charts.extend(tag.prefixed("r:dm")),
             "tbl" => self.table = Some((Grid::default(), String::new(), CellSpan::default())),
             "tr" | "tc" => {
@@ -255,7 +255,7 @@ impl Slide<'_> {
         }
     }
 
-    /// The number that stands before a paragraph. Those without text are not counted.
+    /// Number in front of a paragraph. Paragraphs without text are not counted.
     fn number(&mut self, text: &str) -> String {
         if text.trim().is_empty() {
             return String::new();
@@ -264,7 +264,7 @@ impl Slide<'_> {
         self.counts[at + 1..].fill(None);
         let count =
             self.auto_number.map(|auto| self.counts[at].map_or(auto.start, |count| count.saturating_add(1)));
-        // One without a number ends those of its level.
+        // A paragraph without a number ends the numbering on its level.
         self.counts[at] = count;
         let (Some(auto), Some(count)) = (self.auto_number, count) else { return String::new() };
         let [before, behind] = auto.around;

@@ -1,8 +1,8 @@
-//! What holds for the groups and the paragraphs of an RTF.
+//! Properties of groups and paragraphs.
 
 use encoding_rs::Encoding;
 
-/// What the text of a group is.
+/// What happens to the text of a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Destination {
     Text,
@@ -12,7 +12,7 @@ pub(super) enum Destination {
     Info,
 }
 
-/// What a text is that stands elsewhere.
+/// Purpose of a text that is collected separately.
 #[derive(Clone, Copy)]
 pub(super) enum Capture {
     Title,
@@ -25,25 +25,25 @@ pub(super) enum Capture {
     Remark,
 }
 
-/// What holds for a group and those within it.
+/// Properties that a group passes on to the groups in it.
 #[derive(Clone, Copy)]
 pub(super) struct Style {
     pub(super) destination: Destination,
     pub(super) encoding: &'static Encoding,
-    /// How many letters behind one that is told by its number stand in its place for older programs.
+    /// Number of characters after a Unicode character that represent it for older programs, and are skipped.
     pub(super) in_place: usize,
     pub(super) is_hidden: bool,
 }
 
 pub(super) struct Group {
     pub(super) style: Style,
-    /// What its text is, and the text around it.
+    /// The purpose of its text, if that is collected separately, and the text around it.
     pub(super) captured: Option<(Capture, String)>,
-    /// Where the text of a link begins.
+    /// Offset in the text where a link begins.
     pub(super) link: Option<usize>,
 }
 
-/// What holds for a paragraph.
+/// Properties of a paragraph.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Paragraph {
     pub(super) is_cell: bool,

@@ -1,8 +1,8 @@
-//! How the letters of an RTF are written.
+//! Character encodings of RTF.
 
 use encoding_rs::{BIG5, EUC_KR, Encoding, GBK, IBM866, MACINTOSH, SHIFT_JIS, UTF_8, WINDOWS_1252};
 
-/// The encoding of a code page; that of western Europe where it is not known.
+/// Encoding of a code page; that of Western Europe if it is unknown.
 pub(super) fn of_codepage(number: i32) -> &'static Encoding {
     match number {
         866 => IBM866,
@@ -16,7 +16,7 @@ pub(super) fn of_codepage(number: i32) -> &'static Encoding {
     }
 }
 
-/// The encoding of the letters of a font; nothing where it is that of the file.
+/// Encoding of a font's character set; `None` if it is that of the file.
 pub(super) fn of_charset(number: i32) -> Option<&'static Encoding> {
     Some(of_codepage(match number {
         77 => 10_000,
@@ -37,7 +37,7 @@ pub(super) fn of_charset(number: i32) -> Option<&'static Encoding> {
     }))
 }
 
-/// The sign that a control word stands for.
+/// Character that a control word stands for.
 pub(super) fn sign(name: &str) -> Option<char> {
     Some(match name {
         "tab" => '\t',

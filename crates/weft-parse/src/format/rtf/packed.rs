@@ -1,18 +1,18 @@
-//! RTF as Outlook packs it (MS-OXRTFCP).
+//! RTF compressed by Outlook (MS-OXRTFCP).
 
-/// What every text is packed behind: whatever of it stands in the text takes two bytes.
+/// The initial contents of the dictionary, so that a reference to text in it takes two bytes.
 const BEFORE: &[u8] =
     b"{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript \
     \\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\
     \\par \\pard\\plain\\f0\\fs20\\b\\i\\u\\tab\\tx";
-/// Bytes that are looked back at.
+/// Size of the dictionary, in bytes.
 const WINDOW: usize = 4_096;
-/// Bytes in front of those that are packed: two sizes, the way, and a checksum.
+/// Size of the header in bytes: two sizes, the compression type, and a checksum.
 const HEADER: usize = 16;
-/// Bytes of one text, at most.
+/// Maximum size of one text, in bytes.
 const TEXT_BYTES_MAX: usize = 64 << 20;
 
-/// The text that is packed here; nothing when that is damaged from the beginning on.
+/// Decompresses a text; `None` if it is damaged from the start.
 pub(in crate::format) fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
     let (kind, packed) = (bytes.get(8..12)?, bytes.get(HEADER..)?);
     match kind {
@@ -22,7 +22,8 @@ pub(in crate::format) fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
     }
     let mut text = BEFORE.to_vec();
     let mut packed = packed.iter().copied();
-    // Eight signs, each a byte or a place and a length; the lowest bit of the byte before them is of the first.
+    // Eight tokens, each a literal byte or a reference with offset and length; the lowest bit of the control byte
+    // belongs to the first.
     'text: while let Some(signs) = packed.next() {
         for sign in 0..8 {
             let Some(first) = packed.next() else { break 'text };
@@ -32,7 +33,7 @@ pub(in crate::format) fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
             }
             let Some(second) = packed.next() else { break 'text };
             let place = usize::from(first) << 4 | usize::from(second) >> 4;
-            // The window is written round and round: its place of now says that the text is at its end.
+            // The dictionary is a ring buffer: a reference to the current position marks the end of the text.
             let back = (text.len() + WINDOW - place) % WINDOW;
             if back == 0 || back > text.len() || text.len() > TEXT_BYTES_MAX {
                 break 'text;

@@ -1,4 +1,4 @@
-//! Tables of an RTF, row by row.
+//! Tables of an RTF, built row by row.
 
 use crate::element::TableElement;
 use crate::grid::{header_rows, once_more};
@@ -11,18 +11,18 @@ pub(super) struct Table {
     pub(super) row: Vec<String>,
     headers: usize,
     pub(super) is_header: bool,
-    /// Which cells of the row go on with the cell above them.
+    /// Which cells of the row continue the cell above them.
     pub(super) hangs: Vec<bool>,
     pub(super) is_hanging: bool,
     repeated: usize,
 }
 
 impl Table {
-    /// The row is at its end.
+    /// Ends the current row.
     pub(super) fn end_row(&mut self) {
         let mut row = std::mem::take(&mut self.row);
         for (place, cell) in row.iter_mut().enumerate() {
-            // A cell that reaches down stands in each of its rows, so that every row can be understood alone.
+            // A cell that spans rows is repeated in each of them, so that every row can be understood alone.
             if cell.trim().is_empty()
                 && self.hangs.get(place) == Some(&true)
                 && let Some(above) = self.rows.last().and_then(|above| above.get(place))
@@ -36,7 +36,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Adds the table, if there is one, before what follows it.
+    /// Adds the table, if there is one, before the element that follows it.
     pub(super) fn add(&mut self, parts: &mut PartCollector) {
         if !self.row.is_empty() {
             self.end_row();

@@ -1,28 +1,28 @@
-//! What an RTF is written in: groups, control words, and text.
+//! The RTF tokenizer: groups, control words and text.
 
-/// Letters of a control word, at most.
+/// Maximum number of letters in a control word.
 const NAME_MAX: usize = 32;
-/// Digits of a number, at most.
+/// Maximum number of digits in a number.
 const DIGITS_MAX: usize = 10;
 
-/// The next thing in a file.
+/// A token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
-    /// A group begins.
+    /// Start of a group.
     Open,
-    /// A group ends.
+    /// End of a group.
     Close,
     /// A control word.
     Word { name: &'a str, number: Option<i32> },
-    /// A sign behind a backslash.
+    /// A control symbol: a backslash and one character.
     Symbol(u8),
-    /// A byte in the encoding of the text, written as two digits.
+    /// A byte in the encoding of the text, written as two hexadecimal digits.
     Byte(u8),
     /// Text in that encoding.
     Text(&'a [u8]),
 }
 
-/// Takes a file apart.
+/// Splits a file into tokens.
 pub(super) struct Tokens<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Tokens<'a> {
@@ -56,7 +56,7 @@ impl<'a> Iterator for Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// What stands behind a backslash, if it is anything.
+    /// The token after a backslash, if there is one.
     fn control(&mut self) -> Option<Token<'a>> {
         let (&first, after) = self.0.split_first()?;
         if first == b'\'' {

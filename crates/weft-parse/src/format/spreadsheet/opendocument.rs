@@ -1,4 +1,4 @@
-//! Spreadsheets of OpenDocument: all sheets are one XML file, with what is remarked on cells and drawn above them.
+//! OpenDocument spreadsheets: all sheets are in one XML file, with the comments on cells and the shapes over them.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use crate::format::{Unreadable, office};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 
-/// Rows of one sheet, at most.
+/// Maximum number of rows in one sheet.
 const ROWS_MAX: u32 = 1 << 20;
 
-/// Adds the sheets, and behind them what is drawn and remarked.
+/// Adds the sheets, followed by shapes and comments.
 pub(super) fn read(
     content: &str,
     archive: &mut Archive<'_>,
@@ -29,7 +29,7 @@ pub(super) fn read(
     add_sheets(content, objects, parts)
 }
 
-/// The same for what stands in the body of a file.
+/// Like `read`, for the body of a file.
 pub(in crate::format) fn add_sheets(
     content: &str,
     objects: HashMap<String, ObjectContent>,
@@ -70,48 +70,49 @@ pub(in crate::format) fn add_sheets(
 
 /// A cell that is being read.
 struct OpenCell {
-    /// How many cells stand here that are the same.
+    /// Number of consecutive identical cells that it represents.
     times: u32,
-    /// The columns and rows that it reaches over.
+    /// Number of columns and rows that it spans.
     columns: u32,
     rows: u32,
-    /// Its value, where that is no text.
+    /// Its value, if that is not a text.
     value: Option<Data>,
-    /// Whether it says of what kind its value is, as it does where there is one.
+    /// Whether its value type is given, as it is for every cell with a value.
     has_value: bool,
     formula: Option<String>,
-    /// Its paragraphs.
+    /// Text of its paragraphs.
     text: String,
     paragraphs: usize,
 }
 
-/// Where the reader is in the file.
+/// Position of the reader in the file.
 #[derive(Default)]
 struct SheetWalk {
-    /// The objects of the file that have not been shown, by their paths.
+    /// Embedded objects that have not been shown yet, by path.
     objects: HashMap<String, ObjectContent>,
-    /// The object that is being read, where it stands in the file itself.
+    /// The object that is being read, if it is inline in this file.
     inline: Option<InlineObject>,
-    /// The cells of the sheet that is being read, and what is remarked on them.
+    /// Cells of the current sheet, and the comments on them.
     cells: Option<Cells>,
     name: String,
     on_cells: Vec<Vec<String>>,
-    /// Areas that are one cell each: their first row and column, and their last.
+    /// Merged areas: first row and column, last row and column.
     merged: Vec<[u32; 4]>,
-    /// The place of the next cell, how many rows are like this one, and what it has: columns, how many of them, and a text.
+    /// Position of the next cell, number of rows that are like this one, and the contents of the row: column, number of
+    /// columns, and text of each cell.
     row: u32,
     column: u32,
     rows: u32,
     filled: Vec<(u32, u32, String)>,
     cell: Option<OpenCell>,
     remark: Option<String>,
-    /// How many elements of a shape are open, and its text.
+    /// Number of open elements of a shape, and its text.
     drawn: usize,
     shape: String,
-    /// How many paragraphs are open, one within another.
+    /// Number of open paragraphs, which may be nested.
     open_paragraphs: usize,
     passed_over: PassedOver,
-    /// Cells and bytes that are left for other sheets.
+    /// Number of cells and bytes left for other sheets.
     left: Option<(usize, usize)>,
     shapes: Vec<String>,
     tables: Vec<TableElement>,
@@ -170,7 +171,7 @@ impl SheetWalk {
 
     fn show(&mut self, content: ObjectContent) {
         match content {
-            // The values of a chart stand in cells.
+            // The values of a chart are in cells.
             ObjectContent::Chart(titles, _) => self.charts.push(titles),
             ObjectContent::Sheet(table) => self.tables.push(table),
             ObjectContent::Formula(formula) => self.shapes.push(formula),
@@ -192,7 +193,7 @@ impl SheetWalk {
         }
     }
 
-    /// Text counts in paragraphs; blanks between elements are none.
+    /// Adds text within paragraphs; white space between elements is ignored.
     fn text(&mut self, text: &str) {
         if self.open_paragraphs == 0 {
             return;
@@ -242,7 +243,7 @@ impl SheetWalk {
         }
         let mut text = cell.value.map_or(cell.text, |value| shown(&value));
         if let Some(formula) = cell.formula.filter(|_| !cell.has_value && text.trim().is_empty()) {
-            // A program that writes a file does not calculate.
+            // A program that writes a file may not have calculated its formulas.
             text = formula;
             self.cells.iter_mut().for_each(|cells| cells.formulas += 1);
         }
@@ -308,7 +309,7 @@ impl OpenCell {
                 "table:number-columns-spanned" => cell.columns = count(),
                 "table:number-rows-spanned" => cell.rows = count(),
                 "office:value-type" => cell.has_value = true,
-                // In front of it stands in which way it is written.
+                // The formula is prefixed with its syntax.
                 "table:formula" => {
                     let formula = value.split_once(":=").map_or(&*value, |(_, formula)| formula);
                     cell.formula = Some(format!("={}", formula.trim_start_matches('=')));
@@ -319,7 +320,7 @@ impl OpenCell {
                 "office:boolean-value" => {
                     cell.value = Some(Data::Bool(value.eq_ignore_ascii_case("true")));
                 }
-                // An error has none, and says what it is in its paragraph.
+                // An error value has an empty string here, and its text in the paragraph.
                 "office:string-value" if !value.is_empty() => cell.value = Some(Data::String(value)),
                 _ => {}
             }
@@ -328,7 +329,7 @@ impl OpenCell {
     }
 }
 
-/// The name of a cell, such as `B3`.
+/// Name of a cell, such as `B3`.
 fn cell_name(row: u32, mut column: u32) -> String {
     let mut letters = Vec::new();
     loop {

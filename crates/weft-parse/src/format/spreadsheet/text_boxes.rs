@@ -1,13 +1,13 @@
-//! What stands in shapes above the cells of a spreadsheet.
+//! Text of shapes that are drawn over the cells of a spreadsheet.
 
 use crate::format::Unreadable;
 use crate::markup::{PassedOver, Xml, XmlNode};
 
-/// The texts of the shapes of one drawing.
+/// Texts of the shapes in one drawing.
 pub(super) fn texts(drawing: &str) -> Result<Vec<String>, Unreadable> {
     let mut xml = Xml::new(drawing);
     let (mut texts, mut text, mut is_text) = (Vec::new(), String::new(), false);
-    // What is for programs that do not know what stands beside it says the same again.
+    // Fallbacks for programs that do not support an alternative repeat its text.
     let mut passed_over = PassedOver::default();
     while let Some(node) = xml.next()? {
         if passed_over.covers(&node) {

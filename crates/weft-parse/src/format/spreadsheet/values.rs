@@ -1,12 +1,12 @@
-//! The values of cells as people read them.
+//! Formats cell values for readers.
 
 use calamine::Data;
 
-/// A value as a reader of the sheet would write it.
+/// Formats a value as a spreadsheet program would show it.
 pub(super) fn shown(data: &Data) -> String {
     match data {
         Data::String(text) => text.clone(),
-        // A day without a time is kept as its midnight.
+        // A date without a time is stored as midnight.
         Data::DateTimeIso(text) => text.strip_suffix("T00:00:00").unwrap_or(text).replacen('T', " ", 1),
         Data::DurationIso(text) => duration(text).unwrap_or_else(|| text.clone()),
         Data::Int(number) => number.to_string(),
@@ -24,19 +24,19 @@ pub(super) fn shown(data: &Data) -> String {
         Data::DateTime(date) => {
             let (year, month, day, hour, minute, second, _) = date.to_ymd_hms_milli();
             match (hour, minute, second) {
-                // Less than one day is a time of day: it stands on none.
+                // A value below one day is a time of day without a date.
                 _ if (0.0..1.0).contains(&date.as_f64()) => format!("{hour:02}:{minute:02}:{second:02}"),
-                // A day without a time is kept as its midnight.
+                // A date without a time is stored as midnight.
                 (0, 0, 0) => format!("{year:04}-{month:02}-{day:02}"),
                 _ => format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"),
             }
         }
-        // `#N/A` says nothing to anybody.
+        // `#N/A` carries no information.
         Data::Error(_) | Data::Empty => String::new(),
     }
 }
 
-/// A number with the 15 digits that spreadsheets show: what is behind them comes from counting with two and not with ten.
+/// Rounds a number to the 15 digits that spreadsheets show; further digits are artefacts of binary floating point.
 fn rounded(number: f64) -> f64 {
     if number.fract() == 0.0 {
         return number;
@@ -44,7 +44,7 @@ fn rounded(number: f64) -> f64 {
     format!("{number:.14e}").parse().unwrap_or(number)
 }
 
-/// `PT01H30M00S`, as OpenDocument has it, in the way of a clock.
+/// Converts a duration in OpenDocument's form, `PT01H30M00S`, to hours, minutes and seconds.
 fn duration(text: &str) -> Option<String> {
     let mut rest = text.strip_prefix("PT")?;
     let mut parts = [0.0_f64; 3];

@@ -1,56 +1,57 @@
-//! XML of any kind, in the order in which it is written: values under the names of their elements, and text with elements in
-//! it as the text that it is.
+//! Reads arbitrary XML in document order: values labelled with the names of their elements, and mixed content as
+//! running text.
 
 use crate::format::Unreadable;
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 use crate::words::line;
 
-/// Bytes of an element that stands within the text of another one, at most. A longer one is read by itself.
+/// Maximum size, in bytes, of an element within the text of another one. A longer one is read separately.
 const INLINE_BYTES_MAX: usize = 2_000;
 
-/// Lines of an element that go on as a part of another one, at most, or elements in elements would carry them along for ever.
+/// Maximum number of lines of an element that are passed up to its parent; otherwise nested elements would accumulate
+/// lines without limit.
 const LINES_MAX: usize = 20;
 
-/// A paragraph, and the number of the element that it begins with.
+/// A paragraph, with the number of the element that it begins with.
 type Numbered = (usize, String);
 
-/// An element that is open.
+/// An open element.
 struct OpenElement {
-    /// Elements that have begun before it.
+    /// Number of elements that began before it.
     number: usize,
     name: String,
-    /// What its attributes say.
+    /// Text of its attributes.
     attributes: Vec<String>,
     pieces: Vec<Piece>,
-    /// Whether there is text between its elements, or would be.
+    /// Whether it contains text of its own that is not blank.
     has_text: bool,
-    /// Whether there is text with elements in it somewhere below, so that it is read from its beginning to its end.
+    /// Whether a descendant has mixed content, so that this element is read in document order.
     is_prose: bool,
 }
 
-/// What an element holds.
+/// A part of an element's content.
 enum Piece {
     Text(String),
     Child(Child),
-    /// An element that has been read by itself.
+    /// An element that has been read separately.
     Apart,
 }
 
-/// An element that has ended, until its parent is known.
+/// A closed element whose parent is not yet closed.
 struct Child {
     number: usize,
-    /// What it says within the text of its parent, unless it is too long for that.
+    /// Its text as part of the parent's text, unless it is too long for that.
     text: Option<String>,
     attributes: Vec<String>,
-    /// What it says otherwise.
+    /// Its text otherwise.
     lines: Vec<String>,
-    /// Whether that is a line among others.
+    /// Whether that is one line among others.
     is_line: bool,
     is_prose: bool,
 }
 
-/// Children that hold nothing but text are lines of one paragraph.
+/// Adds the contents of a document. Children that contain only text become lines of one paragraph.
 pub(super) fn add(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut xml = Xml::new(text);
     let mut open: Vec<OpenElement> = Vec::new();
@@ -72,7 +73,7 @@ pub(super) fn add(text: &str, parts: &mut PartCollector) -> Result<(), Unreadabl
             }
         }
     }
-    // A broken file may not end what it has begun.
+    // A broken file may leave elements open.
     while let Some(element) = open.pop() {
         close(element, open.last_mut(), &mut found);
     }
@@ -120,7 +121,7 @@ fn close(element: OpenElement, parent: Option<&mut OpenElement>, found: &mut Vec
         return;
     };
     match child {
-        // Lines and pages end at such elements.
+        // An empty element may be a line or page break.
         Some(child) if child.lines.is_empty() => parent.text(" "),
         Some(child) => {
             parent.is_prose |= child.is_prose;
@@ -137,7 +138,7 @@ fn short(text: String) -> Option<String> {
     (text.len() <= INLINE_BYTES_MAX).then_some(text)
 }
 
-/// An element with nothing but text in it.
+/// Closes an element that contains only text.
 fn leaf(element: OpenElement) -> Child {
     let OpenElement { number, name, attributes, pieces, .. } = element;
     let texts = pieces.into_iter().filter_map(|piece| match piece {
@@ -150,7 +151,7 @@ fn leaf(element: OpenElement) -> Child {
     if !is_picture(&name, &attributes) {
         lines.clone_from(&attributes);
         lines.extend(Some(line(&text)).filter(|said| !said.is_empty()).map(|said| format!("{name}: {said}")));
-        // A truth value of a property list is an element without a text.
+        // A boolean in a property list is an element without text.
         if lines.is_empty() && matches!(name.as_str(), "true" | "false") {
             lines.push(name);
         }
@@ -158,12 +159,12 @@ fn leaf(element: OpenElement) -> Child {
     Child { number, text: short(text), attributes, lines, is_line, is_prose: false }
 }
 
-/// Whether an element of a book has the bytes of a picture, which are no text.
+/// Whether an element of a book contains the bytes of a picture instead of text.
 fn is_picture(name: &str, attributes: &[String]) -> bool {
     name == "binary" && attributes.iter().any(|one| one.starts_with("content-type: image/"))
 }
 
-/// A text with elements in it.
+/// Closes an element with mixed content.
 fn mixed(element: OpenElement, found: &mut Vec<Numbered>) -> Child {
     let OpenElement { number, mut attributes, pieces, .. } = element;
     let mut text = String::new();
@@ -185,7 +186,8 @@ fn mixed(element: OpenElement, found: &mut Vec<Numbered>) -> Child {
     Child { number, text: short(text), attributes, lines, is_line: false, is_prose: true }
 }
 
-/// An element that holds one other and no text; of anything else all is read.
+/// Closes an element that contains one other element and no text. Any other element is added to `found` completely, and
+/// the result is `None`.
 fn wrapper(mut element: OpenElement, found: &mut Vec<Numbered>) -> Option<Child> {
     let children = element.pieces.iter().filter(|piece| !matches!(piece, Piece::Text(_))).count();
     let is_short = |piece: &Piece| matches!(piece, Piece::Child(child) if child.lines.len() < LINES_MAX);
@@ -207,7 +209,7 @@ fn wrapper(mut element: OpenElement, found: &mut Vec<Numbered>) -> Option<Child>
     })
 }
 
-/// What an element says that has no text itself.
+/// Closes an element that has no text of its own.
 fn add_lines(element: OpenElement, found: &mut Vec<Numbered>) {
     let (mut number, mut lines) = (element.number, element.attributes);
     for piece in element.pieces {
@@ -223,7 +225,7 @@ fn add_lines(element: OpenElement, found: &mut Vec<Numbered>) {
             Piece::Child(child) => found.push((child.number, child.lines.join("\n"))),
             Piece::Apart => {}
         }
-        // A record stays together, whatever stands between its values; what is read from its beginning to its end does not.
+        // A record stays together whatever lies between its values; an element read in document order does not.
         if element.is_prose && !lines.is_empty() {
             found.push((number, std::mem::take(&mut lines).join("\n")));
         }

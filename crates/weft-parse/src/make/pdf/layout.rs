@@ -1,4 +1,4 @@
-//! Blocks set in lines, and lines on pages. Pure: it knows how wide letters are and nothing of files.
+//! Lays out blocks in lines and pages. Pure code: it knows the widths of letters and does no I/O.
 
 use weft_core::seam::document_writer::PageSettings;
 use weft_core::{Error, Result};
@@ -9,38 +9,38 @@ use super::Fonts;
 use super::letters::may_part;
 use super::page::{Drawn, Ink, Point, SetPage};
 
-/// Points of a page of A4.
+/// Size of an A4 page, in points.
 const SHORT_SIDE: f32 = 595.0;
 const LONG_SIDE: f32 = 842.0;
-/// Around the text.
+/// Margin around the text.
 const MARGIN: f32 = 64.0;
-/// From the edge of the page to header and footer.
+/// Distance of header and footer from the edge of the page.
 const EDGE: f32 = 32.0;
-/// The height of a line as a multiple of its size.
+/// Line height, as a multiple of the text size.
 const LEADING: f32 = 1.4;
-/// How far one more level goes in.
+/// Indentation for each level.
 const STEP: f32 = 18.0;
-/// Within a cell of a table.
+/// Padding within a table cell.
 const PADDING: f32 = 4.0;
-/// The size of headings as multiples of that of the text.
+/// Sizes of headings, as multiples of the text size.
 const HEADINGS: [f32; 6] = [1.8, 1.45, 1.25, 1.1, 1.0, 1.0];
-/// The size of header, footer and page numbers, as a multiple of that of the text.
+/// Size of header, footer and page numbers, as a multiple of the text size.
 const SMALL: f32 = 0.8;
-/// How far above its foot a line goes through letters, as a multiple of their size.
+/// Height of the strike-through line above the baseline, as a multiple of the letters' size.
 const STRIKE: f32 = 0.27;
-/// The size of a watermark.
+/// Size of a watermark.
 const WATERMARK: f32 = 56.0;
-/// Pages of a document, at most.
+/// Maximum number of pages in a document.
 const PAGES_MAX: usize = 2_000;
 
-/// How large letters are, and how wide a line may be.
+/// Text size and maximum line width.
 #[derive(Clone, Copy)]
 struct Measure {
     size: f32,
     room: f32,
 }
 
-/// A piece of a line: letters of one font and style.
+/// A fragment of a line: letters of one font and style.
 #[derive(Clone, Debug)]
 struct SetPiece {
     text: String,
@@ -55,16 +55,16 @@ struct SetStyle {
     ink: Ink,
 }
 
-/// A line that is set.
+/// A laid-out line.
 #[derive(Clone, Debug, Default)]
 struct SetLine {
     pieces: Vec<SetPiece>,
     width: f32,
-    /// Where its text begins.
+    /// Direction of its text.
     direction: Direction,
 }
 
-/// What is being set.
+/// Layout in progress.
 pub(super) struct Layout<'a> {
     fonts: &'a Fonts,
     settings: &'a PageSettings,
@@ -72,12 +72,12 @@ pub(super) struct Layout<'a> {
     width: f32,
     height: f32,
     pages: Vec<SetPage>,
-    /// Where the last line stands.
+    /// Position of the last line.
     y: f32,
 }
 
 impl<'a> Layout<'a> {
-    /// Text of this size, in points.
+    /// Creates a layout with text of this size, in points.
     pub(super) fn new(fonts: &'a Fonts, size: u32, settings: &'a PageSettings) -> Self {
         let (width, height) =
             if settings.landscape { (LONG_SIDE, SHORT_SIDE) } else { (SHORT_SIDE, LONG_SIDE) };
@@ -86,7 +86,7 @@ impl<'a> Layout<'a> {
         Self { fonts, settings, size, width, height, pages: vec![SetPage::default()], y: height - MARGIN }
     }
 
-    /// Sets blocks on pages.
+    /// Lays out blocks on pages.
     ///
     /// # Errors
     /// `Invalid` for more pages than a document may have.
@@ -98,7 +98,7 @@ impl<'a> Layout<'a> {
         for (place, block) in blocks.iter().enumerate() {
             self.block(block, blocks.get(place + 1))?;
         }
-        // Last, because the numbers say how many pages there are.
+        // Last, because the page numbers include the total.
         self.around();
         Ok(self.pages)
     }
@@ -111,14 +111,14 @@ impl<'a> Layout<'a> {
                 let mut spans = spans.clone();
                 spans.iter_mut().for_each(|span| span.style.bold = true);
                 self.gap(gap);
-                // A heading stands with what follows it.
+                // A heading stays on the same page as the text below it.
                 self.room(size * LEADING + self.size * LEADING * 2.0)?;
                 self.paragraph(&spans, 0.0, size, gap)
             }
             TextBlock::Paragraph(quotes, spans) => self.paragraph(spans, steps(*quotes), size, gap),
             TextBlock::Item(depth, marker, spans) => {
                 let left = steps(depth + 1);
-                // The marker is drawn before the text, so its line has to be on the same page.
+                // The marker is drawn before the text, so the first line must be on the same page.
                 self.room(size * LEADING)?;
                 let y = self.y - size * LEADING;
                 let mark = self.lines(&[span(marker)], size, f32::MAX);
@@ -147,7 +147,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// A paragraph that is `left` in, in letters of a size, and the gap below it.
+    /// Lays out a paragraph, indented by `left`, in letters of a size, with the gap below it.
     fn paragraph(&mut self, spans: &[TextRun], left: f32, size: f32, gap: f32) -> Result<()> {
         let left = left.min(self.width / 2.0 - MARGIN);
         let room = self.width - 2.0 * MARGIN - left;
@@ -190,7 +190,8 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// Columns get what their longest cell wants, as far as there is room, and an equal share of what is missing.
+    /// Computes column widths: each column gets the width of its longest cell; if space is short, the wide ones share
+    /// what is left equally.
     fn widths(&self, rows: &[Vec<Vec<TextRun>>], columns: usize, size: f32) -> Vec<f32> {
         let mut wanted = vec![size + 2.0 * PADDING; columns];
         for (place, row) in rows.iter().enumerate() {
@@ -201,7 +202,7 @@ impl<'a> Layout<'a> {
             }
         }
         let room = self.width - 2.0 * MARGIN;
-        // The narrowest first: what they leave is shared among the wider ones.
+        // Narrowest first: the space that they leave is shared among the wider ones.
         let mut order: Vec<usize> = (0..columns).collect();
         order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
         let (mut left, mut widths) = (room, vec![0.0; columns]);
@@ -222,7 +223,7 @@ impl<'a> Layout<'a> {
         widths.iter().enumerate().map(cell).collect()
     }
 
-    /// Draws a row; one that is higher than a page goes on on the next.
+    /// Draws a row; a row higher than a page continues on the next one.
     fn draw_row(&mut self, row: &[Vec<SetLine>], widths: &[f32], size: f32) -> Result<()> {
         let count = row.iter().map(Vec::len).max().unwrap_or_default().max(1);
         let right = MARGIN + widths.iter().sum::<f32>();
@@ -246,7 +247,7 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// The lines beside the cells of a row and below it.
+    /// Draws the lines beside the cells of a row and below it.
     fn sides(&mut self, top: f32, bottom: f32, widths: &[f32]) {
         let mut x = MARGIN;
         self.line(Point { x, y: top }, Point { x, y: bottom });
@@ -257,7 +258,7 @@ impl<'a> Layout<'a> {
         self.line(Point { x: MARGIN, y: bottom }, Point { x, y: bottom });
     }
 
-    /// Header, footer, page numbers and watermark, of every page.
+    /// Adds header, footer, page numbers and watermark to every page.
     fn around(&mut self) {
         let size = self.size * SMALL;
         let count = self.pages.len();
@@ -293,7 +294,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Runs as lines of at most a width.
+    /// Breaks runs into lines of up to a width.
     fn lines(&self, spans: &[TextRun], size: f32, room: f32) -> Vec<SetLine> {
         let mut lines = vec![SetLine::default()];
         for span in spans {
@@ -316,12 +317,12 @@ impl<'a> Layout<'a> {
         lines
     }
 
-    /// A line in which letters stand in the order in which they are seen.
+    /// Reorders the letters of a line into visual order.
     fn turned(&self, line: &SetLine, direction: Direction, size: f32) -> SetLine {
         let pieces = line.pieces.iter();
         let mut letters: Vec<(char, &SetPiece)> =
             pieces.flat_map(|piece| piece.text.chars().map(move |letter| (letter, piece))).collect();
-        // A blank at the end of a line would stand at its beginning.
+        // A space at the end of a line would be displayed at its beginning.
         letters.truncate(letters.iter().rposition(|(letter, _)| *letter != ' ').map_or(0, |at| at + 1));
         let order = visual(&letters.iter().map(|(letter, _)| *letter).collect::<Vec<_>>(), direction);
         let mut turned = vec![SetLine { direction, ..SetLine::default() }];
@@ -337,14 +338,14 @@ impl<'a> Layout<'a> {
         turned.swap_remove(0)
     }
 
-    /// Adds a word, on a new line when it does not fit; one that fits on none is divided.
+    /// Adds a word, on a new line if it does not fit; a word wider than a line is split.
     fn word(&self, lines: &mut Vec<SetLine>, word: &str, how: &SetStyle, Measure { size, room }: Measure) {
         let set = self.pieces(word, how, size);
         let width: f32 = set.iter().map(|piece| piece.width).sum();
         let used = lines.last().map_or(0.0, |line| line.width);
         if used > 0.0 && used + width > room {
             lines.push(SetLine::default());
-            // The blank at the end of a line is not set.
+            // The space at the end of a line is dropped.
             if word.trim().is_empty() {
                 return;
             }
@@ -363,7 +364,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// A word as pieces of one font each.
+    /// Splits a word into fragments of one font each.
     fn pieces(&self, word: &str, how: &SetStyle, size: f32) -> Vec<SetPiece> {
         let mut pieces: Vec<SetPiece> = Vec::new();
         for letter in word.chars() {
@@ -397,13 +398,13 @@ impl<'a> Layout<'a> {
     }
 
     fn gap(&mut self, height: f32) {
-        // There is none at the top of a page.
+        // No gap at the top of a page.
         if self.y < self.height - MARGIN {
             self.y -= height;
         }
     }
 
-    /// Goes to the next page when there is less room than this.
+    /// Starts a new page if there is less space than this.
     fn room(&mut self, height: f32) -> Result<()> {
         if self.y - height < MARGIN && self.y < self.height - MARGIN { self.new_page() } else { Ok(()) }
     }
@@ -424,7 +425,7 @@ fn span(text: &str) -> TextRun {
     TextRun { text: text.to_owned(), ..TextRun::default() }
 }
 
-/// The runs of a cell; those of the first row are bold.
+/// The runs of a cell; bold in the first row.
 fn cell_spans(cell: &[TextRun], row: usize) -> Vec<TextRun> {
     let mut spans = cell.to_vec();
     if row == 0 {
@@ -442,7 +443,7 @@ fn row_height(row: &[Vec<SetLine>], size: f32) -> f32 {
     f32::from(u16::try_from(lines).unwrap_or(u16::MAX)) * size * LEADING + PADDING
 }
 
-/// Words, and the blanks between them. Where words are written without blanks, each letter is one.
+/// Splits a text into words and the spaces between them. In scripts without spaces each letter is a word.
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let (mut from, mut before) = (0, None);

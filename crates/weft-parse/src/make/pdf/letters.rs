@@ -1,18 +1,18 @@
-//! Letters that no font here has, and letters between which no line ends.
+//! Replacements for letters that no font contains, and line breaking rules.
 
 use std::cell::RefCell;
 
-/// Letters that are named, at most.
+/// Maximum number of missing letters that are reported.
 const NAMED_MAX: usize = 20;
-/// What is set for a letter: the first that a font has.
+/// Replacements for a missing letter; the first one that a font contains is used.
 pub(super) const INSTEAD: [char; 2] = ['\u{fffd}', '?'];
 
-/// The letters of a document for which another sign was set, each of them once.
+/// The letters of a document that were replaced, each once.
 #[derive(Debug, Default)]
 pub(super) struct Unwritable(RefCell<String>);
 
 impl Unwritable {
-    /// Takes note of one.
+    /// Records a letter.
     pub(super) fn note(&self, letter: char) {
         let mut all = self.0.borrow_mut();
         if !all.contains(letter) && all.chars().count() < NAMED_MAX {
@@ -20,13 +20,13 @@ impl Unwritable {
         }
     }
 
-    /// All of them.
+    /// Returns the recorded letters.
     pub(super) fn all(&self) -> String {
         self.0.borrow().clone()
     }
 }
 
-/// A sign that says the same and that more fonts have.
+/// A character of the same meaning that more fonts contain.
 pub(super) fn similar(letter: char) -> Option<char> {
     Some(match letter {
         '\u{2705}' => '\u{2714}',
@@ -50,13 +50,13 @@ pub(super) fn similar(letter: char) -> Option<char> {
     })
 }
 
-/// What no line begins with.
+/// Characters that must not begin a line.
 const CLOSING: &str = "\u{ff0c}\u{3002}\u{3001}\u{ff1b}\u{ff1a}\u{ff01}\u{ff1f}\u{ff09}\u{300d}\u{300f}\u{3011}\u{3009}\u{300b}\u{3015}\
     \u{201d}\u{2019}\u{2026}\u{ff05}\u{30fb}\u{30fc}\u{3005}ぁぃぅぇぉっゃゅょァィゥェォッャュョ,.;:!?)]}%";
-/// What no line ends with.
+/// Characters that must not end a line.
 const OPENING: &str = "\u{ff08}\u{300c}\u{300e}\u{3010}\u{3008}\u{300a}\u{3014}\u{201c}\u{2018}([{";
 
-/// Whether a line may end between two letters.
+/// Whether a line may break between two letters.
 pub(super) fn may_part(before: char, next: char) -> bool {
     if before.is_whitespace() != next.is_whitespace() {
         return true;
@@ -65,7 +65,7 @@ pub(super) fn may_part(before: char, next: char) -> bool {
     may_end && !CLOSING.contains(next) && !OPENING.contains(before)
 }
 
-/// Letters of scripts without blanks between words.
+/// Whether a letter belongs to a script without spaces between words.
 fn is_ideograph(letter: char) -> bool {
     matches!(letter, '\u{3041}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }

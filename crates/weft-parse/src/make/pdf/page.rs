@@ -1,29 +1,29 @@
-//! A page as it is set: what is drawn, and where.
+//! A laid-out page: what is drawn, and where.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::super::blocks::TextRun;
 
-/// What there is to letters beside their font.
+/// How letters are drawn, apart from their font.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ink {
     pub grey: f32,
-    /// Whether a line goes through them.
+    /// Whether they are struck through.
     pub strike: bool,
-    /// The address that they lead to, in ASCII.
+    /// The address they link to, in ASCII.
     pub link: Option<Arc<str>>,
 }
 
 impl Ink {
     pub(super) fn of(run: &TextRun) -> Self {
-        // A link is told apart by its colour, program text as well.
+        // Links and program text are distinguished by their colour.
         let grey = if run.link.is_some() || run.style.code { 0.3 } else { 0.0 };
         Self { grey, strike: run.style.strike, link: run.link.as_deref().map(|to| in_ascii(to).into()) }
     }
 }
 
-/// An address as a PDF has it.
+/// Percent-encodes an address for a PDF.
 fn in_ascii(address: &str) -> String {
     let mut ascii = String::with_capacity(address.len());
     for byte in address.trim().bytes() {
@@ -37,18 +37,18 @@ fn in_ascii(address: &str) -> String {
     ascii
 }
 
-/// Something on a page.
+/// Something drawn on a page.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Drawn {
     /// Letters of one font.
     Text { at: Point, text: String, font: &'static str, size: f32, width: f32, grey: f32 },
     /// A thin line.
     Line { from: Point, to: Point, grey: f32 },
-    /// Letters that lead somewhere.
+    /// The area of a link.
     Link { at: Point, width: f32, size: f32, to: Arc<str> },
 }
 
-/// A place on a page, in points from its lower left corner.
+/// A position on a page, in points from its lower left corner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
     pub x: f32,

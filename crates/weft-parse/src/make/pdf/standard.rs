@@ -1,12 +1,12 @@
-//! Fonts that every reader of PDFs has, so that they are named and not embedded: slanted letters, and letters of one width.
-//! The built-in fonts have neither.
+//! Standard fonts, which every PDF reader provides, so they need not be embedded: italic and monospaced. The built-in
+//! fonts have neither style.
 
 use super::super::blocks::RunStyle;
 
-/// How wide letters of one width are, in thousandths of the size.
+/// Width of the letters of Courier, in thousandths of the font size.
 const COURIER_WIDTH: u16 = 600;
-/// Letters by how wide they are in slanted Helvetica, in thousandths of the size: those of Western Europe. All others are
-/// set upright, in a font that has them.
+/// Western European letters grouped by their width in Helvetica Oblique, in thousandths of the font size. All other
+/// letters are set upright, in a font that contains them.
 const SLANTED: &[(u16, &str)] = &[
     (191, "'"),
     (222, "ijl‘’"),
@@ -30,7 +30,7 @@ const SLANTED: &[(u16, &str)] = &[
     (1000, "Æ—…"),
     (1015, "@"),
 ];
-/// The same letters in bold.
+/// The same for bold letters.
 const SLANTED_BOLD: &[(u16, &str)] = &[
     (238, "'"),
     (278, " ,./I\\ijlÌÍÎÏìíîï‘’"),
@@ -52,7 +52,7 @@ const SLANTED_BOLD: &[(u16, &str)] = &[
     (1000, "Æ—…"),
 ];
 
-/// The font for a letter of a style that the built-in fonts have not, and how wide the letter is.
+/// Finds the standard font for a letter in a style that the built-in fonts lack, and the letter's width.
 pub(super) fn find(letter: char, style: RunStyle) -> Option<(&'static str, u16)> {
     let of = |plain, bold| if style.bold { bold } else { plain };
     let font = match () {
@@ -64,7 +64,7 @@ pub(super) fn find(letter: char, style: RunStyle) -> Option<(&'static str, u16)>
     Some((font, width(font, letter)?))
 }
 
-/// How wide a letter of one of these fonts is, in thousandths of the size; nothing for one that is set in another font.
+/// Width of a letter in one of these fonts, in thousandths of the font size; `None` if it is set in another font.
 pub(super) fn width(font: &str, letter: char) -> Option<u16> {
     let letters = if font == "Helvetica-BoldOblique" { SLANTED_BOLD } else { SLANTED };
     let (width, _) = letters.iter().find(|(_, letters)| letters.contains(letter))?;

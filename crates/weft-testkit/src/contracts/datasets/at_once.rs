@@ -1,4 +1,4 @@
-//! What several do to datasets at the same time.
+//! Concurrent changes to datasets.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -12,7 +12,7 @@ use weft_core::{Error, changes};
 
 use super::{chunk, dataset, document, tenant};
 
-/// Each adds something of its own to what it reads.
+/// Concurrent changes, each of which adds to what it has read, are all kept.
 pub(super) async fn changes_all_stay(store: &dyn DatasetStore) {
     let of = dataset(&tenant(), "d");
     store.create(&of).await.unwrap();
@@ -71,7 +71,7 @@ pub(super) async fn documents_are_no_more_than_may_be(store: &dyn DatasetStore) 
     store.add_document(&made(20)).await.unwrap();
 }
 
-/// Each adds a keyword of its own to the one chunk that all of them read, and a chunk that all of them call the same.
+/// Concurrently adds a keyword to the same chunk, and a chunk with the same id, several times.
 pub(super) async fn changes_of_chunks_all_stay(store: &dyn DatasetStore) {
     let of = dataset(&tenant(), "d");
     store.create(&of).await.unwrap();
@@ -102,11 +102,11 @@ pub(super) async fn changes_of_chunks_all_stay(store: &dyn DatasetStore) {
     let there = read().await.unwrap();
     assert_eq!((there.len(), there[0].keywords.len()), (1, 9), "{:?}", there[0].keywords);
     assert_eq!(there[0].vector, Some(vec![0.5]));
-    // One is first, and the others choose another id.
+    // One is first, and the others have to choose another id.
     let second = chunk(key, 1, "y");
     let added = join_all((0..4).map(async |_| add(&second).await)).await;
     assert_eq!(added.iter().flatten().count(), 1);
-    // What follows from a state that is over is not kept, nor is anything that is written together with it.
+    // A change based on an outdated state is not stored, and neither is anything written together with it.
     let third = ChunkReplacement::added(chunk(key, 2, "z"));
     let stale = ChunkReplacement::of(first.clone(), |one| StoredChunk { tokens: 77, ..one });
     assert_eq!(store.replace_chunks(key, &[third.clone(), stale], 0).await.unwrap(), None);

@@ -1,4 +1,4 @@
-//! The promises of a place for files.
+//! Contract of a blob store.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -11,7 +11,7 @@ use weft_core::seam::BlobStore;
 use super::tenant;
 use crate::contracts::refused;
 
-/// Checks every promise of [`BlobStore`].
+/// Checks the contract of [`BlobStore`].
 pub async fn blob_store_keeps_its_contract(blobs: &dyn BlobStore) {
     for ours in [tenant(), TenantId::from("Ünïcode/../and more")] {
         let (theirs, name) = (tenant(), "documents/5f0c");
@@ -69,7 +69,7 @@ async fn folders_are_looked_through(blobs: &dyn BlobStore, [ours, theirs]: [&Ten
         blobs.remove(ours, name).await.unwrap();
     }
     assert!(below(ours, "documents/1.pictures").await.is_empty());
-    // Also where its folder has gone with the one before.
+    // Also if its folder was removed with the previous blob.
     blobs.put(ours, all[0], Bytes::new()).await.unwrap();
     assert_eq!(below(ours, "documents/1.pictures").await, all[..1]);
     for name in all {
@@ -82,7 +82,7 @@ async fn one_of_many_writers_is_the_last(blobs: &dyn BlobStore, ours: &TenantId)
     let writes = join_all((0..8).map(|n| blobs.put(ours, "many/one", body(n))));
     let reads = async {
         loop {
-            // What is read is whole at any time.
+            // A blob that is read is always complete.
             if let Ok(read) = blobs.get(ours, "many/one").await {
                 assert!(read.len() == 100_000 && read.iter().all(|byte| *byte == read[0]));
                 return;

@@ -1,4 +1,4 @@
-//! The promises of a place for datasets.
+//! Contract of a dataset store.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -18,7 +18,7 @@ use weft_core::value::Json;
 use super::{LARGE, all_datasets, all_documents, at_once, chunk, dataset, document, map, replaced, tenant};
 use crate::contracts::refused;
 
-/// Checks every promise of [`DatasetStore`].
+/// Checks the contract of [`DatasetStore`].
 pub async fn dataset_store_keeps_its_contract(store: &dyn DatasetStore) {
     a_dataset_comes_back_as_it_was(store).await;
     names_of_datasets_are_unique(store).await;
@@ -76,7 +76,7 @@ async fn a_dataset_comes_back_as_it_was(store: &dyn DatasetStore) {
     assert!(store.update(&changed).await.unwrap());
     let there = Dataset { created_ms: 1_000, revision: 1, ..changed.clone() };
     assert_eq!(store.dataset(&made.key).await.unwrap(), there);
-    // Of what somebody has read before nothing is written over it.
+    // A write based on an outdated read changes nothing.
     assert!(!store.update(&Dataset { pagerank: 1, ..changed }).await.unwrap());
     assert_eq!(store.dataset(&made.key).await.unwrap(), there);
     refused(store.create(&dataset(&ours, "")).await, Invalid);
@@ -94,7 +94,7 @@ async fn names_of_datasets_are_unique(store: &dyn DatasetStore) {
     let other = dataset(&ours, "other");
     store.create(&other).await.unwrap();
     refused(store.update(&Dataset { name: "ärzte".into(), ..other.clone() }).await, Conflict);
-    // Its own name in another case is no one else's.
+    // Its own name in another case is not taken by another dataset.
     assert!(store.update(&Dataset { name: "ÄRZTE".into(), ..made }).await.unwrap());
     let many: Vec<Dataset> = (0..8).map(|_| dataset(&ours, "at once")).collect();
     let made = join_all(many.iter().map(|one| store.create(one))).await;
@@ -120,7 +120,7 @@ async fn datasets_are_listed(store: &dyn DatasetStore) {
     check(DatasetFilter { by_update: true, ..all_datasets() }, &[0, 2, 1], 3).await;
     check(DatasetFilter { ascending: true, ..all_datasets() }, &[0, 2, 1], 3).await;
     check(DatasetFilter { offset: 1, limit: 1, ..DatasetFilter::default() }, &[2], 3).await;
-    // Whoever goes on behind what he has read misses nothing when that is gone.
+    // A reader that continues after its last entry misses nothing if that entry is removed.
     let after = |time_ms: i64, n: usize| Some((time_ms, all[n].clone()));
     check(DatasetFilter { after: after(300, 1), ..all_datasets() }, &[2, 0], 3).await;
     check(DatasetFilter { after: after(200, 2), ascending: true, ..all_datasets() }, &[1], 3).await;
@@ -224,7 +224,7 @@ async fn documents_are_found_by_metadata(store: &dyn DatasetStore) {
     assert_eq!((bare.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), total), (vec!["6.txt"], 1));
 }
 
-/// Pages begin where others ended, however many documents were added at one time.
+/// Pages continue where others ended, however many documents were added at the same time.
 async fn every_document_has_a_head(store: &dyn DatasetStore) {
     let set = in_dataset(store).await;
     let mut all = Vec::new();
@@ -301,7 +301,7 @@ async fn documents_are_changed(store: &dyn DatasetStore) {
     };
     assert_eq!(changed, Some(expected.clone()));
     assert_eq!(store.document(&made.key).await.unwrap(), expected);
-    // What follows from a state that is over changes nothing.
+    // A change based on an outdated state has no effect.
     assert_eq!(store.update_document(&made.key, &change, 8_000).await.unwrap(), None);
     assert_eq!(store.document(&made.key).await.unwrap(), expected);
     let nothing = DocumentChange::default();
@@ -347,7 +347,7 @@ async fn chunks_come_back_as_they_were(store: &dyn DatasetStore) {
     assert_eq!(store.chunk_heads(&tenant(), &ids).await.unwrap(), []);
     let held = store.document(&made.key).await.unwrap();
     assert_eq!((held.chunk_count, held.token_count), (2, 12));
-    // In place of what was there.
+    // Replaces the previous chunk.
     let again = StoredChunk { content: "y".into(), tokens: 1, available: true, ..second.clone() };
     store.put_chunks(&made.key, std::slice::from_ref(&again), 0).await.unwrap();
     let ids = std::slice::from_ref(&second.id);
@@ -368,7 +368,7 @@ async fn chunks_come_back_as_they_were(store: &dyn DatasetStore) {
     store.add_document(&other).await.unwrap();
     let stolen = StoredChunk { id: first.id.clone(), ..chunk(&other.key, 0, "z") };
     refused(store.put_chunks(&other.key, &[stolen], 0).await, Conflict);
-    // Removing counts what was there.
+    // Removal counts only what existed.
     let ids = [first.id.clone(), "x".into()];
     assert_eq!(store.remove_chunks(&other.key, &ids).await.unwrap(), RemovedChunks::default());
     assert_eq!(store.remove_chunks(&made.key, &ids).await.unwrap().count, 1);
@@ -398,7 +398,7 @@ async fn chunks_are_listed(store: &dyn DatasetStore) {
     check(ChunkFilter { keywords: Some("übel".into()), ..some(3, 9) }, &[807], 4).await;
     let stranger = DocumentKey::new(&made.key.dataset, "x");
     refused(store.chunks(&stranger, &some(0, 9)).await, NotFound);
-    // By id, also more than fit into one question.
+    // By id, also for more ids than fit into one query.
     let with_vector = StoredChunk { vector: Some(vec![0.5, -1.0]), ..all[900].clone() };
     store.put_chunks(&made.key, std::slice::from_ref(&with_vector), 0).await.unwrap();
     let ids = [with_vector.id.clone(), "x".into(), all[3].id.clone(), with_vector.id.clone()];

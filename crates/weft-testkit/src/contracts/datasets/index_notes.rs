@@ -1,4 +1,4 @@
-//! The promises of a queue about what the index has to follow.
+//! Contract of the queue's records of what the index has to follow.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -50,14 +50,14 @@ impl Both<'_> {
         let second = self.note(&made[0]).await;
         assert_eq!(second, IndexNote { number: first.number + 1, first: false, busy: false });
         assert!(self.note(&made[1]).await.first);
-        // Who comes with an older number may have written what was old.
+        // A caller with an older number may have written outdated data.
         assert!(!self.queue.indexed(&made[0].key, first.number).await.unwrap());
         assert!(!self.queue.indexed(&made[0].key, second.number).await.unwrap());
         assert!(self.is_noted(&made[0]).await);
         let last = self.note(&made[0]).await;
         assert!(self.queue.indexed(&made[0].key, last.number).await.unwrap());
         assert!(!self.is_noted(&made[0]).await && self.is_noted(&made[1]).await);
-        // Once is enough, and what comes late is noted again.
+        // Once is enough, and a late report marks the document again.
         assert!(!self.queue.indexed(&made[0].key, second.number).await.unwrap());
         assert!(self.is_noted(&made[0]).await);
         let again = self.note(&made[0]).await;
@@ -130,13 +130,13 @@ impl Both<'_> {
         assert_eq!(self.queue.to_index(&of(&made.key.dataset)).await.unwrap(), []);
         let note = self.note(&made).await;
         assert!(note.busy);
-        // As long as it is at it nobody else can say that it is there.
+        // While the worker is busy with it, no other caller can mark it as indexed.
         assert!(!self.queue.indexed(&made.key, note.number).await.unwrap());
         let late = NotedFilter { now_ms: 2_000, ..of(&made.key.dataset) };
         assert_eq!(self.queue.to_index(&late).await.unwrap(), std::slice::from_ref(&made.key));
         let note = self.note(&made).await;
         self.queue.settle(&taken.lease, &done(), 1_500).await.unwrap();
-        // It counts one more.
+        // The number is one higher.
         assert!(self.queue.indexed(&made.key, note.number + 1).await.unwrap());
     }
 
@@ -193,7 +193,7 @@ impl Both<'_> {
                 self.queue_at(&made, 1_000).await;
             }
         }
-        // What was forgotten does not come back with the next chunks.
+        // A removed record does not come back with the next chunks.
         self.queue_at(&made, 1_000).await;
         self.drain().await;
         assert_eq!(both().await, (Some(json!(["new"])), None));
@@ -210,12 +210,12 @@ impl Both<'_> {
         self.one(1_000, 2_000).await;
         let ids = [made.key.id.clone(), "x".into()];
         self.store.remove_documents(set, &ids).await.unwrap();
-        // Its worker does not know of it yet.
+        // Its worker has not noticed the removal yet.
         assert_eq!(left(1_999).await, []);
         self.queue.forget(set, Some(&made.key.id), 1_999).await.unwrap();
         let gone = (Some(made.key.id.clone()), made.blob.clone());
         assert_eq!(left(2_000).await, std::slice::from_ref(&gone));
-        // The same one a second time.
+        // The same document a second time.
         self.store.add_document(&made).await.unwrap();
         self.store.remove_documents(set, &ids).await.unwrap();
         assert_eq!(left(1_000).await, std::slice::from_ref(&gone));
@@ -223,7 +223,7 @@ impl Both<'_> {
         assert_eq!(left(2_000).await.len(), 1);
         self.queue.forget(set, Some(&made.key.id), 2_000).await.unwrap();
         assert_eq!(left(END).await, []);
-        // A file that comes before its document, which nobody adds, and which somebody adds.
+        // A file stored before its document, which is then not added, or is.
         self.queue.expect_file(&made.key, &made.blob, 3_000).await.unwrap();
         self.queue.expect_file(&made.key, &made.blob, 4_000).await.unwrap();
         assert_eq!(left(3_999).await, []);
@@ -231,7 +231,7 @@ impl Both<'_> {
         assert_eq!(left(4_000).await, std::slice::from_ref(&gone));
         self.store.add_document(&made).await.unwrap();
         assert_eq!(left(END).await, [], "it was added");
-        // One takes its place, whose file was expected.
+        // Another document, whose file was expected, replaces it.
         let new = document(set, &made.name);
         self.queue.expect_file(&new.key, &new.blob, 5_000).await.unwrap();
         self.store.replace_document(&new, &made.key.id).await.unwrap();

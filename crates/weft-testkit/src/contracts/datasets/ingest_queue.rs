@@ -1,4 +1,4 @@
-//! The promises of a queue of documents.
+//! Contract of a queue of documents.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -23,10 +23,10 @@ use weft_core::seam::ingest_queue::{
 use super::{chunk, dataset, document, tenant};
 use crate::contracts::refused;
 
-/// Every time of this suite is before this one, and nothing else may be in the queue.
+/// Later than all times in this suite; the queue must be empty otherwise.
 const END: i64 = 1_000_000;
 
-/// Checks every promise of [`IngestQueue`], which is another face of `store`.
+/// Checks the contract of [`IngestQueue`], which is another interface of `store`.
 pub async fn ingest_queue_keeps_its_contract(store: &dyn DatasetStore, queue: &dyn IngestQueue) {
     let both = Both { store, queue };
     both.documents_are_queued_once().await;
@@ -86,7 +86,7 @@ impl Both<'_> {
         made
     }
 
-    /// A document that is queued at 1000.
+    /// A document queued at time 1000.
     pub(super) async fn queued(&self) -> Document {
         let made = self.documents(1).await.remove(0);
         self.queue_at(&made, 1_000).await;
@@ -184,7 +184,7 @@ impl Both<'_> {
         let ids: Vec<DocumentId> = made.iter().map(|one| one.key.id.clone()).collect();
         self.queue.queue(&made[0].key.dataset, &ids, 1_000).await.unwrap();
         let mut seen = BTreeSet::new();
-        // Whoever collides with others may come away with less than there is.
+        // A caller that collides with others may get fewer than there are.
         while seen.len() < made.len() {
             let takes = join_all((0..6).map(|_| self.queue.take(1_000, 2_000, 5))).await;
             for taken in takes.into_iter().flat_map(Result::unwrap) {
@@ -226,7 +226,7 @@ impl Both<'_> {
             refused(self.queue.add_new(lost, &[]).await, Conflict);
         }
         self.queue.settle(&second.lease, &done(), 3_200).await.unwrap();
-        // It is over; a second word about it comes too late.
+        // The reading is over; a second report comes too late.
         refused(self.queue.settle(&second.lease, &done(), 3_300).await, Conflict);
         assert_eq!(self.store.document(&made.key).await.unwrap().duration_ms, 200);
         self.none(END).await;
@@ -249,7 +249,7 @@ impl Both<'_> {
         assert!(self.found(&made).await == chunks);
         let counts = self.store.dataset(&made.key.dataset).await.unwrap().counts;
         assert_eq!((counts.chunks, counts.tokens), (1_203, 3_609));
-        // A second time, with some that are the same: what is found changes in one step.
+        // Read again, with some equal chunks: the searchable chunks change in a single step.
         self.queue_at(&made, 2_000).await;
         let second = self.one(2_000, 3_000).await;
         let new =
@@ -298,7 +298,7 @@ impl Both<'_> {
         let tenant = &made.key.dataset.tenant;
         let ids = std::slice::from_ref(&parent.id);
         assert_eq!(self.store.chunks_by_id(tenant, ids).await.unwrap(), std::slice::from_ref(&parent));
-        // A child that is hidden by hand is listed all the same.
+        // A child hidden by hand is listed nevertheless.
         let hidden = StoredChunk { available: false, ..child };
         let both = [hidden.clone(), StoredChunk { content: "all".into(), ..parent }];
         self.store.put_chunks(&made.key, &both, 0).await.unwrap();
@@ -330,7 +330,7 @@ impl Both<'_> {
         for (wanted, state) in
             [(Wanted::Pause, DocumentState::Paused), (Wanted::Cancel, DocumentState::Cancelled)]
         {
-            // Its worker falls silent before it hears of it, or has fallen silent already.
+            // Its worker dies before it notices, or has died already.
             let made = self.queued().await;
             let lost = self.one(1_000, 2_000).await;
             self.queue.stop(&made.key, wanted, 1_100).await.unwrap();
@@ -365,7 +365,7 @@ impl Both<'_> {
         self.none(END).await;
     }
 
-    /// A document with one new chunk, that is given up at 1500.
+    /// A document with one new chunk, which is given up at time 1500.
     async fn given_up(&self) -> Document {
         let made = self.queued().await;
         let taken = self.one(1_000, 2_000).await;
@@ -389,7 +389,7 @@ impl Both<'_> {
         let found = self.queue.new_chunks(&again.lease, None, 9).await.unwrap();
         assert_eq!(found[0].vector, Some(vec![1.0]));
         self.drain().await;
-        // Not with other settings, or vectors of another model.
+        // Not with other settings, or with vectors of another model.
         let other = self.given_up().await;
         let settings = Some(serde_json::Map::new());
         let change = DocumentChange { settings, ..DocumentChange::default() };
@@ -458,7 +458,7 @@ impl Both<'_> {
             refused(self.queue.settle(&taken.lease, &settled, 1_500).await, Conflict);
         }
         refused(self.queue.amend_new(&taken.lease, &[]).await, Conflict);
-        // Not a single one is left behind.
+        // Not one is left behind.
         self.store.add_document(&made).await.unwrap();
         self.queue_at(&made, 2_000).await;
         let again = self.one(2_000, 3_000).await;

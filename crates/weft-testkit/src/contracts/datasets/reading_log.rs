@@ -1,4 +1,4 @@
-//! The promises of the log of readings.
+//! Contract of the log of readings.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -13,7 +13,7 @@ use super::ingest_queue::done;
 use super::{chunk, dataset, document, tenant};
 use crate::contracts::refused;
 
-/// Checks every promise of [`ReadingLog`], which is another face of `store` and `queue`.
+/// Checks the contract of [`ReadingLog`], which is another interface of `store` and `queue`.
 pub async fn reading_log_keeps_its_contract(
     store: &dyn DatasetStore,
     queue: &dyn IngestQueue,
@@ -54,7 +54,7 @@ impl Three<'_> {
         new.key
     }
 
-    /// Somebody takes a document at this time. Nothing else may be in the queue.
+    /// Takes a document at this time. The queue must be empty otherwise.
     async fn taken(&self, document: &DocumentKey, now_ms: i64) -> TakenDocument {
         self.queue.queue(&document.dataset, std::slice::from_ref(&document.id), now_ms).await.unwrap();
         self.queue.take(now_ms, now_ms + 1_000_000, 1).await.unwrap().pop().unwrap()
@@ -81,7 +81,7 @@ impl Three<'_> {
         assert_eq!(self.listed(&dataset, &all()).await, []);
         let taken = self.queue.take(200, 1_000, 1).await.unwrap().pop().unwrap();
         self.queue.settle(&taken.lease, &done(), 260).await.unwrap();
-        // A worker that comes too late notes nothing.
+        // A worker that is too late adds no entry.
         self.queue.settle(&taken.lease, &failed("late"), 270).await.unwrap_err();
         let found = self.listed(&dataset, &all()).await;
         assert_eq!(found.len(), 1, "{found:?}");
@@ -157,7 +157,7 @@ impl Three<'_> {
     async fn old_ones_are_forgotten(&self) {
         let dataset = self.dataset().await;
         let document = self.document(&dataset, "x").await;
-        // Older than everything else that there is.
+        // Older than everything else.
         self.read(&document, (-50, -40), &done()).await;
         self.read(&document, (-30, -20), &done()).await;
         assert_eq!(self.log.forget_readings(-20).await.unwrap(), 1);

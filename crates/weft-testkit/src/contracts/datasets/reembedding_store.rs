@@ -1,4 +1,4 @@
-//! The promises of tasks that make all vectors of a dataset anew.
+//! Contract of tasks that recompute all vectors of a dataset.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -14,7 +14,7 @@ use weft_core::seam::{DatasetStore, ReembeddingStore};
 use super::{chunk, dataset, document, tenant};
 use crate::contracts::refused;
 
-/// Checks every promise of [`ReembeddingStore`], which is another face of `store` and `queue`.
+/// Checks the contract of [`ReembeddingStore`], which is another interface of `store` and `queue`.
 pub async fn reembedding_store_keeps_its_contract(
     store: &dyn DatasetStore,
     queue: &dyn IngestQueue,
@@ -35,7 +35,7 @@ struct Three<'a> {
     tasks: &'a dyn ReembeddingStore,
 }
 
-/// The time of these tasks, long before that of any other suite.
+/// Time of these tasks, long before those of any other suite.
 const BEGUN: i64 = 10;
 
 fn vector(chunk: &StoredChunk, vector: &[f32]) -> StoredChunk {
@@ -59,7 +59,7 @@ impl Three<'_> {
         new.key
     }
 
-    /// Begins a task and takes it; nothing else may be to be done.
+    /// Begins a task and takes it; no other task may be due.
     async fn taken(&self, dataset: &DatasetKey) -> TakenReembedding {
         self.tasks.begin(dataset, "new@Model", BEGUN).await.unwrap();
         let taken = self.tasks.take(BEGUN, BEGUN + 100).await.unwrap().unwrap();
@@ -86,7 +86,7 @@ impl Three<'_> {
         found.into_iter().map(|chunk| chunk.vector).collect()
     }
 
-    /// Ends what is left, so that the next one finds nothing to take.
+    /// Ends the task, so that the next test finds nothing to take.
     async fn settle(&self, taken: &TakenReembedding) {
         let failed = ReembeddingOutcome::Failed { reason: "enough".to_owned() };
         self.tasks.settle(&taken.lease, &failed, BEGUN).await.unwrap();
@@ -110,7 +110,7 @@ impl Three<'_> {
         self.tasks.report(&taken.lease, &progress, BEGUN + 150).await.unwrap();
         let told = self.tasks.last(&key).await.unwrap().unwrap();
         assert_eq!((told.progress, told.message.as_str(), told.begun_ms), (0.5, "half 🦜", BEGUN));
-        // Its worker has fallen silent.
+        // Its worker has died.
         let again = self.tasks.take(BEGUN + 150, BEGUN + 300).await.unwrap().unwrap();
         assert_eq!(again.attempts, 2);
         refused(self.tasks.report(&taken.lease, &progress, BEGUN).await, Conflict);
@@ -161,7 +161,7 @@ impl Three<'_> {
         assert_eq!((set.generation, set.embedder.as_str(), set.updated_ms), (1, "new@Model", 500));
         let told = self.tasks.last(&key).await.unwrap().unwrap();
         assert_eq!((told.state, told.progress, told.ended_ms), (ReembeddingState::Done, 1.0, Some(500)));
-        // What was noted is noted still, with another number; and so is what was not.
+        // Records made before still exist, with other numbers; and what had no record has one now.
         let filter = NotedFilter {
             now_ms: i64::MAX,
             dataset: Some(key.clone()),
@@ -170,7 +170,7 @@ impl Three<'_> {
         };
         assert_eq!(self.queue.to_index(&filter).await.unwrap(), std::slice::from_ref(&first));
         assert!(!self.queue.indexed(&second, note.number).await.unwrap(), "who wrote to the old index");
-        // Who has read the dataset before writes nothing of it.
+        // A caller that had read the dataset before cannot write to it.
         let old = vector(&chunk(&first, 0, "y"), &[1.0, 0.0]);
         refused(self.store.put_chunks(&first, &[old], 0).await, Conflict);
         assert!(!self.store.update(&Dataset { generation: 0, ..set.clone() }).await.unwrap());
@@ -178,7 +178,7 @@ impl Three<'_> {
         self.cleared(&key, &first).await;
     }
 
-    /// What was found before is cleared away in its time; and the way back is open.
+    /// The old vectors are removed in due time; and the task can be reversed.
     async fn cleared(&self, key: &DatasetKey, document: &DocumentKey) {
         assert_eq!(self.tasks.take(899, 1_000).await.unwrap(), None);
         let left = self.tasks.take(900, 1_000).await.unwrap().unwrap();
@@ -195,7 +195,7 @@ impl Three<'_> {
         self.store.put_chunks(document, &[changed], 1).await.unwrap();
         let found = self.vectors(document).await;
         assert_eq!(found, [Some(vec![0.0, 0.5, 0.25]), Some(vec![0.5, 0.5, 0.5])]);
-        // Not before what was there would have been cleared away.
+        // Not before the old vectors would have been removed.
         self.tasks.begin(key, "", BEGUN).await.unwrap();
         assert_eq!(self.tasks.take(900, 1_000).await.unwrap(), None);
         let taken = self.tasks.take(901, 1_000).await.unwrap().unwrap();
@@ -233,7 +233,7 @@ impl Three<'_> {
             let new = chunk(&one.document.key, 7, "new");
             self.queue.put_new(&one.lease, &[new], IngestStage::Embedding).await.unwrap();
         }
-        // One is put off with what was made of it.
+        // One is paused with its results so far.
         self.queue.stop(&waits, Wanted::Pause, BEGUN).await.unwrap();
         self.queue.settle(&reading[0].lease, &IngestOutcome::Stopped, BEGUN).await.unwrap();
         assert_eq!(self.store.document(&waits).await.unwrap().state, DocumentState::Paused);
@@ -243,7 +243,7 @@ impl Three<'_> {
         assert!(!self.tasks.switch(&taken.lease, 2, 500, BEGUN).await.unwrap(), "one is being read");
         self.queue.settle(&reading[1].lease, &IngestOutcome::Released, BEGUN).await.unwrap();
         assert!(self.tasks.switch(&taken.lease, 2, 500, BEGUN).await.unwrap());
-        // Both begin anew: what was made of them was made for the old model.
+        // Both start over: their results were for the old model.
         self.queue.queue(&key, std::slice::from_ref(&waits.id), BEGUN).await.unwrap();
         let again = self.queue.take(BEGUN, BEGUN + 1_000, 2).await.unwrap();
         assert_eq!(again.len(), 2);

@@ -1,4 +1,4 @@
-//! The promises of a place for datasets when one document takes the place of another.
+//! Contract of a dataset store for replacing one document by another.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -23,7 +23,7 @@ pub(super) async fn a_document_takes_the_place_of_another(store: &dyn DatasetSto
     let kept = [chunk(&before.key, 0, "x"), chunk(&before.key, 1, "y")];
     store.put_chunks(&before.key, &kept, 0).await.unwrap();
     store.put_extra(&before.key, Extra::Contents, &json!([1])).await.unwrap();
-    // What is refused leaves all as it was.
+    // A refused replacement changes nothing.
     refused(store.replace_document(&document(set, "B.txt"), &before.key.id).await, Conflict);
     let new = document(set, "A.txt");
     refused(store.replace_document(&new, &"x".into()).await, NotFound);
@@ -39,7 +39,7 @@ pub(super) async fn a_document_takes_the_place_of_another(store: &dyn DatasetSto
     assert_eq!(store.chunks_by_id(&set.tenant, &ids).await.unwrap(), []);
     let counts = DatasetCounts { documents: 2, bytes: new.size + other.size, ..DatasetCounts::default() };
     assert_eq!(store.dataset(set).await.unwrap().counts, counts);
-    // Of several at once one takes it; the others find nothing there any more.
+    // Of several concurrent replacements one succeeds; the others no longer find the document.
     let many: Vec<Document> = (0..4).map(|_| document(set, "a.txt")).collect();
     let replaced = join_all(many.iter().map(|one| store.replace_document(one, &new.key.id))).await;
     assert_eq!(replaced.iter().filter(|one| one.is_ok()).count(), 1, "{replaced:?}");

@@ -1,4 +1,4 @@
-//! Which documents are looked at.
+//! Which documents are searched.
 
 use serde_json::json;
 use weft_core::filter::{Condition, Filter, FilterOperator, Logic, Metadata};

@@ -1,4 +1,4 @@
-//! What hits say of themselves.
+//! Scores of hits.
 
 use weft_core::id::{ChunkId, DatasetKey, DocumentId};
 use weft_core::seam::Index;
@@ -8,7 +8,7 @@ use weft_core::seam::index::{
 
 use super::{ask, chunks, dataset, document, fine, ids, put, query, text};
 
-/// An index may round the numbers of a vector.
+/// An index may round the components of a vector.
 const ROUNDING: f32 = 0.005;
 
 fn close(one: f32, other: f32) -> bool {
@@ -45,7 +45,7 @@ pub(super) async fn each_part_finds_by_itself(index: &dyn Index) {
     let by_words = text(index, &dataset, "apple red").await;
     assert!(by_words.hits.iter().all(|hit| hit.cosine.is_none() && hit.vector_rank.is_none()));
     assert!(close(hit(&by_words, "both").text, both.text));
-    // With room for one chunk in each part, what a part did not choose still has its exact score.
+    // With room for one chunk in each part, a hit still has its exact score in the part that did not select it.
     let narrow = IndexQuery { count_max: 1, ..query(&dataset, "juice", &[1.0, 0.0]) };
     let found = ask(index, &dataset, &narrow).await;
     assert_eq!(ids(&found), ["bare", "both"]);
@@ -58,7 +58,7 @@ pub(super) async fn each_part_finds_by_itself(index: &dyn Index) {
     }
 }
 
-/// The same chunks in one dataset and in two get the same scores.
+/// The same chunks get the same scores in one dataset and in two.
 pub(super) async fn scores_mean_the_same_in_every_dataset(index: &dyn Index) {
     let whole = dataset();
     let (left, right) = (DatasetKey::new(&whole.tenant, "left"), DatasetKey::new(&whole.tenant, "right"));
@@ -70,7 +70,7 @@ pub(super) async fn scores_mean_the_same_in_every_dataset(index: &dyn Index) {
     put(index, &right, "d", &there).await;
     let expected = ask(index, &whole, &query(&whole, "apple pear plum", &[1.0, 0.0])).await;
     let mut apart = query(&left, "apple pear plum", &[1.0, 0.0]);
-    // Naming a dataset twice, or one that is not there, changes nothing.
+    // Naming a dataset twice, or one that does not exist, changes nothing.
     apart.datasets.extend([right.id.clone(), left.id.clone(), "not there".into()]);
     let found = ask(index, &left, &apart).await;
     assert_eq!(ids(&found), ids(&expected));
@@ -84,8 +84,8 @@ pub(super) async fn scores_mean_the_same_in_every_dataset(index: &dyn Index) {
     assert_eq!((&hit(&found, "a").dataset, &hit(&found, "e").dataset), (&left.id, &right.id));
 }
 
-/// What an unrelated chunk usually has follows from the question and the chosen datasets, and from nothing that was
-/// found or left out.
+/// The typical score of an unrelated chunk depends only on the question and the selected datasets, not on what was
+/// found or filtered out.
 pub(super) async fn the_usual_cosine_is_that_of_everything_there(index: &dyn Index) {
     let (left, right) = (dataset(), dataset());
     let right = DatasetKey::new(&left.tenant, right.id);
@@ -111,12 +111,12 @@ pub(super) async fn the_usual_cosine_is_that_of_everything_there(index: &dyn Ind
     let both = IndexQuery { datasets: vec![right.id.clone(), left.id.clone()], ..asked.clone() };
     usual(&ask(index, &left, &both).await, 2.8 / 6.0, 6);
     usual(&ask(index, &left, &IndexQuery { datasets: vec!["absent".into()], ..asked.clone() }).await, 0.0, 0);
-    // What is gone or was replaced counts no more, what was added does.
+    // Removed and replaced chunks no longer count, and added ones do.
     fine(index.write(&left, vec![IndexChange::RemoveChunks(vec![ChunkId::new("a")])]).await);
     usual(&ask(index, &left, &asked).await, -0.2 / 3.0, 3);
     put(index, &left, "e", &[("e", "plum", &[1.0, 0.0][..]), ("new", "plum", &[0.6, 0.8])]).await;
     usual(&ask(index, &left, &asked).await, 2.4 / 4.0, 4);
-    // As many numbers as another model has.
+    // A vector with the dimensions of another model.
     let (clear, other) =
         (IndexChange::RemoveDocument(DocumentId::new("d")), IndexChange::Clear(DocumentId::new("e")));
     fine(index.write(&left, vec![clear, other]).await);
@@ -125,7 +125,7 @@ pub(super) async fn the_usual_cosine_is_that_of_everything_there(index: &dyn Ind
     usual(&ask(index, &left, &query(&left, "plum", &[1.0, 0.0, 0.0])).await, 0.6, 1);
 }
 
-/// What is gone counts in no statistics.
+/// Removed chunks do not count in any statistics.
 pub(super) async fn scores_are_exact_after_deletes(index: &dyn Index) {
     let (fresh, worn) = (dataset(), dataset());
     let stays = [("a", "apple pear", &[1.0][..]), ("b", "apple plum cherry", &[1.0])];

@@ -1,4 +1,4 @@
-//! Changes, and what is seen of them.
+//! Changes and their visibility.
 
 use weft_core::ErrorKind;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId};
@@ -7,7 +7,7 @@ use weft_core::seam::index::{IndexChange, IndexSize, IndexedChunk, IndexedDocume
 
 use super::{ask, chunks, dataset, document, fine, ids, put, query, refused, tenant, text};
 
-/// Rounds of writing while others ask.
+/// Number of rounds of concurrent writes and queries.
 const ROUNDS: usize = 6;
 
 pub(super) async fn what_is_written_is_found(index: &dyn Index) {
@@ -26,7 +26,7 @@ pub(super) async fn what_is_written_is_found(index: &dyn Index) {
     assert_eq!(ids(&text(index, &dataset, "anything").await), [""]);
 }
 
-/// Each question finds what was accepted before it, in the order in which it came, and all of it is kept at last.
+/// Each query finds what was accepted before it, in order of acceptance, and all of it is stored in the end.
 pub(super) async fn what_is_accepted_is_found(index: &dyn Index) {
     let dataset = dataset();
     let mut kept = Vec::new();
@@ -39,9 +39,9 @@ pub(super) async fn what_is_accepted_is_found(index: &dyn Index) {
         }
     }
     assert_eq!(fine(index.size(&dataset).await).chunks, 20);
-    // What is written comes after what was accepted.
+    // A write comes after what was accepted before it.
     let first = vec![chunks("d", &[("b", "pear", &[1.0, 0.0])])];
-    // Nobody waits for this one.
+    // Not awaited.
     drop(fine(index.write_behind(&dataset, first).await));
     fine(index.write(&dataset, vec![IndexChange::RemoveChunks(vec![ChunkId::new("b")])]).await);
     assert!(text(index, &dataset, "pear").await.hits.is_empty());
@@ -172,7 +172,7 @@ pub(super) async fn a_dataset_can_begin_anew(index: &dyn Index) {
     assert_eq!(nearest.map(|hit| hit.chunk.as_str()), Some("a"));
 }
 
-/// Each write changes both chunks; a question that saw one of them changed and the other not saw half of it.
+/// Each write changes both chunks; a query that sees only one of them changed has seen half a write.
 pub(super) async fn an_answer_is_of_one_state(index: &dyn Index) {
     let dataset = dataset();
     put(index, &dataset, "d", &[("a", "apple round0", &[1.0]), ("b", "apple round0", &[1.0])]).await;

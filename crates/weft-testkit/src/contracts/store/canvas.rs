@@ -1,4 +1,4 @@
-//! The promises of a canvas store.
+//! Contract of a canvas store.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -25,7 +25,7 @@ fn titled(title: &str) -> CanvasHead {
     }
 }
 
-/// Checks every promise of [`CanvasStore`].
+/// Checks the contract of [`CanvasStore`].
 pub async fn canvas_store_keeps_its_contract(store: &dyn CanvasStore) {
     versions_are_immutable_and_named_by_content(store).await;
     titles_are_unique_without_regard_to_case(store).await;
@@ -73,7 +73,7 @@ async fn versions_are_immutable_and_named_by_content(store: &dyn CanvasStore) {
     assert_eq!(store.newest(&key).await.unwrap(), first.version);
     assert_eq!(store.put(&key, &titled("Uno"), r#"{"n":1}"#).await.unwrap().version, first.version);
 
-    // Nothing but the questions of an assistant begins on its canvas.
+    // Only questions to an assistant can start its canvas.
     let of_chat = CanvasKey::new(&key.tenant, "assistant");
     let head = CanvasHead { canvas_type: CHAT_TYPE.to_owned(), ..titled("Assistant") };
     store.put(&of_chat, &head, r#"{"n":1}"#).await.unwrap();
@@ -259,7 +259,7 @@ async fn of_two_that_want_one_title_one_gets_it(store: &dyn CanvasStore) {
     }
 }
 
-/// Each adds something of its own to what it reads.
+/// Concurrent changes, each of which adds to what it has read, are all kept.
 async fn changes_at_the_same_time_all_stay(store: &dyn CanvasStore) {
     let key = CanvasKey::new(&tenant(), "shared");
     let first = store.put(&key, &titled("Shared"), "{}").await.unwrap();
@@ -271,7 +271,7 @@ async fn changes_at_the_same_time_all_stay(store: &dyn CanvasStore) {
                 CanvasHead { description: format!("{}+{n}", there.head.description), ..there.head.clone() };
             let dsl = format!("{}{n}", there.dsl);
             let changed = store.change(&there, &head, &dsl).await?;
-            // What was stored is given, and not what somebody else has stored since.
+            // The result is what this change stored, not what another caller has stored since.
             assert!(changed.iter().all(|changed| changed.head == head && *changed.dsl == *dsl));
             Ok::<_, Error>(changed)
         })

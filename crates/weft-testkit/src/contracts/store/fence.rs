@@ -1,4 +1,4 @@
-//! The promises about who may write into a run: of several owners, one after the other, only the last.
+//! Contract of fencing: of several successive owners of a run, only the last one may write to it.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -19,20 +19,20 @@ use super::session::{said, session};
 use super::task::{by, task};
 use super::{LARGE, refused, tenant};
 
-/// Everything that a run writes into. All are one store.
+/// The interfaces of one store that a run writes to.
 #[derive(Clone, Copy)]
 pub struct FencedStores<'a> {
     /// Runs and journals.
     pub runs: &'a dyn RunStore,
     /// Conversations.
     pub sessions: &'a dyn SessionStore,
-    /// What people are asked.
+    /// Questions to people.
     pub tasks: &'a dyn TaskStore,
-    /// What runs have used.
+    /// Usage of runs.
     pub spending: &'a dyn SpendingStore,
 }
 
-/// Checks that whoever has lost a run changes nothing of it any more, whatever has become of it since.
+/// Checks that an owner that has lost a run changes nothing in it, whatever has happened to the run since.
 pub async fn stores_are_fenced(stores: FencedStores<'_>) {
     a_run_is_claimed_by_one(stores.runs).await;
     runs_are_handed_over(stores.runs).await;
@@ -49,16 +49,16 @@ pub async fn stores_are_fenced(stores: FencedStores<'_>) {
     an_owner_that_is_overtaken_while_it_writes_stops(stores.runs).await;
 }
 
-/// How far the new owner has come when the old one wakes up.
+/// How far the new owner has got when the old one resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnerProgress {
-    /// It has only taken the run over.
+    /// It has only taken over the run.
     No,
-    /// It has ended the run, after a step.
+    /// It has ended the run after one step.
     Shortly,
-    /// The rows of a long journal have become a few.
+    /// The rows of a long journal have been compacted.
     AfterManySteps,
-    /// Some of its values are kept in pieces.
+    /// Some of its values are stored in pieces.
     AfterLargeOnes,
 }
 
@@ -85,7 +85,7 @@ async fn a_run_is_claimed_by_one(store: &dyn RunStore) {
 
 async fn runs_are_handed_over(store: &dyn RunStore) {
     let tenant = tenant();
-    // Names of its own: the processes of a store are nobody's.
+    // Unique names, because processes do not belong to a tenant.
     let (living, gone) = (ProcessId::generate(), ProcessId::generate());
     let mut all = Vec::new();
     for (n, owner) in [&living, &living, &gone, &living].into_iter().enumerate() {
@@ -101,18 +101,18 @@ async fn runs_are_handed_over(store: &dyn RunStore) {
         found.truncate(count_max);
         assert_eq!(found, wanted, "{gone:?}");
     };
-    // Nobody has heard of either process.
+    // Neither process is known.
     check(&[], 9, &["run3", "run2", "run1", "run0"]).await;
     check(&[living.clone(), gone.clone()], 9, &["run3", "run2", "run1", "run0"]).await;
     assert_eq!(store.unattended(&[], 0).await.unwrap(), []);
-    // What another process has by now is not handed over by the old one.
+    // A run that another process has claimed meanwhile is not released by the old one.
     let taken = store.claim(&all[1].key, all[1].fence, &gone).await.unwrap().unwrap();
     store.release(&[RunLease::of(&all[0]), RunLease::of(&all[1])]).await.unwrap();
     let owner = async |n: usize| store.get(&all[n].key).await.unwrap().owner;
     assert_eq!((owner(0).await, owner(1).await), (None, Some(gone.clone())));
     store.release(&[taken, RunLease::first(&RunKey::new(&tenant, "nobody"))]).await.unwrap();
     assert_eq!(owner(1).await, None);
-    // Whoever takes one that was handed over gets a number of its own.
+    // A claim of a released run gets a new fencing token.
     let lease = store.claim(&all[0].key, all[0].fence, &gone).await.unwrap().unwrap();
     assert_eq!(lease.fence, all[0].fence + 1);
     refused(store.append(&RunLease::of(&all[0]), entries(1..=1)).await, Conflict);
@@ -134,7 +134,7 @@ async fn a_run_is_asked_to_stop(store: &dyn RunStore) {
         assert_eq!(store.get(&one.key).await.unwrap().cancel_ms, Some(5), "the first time counts");
         assert_eq!(store.requests(&owner).await.unwrap(), cancel);
     }
-    // Whoever goes on with it is told.
+    // The new owner receives the request.
     let lease = store.claim(&one.key, one.fence, &other).await.unwrap().unwrap();
     assert_eq!(store.requests(&owner).await.unwrap(), []);
     assert_eq!(store.requests(&other).await.unwrap(), cancel);
@@ -167,7 +167,7 @@ async fn a_run_is_asked_to_give_way(store: &dyn RunStore) {
     say(Listened).await;
     store.request_cancel(&one.key, 5).await.unwrap();
     assert_eq!(store.requests(&owner).await.unwrap(), asked(3, 2, true));
-    // Whoever goes on with it is told.
+    // The new owner receives the request.
     let lease = store.claim(&one.key, one.fence, &other).await.unwrap().unwrap();
     assert_eq!(store.requests(&owner).await.unwrap(), []);
     assert_eq!(store.requests(&other).await.unwrap(), asked(3, 2, true));
@@ -183,7 +183,7 @@ async fn a_run_is_asked_to_give_way(store: &dyn RunStore) {
     assert_eq!(store.get(&same.key).await.unwrap(), same);
 }
 
-/// A run changes owners; the old one wakes up and goes on where it was, with the numbers that it knows.
+/// A run changes owners; the old one resumes and continues where it was, with the numbers that it knows.
 async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: OwnerProgress) {
     let FencedStores { runs, sessions, tasks, spending } = stores;
     let tenant = tenant();
@@ -214,8 +214,8 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: OwnerProgr
     };
     let before = seen().await;
     assert_eq!(before.1.len() as u64, last);
-    // What it may try: its next entry, a later one, one that is there, one that would follow now; alone and
-    // beside entries of runs that are nobody else's.
+    // What it may try: its next entry, a later one, an existing one, one that would follow now; alone, and together
+    // with entries of other runs that it owns.
     let beside = StoredRun { session: "t".into(), ..run(&tenant, "beside", "t", "c") };
     runs.create(&beside).await.unwrap();
     let others = RunLease::of(&beside);
@@ -244,7 +244,7 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: OwnerProgr
     assert_eq!(runs.claim(&one.key, one.fence, &"process".into()).await.unwrap(), None);
     refused(tasks.get(&TaskKey::new(&tenant, "t1")).await, NotFound);
     assert!(seen().await == before, "{ended:?}");
-    // Nor does it bring back what was removed since.
+    // Nor does it restore what was removed since.
     if ended != OwnerProgress::No {
         let keep = Retention { ended_before_ms: Some(i64::MAX), per_session_max: None };
         let found = runs.expired(&tenant, &keep, 9).await.unwrap();
@@ -267,7 +267,7 @@ async fn ends_nothing(runs: &dyn RunStore, old: &RunLease, firsts: [u64; 2]) {
     refused(runs.finish(old, FinishedRun::new(Ending::Failed, 9)).await, Conflict);
 }
 
-/// The new owner's steps; the number of its last entry.
+/// Performs the new owner's steps and returns the number of its last entry.
 async fn go_on(runs: &dyn RunStore, new: &RunLease, ended: OwnerProgress) -> u64 {
     let steps: u64 = match ended {
         OwnerProgress::No | OwnerProgress::Shortly => 1,
@@ -287,8 +287,8 @@ async fn go_on(runs: &dyn RunStore, new: &RunLease, ended: OwnerProgress) -> u64
     4 + 3 * steps
 }
 
-/// Appends and a claim at the same moment: whatever the old owner was told is stored was there when the new one
-/// had the run, and nothing of the old one's comes later.
+/// Appends race with a claim: whatever was acknowledged to the old owner was there when the new one got the run, and
+/// nothing of the old one is added later.
 async fn an_owner_that_is_overtaken_while_it_writes_stops(store: &dyn RunStore) {
     let tenant = tenant();
     for n in 0..12 {

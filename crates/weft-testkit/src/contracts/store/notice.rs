@@ -1,4 +1,4 @@
-//! The promises of a store of what people are to be told.
+//! Contract of a store for notices to people.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -17,7 +17,7 @@ use weft_core::seam::{NoticeStore, RunStore};
 
 use super::{LARGE, refused, tenant};
 
-/// All times of this suite are before this one, and long before whatever else is to be told.
+/// Later than all times in this suite, and long before any other notices.
 const END: i64 = 1_000_000;
 
 fn notice(tenant: &TenantId, subject: &str, at_ms: i64) -> Notice {
@@ -25,7 +25,7 @@ fn notice(tenant: &TenantId, subject: &str, at_ms: i64) -> Notice {
     Notice { key, said: json!({"limit": "tokens 🦜"}), at_ms }
 }
 
-/// Checks every promise of [`NoticeStore`], and that a run which fails is noted.
+/// Checks the contract of [`NoticeStore`], and that a failed run creates a notice.
 pub async fn notice_store_keeps_its_contract(store: &dyn NoticeStore, runs: &dyn RunStore) {
     drain(store).await;
     a_fact_is_noted_once(store).await;
@@ -39,7 +39,7 @@ fn outcome(state: NoticeState, reason: &str) -> NoticeOutcome {
     NoticeOutcome { done: vec!["webhook".to_owned()], state, reason: reason.to_owned() }
 }
 
-/// Settles whatever is left, so that the next check begins with nothing to tell.
+/// Settles all remaining notices, so that the next check starts without any.
 async fn drain(store: &dyn NoticeStore) {
     loop {
         let taken = store.take_notices(END, END, 100).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_fact_is_noted_once(store: &dyn NoticeStore) {
     let mut first = notice(&ours, "a", 1_000);
     first.said = json!({"text": "ж".repeat(LARGE)});
     store.push_notices(&[first.clone(), notice(&ours, "b", 2_000)]).await.unwrap();
-    // The same fact is known to somebody else, later and in other words.
+    // The same fact is reported again, later and in other words.
     store.push_notices(&[notice(&ours, "a", 1_500), notice(&theirs, "a", 3_000)]).await.unwrap();
     let (found, total) = store.notices(&ours, 0, 9).await.unwrap();
     let subjects = |found: &[StoredNotice]| {
@@ -79,13 +79,13 @@ async fn a_fact_is_noted_once(store: &dyn NoticeStore) {
     assert!(found[1].notice == first && found[1].state == NoticeState::Waiting { from_ms: 1_000 });
     let (second, total) = store.notices(&ours, 1, 1).await.unwrap();
     assert_eq!((subjects(&second), total), ("a".to_owned(), 2));
-    // Another kind of fact about the same thing is another fact.
+    // Another kind of fact about the same subject is another notice.
     let failed = Notice::run_failed(&RunKey::new(&ours, "a"), 4_000);
     store.push_notices(std::slice::from_ref(&failed)).await.unwrap();
     assert_eq!(store.notices(&ours, 0, 9).await.unwrap().0[0].notice, failed);
     none(store, 999).await;
     drain(store).await;
-    // What was told is not told again.
+    // A notice that was delivered is not delivered again.
     store.push_notices(&[notice(&ours, "a", 1_000)]).await.unwrap();
     none(store, END).await;
 }
@@ -159,7 +159,7 @@ async fn a_run_that_fails_is_noted(store: &dyn NoticeStore, runs: &dyn RunStore)
 }
 
 async fn old_facts_are_forgotten(store: &dyn NoticeStore) {
-    // Long ago, so that they can be removed alone.
+    // Long ago, so that they can be removed separately.
     let (tenant, base) = (tenant(), -9_000_000);
     store.push_notices(&[notice(&tenant, "a", base), notice(&tenant, "b", base + 1)]).await.unwrap();
     drain(store).await;

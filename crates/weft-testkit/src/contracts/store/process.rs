@@ -1,4 +1,4 @@
-//! The promises of a place where processes say that they are at work.
+//! Contract of a store in which processes report that they are alive.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -12,10 +12,9 @@ use weft_core::seam::{ProcessStore, RunStore};
 use super::run::{of_tenant, run};
 use super::tenant;
 
-/// Checks every promise of [`ProcessStore`], and what [`RunStore::unattended`] makes of it. The two are one
-/// store.
+/// Checks the contract of [`ProcessStore`], and its effect on [`RunStore::unattended`]. The two are one store.
 pub async fn process_store_keeps_its_contract(store: &dyn ProcessStore, runs: &dyn RunStore) {
-    // Processes belong to no tenant: names that nobody else has.
+    // Unique names, because processes do not belong to a tenant.
     let (one, other) = (ProcessId::generate(), ProcessId::generate());
     let place = ProcessPlace { host: "höst".into(), boot: "b/1".into(), pid: u32::MAX, started: u64::MAX };
     let find = async |id: &ProcessId| -> Option<StoredProcess> {
@@ -42,7 +41,7 @@ pub async fn process_store_keeps_its_contract(store: &dyn ProcessStore, runs: &d
     assert_eq!(unattended(&[]).await, [""; 0]);
     assert_eq!(unattended(std::slice::from_ref(&other)).await, [""; 0]);
     assert_eq!(unattended(&[other.clone(), one.clone()]).await, ["owned"]);
-    // Whoever has said something since, or has a run, is not forgotten.
+    // A process that has reported since, or owns a run, is not removed.
     assert!(!store.forget(&one, first).await.unwrap());
     assert!(!store.forget(&one, first + 8).await.unwrap());
     runs.finish(&RunLease::of(&owned), FinishedRun::new(Ending::Succeeded, 9)).await.unwrap();
@@ -50,7 +49,7 @@ pub async fn process_store_keeps_its_contract(store: &dyn ProcessStore, runs: &d
     assert!(!store.forget(&one, first + 8).await.unwrap());
     assert_eq!(find(&one).await, None);
     assert!(find(&other).await.is_some());
-    // It comes back when it was only silent.
+    // A process that was only silent comes back.
     store.beat(&one, None).await.unwrap();
     assert!(find(&one).await.is_some());
     for id in [one, other] {

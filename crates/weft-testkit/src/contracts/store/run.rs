@@ -1,4 +1,4 @@
-//! The promises of a run store.
+//! Contract of a run store.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a contract fails by panicking")]
 
@@ -39,7 +39,7 @@ pub(super) fn entries(seqs: std::ops::RangeInclusive<u64>) -> Vec<StoredEntry> {
     .collect()
 }
 
-/// Checks every promise of [`RunStore`].
+/// Checks the contract of [`RunStore`].
 pub async fn run_store_keeps_its_contract(store: &dyn RunStore) {
     runs_come_back_as_they_were(store).await;
     entries_come_back_from_any_place(store).await;
@@ -156,7 +156,7 @@ async fn runs_do_not_disturb_each_other(store: &dyn RunStore) {
     let tenant = tenant();
     let go = async |n: usize| {
         let one = run(&tenant, &format!("run{n}"), &format!("s{n}"), "c");
-        // Every fifth was never created, and every fourth writes what does not follow.
+        // Every fifth was never created, and every fourth gets an entry that does not follow its journal.
         if !n.is_multiple_of(5) {
             store.create(&one).await.unwrap();
         }
@@ -211,7 +211,7 @@ async fn an_ended_run_is_left_alone(store: &dyn RunStore) {
     }
 }
 
-/// The ids of those that are of a tenant.
+/// The ids of the runs that belong to a tenant.
 pub(super) fn of_tenant(tenant: &TenantId, runs: Vec<StoredRun>) -> Vec<String> {
     runs.into_iter().filter(|run| run.key.tenant == *tenant).map(|run| run.key.id.to_string()).collect()
 }
@@ -231,13 +231,13 @@ async fn a_session_has_one_run_at_work(store: &dyn RunStore) {
             refused(store.get(&RunKey::new(&ours, id.as_str())).await, NotFound);
         }
         let winner = RunKey::new(&ours, winner.as_str());
-        // Nobody is kept from other sessions, whatever their names have in common with this one.
+        // Other sessions are not blocked, however similar their names.
         for (tenant, session) in [(&ours, "S"), (&ours, "s "), (&theirs, "s")] {
             let other = run(tenant, &format!("{session}{}", ending.as_str()), session, "c");
             store.create(&other).await.unwrap();
             store.finish(&RunLease::first(&other.key), FinishedRun::new(ending, 1)).await.unwrap();
         }
-        // A run that is taken over, or handed over, is at work all the same.
+        // A run that is being taken over, or was released, still counts as active.
         let taken = store.claim(&winner, RunLease::FIRST, &"other".into()).await.unwrap().unwrap();
         refused(store.create(&run(&ours, "another", "s", "c")).await, Conflict);
         store.release(std::slice::from_ref(&taken)).await.unwrap();
@@ -272,7 +272,7 @@ async fn runs_are_listed_newest_first(store: &dyn RunStore) {
     check(RunFilter { session: Some("x".into()), ..all.clone() }, &["a", "b"]).await;
     check(RunFilter { unfinished: true, ..all.clone() }, &["d", "c", "a"]).await;
     check(RunFilter { offset: 1, limit: 2, ..all.clone() }, &["c", "a"]).await;
-    // Whoever goes on behind what he has read misses nothing when that has ended meanwhile.
+    // A reader that continues after its last entry misses nothing if that run has ended meanwhile.
     check(RunFilter { after: Some((1_002, "c".into())), ..all.clone() }, &["a", "b"]).await;
     check(RunFilter { after: Some((1_001, "b".into())), ..all.clone() }, &["a", "b"]).await;
     check(RunFilter { after: Some((1_001, "a".into())), unfinished: true, ..all.clone() }, &[]).await;
@@ -315,7 +315,7 @@ async fn runs_are_removed_by_rule(store: &dyn RunStore) {
     check(Some(61), None, 3, &["b1", "c1", "a1"]).await;
     check(None, Some(2), 99, &["a1", "a2"]).await;
     check(Some(43), Some(3), 99, &["b1", "c1", "a1"]).await;
-    // Neither what waits for a person nor what is under way goes, whatever the rules say.
+    // Runs that wait for a person or are active are never removed, whatever the rules.
     check(Some(i64::MAX), Some(0), 99, &["b1", "c1", "a1", "a2", "a3", "a4"]).await;
     let key = |id: &str| RunKey::new(&ours, id);
     let some = ["a1", "a3", "c2", "absent", "a1"].map(key);

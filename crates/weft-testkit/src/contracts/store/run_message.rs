@@ -1,4 +1,4 @@
-//! The promises of a place where messages wait for runs.
+//! Contract of a store in which messages wait for runs.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -17,7 +17,7 @@ fn message(run: &RunKey, id: &str, sent_ms: i64) -> RunMessage {
     RunMessage { run: run.clone(), id: id.to_owned(), text: format!("faster, {id} 🦜"), sent_ms }
 }
 
-/// Checks every promise of [`RunMessages`]. The two are one store.
+/// Checks the contract of [`RunMessages`]. The two are one store.
 pub async fn run_messages_keep_their_contract(store: &dyn RunMessages, runs: &dyn RunStore) {
     let (tenant, one, other) = (tenant(), ProcessId::generate(), ProcessId::generate());
     let owned = StoredRun { owner: Some(one.clone()), ..run(&tenant, "r", "s", "c") };
@@ -38,11 +38,11 @@ pub async fn run_messages_keep_their_contract(store: &dyn RunMessages, runs: &dy
     assert_eq!(store.messages_for(&one, 99).await.unwrap(), all, "in order, and as they were left");
     assert_eq!(store.messages_for(&one, 1).await.unwrap(), all[..1]);
     assert!(store.messages_for(&other, 99).await.unwrap().is_empty());
-    // They go with the run to the process that takes it over.
+    // They follow the run to the process that takes it over.
     runs.claim(key, owned.fence, &other).await.unwrap().unwrap();
     assert_eq!(store.messages_for(&other, 99).await.unwrap(), all[..2]);
     assert_eq!(store.messages_for(&one, 99).await.unwrap(), all[2..]);
-    // Ids are those of one run of one tenant.
+    // Message ids belong to one run of one tenant.
     let ids = ["a".to_owned(), "c".to_owned()];
     let stranger = RunKey::new(&super::tenant(), key.id.as_str());
     assert_eq!(store.remove_messages(&stranger, &ids).await.unwrap(), 0);
@@ -53,7 +53,7 @@ pub async fn run_messages_keep_their_contract(store: &dyn RunMessages, runs: &dy
     assert!(!store.message_waits(key, "a").await.unwrap());
     assert_eq!(store.messages_for(&other, 99).await.unwrap(), all[..1]);
     of_many_at_once_so_many_are_left(store, key).await;
-    // A run that has ended is left none, and takes those that wait with it when it is removed.
+    // A run that has ended accepts no messages, and those waiting for it are removed with it.
     let lease = RunLease { run: key.clone(), fence: owned.fence + 1 };
     runs.finish(&lease, FinishedRun::new(Ending::Succeeded, 9)).await.unwrap();
     assert!(!store.leave_message(&message(key, "late", 9)).await.unwrap());

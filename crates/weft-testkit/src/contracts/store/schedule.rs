@@ -1,4 +1,4 @@
-//! The promises of a store of schedules.
+//! Contract of a store for schedules.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -31,7 +31,7 @@ pub(super) fn schedule(tenant: &TenantId, id: &str, canvas: &str) -> Schedule {
     }
 }
 
-/// Checks every promise of [`ScheduleStore`].
+/// Checks the contract of [`ScheduleStore`].
 pub async fn schedule_store_keeps_its_contract(store: &dyn ScheduleStore) {
     schedules_come_back_as_they_were(store).await;
     a_schedule_is_changed_by_who_knows_it(store).await;
@@ -105,7 +105,7 @@ async fn of_many_deciders_one_is_noted(store: &dyn ScheduleStore) {
     }
 }
 
-/// Times before all others, so that whatever else is stored is not due.
+/// Uses times before all others, so that other stored schedules are not due.
 async fn what_is_due_comes_the_longest_overdue_first(store: &dyn ScheduleStore) {
     const FAR: i64 = i64::MAX;
     let (ours, theirs) = (tenant(), tenant());
@@ -132,7 +132,7 @@ async fn what_is_due_comes_the_longest_overdue_first(store: &dyn ScheduleStore) 
     assert_eq!(due(-1_000, FAR, 9).await, ["a", "b", "c"]);
     assert_eq!(due(-1_000, FAR, 1).await, ["a"]);
     assert_eq!(store.due(-1_000, FAR, 9).await.unwrap()[1], all[0]);
-    // A clock that was far ahead when it was decided has gone back.
+    // The clock was far ahead at the last decision and has been set back.
     let ahead = Schedule { decided_ms: FAR - 10, ..at(&ours, "ahead", Some(FAR - 5)) };
     store.create(&ahead, MANY).await.unwrap();
     store

@@ -1,4 +1,4 @@
-//! The promises of a session store.
+//! Contract of a session store.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -41,7 +41,7 @@ pub(super) fn said(role: &str, content: &str, run: Option<&str>) -> SessionMessa
     }
 }
 
-/// What a turn changes that has nothing to do with people.
+/// A turn's change to a session that does not involve tasks for people.
 pub(super) fn change<'a>(
     revision: i64,
     state: &'a Json,
@@ -50,7 +50,7 @@ pub(super) fn change<'a>(
     SessionCommit { revision, state, messages, tasks: None, lease: None }
 }
 
-/// Checks every promise of [`SessionStore`].
+/// Checks the contract of [`SessionStore`].
 pub async fn session_store_keeps_its_contract(store: &dyn SessionStore) {
     sessions_come_back_as_they_were(store).await;
     messages_come_back_in_order(store).await;
@@ -161,7 +161,7 @@ async fn of_many_commits_one_wins(store: &dyn SessionStore) {
         assert!(messages.iter().all(|message| message.content == won[0].0.to_string()));
     }
     assert_eq!(store.messages(&one.key, i64::MAX, 99).await.unwrap().len(), 6);
-    // What there was at a revision stays known.
+    // The messages of earlier revisions can still be read.
     for revision in 0..3 {
         let told = store.messages(&one.key, revision, 99).await.unwrap();
         assert_eq!(told.len() as i64, 2 * revision);
@@ -208,7 +208,7 @@ async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
     let by_creation = SessionFilter { order: SessionOrder::Created, ..all.clone() };
     check(SessionFilter { ascending: true, ..by_creation.clone() }, &["a", "b", "c", "d"], 4).await;
     check(SessionFilter { limit: 2, ..by_creation.clone() }, &["d", "c"], 4).await;
-    // A place in the list is one even when nothing stands there any more.
+    // A position in the list is valid even if its entry no longer exists.
     for (place, follow) in [((501, "b"), &["c", "d"][..]), ((501, "aa"), &["b", "c", "d"]), ((503, "d"), &[])]
     {
         let after = Some((place.0, place.1.into()));
@@ -229,7 +229,7 @@ async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
     check(SessionFilter::default(), &[], 4).await;
 }
 
-/// In every script, whatever the database folds.
+/// In every script, whatever case folding the database uses.
 async fn names_are_found_as_they_are_written(store: &dyn SessionStore) {
     let one = Session { name: "Ärger mit ÖL_50%".into(), ..session(&tenant(), "one", "c") };
     store.create(&one, &[]).await.unwrap();
@@ -255,7 +255,7 @@ async fn messages_are_judged_and_forgotten(store: &dyn SessionStore) {
     assert_eq!(messages[2], SessionMessage { feedback: Some(feedback), ..told[1].clone() });
     refused(store.rename(&stranger, "x").await, NotFound);
     store.rename(&one.key, "new").await.unwrap();
-    // A turn that is under way is not disturbed by a name.
+    // A turn in progress is not disturbed by a rename.
     assert_eq!(store.load(&one.key).await.unwrap().revision, 2);
     assert_eq!(store.load(&one.key).await.unwrap().name, "new");
     refused(store.forget_run(&stranger, &run).await, NotFound);

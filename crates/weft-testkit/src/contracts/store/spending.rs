@@ -1,4 +1,4 @@
-//! The promises of a store of what runs have used.
+//! Contract of a store for the usage of runs.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -35,7 +35,7 @@ async fn run_of(runs: &dyn RunStore, tenant: &TenantId, canvas: &str) -> RunLeas
     RunLease::of(&run)
 }
 
-/// Checks every promise of [`SpendingStore`].
+/// Checks the contract of [`SpendingStore`].
 pub async fn spending_store_keeps_its_contract(store: &dyn SpendingStore, runs: &dyn RunStore) {
     let (here, elsewhere) = (tenant(), tenant());
     let (a, b) = (CanvasId::from("a"), CanvasId::from("b"));
@@ -43,20 +43,20 @@ pub async fn spending_store_keeps_its_contract(store: &dyn SpendingStore, runs: 
     let all = Spent { rounds: 1, tool_calls: 2, model_calls: 3, tokens: 4, micros: 5, millis: 6 };
     assert_eq!(store.spent(&here, None, 0).await.unwrap(), Spent::default());
 
-    // A run is counted once, however often it is noted, and never backwards.
+    // A run is counted once, however often it is reported, and never decreases.
     for _ in 0..2 {
         store.note(&first, 10, all).await.unwrap();
     }
     store.note(&first, 10, tokens(3)).await.unwrap();
     assert_eq!(store.spent(&here, Some(&a), 10).await.unwrap(), all);
-    // What is new counts for the day on which it is noted.
+    // Additional usage counts for the day on which it is reported.
     let later = Spent { tokens: 9, ..all };
     store.note(&first, 11, later).await.unwrap();
     assert_eq!(store.spent(&here, Some(&a), 11).await.unwrap(), tokens(5));
     assert_eq!(store.spent(&here, Some(&a), 12).await.unwrap(), Spent::default());
     assert_eq!(store.spent(&here, Some(&a), 0).await.unwrap(), later);
 
-    // A tenant's canvases together, and no other tenant's.
+    // Sums the canvases of a tenant, and of no other tenant.
     let second = run_of(runs, &here, "b").await;
     let third = run_of(runs, &elsewhere, "a").await;
     store.note(&second, 11, tokens(100)).await.unwrap();
@@ -68,7 +68,7 @@ pub async fn spending_store_keeps_its_contract(store: &dyn SpendingStore, runs: 
     assert_eq!(store.days(&here, 0, 9).await.unwrap(), expected);
     assert_eq!(store.days(&here, 11, 1).await.unwrap(), expected[..1]);
 
-    // Many at the same time: nothing is lost, and nothing is counted twice.
+    // Under concurrent reports nothing is lost, and nothing is counted twice.
     let crowd = tenant();
     let keys = join_all((0..8).map(|_| run_of(runs, &crowd, "c"))).await;
     let notes = keys.iter().flat_map(|key| (1..=4).map(move |count| store.note(key, 20, tokens(count))));
@@ -77,7 +77,7 @@ pub async fn spending_store_keeps_its_contract(store: &dyn SpendingStore, runs: 
     }
     assert_eq!(store.spent(&crowd, None, 20).await.unwrap(), tokens(8 * 4));
 
-    // The end of a run notes what is new, once, also when it is told again.
+    // The end of a run reports additional usage once, even if it is repeated.
     let finished = FinishedRun {
         spent: Some((12, Spent { tokens: 11, ..all })),
         ..FinishedRun::new(Ending::Succeeded, 1)

@@ -1,4 +1,4 @@
-//! The promises of a store of human tasks. They are written with their sessions.
+//! Contract of a store for human tasks, which are written with their sessions.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -13,8 +13,7 @@ use weft_core::seam::{SessionStore, TaskStore};
 use super::session::{change, session};
 use super::{LARGE, refused, tenant};
 
-/// Checks every promise of [`TaskStore`], and those of [`SessionStore`] about tasks. The two are one
-/// store.
+/// Checks the contract of [`TaskStore`], and that of [`SessionStore`] about tasks. The two are one store.
 pub async fn task_store_keeps_its_contract(sessions: &dyn SessionStore, tasks: &dyn TaskStore) {
     let stores = TaskStores { sessions, tasks };
     tasks_come_back_as_they_were(&stores).await;
@@ -110,7 +109,7 @@ async fn a_turn_replaces_the_open_tasks_of_its_session(stores: &TaskStores<'_>) 
     assert_eq!(stores.tasks.get(&kept.key).await.unwrap(), kept);
     assert_eq!(stores.status(&key, "new").await, (TaskStatus::Open, None, None));
     assert_eq!(stores.status(&other, "theirs").await, (TaskStatus::Open, None, None));
-    // A turn that says nothing of tasks leaves them as they are; what has ended is not ended again.
+    // A turn that does not mention tasks leaves them as they are; an ended task is not ended again.
     stores.sessions.commit(&key, change(2, &json!({}), &[])).await.unwrap();
     assert_eq!(stores.status(&key, "new").await, (TaskStatus::Open, None, None));
     stores.commit(&key, 3, &by("r4", &[], &[("kept", TaskStatus::Answered)])).await.unwrap();
@@ -176,7 +175,7 @@ async fn tasks_are_listed_by_filter(stores: &TaskStores<'_>) {
     }
 }
 
-/// Longer ago than anything that another check leaves behind.
+/// Earlier than anything that another check leaves behind.
 const LONG_AGO_MS: i64 = -9_000_000;
 
 async fn tasks_of_all_tenants_are_due(stores: &TaskStores<'_>) {

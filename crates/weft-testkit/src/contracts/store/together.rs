@@ -1,4 +1,4 @@
-//! What the stores promise together.
+//! Contract that spans several stores.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -19,7 +19,7 @@ use super::session::{change, said, session};
 use super::work::work;
 use super::{LARGE, refused, tenant};
 
-/// Checks that removing a canvas removes its sessions, runs, work and schedules, and removing a session
+/// Checks that removing a canvas removes its sessions, runs, work and schedules, and that removing a session removes
 /// its runs, and nothing else. All are one store.
 pub async fn stores_remove_what_belongs_together(
     canvases: &dyn CanvasStore,
@@ -54,13 +54,13 @@ pub async fn stores_remove_what_belongs_together(
     for (tenant, id) in [(&ours, "y1"), (&ours, "y2"), (&theirs, "x1"), (&theirs, "x2")] {
         all.is_there(tenant, id).await;
     }
-    // What takes the place of something removed begins anew.
+    // A new object with the id of a removed one starts from scratch.
     all.fill(&ours, "x").await;
     all.is_there(&ours, "x1").await;
 }
 
 /// Checks that a run is announced at the revision of its session that it was made for, or not at all, also when several
-/// try at the same time. The two are one store.
+/// callers try concurrently. The two are one store.
 pub(super) async fn runs_are_announced_at_a_revision(sessions: &dyn SessionStore, runs: &dyn RunStore) {
     let (ours, theirs) = (tenant(), tenant());
     let at = |id: &str, tenant: &TenantId| run(tenant, id, "s", "c");
@@ -74,7 +74,7 @@ pub(super) async fn runs_are_announced_at_a_revision(sessions: &dyn SessionStore
     refused(runs.get(&at("early", &ours).key).await, NotFound);
     assert!(runs.announce(&at("first", &ours), 0).await.unwrap());
     assert_eq!(runs.get(&at("first", &ours).key).await.unwrap(), at("first", &ours));
-    // Its session has a run at work, and its id is taken.
+    // Its session has an active run, and its id is taken.
     for id in ["second", "first"] {
         refused(runs.announce(&at(id, &ours), 0).await, Conflict);
     }
@@ -82,15 +82,15 @@ pub(super) async fn runs_are_announced_at_a_revision(sessions: &dyn SessionStore
     sessions.commit(&session(&ours, "s", "c").key, change(0, &json!({}), &[])).await.unwrap();
     let lease = RunLease::first(&at("first", &ours).key);
     runs.finish(&lease, FinishedRun::new(Ending::Succeeded, 1)).await.unwrap();
-    // The session has gone on.
+    // The session has a newer revision.
     assert!(!runs.announce(&at("third", &ours), 0).await.unwrap());
     let many: Vec<_> = (0..8).map(|number| at(&format!("many{number}"), &ours)).collect();
     let announced = join_all(many.iter().map(|run| runs.announce(run, 1))).await;
     assert_eq!(announced.iter().filter(|one| matches!(one, Ok(true))).count(), 1, "{announced:?}");
 }
 
-/// Checks that values of any size come back as they were, before and after the runs that had them have
-/// ended, while others that had the same are removed. The two are one store.
+/// Checks that values of any size come back unchanged, before and after their runs have ended, while others with the
+/// same values are removed. The two are one store.
 pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn RunStore) {
     runs_are_announced_at_a_revision(sessions, runs).await;
     let tenant = tenant();
@@ -137,7 +137,7 @@ pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn Ru
         refused(runs.entries(&key, 0, 9).await, NotFound);
         check(&kept).await;
     }
-    // A small state takes the place of a large one, and the other way round.
+    // A small state replaces a large one, and vice versa.
     for (revision, state) in [(6, json!({})), (7, state(9)), (8, json!("small"))] {
         sessions.commit(&one.key, change(revision, &state, &[])).await.unwrap();
         assert!(sessions.load(&one.key).await.unwrap().state == state);
@@ -147,7 +147,7 @@ pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn Ru
     refused(runs.entries(&kept[0].0, 0, 9).await, NotFound);
 }
 
-/// A long text that does not repeat itself.
+/// A long text without repetitions.
 fn words(seed: u64) -> String {
     let mut state = seed;
     let mut next = || {

@@ -1,4 +1,4 @@
-//! The promises of a token store.
+//! Contract of a token store.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -10,7 +10,7 @@ use weft_core::seam::token_store::{StoredToken, TokenFilter};
 
 use super::{refused, tenant};
 
-/// Checks every promise of [`TokenStore`]. Nobody else may add tokens meanwhile.
+/// Checks the contract of [`TokenStore`]. No other tokens may be added meanwhile.
 pub async fn token_store_keeps_its_contract(store: &dyn TokenStore) {
     let before = store.count().await.unwrap();
     let token = StoredToken {

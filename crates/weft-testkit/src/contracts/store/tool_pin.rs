@@ -1,4 +1,4 @@
-//! The promises of a store of accepted tools.
+//! Contract of a store for accepted tools.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -9,7 +9,7 @@ use weft_core::seam::tool_source::{PinStore, ToolPin};
 
 use super::{LARGE, refused};
 
-/// Checks every promise of [`PinStore`].
+/// Checks the contract of [`PinStore`].
 pub async fn pin_store_keeps_its_contract(store: &dyn PinStore) {
     let (server, other) = (generate(), generate());
     let pin = |server: &str, tool: &str, description: &str, accepted_ms: i64| ToolPin {
@@ -21,7 +21,7 @@ pub async fn pin_store_keeps_its_contract(store: &dyn PinStore) {
     assert_eq!(store.pins(&server).await.unwrap(), []);
     store.accept(&[]).await.unwrap();
 
-    // Names that differ in case or at their ends are different, and texts come back as they were.
+    // Names that differ in case or in surrounding white space are different, and texts come back unchanged.
     let first = [
         pin(&server, "Echo", "upper", 1),
         pin(&server, "echo", "🦜 \u{0} ' \" \\", 2),
@@ -31,7 +31,7 @@ pub async fn pin_store_keeps_its_contract(store: &dyn PinStore) {
     assert_eq!(sorted(store.pins(&server).await.unwrap()), first);
     assert_eq!(store.pins(&server.to_uppercase()).await.unwrap(), []);
 
-    // A later definition replaces the earlier one of the same tool of the same server only.
+    // A new definition replaces only that of the same tool of the same server.
     store.accept(&[pin(&other, "echo", "theirs", 4)]).await.unwrap();
     store.accept(&[pin(&server, "echo", "changed", 5), pin(&server, "new", "n", 6)]).await.unwrap();
     let names = |pins: Vec<ToolPin>| -> Vec<(String, Json)> {
@@ -42,7 +42,7 @@ pub async fn pin_store_keeps_its_contract(store: &dyn PinStore) {
     assert_eq!(names(store.pins(&server).await.unwrap()), expected);
     assert_eq!(names(store.pins(&other).await.unwrap()), [("echo".to_owned(), "theirs".into())]);
 
-    // The last one of several for the same tool counts.
+    // The last of several for the same tool wins.
     store.accept(&[pin(&other, "echo", "a", 7), pin(&other, "echo", "b", 8)]).await.unwrap();
     assert_eq!(names(store.pins(&other).await.unwrap()), [("echo".to_owned(), "b".into())]);
 

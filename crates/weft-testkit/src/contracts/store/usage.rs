@@ -1,4 +1,4 @@
-//! The promises of a store of what runs have used of models.
+//! Contract of a store for the model usage of runs.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -18,7 +18,7 @@ use crate::contracts::memories::memory;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Where it runs: the session, its user and the canvas.
+/// Context of a run: the session, its user and the canvas.
 type Place<'a> = (&'a str, &'a str, &'a str);
 
 async fn run_in(
@@ -74,7 +74,7 @@ fn finished(day: i64, uses: &[ModelUse]) -> FinishedRun {
     FinishedRun { uses: uses.to_vec(), ..FinishedRun::new(Ending::Succeeded, day * DAY_MS + 5) }
 }
 
-/// Checks every promise of [`UsageStore`].
+/// Checks the contract of [`UsageStore`].
 pub async fn usage_store_keeps_its_contract(
     store: &dyn UsageStore,
     runs: &dyn RunStore,
@@ -93,7 +93,7 @@ pub async fn usage_store_keeps_its_contract(
     let stale = RunLease { fence: first.fence + 1, ..first.clone() };
     refused(runs.finish(&stale, finished(base, &uses)).await, Conflict);
     assert_eq!(store.usage(&ours, &all(&[])).await.unwrap(), []);
-    // Whoever has not heard of the end says it again.
+    // A caller that did not receive the acknowledgement reports the end again.
     for _ in 0..2 {
         runs.finish(&first, finished(base, &uses)).await.unwrap();
     }
@@ -137,7 +137,7 @@ pub async fn usage_store_keeps_its_contract(
     let only = vec![(UsageBy::Day, "yesterday".to_owned())];
     assert_eq!(lines(UsageFilter { only, ..all(&[]) }).await, [""; 0]);
 
-    // What was paid for stays when the run is gone.
+    // Usage remains recorded after the run was removed.
     runs.remove(&[second.run]).await.unwrap();
     assert_eq!(lines(all(&[UsageBy::Day])).await, days);
     assert_eq!(store.prune_usage(&ours, base + 1).await.unwrap(), 3);
@@ -168,7 +168,7 @@ async fn work_outside_of_runs_adds_up(store: &dyn UsageStore, datasets: &dyn Dat
         |line: &UsageLine| (line.of.join("|"), line.usage.calls, line.usage.prompt_tokens, line.micros);
     let mut lines: Vec<_> = lines.iter().map(line).collect();
     lines.sort();
-    // Nobody's agent, session and user.
+    // Without agent, session and user.
     let expected = [
         (format!("{day}||dataset:d|big||"), 2, 20, 200),
         (format!("{day}||dataset:d|vectors||"), 4, 40, 400),
@@ -206,6 +206,6 @@ async fn files_of_conversations_use_models_too(
         UsageFilter { since_day: day, by: UsageBy::ALL.to_vec(), limit: 9, ..UsageFilter::default() };
     let lines = store.usage(&tenant, &filter).await.unwrap();
     let lines: Vec<String> = lines.iter().map(|line| line.of.join("|")).collect();
-    // Nothing is noted for a conversation that is gone.
+    // Nothing is recorded for a removed conversation.
     assert_eq!(lines, [format!("{day}|a|files|eyes|ann|s1")]);
 }

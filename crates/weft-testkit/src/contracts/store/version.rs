@@ -1,4 +1,4 @@
-//! The promises of a store of versions.
+//! Contract of a store for versions.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -21,7 +21,7 @@ fn hashes(found: &[weft_core::seam::version_store::CanvasVersion]) -> Vec<Arc<st
     found.iter().map(|version| Arc::clone(&version.version)).collect()
 }
 
-/// Checks every promise of [`VersionStore`], with canvases beside it.
+/// Checks the contract of [`VersionStore`], together with a canvas store.
 pub async fn version_store_keeps_its_contract(canvases: &dyn CanvasStore, store: &dyn VersionStore) {
     versions_are_listed_and_described(canvases, store).await;
     one_version_is_published_and_labels_point_to_some(canvases, store).await;
@@ -91,7 +91,7 @@ async fn one_version_is_published_and_labels_point_to_some(
     assert_eq!(store.get_version(&key, &first).await.unwrap().published_ms, None);
     canvases.put(&key, &titled("P"), r#"{"n":3}"#).await.unwrap();
     assert_eq!(canvases.get(&key).await.unwrap().published.unwrap().0, second, "saving publishes nothing");
-    // Whoever takes another one back has not seen that this one is published.
+    // A caller that unpublishes another version has not seen that this one is published.
     store.unpublish(&key, &first).await.unwrap();
     assert_eq!(canvases.get(&key).await.unwrap().published.unwrap().0, second);
     store.unpublish(&key, &second).await.unwrap();
@@ -117,7 +117,7 @@ async fn one_version_is_published_and_labels_point_to_some(
     for n in 1..LABELS_MAX - 1 {
         store.label(&key, &format!("l{n}"), Some(&first)).await.unwrap();
     }
-    // There is room for one more, whoever comes at the same time.
+    // There is room for one more, even under concurrent requests.
     let many = ["m1", "m2", "m3", "m4"];
     let put = join_all(many.iter().map(|label| store.label(&key, label, Some(&first)))).await;
     assert_eq!(put.iter().filter(|put| put.is_ok()).count(), 1, "{put:?}");

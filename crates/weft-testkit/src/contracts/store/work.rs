@@ -1,4 +1,4 @@
-//! The promises of a queue of work.
+//! Contract of a work queue.
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
@@ -13,7 +13,7 @@ use weft_core::seam::work_queue::{Lease, StoredWork, Taken, Work, WorkFilter, Wo
 
 use super::{LARGE, refused, tenant};
 
-/// All times of this suite are before this one, and whatever else is in the queue is due later.
+/// Later than all times in this suite; all other work in the queue is due later.
 const END: i64 = 1_000_000;
 
 pub(super) fn work(tenant: &TenantId, run: &str, due_ms: i64) -> Work {
@@ -22,7 +22,7 @@ pub(super) fn work(tenant: &TenantId, run: &str, due_ms: i64) -> Work {
     Work { run, canvas, session: None, input, source: "daily".into(), due_ms }
 }
 
-/// Checks every promise of [`WorkQueue`].
+/// Checks the contract of [`WorkQueue`].
 pub async fn work_queue_keeps_its_contract(queue: &dyn WorkQueue) {
     work_comes_back_as_it_was(queue).await;
     a_run_is_queued_once(queue).await;
@@ -45,12 +45,12 @@ async fn a_source_has_no_more_open_than_it_may(queue: &dyn WorkQueue) {
     let passed_over = join_all(many.iter().map(|work| one(work.clone(), 3))).await;
     assert_eq!(passed_over.iter().sum::<u64>(), 5, "{passed_over:?}");
     assert_eq!(open(queue, &ours).await.len(), 3);
-    // What is queued already is so however many there are, and others have their own.
+    // Work that is queued already stays queued whatever the limit, and limits apply to each tenant separately.
     let first = passed_over.iter().position(|passed_over| *passed_over == 0).unwrap();
     assert_eq!(one(many[first].clone(), 3).await, 0);
     assert_eq!(one(Work { source: "weekly".into(), ..work(&ours, "w", 1_000) }, 1).await, 0);
     assert_eq!(one(work(&theirs, "r0", 1_000), 1).await, 0);
-    // What is done is open no more.
+    // Completed work is no longer open.
     drain(queue).await;
     assert_eq!(one(work(&ours, "later", 1_000), 1).await, 0);
     assert_eq!(one(work(&ours, "too many", 1_000), 1).await, 1);
@@ -61,11 +61,11 @@ async fn of_much_work_at_once_the_last_gets_in(queue: &dyn WorkQueue) {
     let tenant = tenant();
     let many: Vec<Work> = (0..601).map(|n| work(&tenant, &format!("r{n:04}"), 1_000)).collect();
     assert_eq!(queue.push_within(&[], 1, 0).await.unwrap(), 0);
-    // All of them ask for the same, and for each it is there once.
+    // All of them push the same work, which each finds queued once.
     let passed_over = join_all((0..4).map(|_| queue.push_within(&many[..6], 1, 4))).await;
     assert!(passed_over.into_iter().all(|passed_over| passed_over.unwrap() == 2));
     assert_eq!(open(queue, &tenant).await, ["r0002", "r0003", "r0004", "r0005"]);
-    // What is there needs no room a second time.
+    // Work that is queued already needs no room again.
     assert_eq!(queue.push_within(&many[4..8], 1, 5).await.unwrap(), 1);
     assert_eq!(open(queue, &tenant).await, ["r0002", "r0003", "r0004", "r0005", "r0007"]);
     assert_eq!(queue.push_within(&many, 1, u64::MAX).await.unwrap(), 0);
@@ -76,7 +76,7 @@ async fn of_much_work_at_once_the_last_gets_in(queue: &dyn WorkQueue) {
     drain(queue).await;
 }
 
-/// The runs of a tenant that wait or are taken, in order.
+/// The runs of a tenant that are waiting or taken, in order.
 async fn open(queue: &dyn WorkQueue, tenant: &TenantId) -> Vec<String> {
     let filter = WorkFilter { open: true, limit: 10_000, ..WorkFilter::default() };
     let (found, _) = queue.list(tenant, &filter).await.unwrap();
@@ -85,7 +85,7 @@ async fn open(queue: &dyn WorkQueue, tenant: &TenantId) -> Vec<String> {
     runs
 }
 
-/// Settles whatever is left, so that the next check begins with an empty queue.
+/// Settles all remaining work, so that the next check starts with an empty queue.
 async fn drain(queue: &dyn WorkQueue) {
     loop {
         let taken = queue.take(END, END, 100).await.unwrap();
@@ -178,7 +178,7 @@ async fn of_many_takers_one_gets_each(queue: &dyn WorkQueue) {
     let all: Vec<Work> = (0..40).map(|n| work(&tenant, &format!("r{n:02}"), 1_000)).collect();
     queue.push(&all, 0).await.unwrap();
     let mut seen = BTreeSet::new();
-    // Whoever collides with others may come away with less than there is.
+    // A caller that collides with others may get fewer than there are.
     while seen.len() < all.len() {
         let takes = join_all((0..8).map(|_| queue.take(1_000, 2_000, 7))).await;
         for taken in takes.into_iter().flat_map(Result::unwrap) {
@@ -194,7 +194,7 @@ async fn time_that_has_passed_lets_another_one_take(queue: &dyn WorkQueue) {
     queue.push(&[work(&tenant, "r", 1_000)], 0).await.unwrap();
     let first = one(queue, 1_000, 2_000).await;
     none(queue, 1_999).await;
-    // As long as nobody else has come it is still the first one's.
+    // Until another worker takes it, it still belongs to the first one.
     queue.renew(&first.lease, 2_000).await.unwrap();
     let takes = join_all((0..8).map(|_| queue.take(2_000, 3_000, 9))).await;
     let mut takes: Vec<Taken> = takes.into_iter().flat_map(Result::unwrap).collect();
@@ -239,7 +239,7 @@ async fn what_is_settled_is_let_go(queue: &dyn WorkQueue) {
         queue.push(std::slice::from_ref(&one_work), 0).await.unwrap();
         let first = one(queue, 1_000, 2_000).await;
         queue.settle(&first.lease, &settled, 1_500).await.unwrap();
-        // It is over; a second word about it comes too late.
+        // The work is over; a second report comes too late.
         refused(queue.settle(&first.lease, &WorkOutcome::Done, 1_600).await, Conflict);
         refused(queue.renew(&first.lease, 9_000).await, Conflict);
         let stored = queue.get(&one_work.run).await.unwrap();
@@ -274,7 +274,7 @@ async fn what_nobody_has_taken_can_be_withdrawn(queue: &dyn WorkQueue) {
     for kept in [&taken.lease.run, &other.run, &work(&theirs, "a", 0).run] {
         queue.get(kept).await.unwrap();
     }
-    // What was withdrawn was never queued.
+    // Withdrawn work was never queued.
     queue.push(&ours_all[1..2], 0).await.unwrap();
     queue.get(&ours_all[1].run).await.unwrap();
     queue.renew(&taken.lease, END).await.unwrap();

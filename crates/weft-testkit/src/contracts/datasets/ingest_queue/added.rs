@@ -1,4 +1,4 @@
-//! Chunks that come into being while a document is being worked on.
+//! Chunks that are added while a document is being processed.
 
 use weft_core::ErrorKind::Conflict;
 use weft_core::id::ChunkId;
@@ -24,7 +24,7 @@ impl Both<'_> {
         self.queue.add_new(&first.lease, &[more(3)]).await.unwrap();
         expected.extend([more(1), more(2), more(3)]);
         assert_eq!(self.queue.new_chunks(&first.lease, None, 9).await.unwrap(), expected);
-        // Somebody else goes on there, and the first has lost it.
+        // Another worker continues there, and the first one has lost the lease.
         let second = self.one(2_500, 3_500).await;
         assert_eq!((second.stage, second.attempts), (IngestStage::Summarizing, 1));
         let late = self.queue.add_new(&first.lease, &[more(4)]).await;
@@ -39,7 +39,7 @@ impl Both<'_> {
         assert_eq!(self.store.document(&made.key).await.unwrap().picture, None);
     }
 
-    /// Of a document whose chunks 1 to 3 are shown with a picture each, the first of which is its own.
+    /// A document whose chunks 1 to 3 have a picture each, the first of which is the document's own.
     async fn pictures_are_left_by_chunks(&self, made: &Document) {
         let id = |n: u64| ChunkId::new(format!("{}-{n}", made.key.id));
         let removed = async |ids: &[ChunkId]| {
@@ -69,7 +69,7 @@ impl Both<'_> {
         assert_eq!(counted(27).await, ["picture 1", "picture 3"]);
         assert_eq!(counted(27).await, ["picture 1", "picture 3"], "they take no more than that");
         let set = &made.key.dataset;
-        // Whether one more document fits into so many bytes, which is taken away again.
+        // Whether one more document fits within the limit; it is removed again.
         let fits = async |bytes| {
             let (one, quota) = (document(set, "another.txt"), DocumentQuota { documents: 0, bytes });
             let added = self.store.add_document_within(&one, quota).await;
@@ -77,7 +77,7 @@ impl Both<'_> {
             added.is_ok()
         };
         assert_eq!((fits(38).await, fits(39).await), (false, true));
-        // What new chunks are shown with stays when they are found, the rest goes.
+        // Pictures of the new chunks stay when these become searchable, and the others are removed.
         let new = StoredChunk { picture: Some("picture 1".into()), ..chunk(&made.key, 0, "new") };
         self.queue.put_new(&lease, std::slice::from_ref(&new), IngestStage::Indexing).await.unwrap();
         self.queue.settle(&lease, &done(), 1_500).await.unwrap();
@@ -85,7 +85,7 @@ impl Both<'_> {
         assert_eq!((fits(33).await, fits(34).await), (false, true));
         self.store.remove_chunks(&made.key, &[new.id]).await.unwrap();
         assert_eq!((fits(23).await, fits(24).await), (false, true));
-        // They go with the document, also where there is no limit.
+        // They are removed with the document, also if there is no limit.
         self.queue_at(&made, 2_000).await;
         let lease = self.one(2_000, 3_000).await.lease;
         assert_eq!(self.queue.count_pictures(&lease, &all, 0).await.unwrap().len(), 3);

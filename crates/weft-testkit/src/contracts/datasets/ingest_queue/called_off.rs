@@ -1,4 +1,4 @@
-//! Documents that somebody has, and that are to stop.
+//! Stopping documents that a worker is processing.
 
 use weft_core::ErrorKind::Conflict;
 use weft_core::seam::dataset_store::{DocumentState, IngestStage};
@@ -19,7 +19,7 @@ impl Both<'_> {
         self.queue.stop(&made.key, Wanted::Pause, 1_100).await.unwrap();
         assert_eq!(self.state(&made).await, DocumentState::Running);
         assert_eq!(hears(&first.lease).await, Wanted::Pause);
-        // Who changes his mind in time is heard, too.
+        // A request that is revoked in time reaches the worker, too.
         self.queue_at(&made, 1_150).await;
         assert_eq!(hears(&first.lease).await, Wanted::GoOn);
         self.queue.stop(&made.key, Wanted::Pause, 1_200).await.unwrap();
@@ -40,7 +40,7 @@ impl Both<'_> {
         let third = self.one(3_000, 4_000).await;
         assert_eq!(third.stage, IngestStage::Reading);
         assert_eq!(self.queue.new_chunks(&third.lease, None, 9).await.unwrap(), []);
-        // Asked for again before its worker has heard that it was called off, it is not lost.
+        // Queued again before its worker has noticed the cancellation, the document is not lost.
         self.queue.put_new(&third.lease, &chunks, IngestStage::Embedding).await.unwrap();
         self.queue.stop(&made.key, Wanted::Cancel, 3_100).await.unwrap();
         self.queue_at(&made, 3_200).await;

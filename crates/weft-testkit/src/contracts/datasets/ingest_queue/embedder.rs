@@ -1,4 +1,4 @@
-//! Vectors of two models cannot be compared, so what is being read keeps the embedder of its dataset.
+//! Vectors of two models are not comparable, so a dataset cannot change its embedder while documents are being read.
 
 use futures::future::join;
 use weft_core::ErrorKind::Conflict;
@@ -9,7 +9,7 @@ use super::Both;
 use crate::contracts::datasets::chunk;
 use crate::contracts::refused;
 
-/// How often a change and a queueing meet.
+/// Number of times that a change and a queueing race.
 const MEETINGS: usize = 8;
 
 impl Both<'_> {
@@ -28,7 +28,7 @@ impl Both<'_> {
         self.store.reset_document(&made.key, 1_300).await.unwrap();
         assert!(self.store.update(&with(set().await)).await.unwrap());
         assert_eq!(set().await.embedder, "another");
-        // A chunk that got its vector before is none of it, and one that gets it now is.
+        // A chunk with a vector from before is refused, and one with a vector from now is accepted.
         let added = [chunk(&made.key, 0, "text")];
         refused(self.store.put_chunks(&made.key, &added, 0).await, Conflict);
         self.store.put_chunks(&made.key, &added, set().await.generation).await.unwrap();
@@ -40,13 +40,13 @@ impl Both<'_> {
         }
     }
 
-    /// Who queues finds the new embedder there, or who changes finds the document queued.
+    /// Either the queueing sees the new embedder, or the change sees the queued document.
     async fn an_embedder_changes_before_or_after_a_document_is_queued(&self, n: usize) {
         let made = self.documents(1).await.remove(0);
         let before = self.store.dataset(&made.key.dataset).await.unwrap();
         let changed = Dataset { embedder: format!("another-{n}"), ..before };
         let change = self.store.update(&changed);
-        // Whether it was queued, and the embedder that its reader would be given.
+        // Whether it was queued, and the embedder that its reader would get.
         let queue = async {
             let ids = [made.key.id.clone()];
             self.queue.queue(&made.key.dataset, &ids, 1_000).await.unwrap();
@@ -61,7 +61,7 @@ impl Both<'_> {
         self.drain().await;
     }
 
-    /// Who adds finds the new embedder there, or who changes finds the chunk.
+    /// Either the addition sees the new embedder, or the change sees the chunk.
     async fn an_embedder_changes_before_or_after_a_chunk_is_added(&self, n: usize) {
         let made = self.documents(1).await.remove(0);
         let before = self.store.dataset(&made.key.dataset).await.unwrap();

@@ -1,4 +1,4 @@
-//! Whose documents come next.
+//! Fairness: whose documents are taken next.
 
 use weft_core::id::DocumentKey;
 use weft_core::seam::dataset_store::Document;
@@ -17,7 +17,7 @@ impl Both<'_> {
         };
         let keys = |of: [&Document; 2]| of.map(|one| one.key.clone());
         assert_eq!(taken(1_500, 2).await, keys([&many[0], &many[1]]));
-        // Two of the first are being read, however long the others of them have waited.
+        // Two of the first are being read, however long its other documents have waited.
         assert_eq!(taken(3_000, 2).await, keys([&few[0], &few[1]]));
         assert_eq!(taken(3_000, 2).await, keys([&many[2], &many[3]]));
         assert_eq!(taken(3_000, 9).await, [many[4].key.clone()]);
