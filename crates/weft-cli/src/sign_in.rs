@@ -26,7 +26,7 @@ const TIME_LIMIT: Duration = Duration::from_mins(10);
 
 /// What the browser shows at the end.
 const DONE: &str =
-    "<!doctype html><title>Weft</title><p>Weft goes on in the terminal. This page can be closed.</p>";
+    "<!doctype html><title>Weft</title><p>Weft continues in the terminal. This page can be closed.</p>";
 
 /// Signs in at a server: shows a page for a browser, and waits until that comes back to this machine.
 ///
