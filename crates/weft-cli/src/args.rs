@@ -44,7 +44,7 @@ pub(crate) use self::user::{
     AuditArgs, RoleArg, UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRoleArgs,
 };
 
-/// Runs agent canvases: checks them, runs them, serves them.
+/// Checks, runs and serves agent canvases.
 #[derive(Debug, Parser)]
 #[command(name = "weft", version, about, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Answers and other data go to standard output, everything else to standard error.\n\
@@ -62,7 +62,7 @@ pub(crate) struct Common {
     /// Read settings from this file instead of ./weft.toml
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Keep canvases, sessions and runs in this folder
+    /// Data folder for canvases, sessions and runs
     #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
 }
@@ -70,11 +70,11 @@ pub(crate) struct Common {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Ask the sample canvas, which answers from sample documents with citations
+    /// Ask a sample canvas that answers from sample documents with citations
     Demo(DemoArgs),
-    /// Check canvases and say everything that is wrong with them
+    /// Check canvases and report every problem
     Check(CheckArgs),
-    /// Show what canvases can be made of: parameters and outputs of every component
+    /// Show the components of canvases with their parameters and outputs
     Components(ComponentsArgs),
     /// Print every setting with its default
     Settings(SettingsArgs),
@@ -91,53 +91,53 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: DatasetCommand,
     },
-    /// Look at what has run
+    /// List, inspect, resume and compare runs
     Runs {
         #[command(subcommand)]
         command: RunsCommand,
     },
-    /// Show what runs have used, by canvas and day
+    /// Show the usage of runs by canvas and day
     Spending(SpendingArgs),
-    /// Show what models were used for, by model, agent, node, user, session or day
+    /// Show the usage of models by model, agent, node, user, session or day
     Usage(UsageArgs),
-    /// Run recorded runs as tests, with nothing outside
+    /// Run recorded runs as tests, without outside services
     Eval(EvalArgs),
-    /// Look at what runs ask of people, and answer
+    /// List and answer the tasks that runs wait for
     Tasks(TasksArgs),
-    /// Offer agents to an MCP client over standard input and output, or look at the servers of others
+    /// Serve agents to an MCP client over standard input and output, or manage configured MCP servers
     Mcp(McpArgs),
-    /// Show the tools of plugins
+    /// List the tools of plugins
     Plugins(PluginsArgs),
-    /// Let canvases run by themselves at certain times
+    /// Run canvases automatically at set times
     Schedule {
         #[command(flatten)]
         tenant: TenantArgs,
         #[command(subcommand)]
         command: ScheduleCommand,
     },
-    /// Let ./weft.toml start programs, choose addresses and widen what is allowed
+    /// Allow ./weft.toml to start programs, choose addresses and extend permissions
     Trust(TrustArgs),
-    /// List the canvases to begin with
+    /// List the templates for new canvases
     Templates(TemplatesArgs),
-    /// Make a folder with a canvas to begin with
+    /// Create a folder with a canvas from a template
     New(NewArgs),
-    /// Put, list and remove the secrets that canvases name
+    /// Set, list and remove the secrets that canvases use
     Secret {
         /// What to do
         #[command(subcommand)]
         command: SecretCommand,
     },
-    /// Add and list models, also those that run in Weft's own process
+    /// Add and list models, including those that run in Weft's own process
     Models {
         #[command(subcommand)]
         command: ModelsCommand,
     },
-    /// Make, list and revoke the tokens of the HTTP API
+    /// Create, list and revoke API keys
     Token {
         #[command(subcommand)]
         command: TokenCommand,
     },
-    /// Make, change, list and remove the users who sign in
+    /// Create, change, list and remove users
     User {
         /// What to do
         #[command(subcommand)]
@@ -151,18 +151,18 @@ pub(crate) enum Command {
     },
     /// Show who changed what
     Audit(AuditArgs),
-    /// Copy the store and all files into a new folder, also while a server runs
+    /// Copy the store and all files into a new folder, even while a server is running
     Backup(BackupArgs),
     /// Serve the HTTP API
     Serve(ServeArgs),
-    /// Start the runs that schedules ask for, and nothing else
+    /// Execute scheduled runs and queued documents, without the HTTP API
     Worker(WorkerArgs),
 }
 
 /// Flags of `weft trust`.
 #[derive(Debug, Args)]
 pub(crate) struct TrustArgs {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     pub yes: bool,
 }
@@ -170,7 +170,7 @@ pub(crate) struct TrustArgs {
 /// Flags of `weft demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// What to ask; without it three sample questions are asked
+    /// Question; without it, three sample questions are asked
     pub question: Option<String>,
     /// Use this model for everything
     #[arg(long, value_name = "NAME")]
@@ -186,7 +186,7 @@ pub(crate) struct CheckArgs {
     /// Print the findings as JSON on standard output
     #[arg(long)]
     pub json: bool,
-    /// Exit with 2 on warnings, too
+    /// Exit with code 2 on warnings as well
     #[arg(long)]
     pub strict: bool,
 }
@@ -202,10 +202,10 @@ pub(crate) struct SettingsArgs {
 /// Flags of `weft schema`.
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// Of what
+    /// What to print the schema of
     #[arg(value_enum, default_value = "canvas")]
     pub of: SchemaOf,
-    /// Print a page for people instead; there is one of the API
+    /// Print a readable page instead; API only
     #[arg(long)]
     pub markdown: bool,
 }
@@ -213,9 +213,9 @@ pub(crate) struct SchemaArgs {
 /// What there is a schema of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum SchemaOf {
-    /// Canvases: JSON Schema
+    /// JSON Schema of canvases
     Canvas,
-    /// The HTTP API: OpenAPI
+    /// OpenAPI document of the HTTP API
     Api,
 }
 
@@ -231,16 +231,16 @@ pub(crate) struct RunArgs {
     /// A form value, read as JSON if it is JSON and as text otherwise; repeatable
     #[arg(long = "input", value_name = "KEY=VALUE")]
     pub inputs: Vec<String>,
-    /// A file that comes with the question; repeatable
+    /// A file to attach to the question; repeatable
     #[arg(long = "file", value_name = "PATH")]
     pub attached: Vec<PathBuf>,
-    /// Write the files that the run makes to this folder
+    /// Write the files that the run creates to this folder
     #[arg(long, value_name = "FOLDER")]
     pub save_files: Option<PathBuf>,
-    /// Begin this session, or go on with it
+    /// Start or continue this session
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
-    /// Do not run this node; it gives this JSON object, or what it gave in a run; repeatable
+    /// Skip this node and use this JSON object, or its output in an earlier run; repeatable
     #[arg(long = "pin", value_name = "NODE=JSON|NODE@RUN")]
     pub pins: Vec<String>,
     /// Use this model for everything
@@ -249,7 +249,7 @@ pub(crate) struct RunArgs {
     /// Print every event as a line of JSON instead of the answer
     #[arg(long)]
     pub events: bool,
-    /// Tell messages that are written at the same time at the same time, piece by piece
+    /// Interleave the pieces of messages that are written concurrently
     #[arg(long, requires = "events")]
     pub parallel_messages: bool,
     #[command(flatten)]
@@ -260,16 +260,16 @@ pub(crate) struct RunArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Measuring")]
 pub(crate) struct MeasuringArgs {
-    /// Run this often, each time in a new session, and print times instead of the answer
+    /// Number of runs, each in a new session; prints times instead of the answer
     #[arg(long, value_name = "N", requires = "bench_json", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub repeat: Option<u32>,
-    /// Run this often before the clock starts
+    /// Number of runs before measuring starts
     #[arg(long, value_name = "N", requires = "bench_json")]
     pub warmup: Option<u32>,
-    /// This many runs at the same time
+    /// Number of concurrent runs
     #[arg(long, value_name = "N", requires = "bench_json", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub concurrency: Option<u32>,
-    /// Ask the OpenAI-compatible server at this address for every model
+    /// Use the OpenAI-compatible server at this URL for every model
     #[arg(long, value_name = "URL")]
     pub llm_base_url: Option<String>,
     /// Print the times as one JSON object
@@ -286,7 +286,7 @@ pub(crate) struct ChatArgs {
     /// The canvas
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Begin this session, or go on with it
+    /// Start or continue this session
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
     /// Use this model for everything
@@ -297,7 +297,7 @@ pub(crate) struct ChatArgs {
 /// Flags of `weft components`.
 #[derive(Debug, Args)]
 pub(crate) struct ComponentsArgs {
-    /// Show all of these components instead of a line for each
+    /// Show the details of these components instead of one line for each
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
     /// Print JSON: name, summary, JSON Schema of the parameters, outputs
@@ -311,7 +311,7 @@ pub(crate) struct ComponentsArgs {
 /// Flags of `weft spending`.
 #[derive(Debug, Args)]
 pub(crate) struct SpendingArgs {
-    /// The last days, today included
+    /// Number of days to show, including today
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=i64::from(USAGE_DAYS_MAX)))]
     pub days: u32,
     /// Print a line of JSON for each canvas and day
@@ -324,13 +324,13 @@ pub(crate) struct SpendingArgs {
 /// What to do with the servers of tools.
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
-    /// Connect to the servers and show their tools, with those that are new, changed or refused
+    /// Connect to the servers and list their tools, marking new, changed and rejected ones
     List(McpListArgs),
-    /// Accept the definitions of a server's tools as they are now
+    /// Accept the current definitions of a server's tools
     Accept(McpAcceptArgs),
-    /// Sign in at a server that wants a person to allow what agents do there
+    /// Sign in to a server that requires a person's authorization
     Login(McpLoginArgs),
-    /// Forget what was allowed at a server
+    /// Remove the authorization for a server
     Logout(McpLogoutArgs),
 }
 
@@ -340,7 +340,7 @@ pub(crate) enum McpCommand {
 pub(crate) struct McpArgs {
     #[command(flatten)]
     pub serving: McpServeArgs,
-    /// What to do; without it agents are offered
+    /// Subcommand; without one, agents are served
     #[command(subcommand)]
     pub command: Option<McpCommand>,
 }
@@ -348,7 +348,7 @@ pub(crate) struct McpArgs {
 /// Flags of `weft mcp` alone.
 #[derive(Debug, Args)]
 pub(crate) struct McpServeArgs {
-    /// Store and publish this canvas before; repeatable
+    /// Store and publish the canvas in FILE as the agent ID first; repeatable
     #[arg(long = "agent", value_name = "ID=FILE")]
     pub agents: Vec<std::ffi::OsString>,
 }
@@ -378,7 +378,7 @@ pub(crate) struct McpAcceptArgs {
     /// The server
     #[arg(value_name = "SERVER")]
     pub server: String,
-    /// The tools, by the server's own names; without any, all that are new or changed
+    /// Tools, by the server's own names; default: all new or changed ones
     #[arg(value_name = "TOOL")]
     pub tools: Vec<String>,
 }
@@ -389,10 +389,10 @@ pub(crate) struct McpLoginArgs {
     /// The server
     #[arg(value_name = "SERVER")]
     pub server: String,
-    /// What to allow, words with spaces between them; without it what the server asks for
+    /// Scopes to request, separated by spaces; default: those the server asks for
     #[arg(long, value_name = "SCOPES")]
     pub scope: Option<String>,
-    /// The port of this machine that the browser comes back to; 0 for any that is free
+    /// Local port that the browser is redirected to; 0: any free port
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
 }
@@ -408,7 +408,7 @@ pub(crate) struct McpLogoutArgs {
 /// Flags of `weft backup`.
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// The folder to make; it becomes a data folder
+    /// Folder to create; it becomes a data folder
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
     /// Print a line of JSON
@@ -419,7 +419,7 @@ pub(crate) struct BackupArgs {
 /// Flags of `weft worker`.
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
-    /// Store and publish the canvas in FILE as the agent ID, and search the documents beside it; repeatable
+    /// Store and publish the canvas in FILE as the agent ID, with the documents next to it; repeatable
     #[arg(long = "agent", value_name = "ID=FILE")]
     pub agents: Vec<std::ffi::OsString>,
 }
@@ -427,13 +427,13 @@ pub(crate) struct WorkerArgs {
 /// Flags of `weft serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Where to listen; port 0 takes any free one
+    /// Address and port to listen on; port 0: any free port
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
     /// Store and publish the canvas in FILE as the agent ID; repeatable
     #[arg(long = "agent", value_name = "ID=FILE")]
     pub agents: Vec<std::ffi::OsString>,
-    /// Ask nobody for a token; only for addresses of this machine
+    /// Require no token; loopback addresses only
     #[arg(long)]
     pub no_auth: bool,
 }

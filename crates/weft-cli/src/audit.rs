@@ -43,7 +43,7 @@ async fn print(args: &AuditArgs, app: &App) -> Outcome {
         }
     }
     if filter.after.is_none() {
-        Notes::line("the audit log has no such entries");
+        Notes::line("no matching entries in the audit log");
     }
     data.flush()?;
     Ok(Exit::Done)

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &BackupArgs, setup: &Setup) -> Outcome {
         let folder = quoted(&args.folder.to_string_lossy());
         let (database, files) = (copied.database_bytes.div_ceil(1024), plural(copied.files, "file"));
         Notes::line(format!("copied the store ({database} KiB) and {files} into {folder}"));
-        Notes::line(format!("`weft serve --data {folder}` serves it; the index is made again by itself"));
+        Notes::line(format!("`weft serve --data {folder}` serves it; the index is rebuilt automatically"));
     }
     data.flush()?;
     Ok(Exit::Done)

@@ -80,7 +80,7 @@ impl Chat<'_> {
             }
         }
         if turns > 0 && self.lines.interactive {
-            Notes::line(format!("\nGo on later with:\n  {}", self.command()));
+            Notes::line(format!("\nContinue later with:\n  {}", self.command()));
         }
         Ok(self.last)
     }
@@ -138,7 +138,7 @@ impl Chat<'_> {
     }
 
     fn left_waiting(&self) -> Exit {
-        Notes::line(format!("\nThe run still waits. Go on with:\n  {}", self.command()));
+        Notes::line(format!("\nThe run still waits. Continue with:\n  {}", self.command()));
         Exit::Waiting
     }
 

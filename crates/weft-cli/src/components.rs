@@ -15,14 +15,14 @@ use crate::screen::Data;
 const PAGE: &str = "\
 # Components
 
-What a canvas can be made of. This page is what `weft components --markdown` prints; `weft components NAME` shows one of
-them, `GET /api/v1/components` has all of this as JSON, and `weft check` names what a canvas gets wrong of it.
+The building blocks of canvases. `weft components --markdown` prints this page, `weft components NAME` shows one component,
+`GET /api/v1/components` returns all of this as JSON, and `weft check` reports mistakes in a canvas.
 
-Outputs that follow from a node's own parameters (fields of a form, variables of a Loop, what an Iteration collects, groups
-of a VariableAggregator, what a program returns) are not listed. Where a parameter is a template, it may hold references
-such as `{Agent:A@content}` and `{sys.query}`.
+Outputs that depend on a node's own parameters (fields of a form, variables of a Loop, results of an Iteration, groups of a
+VariableAggregator, return values of a program) are not listed. A parameter that is a template may contain references such
+as `{Agent:A@content}` and `{sys.query}`.
 
-Every node may also have these parameters. When it has failed, its output `_ERROR` says why.
+Every node also accepts these parameters. If it fails, its output `_ERROR` gives the reason.
 ";
 
 /// Prints the component types.

@@ -75,7 +75,7 @@ async fn reindex(args: &DatasetNameArgs, app: &App) -> Outcome {
     // Read again, for the counts of the new index.
     let Dataset { name, counts, .. } = find(dataset.key.id.as_str(), app).await?;
     let (documents, chunks) = (plural(counts.documents, "document"), plural(counts.chunks, "chunk"));
-    Notes::line(format!("The index of `{name}` is made again: {documents}, {chunks}."));
+    Notes::line(format!("Rebuilt the index of `{name}`: {documents}, {chunks}."));
     Ok(Exit::Done)
 }
 
@@ -130,7 +130,7 @@ fn fresh(name: &str, embedder: Option<&str>, cut: &DatasetMethodArgs, app: &App)
 fn tell_embedder(dataset: &Dataset) {
     Notes::line(match dataset.embedder.as_str() {
         "" => format!("`{}` has no embedding model: it is searched by words alone.", dataset.name),
-        model => format!("`{}` gets its vectors from {model}.", dataset.name),
+        model => format!("`{}` uses the embedding model {model}.", dataset.name),
     });
 }
 
@@ -251,7 +251,7 @@ async fn stop(args: &DatasetDocumentsArgs, wanted: Wanted, app: &App) -> Outcome
     let word = if wanted == Wanted::Pause { "paused" } else { "cancelled" };
     Notes::line(format!("{} {word}.", plural(stopped, "document")));
     if wanted == Wanted::Pause && stopped > 0 {
-        Notes::line(format!("`weft dataset ingest {}` goes on with them.", quoted(&dataset.name)));
+        Notes::line(format!("`weft dataset ingest {}` continues them.", quoted(&dataset.name)));
     }
     Ok(Exit::Done)
 }
@@ -269,7 +269,7 @@ async fn remove(args: &DatasetRemoveArgs, app: &App) -> Outcome {
         ids.push(document(&dataset, named, app).await?.key.id);
     }
     let removed = app.library.remove_documents(&dataset.key, &ids).await?;
-    Notes::line(format!("{} of `{}` removed.", plural(removed, "document"), dataset.name));
+    Notes::line(format!("Removed {} from `{}`.", plural(removed, "document"), dataset.name));
     Ok(Exit::Done)
 }
 

@@ -48,12 +48,12 @@ pub(crate) async fn add_beside(app: &App, tenant: &TenantId, canvas: &Path) -> O
         let within = matches!((&root, &place), (Ok(root), Ok(place)) if place.starts_with(root));
         if !within {
             let path = file.path.display();
-            Notes::line(format!("note: {path} leads out of the folder of the canvas, and is not read"));
+            Notes::line(format!("note: {path} leads out of the folder of the canvas and is not read"));
         }
         within
     });
     if files.len() > FILES_MAX {
-        Notes::line(format!("note: of the documents beside the canvas the first {FILES_MAX} are read"));
+        Notes::line(format!("note: only the first {FILES_MAX} documents beside the canvas are read"));
         files.truncate(FILES_MAX);
     }
     let named = files.into_iter().map(|Found { path, name }| (name, async move { read(&path).await }));

@@ -93,7 +93,7 @@ pub(crate) async fn store(app: App, setup: &Setup, document: &Document) -> Outco
     if warnings > 0 {
         let file = quoted(&document.path.to_string_lossy());
         let count = plural(warnings as u64, "warning");
-        Notes::line(format!("note: {count} about this canvas; `weft check {file}` shows them"));
+        Notes::line(format!("note: {count} in this canvas; `weft check {file}` shows them"));
     }
     let id = canvas_id(&document.path);
     let head = CanvasHead {
@@ -164,7 +164,7 @@ impl Opened {
         let newest = self.app.canvases.get(&self.canvas).await?.version;
         if session.canvas_version != newest {
             Notes::line(format!(
-                "note: session {id} began with an earlier version of the canvas and goes on with it"
+                "note: session {id} started with an earlier version of the canvas and continues with it"
             ));
         }
         Ok(session)

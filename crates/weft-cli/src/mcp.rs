@@ -80,7 +80,7 @@ async fn list(args: &McpListArgs, opened: &ToolServers) -> Outcome {
     };
     if names.is_empty() {
         Notes::line(
-            "no server of tools is configured; name some below `mcp.servers` in weft.toml, or put one into the folder of plugins as NAME.mcp.toml",
+            "no server of tools is configured; add some under `mcp.servers` in weft.toml, or to the plugin folder as NAME.mcp.toml",
         );
     }
     let (mut data, mut exit) = (Data::stdout(), Exit::Done);

@@ -51,13 +51,13 @@ fn add(args: &ModelsAddArgs, setup: &Setup) -> Outcome {
         _ => "the embedder",
     };
     Notes::line(harmless(&format!(
-        "added {what} `{name}@local` in {}; a server that runs finds it after its next start",
+        "added {what} `{name}@local` in {}; a running server uses it from its next start",
         added.folder.display()
     )));
     let others = of_kind(&all(setup), kind).count();
     if !args.default && others > 1 {
         Notes::line(format!(
-            "there are {others} of its kind: name it where it is wanted, or add one with --default"
+            "there are {others} of its kind: name it where needed, or add one with --default"
         ));
     }
     Ok(Exit::Done)
@@ -76,7 +76,7 @@ fn list(args: &ModelsListArgs, setup: &Setup) -> Outcome {
     let models = all(setup);
     if models.entries.is_empty() {
         Notes::line(
-            "no models are configured; `weft models add FOLDER` adds one, docs/models.md tells of others",
+            "no models are configured; `weft models add FOLDER` adds one; see docs/models.md for others",
         );
     }
     let mut data = Data::stdout();

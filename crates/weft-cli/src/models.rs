@@ -67,7 +67,7 @@ fn searches(entry: &ModelEntry) -> bool {
 fn configured(models: &ModelsConfig, only: Option<&str>) -> String {
     match models.replace_all.as_deref().or(models.default.as_deref()).or(only) {
         Some(name) => format!("Using the model `{name}`."),
-        None => "Using the models that the canvas names.".to_owned(),
+        None => "Using the models named in the canvas.".to_owned(),
     }
 }
 

@@ -131,7 +131,7 @@ pub(crate) fn conclude(answer: &Answer, command: impl FnOnce() -> String) -> Exi
         Some(Ending::Succeeded) => Exit::Done,
         Some(Ending::Waiting) => {
             Notes::line(form::describe(&answer.forms).trim_end());
-            Notes::line(format!("Go on with:\n  {}", command()));
+            Notes::line(format!("Continue with:\n  {}", command()));
             Exit::Waiting
         }
         Some(Ending::Cancelled) => {
@@ -143,7 +143,7 @@ pub(crate) fn conclude(answer: &Answer, command: impl FnOnce() -> String) -> Exi
             Exit::Failed
         }
         None => {
-            Notes::line("error: the run ended without saying how");
+            Notes::line("error: the run ended without a result");
             Exit::Failed
         }
     }

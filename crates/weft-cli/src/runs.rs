@@ -77,7 +77,7 @@ async fn list(args: &RunsListArgs, app: &App) -> Outcome {
     let runs = app.runs.list(&tenant(), &filter).await?;
     let mut data = Data::stdout();
     if runs.is_empty() {
-        let nothing = args.session.as_ref().map(|id| format!("nothing has run in a session {}", quoted(id)));
+        let nothing = args.session.as_ref().map(|id| format!("nothing has run in session {}", quoted(id)));
         Notes::line(nothing.unwrap_or_else(|| "nothing has run yet".to_owned()));
     }
     for run in &runs {
@@ -91,7 +91,7 @@ async fn list(args: &RunsListArgs, app: &App) -> Outcome {
 async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
     if app.cut_off().await?.is_empty() {
         // The end of processes on this machine is known immediately; others are observed for a few seconds.
-        Notes::line("looking whether the processes of unfinished runs are still at work …".to_owned());
+        Notes::line("checking whether the processes of unfinished runs are still active …".to_owned());
     }
     let mut runs = app.all_cut_off().await?;
     if let Some(id) = &args.id {
@@ -131,7 +131,7 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
         if ending == Ending::Failed && args.model.is_none() {
             let show = format!("weft runs show {}{flag}", run.key.id);
             Notes::line(format!(
-                "note: `{show}` shows why; a run that began with --model needs it here as well"
+                "note: `{show}` shows why; a run started with --model needs it here as well"
             ));
         }
         exit = match ending {

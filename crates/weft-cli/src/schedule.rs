@@ -80,7 +80,7 @@ async fn add(args: &ScheduleAddArgs, app: &App, setup: &Setup) -> Outcome {
     tell_next(&schedule);
     if schedule.is_enabled() {
         let place = &setup.same_place;
-        Notes::line(format!("It fires while `weft serve{place}` or `weft worker{place}` is under way."));
+        Notes::line(format!("It fires only while `weft serve{place}` or `weft worker{place}` is running."));
     }
     Ok(Exit::Done)
 }
@@ -156,7 +156,7 @@ async fn list(args: &ScheduleListArgs, app: &App) -> Outcome {
     }
     data.flush()?;
     if total > shown {
-        Notes::line(format!("{total} schedules in all; --limit shows more"));
+        Notes::line(format!("{total} schedules in total; --limit shows more"));
     }
     Ok(Exit::Done)
 }
@@ -198,7 +198,7 @@ fn facts(schedule: &Schedule) -> Vec<String> {
         SessionPolicy::One(id) => id.to_string(),
     };
     let misfire = match schedule.misfire {
-        Misfire::Skip => "left out".to_owned(),
+        Misfire::Skip => "skipped".to_owned(),
         Misfire::Once => "one run makes up for all".to_owned(),
         Misfire::All { max } => format!("up to {max} are made up for"),
     };
@@ -228,7 +228,7 @@ fn fire_line(fire: &Fire) -> String {
 async fn remove(id: &str, app: &App) -> Outcome {
     let schedule = find(id, app).await?;
     app.remove_schedule(&schedule.key).await?;
-    Notes::line(format!("schedule {id} is removed; its runs stay"));
+    Notes::line(format!("removed schedule {id}; its runs are kept"));
     Ok(Exit::Done)
 }
 

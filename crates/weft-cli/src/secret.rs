@@ -61,7 +61,7 @@ async fn set(args: &SecretArgs, value: &Secret, app: &App) -> Outcome {
     if args.json {
         data.line(&as_json(&put).to_string())?;
     } else {
-        Notes::line(format!("kept; canvases name it `{{secret.{}}}`", put.name));
+        Notes::line(format!("kept; canvases use it as `{{secret.{}}}`", put.name));
     }
     data.flush()?;
     Ok(Exit::Done)
@@ -70,7 +70,7 @@ async fn set(args: &SecretArgs, value: &Secret, app: &App) -> Outcome {
 async fn list(args: &SecretListArgs, app: &App) -> Outcome {
     let secrets = app.secrets.list(&tenant(&args.tenant)?).await?;
     if secrets.is_empty() {
-        Notes::line("there are no secrets; `weft secret set NAME` puts one");
+        Notes::line("no secrets; `weft secret set NAME` stores one");
     }
     let mut data = Data::stdout();
     for secret in &secrets {
@@ -102,5 +102,5 @@ fn as_json(secret: &SecretInfo) -> serde_json::Value {
 
 /// Formats a secret: `SMTP_PASSWORD  put 2026-01-31 …`
 fn as_text(secret: &SecretInfo) -> String {
-    format!("{}  put {}", secret.name, date(secret.updated_ms))
+    format!("{}  set {}", secret.name, date(secret.updated_ms))
 }

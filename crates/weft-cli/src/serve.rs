@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
         return Err(failure);
     }
     if let Ok(address) = listener.local_addr() {
-        Notes::line(format!("What it answers to is described at http://{address}/api/docs."));
+        Notes::line(format!("The API is described at http://{address}/api/docs."));
         Notes::line(format!("Weft listens on http://{address}; Ctrl-C stops it."));
     }
     let options = ServeOptions::from(&setup.config);
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
 async fn prepare(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -> Outcome<()> {
     store_all(app, agents, setup).await?;
     match setup.config.server.auth {
-        Auth::Off => Notes::line("Everyone on this machine may do everything: tokens are off."),
+        Auth::Off => Notes::line("Authentication is off: everyone on this machine has full access."),
         Auth::On => {
             if let Some(token) = app.first_token().await? {
                 Notes::line(format!("Token, shown this once: {}", token.reveal()));

@@ -12,9 +12,9 @@ use crate::screen::Data;
 const PAGE: &str = "\
 # Settings
 
-Made from the file that `weft settings` prints; `weft settings --markdown` prints this page. A setting stands in
-`~/.config/weft/weft.toml`, in `weft.toml` of a folder that is trusted (`weft trust`), or in the environment under the name
-in the table, which goes before the files.
+Generated from the file that `weft settings` prints; `weft settings --markdown` prints this page. A setting is read from
+`~/.config/weft/weft.toml`, from `weft.toml` in a trusted folder (`weft trust`), or from the environment variable in the
+table, which overrides the files.
 ";
 
 /// Prints the settings.

@@ -26,7 +26,7 @@ const TIME_LIMIT: Duration = Duration::from_mins(10);
 
 /// The page that the browser shows at the end.
 const DONE: &str =
-    "<!doctype html><title>Weft</title><p>Weft goes on in the terminal. This page can be closed.</p>";
+    "<!doctype html><title>Weft</title><p>Weft continues in the terminal. This page can be closed.</p>";
 
 /// Signs in at a server: prints the URL of a page for a browser, and waits for the redirect to this machine.
 ///
@@ -37,12 +37,12 @@ pub(crate) async fn login(args: &McpLoginArgs, opened: &ToolServers) -> Outcome 
     let redirect_uri = format!("http://127.0.0.1:{}/callback", listener.local_addr()?.port());
     let request = SignInRequest { redirect_uri, scope: args.scope.clone() };
     let page = opened.servers.begin_sign_in(&args.server, &request).await?;
-    Notes::line("Open this page in a browser, and allow there what agents are to do:");
+    Notes::line("Open this page in a browser and authorize access for agents:");
     let mut data = Data::stdout();
     data.line(&page.url)?;
     data.flush()?;
     Notes::line(
-        "If the browser is on another machine, its last page cannot be shown: paste the address of that page here.",
+        "If the browser is on another machine, its last page will not load: paste the address of that page here.",
     );
     let callback = tokio::select! {
         came = arrived(listener, &page.state) => came?,
@@ -78,7 +78,7 @@ pub(crate) async fn logout(args: &McpLogoutArgs, opened: &ToolServers) -> Outcom
     let was = opened.servers.sign_out(&args.server).await?;
     let server = quoted(&args.server);
     Notes::line(if was {
-        format!("Signed out of {server}. What was given out before may be good there until it ends.")
+        format!("Signed out of {server}. Credentials already issued may stay valid there until they expire.")
     } else {
         format!("Nobody was signed in at {server}.")
     });

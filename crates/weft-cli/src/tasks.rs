@@ -84,7 +84,7 @@ fn json_line(task: Task) -> Outcome<String> {
 
 fn list_line(task: &Task) -> String {
     let (id, kind, created) = (&task.key.id, task.kind.as_str(), date(task.created_ms));
-    let due = task.due_ms.map(|due| format!("  until {}", date(due))).unwrap_or_default();
+    let due = task.due_ms.map(|due| format!("  due {}", date(due))).unwrap_or_default();
     let status = match task.status {
         TaskStatus::Open => String::new(),
         status => format!("  {}", status.as_str()),

@@ -61,7 +61,7 @@ pub(crate) fn new(args: &NewArgs) -> Outcome {
     if let Err((path, error)) = fill(&args.folder, &drawn, found) {
         // Everything in it was written here, and an incomplete folder would block the next attempt.
         if let Err(cause) = std::fs::remove_dir_all(&args.folder) {
-            Notes::line(format!("note: {} stays: {cause}", quoted(&args.folder.to_string_lossy())));
+            Notes::line(format!("note: {} is left behind: {cause}", quoted(&args.folder.to_string_lossy())));
         }
         let message = format!("cannot write {}: {error}", quoted(&path.to_string_lossy()));
         return Err(Failure::failed(message));

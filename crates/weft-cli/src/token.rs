@@ -60,7 +60,7 @@ async fn create(args: &TokenCreateArgs, app: &App) -> Outcome {
     if is_new {
         // A typing error in the name would give access to an empty tenant.
         Notes::line(format!(
-            "note: there was no tenant {}: it was made with this token",
+            "note: there was no tenant {}: it was created with this token",
             quoted(tenant.as_str())
         ));
     }
@@ -72,7 +72,7 @@ async fn create(args: &TokenCreateArgs, app: &App) -> Outcome {
         data.line(&line.to_string())?;
     } else {
         data.line(made.reveal())?;
-        Notes::line("Keep it: it is shown only now. Callers send it as `Authorization: Bearer …`.");
+        Notes::line("Store it: it is shown only now. Callers send it as `Authorization: Bearer …`.");
     }
     data.flush()?;
     Ok(Exit::Done)
@@ -88,7 +88,7 @@ async fn list(args: &TokenListArgs, app: &App) -> Outcome {
     let filter = TokenFilter { tenant: of, limit: tokens::LISTED_MAX + 1, ..TokenFilter::default() };
     let tokens = first(app.tokens.list(&filter).await?, tokens::LISTED_MAX, help);
     if tokens.is_empty() {
-        Notes::line("there are no tokens; `weft token create NAME` makes one");
+        Notes::line("there are no tokens; `weft token create NAME` creates one");
     }
     let mut data = Data::stdout();
     for token in &tokens {

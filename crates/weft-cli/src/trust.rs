@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &TrustArgs, environment: &Environment) -> Outcome 
         Notes::line(format!("{shown} does nothing that it has to be trusted for"));
         return Ok(Exit::Done);
     }
-    Notes::line(format!("{shown} has settings that count once it is trusted:"));
+    Notes::line(format!("{shown} has settings that take effect only once it is trusted:"));
     wanted.iter().for_each(|one| Notes::line(format!("  {}", told(one))));
     let mark = mark(&file.path, &file.text, environment)?;
     if mark.exists() {
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &TrustArgs, environment: &Environment) -> Outcome 
         Failure::failed(format!("cannot remember it in {}: {cause}", mark.display()))
             .help("make the folder writable, or name the file with --config")
     })?;
-    Notes::line("It is trusted until it changes.");
+    Notes::line("It is now trusted, until it changes.");
     Ok(Exit::Done)
 }
 

@@ -34,7 +34,7 @@ async fn show(args: &UsageArgs, app: &App) -> Outcome {
     }
     let lines = app.usage(&tenant(&args.tenant)?, by.clone(), Vec::new(), args.days).await?;
     if lines.is_empty() {
-        Notes::line(format!("no model was asked in the last {} days", args.days));
+        Notes::line(format!("no usage of models in the last {} days", args.days));
     }
     let mut data = Data::stdout();
     for line in &lines {
@@ -73,8 +73,8 @@ fn text_line(line: &UsageLine, by: &[UsageBy]) -> String {
         usage.calls, usage.prompt_tokens, usage.completion_tokens
     ));
     let parts = [
-        (usage.cache_read_tokens, "from the cache"),
-        (usage.cache_write_tokens, "into the cache"),
+        (usage.cache_read_tokens, "read from cache"),
+        (usage.cache_write_tokens, "written to cache"),
         (usage.reasoning_tokens, "of reasoning"),
     ];
     let parts: Vec<String> =

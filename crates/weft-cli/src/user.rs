@@ -53,7 +53,7 @@ pub(crate) async fn run(command: &UserCommand, setup: &Setup) -> Outcome {
 fn typed() -> Outcome<Secret> {
     let input = std::io::stdin();
     if input.is_terminal() {
-        Notes::line("type the password, then Enter; it is shown while you type");
+        Notes::line("type the password, then Enter; it is visible while you type");
     }
     let mut line = String::new();
     // A byte and a line end more than the limit, so that a longer one is noticed.
@@ -87,7 +87,7 @@ async fn create(args: &UserCreateArgs, password: &Secret, app: &App) -> Outcome 
     if args.json {
         data.line(&as_json(&user, Some(role)).to_string())?;
     } else {
-        Notes::line(format!("made {} ({role} of {tenant})", quoted(&user.email)));
+        Notes::line(format!("created {} ({role} of {tenant})", quoted(&user.email)));
     }
     data.flush()?;
     Ok(Exit::Done)
@@ -105,7 +105,7 @@ async fn invite(args: &UserInviteArgs, app: &App) -> Outcome {
     } else {
         data.line(invited.secret.reveal())?;
         Notes::line(
-            "Hand it to them: it is shown only now. They accept it at POST /api/v1/auth/invitations/accept.",
+            "Give it to them: it is shown only now. They accept it at POST /api/v1/auth/invitations/accept.",
         );
     }
     data.flush()?;
@@ -140,7 +140,7 @@ async fn list(args: &UserListArgs, app: &App) -> Outcome {
         }
     }
     if !any {
-        Notes::line("there are no users; `weft user create EMAIL --role owner` makes one");
+        Notes::line("there are no users; `weft user create EMAIL --role owner` creates one");
     }
     data.flush()?;
     Ok(Exit::Done)
@@ -151,7 +151,7 @@ async fn role(args: &UserRoleArgs, app: &App) -> Outcome {
     let user = app.find_user(&args.user).await?;
     app.set_role(&tenant, &user.id, role).await?;
     note(app, &tenant, &format!("set role {role}"), &user.email).await;
-    Notes::line(format!("{} is {role} of {tenant} now", quoted(&user.email)));
+    Notes::line(format!("{} is now {role} of {tenant}", quoted(&user.email)));
     Ok(Exit::Done)
 }
 
@@ -200,7 +200,7 @@ async fn remove(args: &UserArgs, app: &App) -> Outcome {
     for one in theirs {
         note(app, &one.tenant, "remove user", user.id.as_str()).await;
     }
-    Notes::line(format!("removed {} and what was kept of them", quoted(&user.email)));
+    Notes::line(format!("removed {} and all their data", quoted(&user.email)));
     Ok(Exit::Done)
 }
 

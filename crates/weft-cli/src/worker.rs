@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &WorkerArgs, setup: &Setup) -> Outcome {
     }
     Notes::line(&setup.model);
     Notes::line(format!(
-        "The worker does up to {} runs at a time; Ctrl-C stops it.",
+        "The worker executes up to {} runs concurrently; Ctrl-C stops it.",
         config.worker.concurrency
     ));
     let grace = Duration::from_secs(config.limits.shutdown_seconds);

@@ -306,8 +306,8 @@ pub fn document(routes: &[Documented]) -> Json {
         "info": {
             "title": "Weft",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Runs agent canvases. Answers are `{code, message, data}` with HTTP status 200, also for most \
-                failures: `code` is 0 when it has worked.",
+            "description": "Runs agent canvases. Responses are `{code, message, data}` with HTTP status 200, even \
+                for most errors: `code` is 0 on success.",
             "license": {"name": env!("CARGO_PKG_LICENSE")},
         },
         "servers": [{"url": "/"}],
@@ -317,9 +317,10 @@ pub fn document(routes: &[Documented]) -> Json {
         "components": {
             "schemas": shapes,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer",
-                "description": "an API key, or what a sign-in has answered in its header Authorization; none when `auth` is off"},
+                "description": "an API key, or the value of the Authorization header in the response to a \
+                sign-in; not needed when `auth` is off"},
                 "share": {"type": "http", "scheme": "bearer",
-                "description": "a share token of the agent or the assistant that the path names"}},
+                "description": "a share token of the agent or assistant named in the path"}},
         },
     })
 }
@@ -327,10 +328,11 @@ pub fn document(routes: &[Documented]) -> Json {
 fn failure() -> Json {
     json!({"type": "object", "required": ["code", "message"], "description": "what went wrong", "properties": {
         "code": {"type": "integer", "not": {"const": 0},
-            "description": "100 a defect, 101 a wrong argument, 102 not there or not allowed by the data, 103 not allowed to \
-                the caller, 105 something else cannot be reached, 106 busy, 401 no valid token, 404 no such route, 409 \
-                somebody was first, 413 too large, 429 too many, 500 a run has failed"},
-        "message": {"type": "string"}, "data": {}, "error": {"description": "the same as the OpenAI API has it, on its routes"},
+            "description": "100 internal error, 101 invalid argument, 102 not found or not possible with the \
+                data, 103 not permitted to the caller, 105 another service unavailable, 106 busy, 401 \
+                no valid token, 404 no such route, 409 conflict, 413 too large, 429 too many \
+                requests, 500 a run failed"},
+        "message": {"type": "string"}, "data": {}, "error": {"description": "the same in the format of the OpenAI API, on its routes"},
     }})
 }
 
@@ -339,8 +341,8 @@ pub fn needs(access: Access) -> String {
     let Some(permission) = access.permission() else { return String::new() };
     let role = permission.least_role();
     match access {
-        Access::Shared(..) => format!("Needs the role `{role}` or a share token."),
-        Access::Open | Access::Needs(_) => format!("Needs the role `{role}`."),
+        Access::Shared(..) => format!("Requires the role `{role}` or a share token."),
+        Access::Open | Access::Needs(_) => format!("Requires the role `{role}`."),
     }
 }
 
@@ -358,7 +360,7 @@ fn operation(route: &Documented, shapes: &mut Shapes) -> Json {
             "description": member.summary, "schema": schema}));
     }
     let mut operation = json!({"operationId": id(route), "tags": [route.group], "summary": summary,
-        "responses": {"200": {"description": "the answer, or what went wrong", "content": content(*answer, shapes)},
+        "responses": {"200": {"description": "the result, or an error", "content": content(*answer, shapes)},
             "default": {"description": "what went wrong",
                 "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}}}}});
     if !parameters.is_empty() {
@@ -412,14 +414,13 @@ fn content(answer: Answer, shapes: &mut Shapes) -> Json {
             json!({"code": {"const": 0}, "message": {"type": "string"}, "data": schema(kind, shapes)});
         success["required"] = json!(["code", "message", "data"]);
         if let Some(count) = count {
-            success["properties"][count] =
-                json!({"type": "integer", "description": "how many there are in all"});
+            success["properties"][count] = json!({"type": "integer", "description": "total number"});
             success["required"] = json!(["code", "message", "data", count]);
         }
         success
     };
     // The specification leaves open whether the schema of a stream describes the whole text or each event.
-    let events = || json!({"schema": {"description": "server-sent events, each with JSON as its data"}});
+    let events = || json!({"schema": {"description": "server-sent events with JSON data"}});
     match answer {
         Answer::Data(kind) => json!({"application/json": or_failure(envelope(kind, None, shapes))}),
         Answer::Counted(kind, count) => {

@@ -11,34 +11,34 @@ use clap::{Args, Subcommand};
 pub(crate) struct EvalArgs {
     #[command(subcommand)]
     pub command: Option<EvalCommand>,
-    /// Evals; of a folder, every eval.yaml and *.eval.yaml in it
+    /// Eval files; for a folder, every eval.yaml and *.eval.yaml in it
     #[arg(required = true, value_name = "FILE|DIR")]
     pub files: Vec<PathBuf>,
-    /// Only cases whose file and name have this in them
+    /// Run only cases whose file and name contain this text
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
-    /// Ask models, tools and services as they are, not the recording
+    /// Use real models, tools and services instead of the recording
     #[arg(long)]
     pub live: bool,
-    /// Write what they answered into the files
+    /// Write their answers to the files as the new recording
     #[arg(long, requires = "live")]
     pub update: bool,
     /// Use this model for everything
     #[arg(long, value_name = "NAME", requires = "live")]
     pub model: Option<String>,
-    /// Let a call fail that asks something else than was recorded
+    /// Fail a call that differs from the recorded one
     #[arg(long)]
     pub strict: bool,
-    /// This many cases at the same time
+    /// Number of cases to run concurrently
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
     /// Print the report as one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Write the report for a server for continuous integration
+    /// Write the report as JUnit XML for continuous integration
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// Write the report as one page of HTML
+    /// Write the report as an HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct EvalArgs {
 /// What else to do with evals.
 #[derive(Debug, Subcommand)]
 pub(crate) enum EvalCommand {
-    /// Write a new eval: of questions that are asked now, or of a run of the past
+    /// Write a new eval from new questions or a past run
     Record(EvalRecordArgs),
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct EvalRecordArgs {
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// Write it although there is one
+    /// Overwrite an existing file
     #[arg(long)]
     pub force: bool,
     /// Use this model for everything

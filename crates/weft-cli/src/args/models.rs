@@ -7,28 +7,28 @@ use clap::{Args, Subcommand};
 /// What to do with models.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelsCommand {
-    /// Take an embedder or a reranker from a folder, to run in Weft's own process from the next start on
+    /// Add an embedder or reranker from a folder; it runs in Weft's own process from the next start
     Add(ModelsAddArgs),
-    /// List the models that are configured and those that were added
+    /// List configured and added models
     List(ModelsListArgs),
 }
 
 /// Flags of `weft models add`.
 #[derive(Debug, Args)]
 pub(crate) struct ModelsAddArgs {
-    /// The folder with config.json, tokenizer.json and model.safetensors
+    /// Folder with config.json, tokenizer.json and model.safetensors
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
-    /// What to call it; without it the name of the folder
+    /// Name of the model; default: the name of the folder
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Use it where no model is named
+    /// Use it as the default model
     #[arg(long)]
     pub default: bool,
-    /// What goes before every question, such as "query: "; for embedders that want it
+    /// Prefix for every question, such as "query: "; for embedders that need one
     #[arg(long, value_name = "TEXT")]
     pub query_prefix: Option<String>,
-    /// What goes before every passage, such as "passage: "
+    /// Prefix for every passage, such as "passage: "
     #[arg(long, value_name = "TEXT")]
     pub passage_prefix: Option<String>,
 }

@@ -13,13 +13,13 @@ pub(crate) enum RunsCommand {
     List(RunsListArgs),
     /// Print the journal of a run
     Show(RunsShowArgs),
-    /// Go on with interrupted runs by the end of their process
+    /// Resume runs that were interrupted by the end of their process
     Resume(RunsResumeArgs),
-    /// Remove runs that need not be kept any longer
+    /// Remove old runs
     Prune(RunsPruneArgs),
-    /// Do a run again from its journal, with nothing outside, and print its events
+    /// Replay a run from its journal, without outside services, and print its events
     Replay(RunsReplayArgs),
-    /// Begin a run that shares the beginning of another one up to a step
+    /// Start a new run that shares the steps of another up to a node
     Fork(RunsForkArgs),
     /// Compare two runs node by node
     Diff(RunsDiffArgs),
@@ -31,7 +31,7 @@ pub(crate) struct RunsReplayArgs {
     /// The run
     #[arg(value_name = "ID")]
     pub id: String,
-    /// Print no events, only where the run is no longer the same
+    /// Print no events, only where the replay differs
     #[arg(long)]
     pub quiet: bool,
     #[command(flatten)]
@@ -44,22 +44,22 @@ pub(crate) struct RunsForkArgs {
     /// The run
     #[arg(value_name = "ID")]
     pub id: String,
-    /// The node whose end is the last thing that both runs share
+    /// The last node that both runs share
     #[arg(long, value_name = "NODE")]
     pub at: String,
-    /// Which of its activations, as `weft runs show` numbers them; the last without it
+    /// Activation of that node, as numbered by `weft runs show`; default: the last
     #[arg(long, value_name = "N")]
     pub activation: Option<u32>,
-    /// Let the node have given this output, read as JSON if it is JSON and as text otherwise; repeatable
+    /// Replace an output of the node, read as JSON if it is JSON and as text otherwise; repeatable
     #[arg(long, value_name = "OUTPUT=VALUE")]
     pub set: Vec<String>,
-    /// Let a node that branches go on here instead; repeatable
+    /// Let a branching node continue with this node instead; repeatable
     #[arg(long, value_name = "NODE")]
     pub to: Vec<String>,
-    /// The id of the session that comes into being
+    /// Id of the new session
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
-    /// Use this model for everything, as a run does that was begun with it: which one that was is kept nowhere
+    /// Use this model for everything; required again for runs started with --model, which is not stored
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
     /// Print every event as a line of JSON instead of the answer
@@ -78,7 +78,7 @@ pub(crate) struct RunsDiffArgs {
     /// The second run
     #[arg(value_name = "ID")]
     pub second: String,
-    /// Show what is the same as well
+    /// Show what is equal as well
     #[arg(long)]
     pub all: bool,
     /// Print the comparison as one JSON object
@@ -94,10 +94,10 @@ pub(crate) struct RunsResumeArgs {
     /// The run
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub id: Option<String>,
-    /// Every run that was cut off
+    /// Resume every interrupted run
     #[arg(long)]
     pub all: bool,
-    /// Use this model for everything, as a run does that was begun with it: which one that was is kept nowhere
+    /// Use this model for everything; required again for runs started with --model, which is not stored
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
     #[command(flatten)]
@@ -107,13 +107,13 @@ pub(crate) struct RunsResumeArgs {
 /// Flags of `weft runs prune`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsPruneArgs {
-    /// Those that ended longer ago than this: 30d, 12h, 45m
+    /// Runs that ended longer ago than this: 30d, 12h, 45m
     #[arg(long, value_name = "TIME", value_parser = age)]
     pub older_than: Option<Duration>,
-    /// All but so many of each session, the newest ones
+    /// Number of newest runs to keep per session
     #[arg(long, value_name = "N")]
     pub keep: Option<u64>,
-    /// Only say which
+    /// Only list the runs that would be removed
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -136,7 +136,7 @@ pub(crate) struct RunsListArgs {
     /// Only those of this session
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
-    /// At most this many
+    /// Maximum number of entries
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub limit: u64,
     /// Print a line of JSON for each run

@@ -5,19 +5,19 @@ use clap::{Args, Subcommand, ValueEnum};
 /// What to do with schedules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
-    /// Make a schedule and print its id
+    /// Create a schedule and print its id
     Add(ScheduleAddArgs),
     /// List the schedules
     List(ScheduleListArgs),
-    /// Show a schedule, when it fires next and what it has run
+    /// Show a schedule, its next time and its past runs
     Show(ScheduleShowArgs),
     /// Remove a schedule; its runs stay
     Remove(ScheduleIdArgs),
-    /// Let a schedule fire from now on
+    /// Enable a schedule
     Enable(ScheduleIdArgs),
-    /// Let a schedule fire no more
+    /// Disable a schedule
     Disable(ScheduleIdArgs),
-    /// Ask for one run now and print its id
+    /// Queue one run now and print its id
     Run(ScheduleIdArgs),
 }
 
@@ -25,16 +25,16 @@ pub(crate) enum ScheduleCommand {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("time").required(true).args(["cron", "every"]))]
 pub(crate) struct ScheduleAddArgs {
-    /// The file of the canvas, or the id of an agent that is stored
+    /// File of a canvas, or id of a stored agent
     #[arg(value_name = "CANVAS")]
     pub canvas: String,
-    /// Fire at these times: minute, hour, day of month, month and day of week; seconds may stand first
+    /// Cron expression: minute, hour, day of month, month, day of week; optionally preceded by seconds
     #[arg(long, value_name = "EXPRESSION")]
     pub cron: Option<String>,
-    /// The time zone of --cron, such as Europe/Berlin; UTC without it
+    /// Time zone of --cron, such as Europe/Berlin; default: UTC
     #[arg(long, value_name = "NAME", requires = "cron")]
     pub zone: Option<String>,
-    /// Fire again and again after this time, such as 90s, 15m, 2h or 1d
+    /// Interval between runs, such as 90s, 15m, 2h or 1d
     #[arg(long, value_name = "TIME")]
     pub every: Option<String>,
     /// The question
@@ -43,19 +43,19 @@ pub(crate) struct ScheduleAddArgs {
     /// A form value, read as JSON if it is JSON and as text otherwise; repeatable
     #[arg(long = "input", value_name = "KEY=VALUE")]
     pub inputs: Vec<String>,
-    /// Let all runs go on with this session; each has a new one without it
+    /// Continue this session in every run; default: a new session for each
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
-    /// What happens to times that pass while nobody is there to start the run
+    /// What to do about times missed while no process was running
     #[arg(long, value_enum, default_value_t = MisfireArg::Once)]
     pub misfire: MisfireArg,
-    /// With --misfire all: make up for so many at most
+    /// With --misfire all: maximum number of missed runs to make up for
     #[arg(long, value_name = "N")]
     pub misfire_max: Option<u32>,
-    /// What it is called in lists
+    /// Name to show in lists
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
-    /// Make it without letting it fire
+    /// Create it disabled
     #[arg(long)]
     pub disabled: bool,
 }
@@ -65,9 +65,9 @@ pub(crate) struct ScheduleAddArgs {
 pub(crate) enum MisfireArg {
     /// Nothing
     Skip,
-    /// One run makes up for all of them
+    /// One run for all missed times
     Once,
-    /// The last ones are made up for, each
+    /// One run for each of the last missed times
     All,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct ScheduleListArgs {
     /// Only those of this agent
     #[arg(long, value_name = "ID")]
     pub agent: Option<String>,
-    /// At most this many
+    /// Maximum number of entries
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub limit: u64,
     /// Print a line of JSON for each schedule

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 /// What to do with secrets.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretCommand {
-    /// Store a value, read from standard input, that canvases name as `{secret.NAME}`
+    /// Store a value, read from standard input, for canvases to use as `{secret.NAME}`
     Set(SecretArgs),
     /// List the names; values are never shown
     List(SecretListArgs),
@@ -16,10 +16,10 @@ pub(crate) enum SecretCommand {
 /// Flags of `weft secret set` and `weft secret delete`.
 #[derive(Debug, Args)]
 pub(crate) struct SecretArgs {
-    /// Its name: letters, digits, `_` and `-`
+    /// Name of the secret: letters, digits, `_` and `-`
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Whose it is
+    /// Tenant it belongs to
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
     /// Print a line of JSON
@@ -30,7 +30,7 @@ pub(crate) struct SecretArgs {
 /// Flags of `weft secret list`.
 #[derive(Debug, Args)]
 pub(crate) struct SecretListArgs {
-    /// Whose they are
+    /// Tenant they belong to
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
     /// Print a line of JSON for each secret

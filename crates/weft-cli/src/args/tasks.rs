@@ -19,11 +19,11 @@ pub(crate) struct TasksArgs {
 /// What to do with tasks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TasksCommand {
-    /// List tasks, oldest first; those that are open unless --status says otherwise
+    /// List tasks, oldest first; only open ones by default
     List(TasksListArgs),
-    /// Print what a task asks
+    /// Show a task
     Show(TasksShowArgs),
-    /// Answer a task and go on with its run
+    /// Answer a task and resume its run
     Answer(TasksAnswerArgs),
 }
 
@@ -39,10 +39,10 @@ pub(crate) struct TasksListArgs {
     /// Only those of this kind: form, tool_approval, plan_review or credential
     #[arg(long, value_name = "KIND")]
     pub kind: Option<String>,
-    /// Those with this status: open, answered, timed_out, dropped or all
+    /// Only those with this status: open, answered, timed_out, dropped or all
     #[arg(long, value_name = "STATUS")]
     pub status: Option<String>,
-    /// At most this many
+    /// Maximum number of entries
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub limit: u64,
     /// Print a line of JSON for each task
@@ -71,22 +71,22 @@ pub(crate) struct TasksAnswerArgs {
     /// A value for a field of the form, read as JSON if it is JSON and as text otherwise; repeatable
     #[arg(long = "input", value_name = "KEY=VALUE")]
     pub inputs: Vec<String>,
-    /// Let the call be made, or the plan be carried out
+    /// Approve the call or the plan
     #[arg(long)]
     pub approve: bool,
-    /// Do not
+    /// Deny the call or the plan
     #[arg(long)]
     pub deny: bool,
-    /// Why not
+    /// Reason for the denial
     #[arg(long, value_name = "WHY", requires = "deny")]
     pub because: Option<String>,
-    /// Let the call be made with this JSON object as its arguments, or the plan be this text
+    /// Approve the call with this JSON object as its arguments, or the plan with this text
     #[arg(long, value_name = "JSON|TEXT")]
     pub edit: Option<String>,
-    /// The key has been put right: try again
+    /// Try again with the corrected key
     #[arg(long)]
     pub retry: bool,
-    /// Go on without it
+    /// Continue without it
     #[arg(long)]
     pub give_up: bool,
     /// Use this model for everything

@@ -15,10 +15,10 @@ pub(crate) struct TemplatesArgs {
 /// Flags of `weft new`.
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
-    /// The folder to make
+    /// Folder to create
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
-    /// Which template to begin with; `weft templates` lists them
+    /// Template to start from; `weft templates` lists them
     #[arg(long, value_name = "ID", default_value = "greet")]
     pub template: String,
 }

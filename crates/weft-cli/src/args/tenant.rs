@@ -7,14 +7,14 @@ use clap::{Args, Subcommand};
 pub(crate) enum TenantCommand {
     /// List the tenants
     List(TenantListArgs),
-    /// Remove a tenant with everything that it has: agents, conversations, datasets, files, members, keys
+    /// Remove a tenant and all its data: agents, conversations, datasets, files, members, keys
     Remove(TenantRemoveArgs),
 }
 
 /// Flags of `weft tenant list`.
 #[derive(Debug, Args)]
 pub(crate) struct TenantListArgs {
-    /// A line of JSON for each tenant
+    /// Print a line of JSON for each tenant
     #[arg(long)]
     pub json: bool,
 }
@@ -25,7 +25,7 @@ pub(crate) struct TenantRemoveArgs {
     /// The tenant
     #[arg(value_name = "TENANT")]
     pub tenant: String,
-    /// The tenant once more: nothing of it comes back
+    /// Repeat the tenant to confirm: this cannot be undone
     #[arg(long, value_name = "TENANT")]
     pub confirm: Option<String>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct TenantRemoveArgs {
 /// Whose data a command is about.
 #[derive(Debug, Args)]
 pub(crate) struct TenantArgs {
-    /// Of which tenant
+    /// Tenant
     #[arg(long, value_name = "TENANT", global = true, default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
 }

@@ -7,24 +7,24 @@ use super::RoleArg;
 /// What to do with tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token and print it; it is never shown again
+    /// Create an API key and print it; it is never shown again
     Create(TokenCreateArgs),
-    /// List the tokens
+    /// List API keys
     List(TokenListArgs),
-    /// Take a token back; a running server refuses it from then on
+    /// Revoke an API key; running servers reject it from then on
     Revoke(TokenRevokeArgs),
 }
 
 /// Flags of `weft token create`.
 #[derive(Debug, Args)]
 pub(crate) struct TokenCreateArgs {
-    /// What to call it in lists
+    /// Name to show in lists
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Whose data it opens
+    /// Tenant it grants access to
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
-    /// What whoever shows it may do there
+    /// Role it grants in the tenant
     #[arg(long, value_name = "ROLE", default_value = "owner")]
     pub role: RoleArg,
     /// Print a line of JSON
@@ -35,10 +35,10 @@ pub(crate) struct TokenCreateArgs {
 /// Flags of `weft token list`.
 #[derive(Debug, Args)]
 pub(crate) struct TokenListArgs {
-    /// Those of this tenant only
+    /// Only those of this tenant
     #[arg(long, value_name = "TENANT")]
     pub tenant: Option<String>,
-    /// Print a line of JSON for each token
+    /// Print a line of JSON for each API key
     #[arg(long)]
     pub json: bool,
 }
@@ -46,10 +46,10 @@ pub(crate) struct TokenListArgs {
 /// Flags of `weft token revoke`.
 #[derive(Debug, Args)]
 pub(crate) struct TokenRevokeArgs {
-    /// The token: its id as listed, a name that no other has, or the token itself
+    /// API key: its listed id, its name if unique, or the key itself
     #[arg(value_name = "TOKEN")]
     pub token: String,
-    /// Whose it is
+    /// Tenant it belongs to
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
     /// Print a line of JSON

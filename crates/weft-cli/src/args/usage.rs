@@ -12,7 +12,7 @@ fn about(side: UsageBy) -> &'static str {
         UsageBy::Agent => "The agent",
         UsageBy::Node => "The node of its canvas",
         UsageBy::Model => "The model",
-        UsageBy::User => "Whose session it was",
+        UsageBy::User => "The user of the session",
         UsageBy::Session => "The session",
     }
 }
@@ -26,16 +26,16 @@ fn side() -> impl TypedValueParser<Value = UsageBy> {
 /// Flags of `weft usage`.
 #[derive(Debug, Args)]
 pub(crate) struct UsageArgs {
-    /// A line for each that differs in these, with commas between
+    /// Dimensions to group by, separated by commas
     #[arg(long, value_name = "SIDES", value_delimiter = ',', default_value = "model", value_parser = side())]
     pub by: Vec<UsageBy>,
-    /// The last days, today included
+    /// Number of days to show, including today
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=i64::from(USAGE_DAYS_MAX)))]
     pub days: u32,
-    /// Of which tenant
+    /// Tenant
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
-    /// Print a line of JSON for each
+    /// Print a line of JSON for each group
     #[arg(long)]
     pub json: bool,
 }

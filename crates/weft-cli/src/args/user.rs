@@ -6,23 +6,23 @@ use weft_core::access::MemberRole;
 /// What to do with users.
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserCommand {
-    /// Make a user; the password is read from standard input
+    /// Create a user; the password is read from standard input
     Create(UserCreateArgs),
-    /// Invite somebody, who chooses a password when they accept; prints what they accept with
+    /// Invite a person, who chooses a password on acceptance; prints the token to accept with
     Invite(UserInviteArgs),
     /// List the users, or the members of a tenant
     List(UserListArgs),
-    /// Give a member of a tenant another role
+    /// Change the role of a member of a tenant
     Role(UserRoleArgs),
     /// Set a password, read from standard input, and end all sign-ins of the user
     Password(UserArgs),
-    /// Let a user sign in no more; their API keys are worth nothing meanwhile
+    /// Disable a user: no sign-in, and their API keys are rejected
     Disable(UserArgs),
-    /// Let a user sign in again
+    /// Enable a disabled user
     Enable(UserArgs),
-    /// Print everything that is kept of a user, a line of JSON for each thing
+    /// Print all data stored about a user, a line of JSON for each item
     Export(UserArgs),
-    /// Remove a user with their conversations, sign-ins and API keys
+    /// Remove a user, their conversations, sign-ins and API keys
     Remove(UserArgs),
 }
 
@@ -31,11 +31,11 @@ pub(crate) enum UserCommand {
 pub enum RoleArg {
     /// Read
     Viewer,
-    /// Run agents, too
+    /// Also run agents
     User,
-    /// Change agents and datasets, too
+    /// Also change agents and datasets
     Editor,
-    /// Administer members, keys and secrets, too
+    /// Also administer members, API keys and secrets
     Owner,
 }
 
@@ -53,16 +53,16 @@ impl From<RoleArg> for MemberRole {
 /// Flags of `weft user create`.
 #[derive(Debug, Args)]
 pub(crate) struct UserCreateArgs {
-    /// The address to sign in with
+    /// Email address to sign in with
     #[arg(value_name = "EMAIL")]
     pub email: String,
-    /// What others call them; the part before the @ without it
+    /// Display name; default: the part before the @
     #[arg(long, value_name = "NAME", default_value = "")]
     pub name: String,
-    /// The tenant that they belong to
+    /// Tenant of the user
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
-    /// What they may do there
+    /// Role in the tenant
     #[arg(long, value_name = "ROLE", default_value = "user")]
     pub role: RoleArg,
     /// Print a line of JSON
@@ -73,13 +73,13 @@ pub(crate) struct UserCreateArgs {
 /// Flags of `weft user invite`.
 #[derive(Debug, Args)]
 pub(crate) struct UserInviteArgs {
-    /// Whom to invite
+    /// Email address of the person
     #[arg(value_name = "EMAIL")]
     pub email: String,
-    /// Into which tenant
+    /// Tenant
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
-    /// What they may do there
+    /// Role in the tenant
     #[arg(long, value_name = "ROLE", default_value = "user")]
     pub role: RoleArg,
     /// Print a line of JSON
@@ -90,7 +90,7 @@ pub(crate) struct UserInviteArgs {
 /// Flags of `weft user list`.
 #[derive(Debug, Args)]
 pub(crate) struct UserListArgs {
-    /// The members of this tenant only, with their roles
+    /// Only the members of this tenant, with their roles
     #[arg(long, value_name = "TENANT")]
     pub tenant: Option<String>,
     /// Print a line of JSON for each user
@@ -101,13 +101,13 @@ pub(crate) struct UserListArgs {
 /// Flags of `weft user role`.
 #[derive(Debug, Args)]
 pub(crate) struct UserRoleArgs {
-    /// The user: their address or their id
+    /// Email address or id of the user
     #[arg(value_name = "USER")]
     pub user: String,
-    /// What they may do from now on
+    /// New role
     #[arg(value_name = "ROLE")]
     pub role: RoleArg,
-    /// In which tenant
+    /// Tenant
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
 }
@@ -115,7 +115,7 @@ pub(crate) struct UserRoleArgs {
 /// Flags of commands that are about one user.
 #[derive(Debug, Args)]
 pub(crate) struct UserArgs {
-    /// The user: their address or their id
+    /// Email address or id of the user
     #[arg(value_name = "USER")]
     pub user: String,
 }
@@ -123,10 +123,10 @@ pub(crate) struct UserArgs {
 /// Flags of `weft audit`.
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// Whose log
+    /// Tenant of the log
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
-    /// Only what this one did: `user:ID`, `key:ID`, `share:ID`, `cli` or `nobody`
+    /// Only actions of this actor: `user:ID`, `key:ID`, `share:ID`, `cli` or `nobody`
     #[arg(long, value_name = "ACTOR")]
     pub actor: Option<String>,
     /// Print a line of JSON for each entry

@@ -52,7 +52,7 @@ pub(super) async fn run(args: &DatasetEmbedArgs, app: &App, setup: &Setup) -> Ou
     let (ended, ()) = futures::join!(watching, Box::pin(worker.run(&stop)));
     let Some(task) = ended? else {
         let command = format!("weft dataset embed {}{}", quoted(&dataset.name), setup.same_place);
-        Notes::line(format!("Stopped. What is made is kept; `{command}` goes on."));
+        Notes::line(format!("Stopped. Finished work is kept; `{command}` continues."));
         return Err(Failure::Reported(Exit::Failed));
     };
     match task.state {
@@ -62,7 +62,7 @@ pub(super) async fn run(args: &DatasetEmbedArgs, app: &App, setup: &Setup) -> Ou
         }
         ReembeddingState::Failed | ReembeddingState::Cancelled => {
             let why = if task.message.is_empty() { "it was called off" } else { &task.message };
-            Notes::line(format!("`{}` keeps the vectors that it has: {why}.", dataset.name));
+            Notes::line(format!("`{}` keeps its current vectors: {why}.", dataset.name));
             Err(Failure::Reported(Exit::Failed))
         }
     }

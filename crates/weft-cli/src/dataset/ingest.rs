@@ -253,7 +253,7 @@ impl Told {
             more.into_iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")),
         );
         let chunks = plural(dataset.counts.chunks, "chunk");
-        Notes::line(format!("{}; `{}` has {chunks} now.", parts.join(", "), dataset.name));
+        Notes::line(format!("{}; `{}` now has {chunks}.", parts.join(", "), dataset.name));
         Ok(if self.failed > 0 { Exit::Failed } else { Exit::Done })
     }
 }
@@ -300,7 +300,7 @@ async fn make_findable(dataset: &Dataset, app: &App, setup: &Setup) -> Outcome<(
 /// Prints how to continue after the command was stopped.
 fn told_how_to_go_on(dataset: &Dataset, setup: &Setup) -> Failure {
     let command = format!("weft dataset ingest {}{}", quoted(&dataset.name), setup.same_place);
-    Notes::line(format!("Stopped. What is read is kept; `{command}` goes on."));
+    Notes::line(format!("Stopped. Finished documents are kept; `{command}` continues."));
     Failure::Reported(Exit::Failed)
 }
 

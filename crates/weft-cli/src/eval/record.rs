@@ -194,7 +194,7 @@ fn finish(
     let told = [(file.turns.len(), "turn"), (count, "recorded answer"), (expected, "expectation")];
     let told = told.map(|(count, what)| plural(count as u64, what));
     Notes::line(format!("{shown}: {}", told.join(", ")));
-    Notes::line(format!("look at what it expects, then: weft eval {shown}"));
+    Notes::line(format!("review its expectations, then run: weft eval {shown}"));
     Ok(Exit::Done)
 }
 

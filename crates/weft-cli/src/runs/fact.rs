@@ -32,8 +32,8 @@ fn fact(record: &Record) -> String {
         Record::Played { node, audio, .. } => {
             format!("{node} read it aloud: {} bytes of {}", audio.base64.len() / 4 * 3, audio.media_type)
         }
-        Record::ThinkingStarted { node, .. } => format!("{node} began to reason"),
-        Record::ThinkingEnded { node, .. } => format!("{node} ended its reasoning"),
+        Record::ThinkingStarted { node, .. } => format!("{node} started reasoning"),
+        Record::ThinkingEnded { node, .. } => format!("{node} finished reasoning"),
         Record::MessageEnded { node, end, .. } => match end.cited.len() {
             0 => format!("{node} ended its message"),
             count => format!("{node} ended its message, which cites {count} sources"),
@@ -47,15 +47,15 @@ fn fact(record: &Record) -> String {
             let result = short(&call.result.to_string());
             format!("{} {came} after {}: {result}", call.started.path, duration(call.elapsed))
         }
-        Record::Limited { node, reason, .. } => format!("{node} was cut short: {}", reason.as_str()),
+        Record::Limited { node, reason, .. } => format!("{node} was ended early: {}", reason.as_str()),
         Record::EffectStarted { .. } | Record::EffectFinished { .. } | Record::ModelUsed { .. } => {
             effect(record)
         }
         Record::Published { activation, output } => {
-            format!("activation {activation} begins to write {output}")
+            format!("activation {activation} starts writing {output}")
         }
         Record::Sourced { sources } => format!("{} sources were found", sources.len()),
-        Record::PickedUp { .. } => "the run goes on from here".to_owned(),
+        Record::PickedUp { .. } => "the run resumes here".to_owned(),
         Record::Warned { node, message } => format!("{node} warns: {message}"),
         Record::NodeFinished { .. } => finished(record),
         Record::Waiting { forms } => {
@@ -79,7 +79,7 @@ fn begun(record: &Record) -> String {
     let Record::RunStarted { canvas, canvas_version, session, input, resumes, forks, .. } = record else {
         return String::new();
     };
-    let resumes = resumes.as_ref().map(|run| format!(", going on with run {run}")).unwrap_or_default();
+    let resumes = resumes.as_ref().map(|run| format!(", continuing run {run}")).unwrap_or_default();
     let forks = forks
         .as_ref()
         .map(|forked| format!(", forked from run {} after entry {}", forked.run, forked.seq))
@@ -96,10 +96,10 @@ fn effect(record: &Record) -> String {
             format!("activation {activation} calls a {effect} ({key})")
         }
         Record::EffectFinished { activation, key, gave: EffectResult::Value(value) } => {
-            format!("activation {activation} got from {key}: {}", short(&value.to_string()))
+            format!("activation {activation} received from {key}: {}", short(&value.to_string()))
         }
         Record::EffectFinished { activation, key, gave: EffectResult::Failure { message, .. } } => {
-            format!("activation {activation} got from {key}: a failure: {}", short(message))
+            format!("{key} failed in activation {activation}: {}", short(message))
         }
         Record::ModelUsed { activation, effect, usage, .. } => format!(
             "activation {activation} called a {effect}: {} and {} tokens",
@@ -127,7 +127,7 @@ fn finished(record: &Record) -> String {
         }
         NextEdges::Routed(Route::EndFrame) => " → the end of its frame".to_owned(),
         NextEdges::Exception => " → its exception branch".to_owned(),
-        NextEdges::None => " → nowhere".to_owned(),
+        NextEdges::None => " → no edge".to_owned(),
         NextEdges::Suspended => " → waits for a person".to_owned(),
     };
     let mut text = format!("finished {name}, {}{onward}", duration(*elapsed));

@@ -9,233 +9,234 @@ pub const ROLE: Type = Type::OneOf(&["viewer", "user", "editor", "owner"]);
 
 static USER: Shape = Shape {
     name: "User",
-    summary: "somebody who signs in",
+    summary: "a user account",
     members: &[
-        text("id", "their id"),
-        text("nickname", "what others call them"),
-        text("email", "the address that they sign in with"),
+        text("id", "user id"),
+        text("nickname", "display name"),
+        text("email", "email address for signing in"),
         text("avatar", "nothing"),
-        text("status", "`1`, or `0` for somebody who is disabled"),
-        flag("is_superuser", "false: there is nobody above the owners of a tenant"),
+        text("status", "`1`, or `0` for a disabled user"),
+        flag("is_superuser", "always false: no role ranks above the owners of a tenant"),
         text("login_channel", "`password`"),
-        flag("has_password", "whether they can sign in with a password"),
-        text("last_login_time", "when they last signed in").nullable(),
-        text("tenant_id", "the tenant that they work in"),
-        member("role", ROLE, "what they may do there"),
-        time("create_time", "when the account was made"),
-        text("create_date", "the same in words"),
+        flag("has_password", "whether the user can sign in with a password"),
+        text("last_login_time", "time of the last sign-in").nullable(),
+        text("tenant_id", "current tenant"),
+        member("role", ROLE, "role in that tenant"),
+        time("create_time", "time of creation of the account"),
+        text("create_date", "the same as text"),
     ],
 };
 const OF_USER: Type = Type::Of(&USER);
 
 /// `GET /api/v1/system/config`.
-pub static SETTINGS: Operation =
-    Operation::open("Tells what a page has to know before anybody has signed in.").data(Type::Object(&[
-        whole("registerEnabled", "1 when people may register, else 0"),
-        flag("disablePasswordLogin", "whether people cannot sign in with a password"),
+pub static SETTINGS: Operation = Operation::open("Returns the settings that a page needs before sign-in.")
+    .data(Type::Object(&[
+        whole("registerEnabled", "1 if registration is open, else 0"),
+        flag("disablePasswordLogin", "whether signing in with a password is disabled"),
     ]));
 /// `POST /api/v1/auth/login`.
 pub static SIGN_IN: Operation = Operation::open(
-    "Signs in with a password. The answer's header Authorization holds what to show from then on.",
+    "Signs in with a password. The response header Authorization holds the credential for further requests.",
 )
 .body(&[
-    text("email", "the address of the account"),
-    text("password", "its password"),
-    text("tenant_id", "the tenant to work in; the one where they may do most when absent").optional(),
+    text("email", "email address of the account"),
+    text("password", "password of the account"),
+    text("tenant_id", "tenant to work in; default: the one with the highest role").optional(),
 ])
 .data(OF_USER);
 /// `POST /api/v1/auth/logout` and its older name.
-pub static SIGN_OUT: Operation =
-    Operation::reads("Ends the sign-in that the request is made with.").data(Type::Flag);
+pub static SIGN_OUT: Operation = Operation::reads("Ends the current sign-in.").data(Type::Flag);
 /// `POST /api/v1/users`.
 pub static REGISTER: Operation =
-    Operation::open("Registers and signs in, where the setting `accounts.sign_up` lets people do so.")
+    Operation::open("Registers an account and signs in, if the setting `accounts.sign_up` allows it.")
         .body(&[
-            text("email", "the address to sign in with"),
-            text("password", "8 characters at least"),
-            text("nickname", "what others call them").optional(),
+            text("email", "email address for signing in"),
+            text("password", "at least 8 characters"),
+            text("nickname", "display name").optional(),
         ])
         .data(OF_USER);
 /// `GET /api/v1/users/me`.
-pub static ME: Operation = Operation::reads("Shows who has signed in.").data(OF_USER);
+pub static ME: Operation = Operation::reads("Shows the signed-in user.").data(OF_USER);
 /// `PATCH /api/v1/users/me`.
-pub static CHANGE_ME: Operation = Operation::reads("Changes one's own name or password.")
+pub static CHANGE_ME: Operation = Operation::reads("Changes the caller's name or password.")
     .body(&[
-        text("nickname", "what others call one").optional(),
-        text("password", "the password until now, for another one").optional(),
-        text("new_password", "the other one; all other sign-ins end").optional(),
+        text("nickname", "display name").optional(),
+        text("password", "current password, required to change it").optional(),
+        text("new_password", "new password; ends all other sign-ins").optional(),
     ])
     .data(OF_USER);
 /// `DELETE /api/v1/users/me`.
-pub static ERASE_ME: Operation = Operation::reads("Removes one's own account and conversations.")
-    .body(&[text("password", "one's password; absent for an account without one").optional()])
+pub static ERASE_ME: Operation = Operation::reads("Removes the caller's account and conversations.")
+    .body(&[text("password", "password; absent for an account without one").optional()])
     .data(Type::Flag);
 /// `GET /api/v1/users/me/export`.
 pub static EXPORT_ME: Operation =
-    Operation::reads("Gives everything that is kept of oneself.").data(Type::List(&Type::Any));
+    Operation::reads("Exports all data stored about the caller.").data(Type::List(&Type::Any));
 static LOGIN: Shape = Shape {
     name: "SignIn",
     summary: "a sign-in of a user",
     members: &[
         text("id", "its id"),
-        text("tenant_id", "the tenant that it works in"),
-        flag("current", "whether the request is made with it"),
-        time("create_time", "when it was made"),
-        time("expire_time", "when it ends"),
-        time("last_used_time", "when it was last shown").nullable(),
+        text("tenant_id", "tenant of the sign-in"),
+        flag("current", "whether it is the current one"),
+        time("create_time", "time of creation"),
+        time("expire_time", "time of expiry"),
+        time("last_used_time", "time of last use").nullable(),
     ],
 };
 /// `GET /api/v1/users/me/logins`.
 pub static LOGINS: Operation =
-    Operation::reads("Lists one's own sign-ins, the newest first; without a page up to 10,000.")
+    Operation::reads("Lists the caller's sign-ins, newest first; without `page` up to 10,000.")
         .query(&PAGE)
         .data(Type::List(&Type::Of(&LOGIN)));
 /// `DELETE /api/v1/users/me/logins`.
 pub static END_LOGINS: Operation =
-    Operation::reads("Ends all of one's own sign-ins but the one that the request is made with.")
-        .data(Type::Whole);
+    Operation::reads("Ends all of the caller's sign-ins except the current one.").data(Type::Whole);
 /// `DELETE /api/v1/users/me/logins/{login}`.
-pub static END_LOGIN: Operation = Operation::reads("Ends one of one's own sign-ins.").data(Type::Flag);
+pub static END_LOGIN: Operation = Operation::reads("Ends one of the caller's sign-ins.").data(Type::Flag);
 
 /// `GET /api/v1/auth/providers`.
-pub static PROVIDERS: Operation = Operation::open(
-    "Lists the providers that people may sign in with by OpenID Connect.",
-)
-.data(Type::List(&Type::Object(&[
-    text("name", "its name"),
-    text("title", "what people call it"),
-    text("path", "where the sign-in begins"),
-])));
-const BEGUN: Type = Type::Object(&[text("url", "where the browser goes to sign in")]);
+pub static PROVIDERS: Operation =
+    Operation::open("Lists the OpenID Connect providers for signing in.").data(Type::List(&Type::Object(&[
+        text("name", "its name"),
+        text("title", "display name"),
+        text("path", "URL that starts the sign-in"),
+    ])));
+const BEGUN: Type = Type::Object(&[text("url", "URL for the browser to sign in at")]);
 /// `GET /api/v1/auth/oidc/{provider}`.
 pub static BEGIN_OIDC: Operation = Operation::open(
-    "Sends a browser to a provider to sign in there, by HTTP status 303. The browser is known again by a cookie.",
+    "Redirects a browser to a provider for signing in, with HTTP status 303. A cookie identifies the browser on \
+     return.",
 )
-.query(&[text("next", "the path of the page to go to then; without it the sign-in is answered in place").optional()])
+.query(&[text("next", "path of the page to redirect to afterwards; without it the sign-in is returned directly").optional()])
 .data(BEGUN);
 static IDENTITY: Shape = Shape {
     name: "Identity",
-    summary: "what a user is at a provider",
+    summary: "an identity of a user at a provider",
     members: &[
         text("id", "its id"),
-        text("provider", "the provider's name in the settings"),
-        text("issuer", "the provider's own name"),
-        text("subject", "what the provider calls the user"),
-        text("email", "the address that they had there when they last signed in"),
-        time("create_time", "when it was added"),
-        time("last_used_time", "when they last signed in with it").nullable(),
+        text("provider", "name of the provider in the settings"),
+        text("issuer", "issuer of the provider"),
+        text("subject", "identifier of the user at the provider"),
+        text("email", "email address there at the last sign-in"),
+        time("create_time", "time of addition"),
+        time("last_used_time", "time of the last sign-in with it").nullable(),
     ],
 };
 /// `GET /api/v1/auth/oidc/{provider}/callback`.
 pub static FINISH_OIDC: Operation = Operation::open(
-    "Takes a browser back from a provider and signs in as with a password: the header Authorization holds what to show \
-     from then on. With `next` the browser goes there by HTTP status 303, with it behind the `#` as `authorization`, or \
-     with `error`. For somebody who has signed in before and adds an identity, the identity is answered, or `added`.",
+    "Receives a browser from a provider and signs in as with a password: the header Authorization holds the \
+     credential for further requests. With `next` the browser is redirected there with HTTP status 303, with the \
+     credential as `authorization`, or with `error`, after the `#`. For a signed-in user who adds an identity, \
+     the response is the identity, or `added`.",
 )
 .query(&[
-    text("state", "which sign-in it is"),
-    text("code", "what the provider takes for a token").optional(),
-    text("iss", "who the provider is").optional(),
-    text("error", "why there is no code").optional(),
-    text("error_description", "the same in words").optional(),
+    text("state", "identifies the sign-in"),
+    text("code", "authorization code to exchange for a token").optional(),
+    text("iss", "issuer of the provider").optional(),
+    text("error", "error instead of a code").optional(),
+    text("error_description", "the same as text").optional(),
 ])
 .data(Type::Either(&[OF_USER, Type::Of(&IDENTITY)]));
 /// `GET /api/v1/users/me/identities`.
 pub static IDENTITIES: Operation =
-    Operation::reads("Lists what one is at providers.").data(Type::List(&Type::Of(&IDENTITY)));
+    Operation::reads("Lists the caller's identities at providers.").data(Type::List(&Type::Of(&IDENTITY)));
 /// `POST /api/v1/users/me/identities`.
 pub static ADD_IDENTITY: Operation = Operation::reads(
-    "Begins to add an identity at a provider to one's account; the browser goes to `url` then.",
+    "Starts adding an identity at a provider to the caller's account; the browser continues at `url`.",
 )
 .body(&[
-    text("provider", "the provider's name"),
-    text("next", "the path of the page to go to at the end").optional(),
+    text("provider", "name of the provider"),
+    text("next", "path of the page to redirect to at the end").optional(),
 ])
 .data(BEGUN);
 /// `DELETE /api/v1/users/me/identities/{identity}`.
 pub static REMOVE_IDENTITY: Operation =
-    Operation::reads("Removes an identity from one's account: nobody signs in with it any more.")
+    Operation::reads("Removes an identity from the caller's account: it can no longer be used to sign in.")
         .data(Type::Flag);
 
 static TENANCY: Shape = Shape {
     name: "Tenancy",
-    summary: "a tenant that somebody belongs to or is invited to",
+    summary: "a tenant that the user is a member of or invited to",
     members: &[
         text("tenant_id", "the tenant"),
-        text("name", "what it is called"),
+        text("name", "display name"),
         text("nickname", "the same"),
-        text("role", "what they may do there; `invite` as long as they have not accepted"),
+        text("role", "role in the tenant; `invite` until the invitation is accepted"),
     ],
 };
 /// `GET /api/v1/tenants`.
-pub static TENANTS: Operation = Operation::reads("Lists the tenants that one belongs to or is invited to.")
-    .data(Type::List(&Type::Of(&TENANCY)));
+pub static TENANTS: Operation =
+    Operation::reads("Lists the tenants that the caller is a member of or invited to.")
+        .data(Type::List(&Type::Of(&TENANCY)));
 /// `PATCH /api/v1/tenants/{tenant}` and its older name.
 pub static ACCEPT: Operation =
     Operation::reads("Accepts the invitation to a tenant.").data(Type::Of(&TENANCY));
 /// `DELETE /api/v1/tenants/{tenant}`.
 pub static REMOVE_TENANT: Operation = Operation::administers(
-    "Removes the tenant with everything that it has: agents, conversations, datasets, files, secrets, members, API keys.",
+    "Removes the tenant and all its data: agents, conversations, datasets, files, secrets, members, API keys.",
 )
-.body(&[text("tenant_id", "the id of the tenant once more")])
+.body(&[text("tenant_id", "id of the tenant, repeated to confirm")])
 .data(Type::Flag);
 /// `PUT /api/v1/users/me/tenant`.
-pub static SWITCH: Operation = Operation::reads("Works in another tenant that one belongs to.")
-    .body(&[text("tenant_id", "which one")])
+pub static SWITCH: Operation = Operation::reads("Switches to another tenant of the caller.")
+    .body(&[text("tenant_id", "id of the tenant")])
     .data(OF_USER);
 /// `DELETE /api/v1/users/me/tenants/{tenant}`.
 pub static LEAVE: Operation =
-    Operation::reads("Leaves a tenant, with one's sign-ins and API keys there.").data(Type::Flag);
+    Operation::reads("Leaves a tenant and ends the caller's sign-ins and API keys there.").data(Type::Flag);
 
 static MEMBER: Shape = Shape {
     name: "Member",
-    summary: "a member of a tenant, or somebody who is invited",
+    summary: "a member of a tenant, or an invited person",
     members: &[
-        text("id", "the user, or the invitation"),
+        text("id", "id of the user or the invitation"),
         text("user_id", "the user").optional(),
-        text("email", "their address"),
-        text("nickname", "what others call them").optional(),
-        text("role", "what they may do; `invite` as long as they have not accepted"),
-        member("offered_role", ROLE, "what they may do then").optional(),
-        text("invitation", "what they show to accept, in the answer that has made it").optional().nullable(),
-        time("create_time", "since when"),
+        text("email", "email address"),
+        text("nickname", "display name").optional(),
+        text("role", "role; `invite` until the invitation is accepted"),
+        member("offered_role", ROLE, "role after acceptance").optional(),
+        text("invitation", "token to accept the invitation with; only in the response that creates it")
+            .optional()
+            .nullable(),
+        time("create_time", "time of joining or invitation"),
     ],
 };
 const OF_MEMBER: Type = Type::Of(&MEMBER);
 /// `GET /api/v1/tenants/{tenant}/users`.
 pub static MEMBERS: Operation =
-    Operation::administers("Lists the members of a tenant, and who is invited; without a page up to 10,000.")
+    Operation::administers("Lists the members and invited people of a tenant; without `page` up to 10,000.")
         .query(&PAGE)
         .answer(Answer::Counted(Type::List(&OF_MEMBER), "total"));
 /// `POST /api/v1/tenants/{tenant}/users`.
 pub static INVITE: Operation = Operation::administers(
-    "Invites somebody into a tenant. What they show to accept is in the answer, this once; the same is answered \
-     whether or not they have an account.",
+    "Invites a person to a tenant. The response contains the token to accept with, only once; it is the same \
+     whether or not the person has an account.",
 )
-.body(&[text("email", "their address"), member("role", ROLE, "what they may do; `user` when absent").optional()])
+.body(&[text("email", "email address"), member("role", ROLE, "role; default: `user`").optional()])
 .data(OF_MEMBER);
 /// `PATCH /api/v1/tenants/{tenant}/users/{user}`.
-pub static SET_ROLE: Operation = Operation::administers("Gives a member another role.")
-    .body(&[member("role", ROLE, "what they may do")])
+pub static SET_ROLE: Operation = Operation::administers("Changes the role of a member.")
+    .body(&[member("role", ROLE, "role")])
     .data(Type::Flag);
 /// `DELETE /api/v1/tenants/{tenant}/users/{user}`.
 pub static REMOVE_MEMBER: Operation = Operation::administers(
-    "Removes a member with their sign-ins and API keys of the tenant, or takes back an invitation.",
+    "Removes a member with their sign-ins and API keys for the tenant, or revokes an invitation.",
 )
 .data(Type::Flag);
 /// `GET /api/v1/tenants/{tenant}/users/{user}/export`.
 pub static EXPORT_MEMBER: Operation =
-    Operation::administers("Gives everything that is kept of a member in this tenant.")
+    Operation::administers("Exports all data stored about a member in this tenant.")
         .data(Type::List(&Type::Any));
 /// `POST /api/v1/auth/invitations/accept`.
 pub static ACCEPT_WITH_SECRET: Operation = Operation::open(
-    "Accepts an invitation and signs in. Whoever has no account gets one with this password; whoever has one must know \
-     its password.",
+    "Accepts an invitation and signs in. Without an account, one is created with this password; an existing \
+     account requires its password.",
 )
 .body(&[
-    text("invitation", "what the invitation has said"),
+    text("invitation", "token from the invitation"),
     text("password", "the password"),
-    text("nickname", "what others call one").optional(),
+    text("nickname", "display name").optional(),
 ])
 .data(OF_USER);
 
@@ -244,153 +245,144 @@ static SHARE: Shape = Shape {
     summary: "a token for pages that show one agent or one chat assistant",
     members: &[
         text("id", "its id"),
-        text("name", "what it is called"),
-        text("token", "the token, in the answer that has made it").nullable(),
+        text("name", "name of the token"),
+        text("token", "the token; only in the response that creates it").nullable(),
         text("kind", "`agent` or `chat`"),
-        text("target_id", "which one it opens"),
-        time("create_time", "when it was made"),
-        time("expire_time", "when it ends").nullable(),
-        time("last_used_time", "when it was last shown").nullable(),
+        text("target_id", "id of the agent or chat assistant"),
+        time("create_time", "time of creation"),
+        time("expire_time", "time of expiry").nullable(),
+        time("last_used_time", "time of last use").nullable(),
     ],
 };
 const SHARE_BODY: [Member; 2] = [
-    text("name", "what to call it").optional(),
-    time("expires_time", "when it ends; never when absent").optional(),
+    text("name", "name of the token").optional(),
+    time("expires_time", "time of expiry; default: never").optional(),
 ];
 /// `GET …/shares`.
 pub static SHARES: Operation =
     Operation::edits("Lists the share tokens.").data(Type::List(&Type::Of(&SHARE)));
 /// `POST …/shares`.
 pub static MAKE_SHARE: Operation = Operation::edits(
-    "Makes a share token: it opens this and nothing else, for everybody who has it. It is shown this once.",
+    "Creates a share token: it gives everyone who has it access to this and nothing else. It is shown only once.",
 )
 .body(&SHARE_BODY)
 .data(Type::Of(&SHARE));
 /// `DELETE …/shares/{share}`.
-pub static REMOVE_SHARE: Operation = Operation::edits("Takes a share token back.").data(Type::Flag);
+pub static REMOVE_SHARE: Operation = Operation::edits("Revokes a share token.").data(Type::Flag);
 
 const OLDER_TARGET: [Member; 2] =
     [text("dialog_id", "the chat assistant").optional(), text("canvas_id", "or the agent").optional()];
 const OLDER_TOKEN: Type = Type::Object(&[
-    text("tenant_id", "whose it is"),
-    text("token", "the token in the answer that makes it, after that only its end"),
-    text("dialog_id", "what it opens"),
+    text("tenant_id", "owning tenant"),
+    text("token", "the token in the response that creates it, afterwards only its end"),
+    text("dialog_id", "id of what it gives access to"),
     text("source", "`agent`; null for a chat assistant").nullable(),
-    time("create_time", "when it was made"),
-    text("create_date", "the same in words"),
+    time("create_time", "time of creation"),
+    text("create_date", "the same as text"),
 ]);
 /// `POST /v1/api/new_token`.
 pub static OLDER_NEW_TOKEN: Operation =
-    Operation::edits("Makes a share token of one assistant or agent, by its oldest name.")
+    Operation::edits("Creates a share token for an assistant or agent; oldest name of the route.")
         .body(&OLDER_TARGET)
         .data(OLDER_TOKEN);
 /// `GET /v1/api/token_list`.
-pub static OLDER_TOKENS: Operation = Operation::edits("Lists the share tokens of one assistant or agent.")
+pub static OLDER_TOKENS: Operation = Operation::edits("Lists the share tokens of an assistant or agent.")
     .query(&OLDER_TARGET)
     .data(Type::List(&OLDER_TOKEN));
 /// `POST /v1/api/rm`.
-pub static OLDER_REMOVE: Operation = Operation::edits("Takes share tokens back.")
+pub static OLDER_REMOVE: Operation = Operation::edits("Revokes share tokens.")
     .body(&[
         list("tokens", &Type::Text, "the tokens themselves"),
-        text("tenant_id", "passed over: it is the caller's").optional(),
+        text("tenant_id", "ignored: always the caller's").optional(),
     ])
     .data(Type::Flag);
 /// `GET /v1/api/stats`.
 pub static OLDER_STATS: Operation =
-    Operation::reads("Is refused: such numbers are not kept; `GET /api/v1/usage` has others.");
+    Operation::reads("Always rejected: such statistics are not kept; see `GET /api/v1/usage` for others.");
 /// `GET /v1/api/new_conversation`.
 pub static NEW_CONVERSATION: Operation =
-    Operation::runs("Begins a conversation with an assistant or an agent, by its oldest name.")
+    Operation::runs("Starts a conversation with an assistant or agent; oldest name of the route.")
         .query(&[
             text("dialog_id", "the chat assistant").optional(),
             text("canvas_id", "or the agent").optional(),
-            text("user_id", "who asks").optional(),
+            text("user_id", "id of the user who asks").optional(),
         ])
         .data(Type::Of(&super::agents::SESSION));
 
 static AUDIT_ENTRY: Shape = Shape {
     name: "AuditEntry",
-    summary: "something that somebody did, or was refused",
+    summary: "an action that was performed or denied",
     members: &[
         text("id", "its id"),
         time("time", "when"),
-        text("actor", "who: `user:ID`, `key:ID`, `share:ID`, `local`, `cli` or `nobody`"),
-        text("action", "what, such as `PUT /api/v1/agents/{id}` or `login`"),
-        text("target", "on what"),
-        whole("code", "0 when it was done, else why not"),
-        text("address", "from which network address"),
+        text("actor", "actor: `user:ID`, `key:ID`, `share:ID`, `local`, `cli` or `nobody`"),
+        text("action", "action, such as `PUT /api/v1/agents/{id}` or `login`"),
+        text("target", "target of the action"),
+        whole("code", "0 on success, else an error code"),
+        text("address", "network address of the client"),
     ],
 };
 const AUDIT_FILTER: [Member; 3] = [
-    text("actor", "only what this one did").optional(),
-    time("since", "not before").optional(),
+    text("actor", "only actions of this actor").optional(),
+    time("since", "only entries from this time on").optional(),
     time("until", "before").optional(),
 ];
 /// `GET /api/v1/audit`.
-pub static AUDIT: Operation = Operation::administers("Lists the audit log, the newest entries first.")
+pub static AUDIT: Operation = Operation::administers("Lists the audit log, newest entries first.")
     .query(&[
         AUDIT_FILTER[0],
         AUDIT_FILTER[1],
         AUDIT_FILTER[2],
         PAGE[1],
-        text("after", "the `next` of the page before").optional(),
+        text("after", "`next` of the previous page").optional(),
     ])
     .data(Type::Object(&[
-        list("entries", &Type::Of(&AUDIT_ENTRY), "the page"),
-        text("next", "where the next page begins").nullable(),
+        list("entries", &Type::Of(&AUDIT_ENTRY), "entries of the page"),
+        text("next", "start of the next page").nullable(),
     ]));
 /// `GET /api/v1/audit/export`.
 pub static EXPORT_AUDIT: Operation =
-    Operation::administers("Gives the audit log as lines of JSON, the oldest entry first.")
+    Operation::administers("Returns the audit log as lines of JSON, oldest entry first.")
         .query(&AUDIT_FILTER)
         .answer(Answer::File);
 
 static NOTICE: Shape = Shape {
     name: "Notice",
-    summary: "something that people are told without having asked",
+    summary: "a notification about a run, a budget or a task",
     members: &[
         text("event", "`run_failed`, `budget` or `task_overdue`"),
-        text("subject", "of which run, task or budget"),
-        time("time", "when it became known"),
-        member(
-            "state",
-            Type::OneOf(&["waiting", "taken", "delivered", "given_up"]),
-            "how far its delivery has come",
-        ),
-        time("state_time", "when it is tried next, or since when it is so"),
-        list(
-            "done",
-            &Type::Text,
-            "the ways that are done with, such as `webhook`; with the reason where one has failed",
-        ),
-        whole("attempts", "how often it was tried"),
-        text("reason", "why it was put off or given up"),
+        text("subject", "the run, task or budget concerned"),
+        time("time", "time of creation"),
+        member("state", Type::OneOf(&["waiting", "taken", "delivered", "given_up"]), "state of the delivery"),
+        time("state_time", "time of the next attempt, or since when the state applies"),
+        list("done", &Type::Text, "finished channels, such as `webhook`; with the reason if one failed"),
+        whole("attempts", "number of attempts"),
+        text("reason", "why it was postponed or given up"),
     ],
 };
 /// `GET /api/v1/notifications`.
 pub static NOTICES: Operation =
-    Operation::administers("Lists what people are told without having asked, the newest first.")
-        .query(&PAGE)
-        .data(Type::Object(&[
-            list("notifications", &Type::Of(&NOTICE), "the page"),
-            whole("total", "how many there are in all"),
-        ]));
+    Operation::administers("Lists the notifications, newest first.").query(&PAGE).data(Type::Object(&[
+        list("notifications", &Type::Of(&NOTICE), "entries of the page"),
+        whole("total", "total number"),
+    ]));
 
 /// `GET /api/v1/agentbots/{id}/inputs`.
-pub static AGENTBOT: Operation =
-    Operation::reads("Shows what a page needs of an agent.").shared(Shared::Agent).data(Type::Object(&[
+pub static AGENTBOT: Operation = Operation::reads("Shows what a page needs to show an agent.")
+    .shared(Shared::Agent)
+    .data(Type::Object(&[
         text("title", "its title"),
-        text("avatar", "a picture as a data URI, or nothing"),
-        member("inputs", Type::Map(&Type::Any), "the fields of the form that a conversation may begin with"),
-        text("prologue", "its opening words"),
+        text("avatar", "image as a data URI, or empty"),
+        member("inputs", Type::Map(&Type::Any), "fields of the form at the start of a conversation"),
+        text("prologue", "opening message"),
         text("mode", "`conversational`"),
     ]));
 /// `POST /api/v1/agentbots/{id}/completions`.
-pub static ASK_AGENTBOT: Operation = Operation::runs("Asks an agent from a page that shows it.")
+pub static ASK_AGENTBOT: Operation = Operation::runs("Asks an agent from a page that embeds it.")
     .shared(Shared::Agent)
     .body(&[
-        text("question", "the question; also `query`").optional(),
-        text("session_id", "the conversation; a new one when absent").optional(),
+        text("question", "the question; also accepted as `query`").optional(),
+        text("session_id", "the conversation; default: a new one").optional(),
         member("inputs", Type::Map(&Type::Any), "values for the fields of its form").optional(),
         STREAM,
     ])

@@ -5,86 +5,84 @@ use super::shape::{Member, Type, list, member, text, whole};
 use super::{Operation, Shared};
 
 /// A component of an agent.
-const COMPONENT: [Member; 2] = [text("id", "the agent"), text("component_id", "the component, by its id")];
+const COMPONENT: [Member; 2] = [text("id", "the agent"), text("component_id", "id of the component")];
 
 /// The fields of a form, by name.
 const FORM: Type = Type::Map(&Type::Object(&[
-    text("name", "what to show").optional(),
-    text("type", "what kind of field: `line`, `paragraph`, `options`, `file` …").optional(),
+    text("name", "label").optional(),
+    text("type", "type of field: `line`, `paragraph`, `options`, `file` …").optional(),
 ]));
-const VALUES: Member = member(
-    "params",
-    Type::Map(&Type::Any),
-    "the values by the names of the fields, each alone or as `{\"value\": …}`",
-);
+const VALUES: Member =
+    member("params", Type::Map(&Type::Any), "values by field name, each directly or as `{\"value\": …}`");
 
 /// `GET …/input-form`.
 pub static INPUT_FORM: Operation =
-    Operation::reads("Shows what a component asks for when it runs alone.").data(FORM);
+    Operation::reads("Shows the input form of a component that is run alone.").data(FORM);
 /// `GET …/input_form`.
 pub static INPUT_FORM_NAMED: Operation =
-    Operation::reads("Shows what a component asks for when it runs alone.").query(&COMPONENT).data(FORM);
+    Operation::reads("Shows the input form of a component that is run alone.").query(&COMPONENT).data(FORM);
 /// `POST …/debug`.
 pub static DEBUG: Operation = Operation::edits(
-    "Runs a component alone, on a copy of the newest canvas, and answers with its outputs; why it failed is in `_ERROR`.",
+    "Runs a component alone, on a copy of the newest canvas, and returns its outputs; `_ERROR` holds the reason \
+     for a failure.",
 )
 .body(&[VALUES])
 .data(Type::Map(&Type::Any));
 /// `POST …/debug` with the component in the body.
 pub static DEBUG_NAMED: Operation = Operation::edits(
-    "Runs a component alone, on a copy of the newest canvas, and answers with its outputs; why it failed is in `_ERROR`.",
+    "Runs a component alone, on a copy of the newest canvas, and returns its outputs; `_ERROR` holds the reason \
+     for a failure.",
 )
 .body(&[COMPONENT[0], COMPONENT[1], VALUES])
 .data(Type::Map(&Type::Any));
 
 /// `GET …/prompts`.
 pub static PROMPTS: Operation =
-    Operation::reads("Shows what agents are told by default.").data(Type::Object(&[
-        text("task_analysis", "how a task is looked at"),
-        text("plan_generation", "how the next calls are chosen"),
-        text("reflection", "how results are judged"),
-        text("citation_guidelines", "how sources are cited"),
+    Operation::reads("Shows the default prompts of agents.").data(Type::Object(&[
+        text("task_analysis", "prompt for analyzing a task"),
+        text("plan_generation", "prompt for choosing the next calls"),
+        text("reflection", "prompt for judging results"),
+        text("citation_guidelines", "prompt for citing sources"),
     ]));
 
 /// `POST …/test_db_connection`.
 pub static TEST_DATABASE: Operation = Operation::edits(
-    "Says whether a database lets itself be asked: by the same way, and at the same addresses, as canvases ask.",
+    "Tests the connection to a database, in the same way and at the same addresses as canvases connect.",
 )
 .body(&[
     member(
         "db_type",
         Type::OneOf(&["mysql", "mariadb", "oceanbase", "postgres", "sqlite"]),
-        "what kind of database it is",
+        "kind of database",
     ),
-    text("database", "the database on the server, or a file of the workspace"),
-    text("username", "who asks").optional(),
-    text("host", "the server").optional(),
-    member("port", Type::Any, "its port").optional(),
-    text("password", "how the server knows that it is them").optional(),
+    text("database", "name of the database, or a file in the workspace"),
+    text("username", "user name").optional(),
+    text("host", "host name of the server").optional(),
+    member("port", Type::Any, "port of the server").optional(),
+    text("password", "password of the user").optional(),
 ])
 .data(Type::Text);
 
 /// `POST …/setting`.
-pub static SETTING: Operation = Operation::edits("Changes what is said of a canvas, and not the canvas.")
+pub static SETTING: Operation = Operation::edits("Changes the metadata of a canvas, not the canvas itself.")
     .body(&[
-        text("id", "which one"),
+        text("id", "id of the canvas"),
         text("title", "its title"),
-        member("permission", Type::OneOf(&["me", "team"]), "who sees it"),
+        member("permission", Type::OneOf(&["me", "team"]), "who can see it"),
         AGENT_BODY[2],
         AGENT_BODY[3],
     ])
     .data(Type::Whole);
 
 /// `GET …/getsse/{id}`.
-pub static GET_SHARED: Operation = Operation::reads(
-    "Shows an agent with its canvas; whoever has a share token is shown what a conversation begins with.",
-)
-.data(Type::Of(&AGENT))
-.shared(Shared::Agent);
+pub static GET_SHARED: Operation =
+    Operation::reads("Shows an agent with its canvas; with a share token, only what starts a conversation.")
+        .data(Type::Of(&AGENT))
+        .shared(Shared::Agent);
 
 /// `GET …/{id}/sessions` of a canvas.
 pub static SESSIONS: Operation =
     Operation::reads("Lists the sessions of an agent.").query(LIST_SESSIONS.query).data(Type::Object(&[
-        list("sessions", &Type::Of(&SESSION), "the page"),
-        whole("total", "how many there are in all"),
+        list("sessions", &Type::Of(&SESSION), "entries of the page"),
+        whole("total", "total number"),
     ]));

@@ -6,135 +6,136 @@ use super::{Answer, Body, Operation};
 
 static MANAGED_FILE: Shape = Shape {
     name: "ManagedFile",
-    summary: "a file or a folder of the file manager",
+    summary: "a file or folder of the file manager",
     members: &[
         text("id", "its id"),
-        text("parent_id", "the folder that it is in; the root is in itself"),
-        text("tenant_id", "whose it is"),
+        text("parent_id", "parent folder; the root is its own parent"),
+        text("tenant_id", "owning tenant"),
         text("created_by", "the same"),
-        text("name", "its name; no two of a folder differ in case only"),
-        text("location", "the name of a file; empty for a folder"),
-        whole("size", "bytes of a file; of a folder in a list those of all files below it, else 0"),
-        text("type", "`folder`, or what kind of file it is: `pdf`, `doc`, `visual`, `aural`, `other`"),
+        text("name", "name; unique within a folder regardless of case"),
+        text("location", "name of a file; empty for a folder"),
+        whole(
+            "size",
+            "size of a file in bytes; for a folder in a list the total of all files below it, else 0",
+        ),
+        text("type", "`folder`, or the type of file: `pdf`, `doc`, `visual`, `aural`, `other`"),
         text("source_type", "empty"),
-        flag("has_child_folder", "in lists of folders: whether there are folders in it").optional(),
-        time("create_time", "when it was made"),
-        text("create_date", "the same in words"),
-        time("update_time", "when it was renamed or moved"),
-        text("update_date", "the same in words"),
+        flag("has_child_folder", "in lists: whether the folder contains folders").optional(),
+        time("create_time", "time of creation"),
+        text("create_date", "the same as text"),
+        time("update_time", "time of the last renaming or move"),
+        text("update_date", "the same as text"),
     ],
 };
 
 const ENTRY: Type = Type::Of(&MANAGED_FILE);
-const NAME: Member = text("name", "its name: at most 255 bytes, without slashes");
-const PARENT: Member =
-    text("parent_id", "the folder that it goes to; the root when absent").optional().nullable();
+const NAME: Member = text("name", "name: at most 255 bytes, without slashes");
+const PARENT: Member = text("parent_id", "target folder; default: the root").optional().nullable();
 const KIND: Member =
-    text("type", "`folder`, or `virtual` for an empty file; a folder when absent").optional().nullable();
-const FILE: [Member; 1] = [text("file_id", "which one")];
+    text("type", "`folder`, or `virtual` for an empty file; default: `folder`").optional().nullable();
+const FILE: [Member; 1] = [text("file_id", "id of the file or folder")];
 
 /// `POST /api/v1/files`.
 pub static ADD: Operation = Operation::edits(
-    "Makes a folder, when JSON is sent; uploads files into one, when a form is sent, whose part `parent_id` may name it. A \
-     file whose name is taken gets a number, a folder is refused.",
+    "Creates a folder from a JSON body, or uploads files from a form, whose part `parent_id` may name the \
+     folder. A file whose name is taken gets a number; a folder is rejected.",
 )
 .takes(Body::FilesOrJson(Type::Object(&[NAME, PARENT, KIND])))
 .data(Type::Either(&[ENTRY, Type::List(&ENTRY)]));
 /// `POST …/file/upload`.
 pub static UPLOAD: Operation = Operation::edits(
-    "Uploads files into the folder that the part `parent_id` of the form names, or into the root. A name that is taken gets a number.",
+    "Uploads files into the folder named by the part `parent_id` of the form, or into the root. A name that is \
+     taken gets a number.",
 )
 .takes(Body::Files)
 .data(Type::List(&ENTRY));
 /// `POST …/file/create`.
 pub static CREATE: Operation =
-    Operation::edits("Makes a folder or an empty file.").body(&[NAME, PARENT, KIND]).data(ENTRY);
+    Operation::edits("Creates a folder or an empty file.").body(&[NAME, PARENT, KIND]).data(ENTRY);
 /// `GET /api/v1/files`.
-pub static LIST: Operation = Operation::reads("Lists what is in a folder.")
+pub static LIST: Operation = Operation::reads("Lists the contents of a folder.")
     .query(&[
-        text("parent_id", "which folder; the root when absent").optional(),
+        text("parent_id", "the folder; default: the root").optional(),
         PAGE[0],
         PAGE[1],
-        text("keywords", "only with this in the name").optional(),
+        text("keywords", "only those with this text in the name").optional(),
         member(
             "orderby",
             Type::OneOf(&["create_time", "update_time", "name", "size"]),
-            "by what; a folder is as large as all files below it",
+            "sort field; the size of a folder is that of all files below it",
         )
         .optional(),
-        flag("desc", "whether the largest come first; true when absent").optional(),
+        flag("desc", "whether to sort in descending order; default: true").optional(),
     ])
     .data(Type::Object(&[
-        list("files", &ENTRY, "the page"),
-        whole("total", "how many there are in all"),
-        member("parent_folder", ENTRY, "the folder that the listed one is in"),
+        list("files", &ENTRY, "entries of the page"),
+        whole("total", "total number"),
+        member("parent_folder", ENTRY, "parent of the listed folder"),
     ]));
 /// `DELETE /api/v1/files`.
-pub static DELETE: Operation =
-    Operation::edits("Removes files, and folders with everything below them. Documents made of them stay.")
-        .body(&[list("ids", &Type::Text, "which ones; at most 100")])
-        .data(Type::Flag);
+pub static DELETE: Operation = Operation::edits(
+    "Removes files, and folders with everything below them. Documents created from them are kept.",
+)
+.body(&[list("ids", &Type::Text, "ids of files and folders; at most 100")])
+.data(Type::Flag);
 /// `POST …/file/rm`.
-pub static REMOVE: Operation =
-    Operation::edits("Removes files, and folders with everything below them. Documents made of them stay.")
-        .body(&[list("file_ids", &Type::Text, "which ones; at most 100")])
-        .data(Type::Flag);
+pub static REMOVE: Operation = Operation::edits(
+    "Removes files, and folders with everything below them. Documents created from them are kept.",
+)
+.body(&[list("file_ids", &Type::Text, "ids of files and folders; at most 100")])
+.data(Type::Flag);
 /// `POST /api/v1/files/move`.
-pub static MOVE: Operation =
-    Operation::edits("Moves files and folders into another folder, or gives one another name.")
-        .body(&[
-            list("src_file_ids", &Type::Text, "which ones; at most 100"),
-            text("dest_file_id", "the folder; where they are when absent").optional().nullable(),
-            text("new_name", "another name, for one alone").optional().nullable(),
-        ])
-        .data(Type::Flag);
+pub static MOVE: Operation = Operation::edits("Moves files and folders into another folder, or renames one.")
+    .body(&[
+        list("src_file_ids", &Type::Text, "ids of files and folders; at most 100"),
+        text("dest_file_id", "target folder; default: the current one").optional().nullable(),
+        text("new_name", "new name, for a single file or folder").optional().nullable(),
+    ])
+    .data(Type::Flag);
 /// `POST /api/v1/files/link-to-datasets`.
 pub static LINK: Operation =
-    Operation::edits("Makes documents of files, and of those in folders, in each of the datasets. They are read when that is asked for.")
+    Operation::edits("Creates documents from files, and from those in folders, in each of the datasets. Reading them is requested separately.")
         .body(&[
-            list("file_ids", &Type::Text, "which files and folders; at most 100, and 1,000 files in all"),
-            list("kb_ids", &Type::Text, "which datasets; at most 100"),
+            list("file_ids", &Type::Text, "ids of files and folders; at most 100, and 1,000 files in total"),
+            list("kb_ids", &Type::Text, "ids of datasets; at most 100"),
         ])
         .data(Type::List(&Type::Object(&[
             text("file_id", "the file"),
-            text("document_id", "the document that was made of it"),
-            text("dataset_id", "the dataset that this is in"),
+            text("document_id", "the document created from it"),
+            text("dataset_id", "dataset of the document"),
         ])));
 /// `GET /api/v1/files/{id}`.
-pub static DOWNLOAD: Operation = Operation::reads("Sends a file, to be saved.").answer(Answer::File);
+pub static DOWNLOAD: Operation = Operation::reads("Downloads a file.").answer(Answer::File);
 /// `PUT` and `PATCH /api/v1/files/{id}`.
-pub static RENAME: Operation =
-    Operation::edits("Gives a file or folder another name. The ending of a file stays.")
-        .body(&[NAME])
-        .data(Type::Flag);
+pub static RENAME: Operation = Operation::edits("Renames a file or folder. The extension of a file is kept.")
+    .body(&[NAME])
+    .data(Type::Flag);
 /// `POST …/file/rename`.
 pub static RENAME_NAMED: Operation =
-    Operation::edits("Gives a file or folder another name. The ending of a file stays.")
+    Operation::edits("Renames a file or folder. The extension of a file is kept.")
         .body(&[FILE[0], NAME])
         .data(Type::Flag);
 /// `GET …/file/root_folder`.
 pub static ROOT: Operation = Operation::reads("Shows the root folder.").data(Type::Object(&[member(
     "root_folder",
     ENTRY,
-    "the folder that all others are in",
+    "the root folder",
 )]));
 
-const ABOVE: Type = Type::Object(&[member("parent_folder", ENTRY, "the folder; the root is in itself")]);
-const ALL_ABOVE: Type = Type::Object(&[list(
-    "parent_folders",
-    &ENTRY,
-    "itself, the folder that it is in, and so on up to the root",
-)]);
+const ABOVE: Type =
+    Type::Object(&[member("parent_folder", ENTRY, "parent folder; the root is its own parent")]);
+const ALL_ABOVE: Type =
+    Type::Object(&[list("parent_folders", &ENTRY, "itself, its parent, and so on up to the root")]);
 
 /// `GET /api/v1/files/{id}/parent`.
 pub static PARENT_FOLDER: Operation =
-    Operation::reads("Shows the folder that a file or folder is in.").data(ABOVE);
+    Operation::reads("Shows the parent folder of a file or folder.").data(ABOVE);
 /// `GET …/file/parent_folder`.
 pub static PARENT_FOLDER_NAMED: Operation =
-    Operation::reads("Shows the folder that a file or folder is in.").query(&FILE).data(ABOVE);
+    Operation::reads("Shows the parent folder of a file or folder.").query(&FILE).data(ABOVE);
 /// `GET /api/v1/files/{id}/ancestors`.
 pub static ANCESTORS: Operation =
-    Operation::reads("Shows all folders that a file or folder is in.").data(ALL_ABOVE);
+    Operation::reads("Shows all ancestor folders of a file or folder.").data(ALL_ABOVE);
 /// `GET …/file/all_parent_folder`.
 pub static ANCESTORS_NAMED: Operation =
-    Operation::reads("Shows all folders that a file or folder is in.").query(&FILE).data(ALL_ABOVE);
+    Operation::reads("Shows all ancestor folders of a file or folder.").query(&FILE).data(ALL_ABOVE);

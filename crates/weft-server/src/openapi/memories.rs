@@ -12,24 +12,24 @@ static MEMORY: Shape = Shape {
     members: &[
         text("id", "its id"),
         text("name", "its name"),
-        text("avatar", "a picture as a data URI, or nothing"),
-        text("tenant_id", "whose it is"),
-        text("owner_name", "who made it"),
-        member("memory_type", TYPES, "what is kept of a turn"),
+        text("avatar", "image as a data URI, or empty"),
+        text("tenant_id", "owning tenant"),
+        text("owner_name", "name of the creator"),
+        member("memory_type", TYPES, "kinds of messages to keep from a turn"),
         text("storage_type", "`table`"),
-        text("embd_id", "what makes its vectors; empty for none"),
-        text("llm_id", "what finds facts in turns; empty for the default model"),
-        member("permissions", Type::OneOf(&["me", "team"]), "who may use it"),
-        text("description", "for people"),
-        whole("memory_size", "how many bytes it holds, at most"),
-        text("forgetting_policy", "`FIFO`: the oldest messages go when there is no room"),
-        member("temperature", Type::Number, "how freely the model answers, 0 to 1"),
-        text("system_prompt", "instructions for the model; empty for ours"),
-        text("user_prompt", "what the model reads before the turn; empty for ours"),
-        time("create_time", "when it was made"),
-        text("create_date", "the same in words"),
-        time("update_time", "when it was changed"),
-        text("update_date", "the same in words"),
+        text("embd_id", "embedding model; empty: none"),
+        text("llm_id", "model that extracts facts from turns; empty: the default model"),
+        member("permissions", Type::OneOf(&["me", "team"]), "who can use it"),
+        text("description", "description"),
+        whole("memory_size", "maximum size in bytes"),
+        text("forgetting_policy", "`FIFO`: the oldest messages are removed when it is full"),
+        member("temperature", Type::Number, "sampling temperature of the model, 0 to 1"),
+        text("system_prompt", "instructions for the model; empty: the built-in ones"),
+        text("user_prompt", "text for the model before the turn; empty: the built-in one"),
+        time("create_time", "time of creation"),
+        text("create_date", "the same as text"),
+        time("update_time", "time of the last change"),
+        text("update_date", "the same as text"),
     ],
 };
 
@@ -37,46 +37,50 @@ static MESSAGE: Shape = Shape {
     name: "MemoryMessage",
     summary: "a message of a memory",
     members: &[
-        whole("message_id", "its number in its memory"),
-        member("message_type", Type::OneOf(&["raw", "semantic", "episodic", "procedural"]), "what it is"),
+        whole("message_id", "number within the memory"),
+        member(
+            "message_type",
+            Type::OneOf(&["raw", "semantic", "episodic", "procedural"]),
+            "kind of message",
+        ),
         whole("source_id", "the turn it was derived from").nullable(),
-        text("memory_id", "in which memory"),
-        text("user_id", "whom it is about"),
-        text("agent_id", "which agent was spoken to"),
+        text("memory_id", "id of the memory"),
+        text("user_id", "id of the user it is about"),
+        text("agent_id", "id of the agent"),
         text("agent_name", "its title"),
-        text("session_id", "in which conversation"),
-        text("valid_at", "since when it holds"),
-        text("invalid_at", "until when it holds").nullable(),
-        text("forget_at", "when it was forgotten").nullable(),
-        flag("status", "whether it is found"),
-        text("content", "what it says"),
+        text("session_id", "id of the conversation"),
+        text("valid_at", "start of its validity"),
+        text("invalid_at", "end of its validity").nullable(),
+        text("forget_at", "time at which it was forgotten").nullable(),
+        flag("status", "whether searches find it"),
+        text("content", "text of the message"),
         member(
             "task",
             Type::Object(&[
-                member("progress", Type::Number, "0 to 1, and -1 when it failed"),
-                text("progress_msg", "why it failed or waits"),
+                member("progress", Type::Number, "0 to 1; -1 on failure"),
+                text("progress_msg", "reason for failing or waiting"),
             ]),
-            "how far a model has come with it",
+            "progress of extraction by a model",
         ),
-        list("extract", &Type::Any, "what was derived from it"),
-        member("similarity", Type::Number, "how well it fits the question").optional(),
-        list("content_embed", &Type::Number, "its vector, where its content is asked for").optional(),
+        list("extract", &Type::Any, "messages derived from it"),
+        member("similarity", Type::Number, "similarity to the query").optional(),
+        list("content_embed", &Type::Number, "vector, if the content is requested").optional(),
     ],
 };
 
 const SETTINGS: [Member; 12] = [
-    text("name", "at most 128 characters; a taken one gets a number"),
-    member("memory_type", TYPES, "what is kept of a turn; raw messages always are"),
-    text("embd_id", "what makes its vectors; empty: searched by words alone"),
-    text("llm_id", "what finds facts in turns; empty: the default model"),
-    text("avatar", "a picture as a data URI").optional(),
-    text("description", "for people").optional(),
-    member("permissions", Type::OneOf(&["me", "team"]), "who may use it").optional(),
+    text("name", "at most 128 characters; a name that is taken gets a number"),
+    member("memory_type", TYPES, "kinds of messages to keep from a turn; raw messages are always kept"),
+    text("embd_id", "embedding model; empty: keyword search only"),
+    text("llm_id", "model that extracts facts from turns; empty: the default model"),
+    text("avatar", "image as a data URI").optional(),
+    text("description", "description").optional(),
+    member("permissions", Type::OneOf(&["me", "team"]), "who can use it").optional(),
     whole("memory_size", "bytes, at most 10485760").optional(),
-    member("forgetting_policy", Type::OneOf(&["FIFO"]), "what goes when there is no room").optional(),
+    member("forgetting_policy", Type::OneOf(&["FIFO"]), "what to remove when it is full").optional(),
     member("temperature", Type::Number, "0 to 1").optional(),
     text("system_prompt", "instructions for the model").optional(),
-    text("user_prompt", "what the model reads before the turn").optional(),
+    text("user_prompt", "text for the model before the turn").optional(),
 ];
 
 /// `GET /api/v1/memories`.
@@ -84,20 +88,21 @@ pub static LIST: Operation = Operation::reads("Lists the memories.")
     .query(&[
         PAGE[0],
         PAGE[1],
-        text("tenant_id", "only of these tenants").optional(),
-        text("memory_type", "only with one of these types").optional(),
-        text("storage_type", "only of this kind").optional(),
-        text("keywords", "only with this in the name").optional(),
+        text("tenant_id", "only those of these tenants").optional(),
+        text("memory_type", "only those with one of these types").optional(),
+        text("storage_type", "only those of this kind").optional(),
+        text("keywords", "only those with this text in the name").optional(),
     ])
     .data(Type::Object(&[
-        list("memory_list", &Type::Of(&MEMORY), "the page"),
-        whole("total_count", "how many there are in all"),
+        list("memory_list", &Type::Of(&MEMORY), "entries of the page"),
+        whole("total_count", "total number"),
     ]));
 /// `POST /api/v1/memories`.
-pub static CREATE: Operation = Operation::edits("Makes a memory.").body(&SETTINGS).data(Type::Of(&MEMORY));
+pub static CREATE: Operation = Operation::edits("Creates a memory.").body(&SETTINGS).data(Type::Of(&MEMORY));
 /// `PUT /api/v1/memories/{id}`.
 pub static UPDATE: Operation = Operation::edits(
-    "Changes what is given of a memory. The embedder and the types of one with messages stay.",
+    "Updates the given fields of a memory. The embedding model and types of a memory with messages cannot \
+     change.",
 )
 .body(&[
     SETTINGS[0].optional(),
@@ -119,63 +124,64 @@ pub static DELETE: Operation = Operation::edits("Removes a memory with its messa
 /// `GET /api/v1/memories/{id}/config`.
 pub static CONFIG: Operation = Operation::reads("Shows a memory.").data(Type::Of(&MEMORY));
 /// `GET /api/v1/memories/{id}`.
-pub static MESSAGES: Operation = Operation::reads("Lists the turns of a memory, the latest first.")
+pub static MESSAGES: Operation = Operation::reads("Lists the turns of a memory, latest first.")
     .query(&[
         PAGE[0],
         PAGE[1],
-        text("agent_id", "only of these agents").optional(),
-        text("keywords", "only of conversations with this in their id").optional(),
+        text("agent_id", "only those of these agents").optional(),
+        text("keywords", "only those of conversations with this text in the id").optional(),
     ])
     .data(Type::Object(&[
         member(
             "messages",
             Type::Object(&[
-                list("message_list", &Type::Of(&MESSAGE), "the page"),
-                whole("total_count", "how many there are in all"),
+                list("message_list", &Type::Of(&MESSAGE), "entries of the page"),
+                whole("total_count", "total number"),
             ]),
             "the turns",
         ),
         text("storage_type", "`table`"),
     ]));
 /// `POST /api/v1/messages`.
-pub static ADD: Operation = Operation::runs("Remembers a turn of a conversation.")
+pub static ADD: Operation = Operation::runs("Stores a turn of a conversation.")
     .body(&[
-        member("memory_id", Type::List(&Type::Text), "in which memories"),
-        text("agent_id", "which agent was spoken to"),
-        text("session_id", "in which conversation"),
-        text("user_input", "what the user said"),
-        text("agent_response", "what was answered"),
-        text("user_id", "whom it is about").optional().nullable(),
+        member("memory_id", Type::List(&Type::Text), "ids of memories"),
+        text("agent_id", "id of the agent"),
+        text("session_id", "id of the conversation"),
+        text("user_input", "message of the user"),
+        text("agent_response", "message of the agent"),
+        text("user_id", "id of the user it is about").optional().nullable(),
     ])
     .data(Type::Null);
 /// `DELETE /api/v1/messages/{message}`.
 pub static FORGET: Operation =
     Operation::edits("Forgets a message, named by memory and number: `<memory>:<number>`.").data(Type::Flag);
 /// `PUT /api/v1/messages/{message}`.
-pub static SET_STATUS: Operation = Operation::edits("Says whether searches find a message.")
-    .body(&[flag("status", "whether they do")])
+pub static SET_STATUS: Operation = Operation::edits("Enables or disables a message for searches.")
+    .body(&[flag("status", "whether searches find it")])
     .data(Type::Flag);
 /// `GET /api/v1/messages/{message}/content`.
 pub static CONTENT: Operation = Operation::reads("Shows a message.").data(Type::Of(&MESSAGE));
 /// `GET /api/v1/messages`.
 pub static RECENT: Operation = Operation::reads("Lists the latest messages of memories.")
     .query(&[
-        text("memory_id", "of which memories"),
-        text("agent_id", "only of these agents").optional(),
-        text("session_id", "only of this conversation").optional(),
-        whole("limit", "how many, at most").optional(),
+        text("memory_id", "ids of memories"),
+        text("agent_id", "only those of these agents").optional(),
+        text("session_id", "only those of this conversation").optional(),
+        whole("limit", "maximum number").optional(),
     ])
     .data(Type::List(&Type::Of(&MESSAGE)));
 /// `GET /api/v1/messages/search`.
 pub static SEARCH: Operation = Operation::reads("Searches memories.")
     .query(&[
         text("query", "the question"),
-        text("memory_id", "in which memories; nothing is found in none").optional(),
-        text("agent_id", "only of these agents").optional(),
-        text("session_id", "only of this conversation").optional(),
-        text("user_id", "only of this user").optional(),
-        member("similarity_threshold", Type::Number, "what a message has to score at least").optional(),
-        member("keywords_similarity_weight", Type::Number, "the share of the vectors in a score").optional(),
-        whole("top_n", "how many, at most").optional(),
+        text("memory_id", "ids of memories; without any, nothing is found").optional(),
+        text("agent_id", "only those of these agents").optional(),
+        text("session_id", "only those of this conversation").optional(),
+        text("user_id", "only those of this user").optional(),
+        member("similarity_threshold", Type::Number, "minimum score of a message").optional(),
+        member("keywords_similarity_weight", Type::Number, "weight of vector similarity in the score")
+            .optional(),
+        whole("top_n", "maximum number").optional(),
     ])
     .data(Type::List(&Type::Of(&MESSAGE)));

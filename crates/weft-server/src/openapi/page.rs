@@ -6,9 +6,9 @@ use super::shape::{Member, Type, in_words};
 use super::{Answer, Body, Documented};
 
 const INTRODUCTION: &str = "\
-Answers are `{code, message, data}` with HTTP status 200, also for most failures: `code` is 0 when it has worked.
-A token goes into the header `Authorization: Bearer TOKEN`. Times are milliseconds since 1970.
-The same as a document for programs is at `GET /api/openapi.json`, and this page at `GET /api/docs`.";
+Responses are `{code, message, data}` with HTTP status 200, even for most errors: `code` is 0 on success.
+Send a token in the header `Authorization: Bearer TOKEN`. Times are milliseconds since 1970.
+The OpenAPI document is at `GET /api/openapi.json`, and this page at `GET /api/docs`.";
 
 /// Returns the page as Markdown.
 pub fn markdown(routes: &[Documented]) -> String {
@@ -52,7 +52,7 @@ pub fn markdown(routes: &[Documented]) -> String {
 fn table(of: &str, members: &[Member]) -> String {
     let mut table = format!("\n| {of} | type | |\n|---|---|---|\n");
     for member in members {
-        let needed = if member.required { "; needed" } else { "" };
+        let needed = if member.required { "; required" } else { "" };
         // Writing into a String cannot fail.
         let _ =
             writeln!(table, "| `{}` | {} | {}{needed} |", member.name, in_words(member.kind), member.summary);
@@ -64,7 +64,7 @@ fn answered(answer: Answer) -> String {
     match answer {
         Answer::Data(kind) => format!("`data` is {}", in_words(kind)),
         Answer::Counted(kind, count) => {
-            format!("`data` is {}, and `{count}` says how many there are", in_words(kind))
+            format!("`data` is {}, and `{count}` is the total number", in_words(kind))
         }
         Answer::Whole(kind) => in_words(kind),
         Answer::JsonRpc => "a message of JSON-RPC, or server-sent events with such messages".to_owned(),
@@ -98,7 +98,7 @@ fn shapes(routes: &[Documented]) -> String {
         page.push_str("\n| member | type | |\n|---|---|---|\n");
         for member in shape.members {
             let may = match (member.required, member.nullable) {
-                (false, _) => "; not always there",
+                (false, _) => "; optional",
                 (true, true) => "; may be null",
                 (true, false) => "",
             };
