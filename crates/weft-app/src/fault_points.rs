@@ -130,10 +130,6 @@ impl RunStore for Deadly {
         }
     }
 
-    fn gathers_text(&self) -> bool {
-        self.store.gathers_text()
-    }
-
     async fn end(
         &self,
         lease: &RunLease,

@@ -28,9 +28,6 @@ const GATHERED_MAX: usize = 64;
 /// memory, too.
 const IN_FLIGHT_BYTES_MAX: u64 = 8 << 20;
 
-/// A joined piece of text has so many bytes at most: a reader is shown a text as it comes, however many others speak.
-const JOINED_BYTES_MAX: usize = 1024;
-
 /// Room for a record as JSON to begin with; most have less.
 const RECORD_BYTES: usize = 256;
 /// What of a record is no content: names and numbers of the journal itself.
@@ -68,8 +65,6 @@ pub struct RunJournal {
     shown: (u64, u64),
     /// What gathers for the next write.
     waiting: Vec<Arc<Entry>>,
-    /// Whether pieces of a text that wait for the same write are joined: see [`RunStore::gathers_text`].
-    joins_text: bool,
     masks: Masks,
     /// How entries are stored that hold a secret, by number.
     sealed: BTreeMap<u64, Arc<str>>,
@@ -163,7 +158,6 @@ impl RunJournal {
             in_flight_bytes: 0,
             shown: (0, 0),
             waiting: Vec::new(),
-            joins_text: false,
             masks: Masks::default(),
             sealed: BTreeMap::new(),
             in_flight: FuturesUnordered::new(),
@@ -180,9 +174,6 @@ impl RunJournal {
 
     /// Adds a record. It is stored and shown soon; see [`RunJournal::flush`].
     pub fn note(&mut self, record: Record) {
-        if self.join(&record) {
-            return;
-        }
         // First of all: should it break, no number is left out.
         let at_ms = self.clock.now_ms();
         self.seq += 1;
@@ -192,25 +183,6 @@ impl RunJournal {
         });
         let record = self.masked(record);
         self.waiting.push(Arc::new(Entry { seq: self.seq, event, at_ms, record }));
-    }
-
-    /// Adds a piece of a text to the one that waits last, if it goes on with that and text is joined. Whether it did.
-    fn join(&mut self, record: &Record) -> bool {
-        let Record::Said { activation, text, .. } = record else { return false };
-        // What is masked was put together from whole pieces, of which some are sealed.
-        if !self.joins_text || !self.masks.is_empty() {
-            return false;
-        }
-        let Some(last) = self.waiting.last_mut().and_then(Arc::get_mut) else { return false };
-        match &mut last.record {
-            Record::Said { activation: speaker, text: so_far, .. }
-                if speaker == activation && so_far.len() + text.len() <= JOINED_BYTES_MAX =>
-            {
-                *so_far = [&**so_far, &**text].concat().into();
-                true
-            }
-            _ => false,
-        }
     }
 
     fn masked(&mut self, record: Record) -> Record {
@@ -288,7 +260,6 @@ impl RunJournal {
         let lease = self.lease.clone();
         // Whoever waits for an entry to be safe does not wait for the words of others.
         let text = self.awaited.is_empty() && entries.iter().all(|entry| is_text(&entry.record));
-        self.joins_text = store.gathers_text();
         let write = async move {
             if text {
                 store.append_text(&lease, stored).await?;

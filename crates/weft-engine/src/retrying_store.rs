@@ -190,10 +190,6 @@ impl RunStore for RetryingStore<dyn RunStore> {
         self.append_by(|entries| self.0.append_text(lease, entries), lease, entries, tries).await
     }
 
-    fn gathers_text(&self) -> bool {
-        self.0.gathers_text()
-    }
-
     /// Whether an unanswered claim took effect is seen by this process's unique id. A claim that takes effect
     /// later is found by looking for runs that this process owns without knowing.
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {

@@ -20,7 +20,7 @@ use weft_core::{Error, ErrorKind, Result};
 use crate::batch::{Batch, BatchOutcome};
 use crate::failure::{failure, is_absent, is_duplicate, is_orphan};
 use crate::known_runs::{KeptRow, KnownRuns, LocalRun};
-use crate::lane::{JournalRow, Lane, Traffic};
+use crate::lane::{JournalRow, Lane};
 use crate::pace::Haste;
 use crate::pack;
 use crate::place::StorePlace;
@@ -110,11 +110,6 @@ impl JournalQueue {
             self.hurry.notify_one();
         }
         Ok(())
-    }
-
-    /// See [`weft_core::seam::RunStore::gathers_text`].
-    pub(crate) fn gathers_text(&self) -> bool {
-        self.known.traffic() == Traffic::High
     }
 
     /// Appends entries as one row. See [`weft_core::seam::RunStore::append`].

@@ -192,11 +192,6 @@ impl KnownRuns {
         }
     }
 
-    /// Whether few or many speak.
-    pub(crate) fn traffic(&self) -> Traffic {
-        self.lock().pace.traffic()
-    }
-
     /// Until when appends are gathered of which the most urgent is as urgent as that.
     pub(crate) fn gather_until(&self, haste: Haste) -> Option<Instant> {
         self.lock().pace.until(haste, Instant::now())

@@ -261,11 +261,6 @@ impl RunStore for FaultyStore {
         self.call(CallEffect::Something, |s| async move { s.append(&lease, entries).await }.boxed()).await
     }
 
-    /// A slow store gathers text.
-    fn gathers_text(&self) -> bool {
-        self.rates.slow > 0
-    }
-
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
         let (run, by) = (run.clone(), by.clone());
         self.call(CallEffect::Something, |s| async move { s.claim(&run, seen, &by).await }.boxed()).await

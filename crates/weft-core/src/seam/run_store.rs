@@ -187,12 +187,6 @@ pub trait RunStore: Send + Sync {
         self.append(lease, entries).await
     }
 
-    /// Whether so many runs produce text at the moment that [`RunStore::append_text`] gathers it. A writer may then
-    /// join pieces of a text that wait for the same write: they reach their readers together in any case.
-    fn gathers_text(&self) -> bool {
-        false
-    }
-
     /// Takes over a run that has not ended and whose fencing token is `seen`. From then on it has the next token and
     /// belongs to `by`, and everything done with an older token is refused. Of several concurrent callers, only one
     /// succeeds.

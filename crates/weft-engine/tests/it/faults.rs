@@ -119,50 +119,6 @@ fn interrupted(entries: &[Entry]) -> bool {
     })
 }
 
-/// Pieces of a text that wait for the same write become one where the store says that it gathers text, and only there.
-#[tokio::test(start_paused = true)]
-async fn pieces_that_wait_for_the_same_write_are_joined_where_text_is_gathered() {
-    let long = "long ".repeat(100);
-    let long: &'static str = long.leak();
-    let mut pieces = vec!["a", "b", "~hm", "~so", "c", "d"];
-    pieces.extend([long; 8]);
-    let whole: String = pieces.iter().filter(|piece| !piece.starts_with('~')).copied().collect();
-    let plan = plan(&[
-        node("begin", Does::Echo, &["llm"]),
-        node("llm", Does::Stream(pieces.clone(), 1), &["m"]),
-        node("m", Does::Say(true), &[]).text("{llm@out}"),
-    ]);
-    for slow in [0, 1_000] {
-        let memory = Arc::new(MemoryStore::default());
-        stored(&memory, &plan).await;
-        let rates = FaultRates { slow, ..FaultRates::default() };
-        let store = Arc::new(FaultyStore::new(Arc::clone(&memory), rates, Dice::new(3)));
-        let mut handle = engine(&store).start(turn(&plan, asking("q"))).await.unwrap();
-        let (seen, error) = shown(&mut handle).await;
-        assert!(error.is_none(), "{error:?}");
-        assert_eq!(seen, journal(&memory, &handle.key).await);
-        check(&seen, "joined");
-        assert_eq!(said(&memory).await, ["q", &*whole]);
-        let (mut texts, mut thought, mut thinking) = (Vec::new(), String::new(), false);
-        for entry in &seen {
-            match &entry.record {
-                Record::ThinkingStarted { .. } => thinking = true,
-                Record::ThinkingEnded { .. } => thinking = false,
-                Record::Said { text, .. } if thinking => thought.push_str(text),
-                Record::Said { text, .. } => texts.push(text.len()),
-                _ => {}
-            }
-        }
-        assert_eq!((thought.as_str(), texts.iter().sum::<usize>()), ("hmso", whole.len()));
-        if slow == 0 {
-            assert_eq!(texts.len(), pieces.len() - 2, "each piece is shown by itself");
-        } else {
-            assert!(texts.len() < pieces.len() - 3, "{texts:?}");
-            assert!(texts.iter().all(|bytes| *bytes <= 1_024), "{texts:?}");
-        }
-    }
-}
-
 /// What is there word for word is one's own work, however often the store says that it failed.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_everything_and_always_says_that_it_failed_is_seen_through() {

@@ -237,10 +237,6 @@ impl RunStore for Store {
         self.append_in(Haste::Patient, lease, entries).await
     }
 
-    fn gathers_text(&self) -> bool {
-        self.inner.journal.gathers_text()
-    }
-
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
         ids::check("process", by.as_str())?;
         // A damaged number must not begin anew below those of earlier owners.

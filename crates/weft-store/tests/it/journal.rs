@@ -64,22 +64,6 @@ async fn a_writer_that_lost_its_run_does_not_hold_up_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn text_is_gathered_while_many_runs_speak() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path()).await;
-    for n in 0..30 {
-        store.create(&run(n)).await.unwrap();
-    }
-    let say = async |n: usize| store.append_text(&RunLease::first(&run(n).key), entries(1, 1, "{}")).await;
-    say(0).await.unwrap();
-    assert!(!store.gathers_text(), "one run speaks");
-    for said in join_all((1..30).map(say)).await {
-        said.unwrap();
-    }
-    assert!(store.gathers_text());
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_removed_run_does_not_hold_up_the_others() {
     use weft_core::id::SessionKey;
     use weft_core::seam::SessionStore;
