@@ -156,7 +156,7 @@ async fn perform(node: &PlanNode, context: &NodeContext, limit: Duration) -> Res
         }
     };
     done.unwrap_or_else(|panic| {
-        Err(Error::internal(format!("the component broke: {}", panic_text(&*panic)))
+        Err(Error::internal(format!("the component panicked: {}", panic_text(&*panic)))
             .help("this is a defect of Weft; please report it with the canvas"))
     })
 }
