@@ -84,7 +84,7 @@ impl TextCheck<'_> {
                 &Slip {
                     code: "outside-iteration",
                     message: format!(
-                        "`{{{name}}}` is treated as plain text: this component is not in an Iteration"
+                        "`{{{name}}}` is treated as literal text: this component is not in an Iteration"
                     ),
                     help: "put the component into the Iteration, or refer to an output of the Iteration"
                         .to_owned(),
