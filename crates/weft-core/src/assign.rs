@@ -234,8 +234,10 @@ pub fn place<'a>(start: &'a mut Json, name: &str, path: &str) -> Result<&'a mut 
 fn element<'a>(items: &'a mut [Json], name: &str, step: &str) -> Result<&'a mut Json> {
     let count = items.len();
     let Ok(index) = step.parse::<i64>() else {
-        let message = format!("`{name}` is a list of {count}: `{step}` is not the number of an element");
-        return Err(Error::invalid(message).help("count from 0, or from -1 backwards"));
+        let message = format!("`{name}` is a list of {count}: `{step}` is not an index");
+        return Err(
+            Error::invalid(message).help("use an index from 0, or a negative one to count from the end")
+        );
     };
     // Negative indices count from the end, as they do when a list is read.
     let place =

@@ -29,7 +29,7 @@ where
 
 /// Returns the error for data that another writer has changed or removed since it was read.
 pub fn overtaken(what: &str) -> Error {
-    Error::new(ErrorKind::Conflict, format!("others change the {what} at the same time")).help("try again")
+    Error::new(ErrorKind::Conflict, format!("the {what} is being changed concurrently")).help("try again")
 }
 
 #[cfg(test)]

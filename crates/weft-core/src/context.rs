@@ -73,13 +73,11 @@ impl TurnInput {
     pub fn check_files(&self) -> Result<()> {
         let picture = |file: &Json| file.as_str().is_some_and(|text| text.starts_with("data:image/"));
         let refused = |what: &str| {
-            Err(Error::new(ErrorKind::Unsupported, format!("{what}: there is nobody here who could read it"))
+            Err(Error::new(ErrorKind::Unsupported, format!("{what}: no file reader is available here"))
                 .help("put the file's text into the question, or ask over HTTP, where files are read"))
         };
         if let Some(place) = self.files.iter().position(|file| !picture(file)) {
-            return refused(&format!(
-                "`files` has an entry that is not a picture as a data URI (number {place})"
-            ));
+            return refused(&format!("entry {place} of `files` is not a picture as a data URI"));
         }
         match self
             .inputs
@@ -412,9 +410,9 @@ impl NodeContext {
             (Some(Known::Begun), Delivery::AtMostOnce) => {
                 let error = Error::new(
                     ErrorKind::Interrupted,
-                    "the call had begun and nobody knows what came of it: it may have been carried out",
+                    "the call was interrupted and its outcome is unknown: it may have been carried out",
                 );
-                let error = error.help("look whether it was, and do it again if it was not");
+                let error = error.help("check whether it was, and repeat it if it was not");
                 let gave = EffectResult::Failure { kind: error.kind, message: error.full().into() };
                 self.signal(Signal::EffectFinished(EffectFinished { key, gave })).await?;
                 return Err(error);

@@ -47,7 +47,7 @@ impl EffectResult {
         match result {
             Ok(value) => serde_json::to_value(value)
                 .map(|value| Self::Value(value.into()))
-                .map_err(|cause| Error::internal("cannot keep what a call gave").because(cause)),
+                .map_err(|cause| Error::internal("cannot store the result of a call").because(cause)),
             // Includes the chain of causes, because after a restart this text is all that is left of the error.
             Err(error) => Ok(Self::Failure { kind: error.kind, message: error.full().into() }),
         }
@@ -56,7 +56,7 @@ impl EffectResult {
     pub(crate) fn into_result<T: DeserializeOwned>(self) -> Result<T> {
         match self {
             Self::Value(value) => T::deserialize(&*value)
-                .map_err(|cause| Error::internal("cannot read what a call gave before").because(cause)),
+                .map_err(|cause| Error::internal("cannot read the stored result of a call").because(cause)),
             Self::Failure { kind, message } => Err(Error::new(kind, &*message)),
         }
     }

@@ -78,7 +78,7 @@ impl FairSlots {
                 return Ok(Slot(Some(Arc::clone(&self.0))));
             }
             if !line.has_room(tenant) {
-                let full = Error::new(ErrorKind::RateLimited, "too many others wait already")
+                let full = Error::new(ErrorKind::RateLimited, "too many others are already waiting")
                     .help("try again when some of them are done");
                 return Err(Error { retry_after: Some(RETRY_AFTER), ..full });
             }

@@ -19,7 +19,7 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
     }
     if kind.contains("file") {
         // Files are read before anything starts; an unread one would end up in a prompt verbatim.
-        let refused = "must be a file: what an upload answers, a data URI, or a list of these";
+        let refused = "must be a file: the response of an upload, a data URI, or a list of these";
         return (!nothing(value) && !is_read(value)).then(|| refused.to_owned());
     }
     let must = |what: &str| Some(format!("must be {what}, and is {}", described(value)));

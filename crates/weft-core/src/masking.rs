@@ -299,8 +299,8 @@ impl Masks {
 
 fn too_many(name: &str) -> Error {
     let name = name.trim_start_matches(|c: char| c == ENCODED || c.is_ascii_digit());
-    Error::invalid(format!("`{name}` is one secret too many: a run hides {SECRETS_MAX} texts"))
-        .help("keep as secret only what is, not a long list or a whole document")
+    Error::invalid(format!("`{name}` is one secret too many: a run masks at most {SECRETS_MAX} texts"))
+        .help("make only real secrets secret, not a long list or a whole document")
 }
 
 /// Replaces a value in a text, if it occurs there. A number that is part of a longer number is not an occurrence.

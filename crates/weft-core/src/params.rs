@@ -90,7 +90,7 @@ impl<'a> Params<'a> {
     pub fn ignored(&mut self, field: &dyn AnyField, why: &str) {
         self.warn_if_set(field, |set| {
             set.message = format!("has no effect: {why}");
-            set.help = Some("take it out".to_owned());
+            set.help = Some("remove it".to_owned());
         });
     }
 
@@ -172,9 +172,7 @@ impl<'a> Params<'a> {
 
     /// Warns about an empty row.
     pub fn passed_over(&mut self, pointer: String) {
-        self.warn(
-            ParamProblem::new(pointer, "nothing is filled in here: it is passed over").help("take it out"),
-        );
+        self.warn(ParamProblem::new(pointer, "nothing is filled in here: it is skipped").help("remove it"));
     }
 
     /// Returns an object; absent if the value is null or an empty text.
@@ -218,7 +216,7 @@ impl<'a> Params<'a> {
             _ => Vec::new(),
         };
         if ids.is_empty() {
-            let problem = ParamProblem::new(pointer, "names no component to go on with")
+            let problem = ParamProblem::new(pointer, "names no component to continue with")
                 .help("connect this branch to a component");
             self.problem(problem);
         }

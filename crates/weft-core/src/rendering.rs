@@ -86,8 +86,8 @@ impl TextRoom {
     }
 
     fn used_up(&self) -> Error {
-        Error::invalid(format!("the text that it puts together is larger than {} bytes", self.max))
-            .help("shorten what it refers to, or raise limits.output_bytes")
+        Error::invalid(format!("the resulting text is larger than {} bytes", self.max))
+            .help("shorten the values it refers to, or raise limits.output_bytes")
     }
 }
 

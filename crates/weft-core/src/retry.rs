@@ -70,7 +70,7 @@ impl RetryCondition {
                 Test::Matches(built.map_err(|cause| {
                     ParamProblem::new(
                         format!("{pointer}/value"),
-                        format!("is no regular expression: {cause}"),
+                        format!("is not a valid regular expression: {cause}"),
                     )
                 })?)
             }
@@ -150,8 +150,9 @@ impl RetryIf {
         source: &NodeSource<'_>,
     ) -> std::result::Result<Arc<dyn Component>, ParamProblem> {
         if component.shape().listens || source.kind.eq_ignore_ascii_case("message") {
-            let problem = ParamProblem::new("/retry_if", "has no effect on a message: what was said is said");
-            return Err(problem.help("set it at the node that the message shows"));
+            let problem =
+                ParamProblem::new("/retry_if", "has no effect on a message: its text is sent already");
+            return Err(problem.help("set it at the node whose output the message shows"));
         }
         Ok(Arc::new(RetryingComponent { component, retry: self }))
     }
@@ -198,7 +199,7 @@ impl Component for RetryingComponent {
             }
             if left == 0 {
                 let tries = self.retry.retries + 1;
-                let told = format!("after {tries} tries the result still is what `retry_if` names");
+                let told = format!("after {tries} tries the result still meets a condition of `retry_if`");
                 ctx.signal(Signal::Warn(told)).await?;
                 return result;
             }

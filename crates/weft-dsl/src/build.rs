@@ -132,7 +132,7 @@ impl<'a> Builder<'a> {
         if self.frames_around(node).count() > FRAMES_DEEP_MAX {
             let message =
                 format!("the component is inside itself, or inside more than {FRAMES_DEEP_MAX} frames");
-            problems.add(wrong("endless-nesting", message, "take it out of the inner Iterations and Loops"));
+            problems.add(wrong("endless-nesting", message, "move it out of the inner Iterations and Loops"));
             return None;
         }
         Some(id.clone())
@@ -239,7 +239,7 @@ impl<'a> Builder<'a> {
             let message = format!("there is no dataset `{name}`: the search will fail");
             let problem =
                 Problem::warning("unknown-dataset", format!("{}{pointer}", node.place.params), message)
-                    .help("make it with `weft dataset ingest`, or name another one")
+                    .help("create it with `weft dataset ingest`, or name another one")
                     .maybe_help(suggester.did_you_mean(name, known.map(String::as_str)));
             problems.add(about(problem));
         }
@@ -277,7 +277,7 @@ impl<'a> Builder<'a> {
             let pointer = format!("{}{}", node.place.params, sql.pointer);
             let problem = |why: String| {
                 Problem::warning(PARAMETER_WARNING, pointer.as_str(), format!("fails in every run: {why}"))
-                    .help("write statements that read, in the words of this kind of database")
+                    .help("write read-only statements in the SQL dialect of this database")
             };
             check(sql.kind, &sql.parts).into_iter().map(problem).collect::<Vec<_>>()
         };
@@ -290,7 +290,7 @@ impl<'a> Builder<'a> {
         let faulty = |program: &WrittenProgram| {
             let pointer = format!("{}{}", node.place.params, program.pointer);
             let message = format!("fails in every run: {}", check(program)?);
-            let help = "correct it there: a program defines `main`, which is called with `arguments` by name";
+            let help = "correct the program: it must define `main`, which is called with `arguments` by name";
             Some(Problem::warning(PARAMETER_WARNING, pointer, message).help(help))
         };
         shape.programs.iter().filter_map(faulty).collect()
@@ -382,9 +382,9 @@ fn handling(node: &CanvasNode, problems: &mut ProblemList) -> Exception {
     if let Some(method) = method.filter(|method| !matches!(method.as_str(), Some("" | "comment" | "goto"))) {
         let message = match (armed, &default) {
             (true, Some(_)) => {
-                format!("`exception_method` is {method}: the run goes on with `exception_default_value`")
+                format!("`exception_method` is {method}: the run continues with `exception_default_value`")
             }
-            _ => format!("`exception_method` is {method}, which is no way to go on after a failure"),
+            _ => format!("`exception_method` is {method}, which is not a way to handle a failure"),
         };
         let place = join(&node.place.params, "exception_method");
         let problem = Problem::warning("unknown-choice", place, message);
@@ -393,8 +393,10 @@ fn handling(node: &CanvasNode, problems: &mut ProblemList) -> Exception {
     }
     if armed && goto.is_empty() && default.is_none() {
         let (what, help) = match node.params.get("exception_method").and_then(Json::as_str) {
-            Some("goto") => ("go on elsewhere, and no component is named", "name one in `exception_goto`"),
-            _ => ("go on with another value, and none is given", "give one in `exception_default_value`"),
+            Some("goto") => {
+                ("continue with another component, but none is named", "name one in `exception_goto`")
+            }
+            _ => ("continue with another value, but none is set", "set one in `exception_default_value`"),
         };
         let message = format!("after a failure the run should {what}: it fails");
         let problem =

@@ -142,7 +142,7 @@ fn several(first: &Container, second: &Container, more: &[Found]) -> Problem {
 
 fn nothing_there(document: &Json) -> Problem {
     let Some(object) = document.as_object() else {
-        let message = format!("a canvas is a JSON object, and this is {}", kind_of(document));
+        let message = format!("a canvas is a JSON object, but this is {}", kind_of(document));
         return Problem::error("not-an-object", "", message);
     };
     if let Some(Json::String(text)) = object.get("dsl").filter(|_| !object.contains_key("components"))
@@ -161,7 +161,7 @@ fn nothing_there(document: &Json) -> Problem {
                 or a drawing of `nodes` and `edges`";
     let other = usual.iter().find_map(|half| Some((half, object.get(*half)?)));
     if let Some((half, value)) = other.filter(|(_, value)| !value.is_object()) {
-        let message = format!("`{half}` must be an object, and this is {}", kind_of(value));
+        let message = format!("`{half}` must be an object, but this is {}", kind_of(value));
         return Problem::error("no-components", join(pointer, half), message).help(help);
     }
     let message = "there is neither an object `components` nor an object `graph`";

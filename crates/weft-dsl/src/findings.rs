@@ -45,7 +45,7 @@ impl Reporter<'_> {
             .filter_map(|finding| match finding {
                 // What keeps those from running is named, and then they do run.
                 Finding::Unreachable(node) if self.lost.by_broken_way.contains(node) => None,
-                Finding::Unreachable(node) => Some((*node, "since no way leads to its component")),
+                Finding::Unreachable(node) => Some((*node, "since nothing leads to its component")),
                 Finding::OnlyCalled(node) => Some((*node, "since its component only runs as a tool")),
                 _ => None,
             })
@@ -68,7 +68,7 @@ impl Reporter<'_> {
                     );
                     let source = reference.component().and_then(|id| self.linked.by_id.get(id)).copied();
                     let help = if source == Some(*node) {
-                        "refer to another component: this is what it gives itself"
+                        "refer to another component: this is its own output"
                     } else if source
                         .is_some_and(|ix| self.linked.frames_around(ix).any(|frame| frame == *node))
                     {
@@ -109,12 +109,11 @@ impl Reporter<'_> {
             let pointer = self.place(ix, |node| node.place.kind.clone());
             // Also then a warning and no error: a canvas is drawn and saved before all of it can run.
             let problem = if certain.contains(&ix) && !node.exception.catches() {
-                Problem::warning(WILL_FAIL, pointer, format!("{reason}, and every run gets there")).help(
-                    "take it out, or say in `exception_default_value` what takes the place of its result",
-                )
+                Problem::warning(WILL_FAIL, pointer, format!("{reason}, and every run reaches it"))
+                    .help("remove it, or set `exception_default_value` to a value that replaces its result")
             } else {
                 Problem::warning("unsupported-component", pointer, reason)
-                    .help("the run stops with an error when it gets there")
+                    .help("the run fails when it reaches this component")
             };
             problems.add(self.about(problem, ix));
         }
@@ -161,16 +160,16 @@ impl Reporter<'_> {
         }
         let behind = match *self.lost.heads.get(&ix)? {
             0 => String::new(),
-            1 => ", and neither does the one behind it".to_owned(),
-            count => format!(", and neither do the {count} behind it"),
+            1 => ", and neither does the one after it".to_owned(),
+            count => format!(", and neither do the {count} after it"),
         };
         let pointer = self.place(ix, |node| node.place.node.clone());
-        let message = format!("no way leads to this component: it never runs{behind}");
+        let message = format!("nothing leads to this component: it never runs{behind}");
         let problem = Problem::warning("unreachable", pointer, message);
         let help = if self.is_led_to_by_upstream_only(ix) {
-            "name it in the `downstream` of what leads to it: `upstream` is not read"
+            "add it to the `downstream` of the component before it: `upstream` is not read"
         } else {
-            "connect it or take it out"
+            "connect it or remove it"
         };
         Some(self.about(problem.help(help), ix))
     }
@@ -190,12 +189,12 @@ impl Reporter<'_> {
         let names = cycle.iter().take(CYCLE_NAMES_MAX).map(|&ix| format!("`{}`", self.linked.nodes[ix].id));
         let names = names.collect::<Vec<_>>().join(", ");
         let more = if cycle.len() > CYCLE_NAMES_MAX { ", …" } else { "" };
-        let message = format!("this cycle goes round for ever: no branch leads out of {names}{more}");
+        let message = format!("this cycle never ends: no branch leads out of {names}{more}");
         let pointer = self.place(first, |node| match node.downstream.first() {
             Some(link) => link.pointer.clone(),
             None => node.place.node.clone(),
         });
-        let help = "put a Switch or Categorize into the cycle that leads out of it, or use a Loop";
+        let help = "add a Switch or Categorize with a branch that leads out of the cycle, or use a Loop";
         Some(self.about(Problem::error("endless-cycle", pointer, message).help(help), first))
     }
 
@@ -213,7 +212,7 @@ impl Reporter<'_> {
         for edge in top.edges.iter().filter(|edge| edge.to == top.start && !is_said(&edge.from)) {
             let way = if edge.ordinary { self.linked.ordinary_way(edge.from) } else { Way::Failure };
             let message = format!(
-                "{} leads back to `{start}`, where the run has begun: it gives the same values again, and nobody is asked anything",
+                "{} leads back to `{start}`, the start of the run: it returns the same values and asks for no new input",
                 words(way)
             );
             let pointer = if problems.is_full() {
@@ -222,7 +221,7 @@ impl Reporter<'_> {
                 self.place(edge.from, |node| self.written(node, start, edge.from, way))
             };
             let help =
-                format!("lead it to what follows `{start}`, or to a UserFillUp that asks for something new");
+                format!("connect it to what follows `{start}`, or to a UserFillUp that asks for new input");
             let problem = Problem::warning("back-to-start", pointer, message).help(help);
             problems.add(self.about(problem, edge.from));
         }
@@ -264,7 +263,7 @@ impl Reporter<'_> {
         let problem = Problem::error(
             "leaves-nothing",
             pointer,
-            "there is no Loop around this component that it could leave",
+            "this component is not inside a Loop that it could leave",
         );
         self.about(problem.help("put it into the body of a Loop"), ix)
     }
@@ -284,10 +283,10 @@ impl Reporter<'_> {
         let help = match way {
             Way::Always => "a body ends by itself; what comes after it follows the Iteration or Loop",
             Way::Branch => {
-                "lead it to a component of the same body; what comes after that follows the Iteration or Loop"
+                "connect it to a component of the same body; what comes after that follows the Iteration or Loop"
             }
             Way::Failure => {
-                "lead it to a component of the same body, or set at the Iteration or Loop what happens \
+                "connect it to a component of the same body, or set at the Iteration or Loop what happens \
                  after a failure in it"
             }
         };
@@ -356,7 +355,7 @@ impl Reporter<'_> {
                     .find(|&frame| !self.linked.frames_around(ix).any(|around| around == frame));
                 let Some(frame) = left.map(|frame| &self.linked.nodes[frame].id) else { continue };
                 let message =
-                    format!("outside of `{frame}`, `{}` is what the last round has given", read.key);
+                    format!("outside of `{frame}`, `{}` is the value of the last round only", read.key);
                 let help = format!("collect the values in the `outputs` of `{frame}`, and refer to these");
                 let problem =
                     Problem::warning("outside-iteration", places.find(ix, &read.reference), message);
@@ -375,13 +374,13 @@ impl Reporter<'_> {
                     continue;
                 }
                 let message = format!(
-                    "`{reference}` is not inside of `{}`: no round gives a value of its own",
+                    "`{reference}` is not inside `{}`, so rounds produce no values of their own",
                     node.id
                 );
                 // The same reference may stand in other parameters as well, where nothing is wrong with it.
                 let place = self.collected_at(ix, name).unwrap_or_else(|| places.find(ix, reference));
                 let problem = Problem::warning("outside-iteration", place, message);
-                let help = "collect an output of a component that is inside of it";
+                let help = "collect an output of a component inside it";
                 problems.add(self.about(problem.help(help), ix));
             }
         }
@@ -410,9 +409,9 @@ impl Reporter<'_> {
 /// A way in the words of a message.
 fn words(way: Way) -> &'static str {
     match way {
-        Way::Always => "the way",
+        Way::Always => "the edge",
         Way::Branch => "the branch",
-        Way::Failure => "the way after a failure",
+        Way::Failure => "the failure path",
     }
 }
 

@@ -160,9 +160,9 @@ impl<'a> CanvasOutputs<'a> {
         for reference in &built.draft.shape.lists {
             let Some(is) = self.known_as(reference) else { continue };
             let written = ReferencesWritten::of(canvas, text);
-            let message = format!("`{reference}` is {is}, and a list is needed here: the component fails");
+            let message = format!("`{reference}` is {is}, but a list is needed here: the component fails");
             let problem = Problem::warning("wrong-type", written.place(&reference.to_string()), message)
-                .help("refer to a list, such as what StringTransform cuts a text into");
+                .help("refer to a list, such as the result of a StringTransform that splits a text");
             problems.add(problem.about(&text.node.id, &text.node.name));
         }
     }
@@ -353,13 +353,13 @@ fn describe(
             let problem = Problem::warning("unknown-output", pointer, message);
             if let Some(output) = draft.spec.outputs.iter().find(asked_for) {
                 return problem
-                    .help(format!("it would hold {}, and the node does not ask for it", output.summary));
+                    .help(format!("it would hold {}, but the node does not request it", output.summary));
             }
             // A form: free text typed into it is in none of its outputs.
             let by_form = draft.spec.role == Role::Pause && draft.shape.outputs.named.iter().all(is_of_type);
             match known.clone().next() {
                 _ if by_form => problem.help(
-                    "declare a field of this name in `inputs`; what is said to a form without fields is `{sys.query}`",
+                    "declare a field of this name in `inputs`; the answer to a form without fields is `{sys.query}`",
                 ),
                 None => problem.help("it has no outputs: refer to another component"),
                 Some(_) => problem.help(format!("its outputs are {}", listed(known))),

@@ -191,8 +191,8 @@ impl CanvasReader {
         };
         if kind.is_empty() {
             let message = match component {
-                Json::Object(_) => "the component does not say of which type it is".to_owned(),
-                other => format!("a component is an object, and this is {}", kind_of(other)),
+                Json::Object(_) => "the component does not name its type".to_owned(),
+                other => format!("a component is an object, but this is {}", kind_of(other)),
             };
             let help = r#"write {"obj": {"component_name": "Message", "params": {…}}, "downstream": […]}"#;
             self.note(&found, Problem::error("malformed-component", &found.place.node, message).help(help));
@@ -252,7 +252,7 @@ impl CanvasReader {
             }
             None | Some(Json::Null) => IndexMap::new(),
             Some(other) => {
-                let message = format!("`variables` is an object, and this is {}", kind_of(other));
+                let message = format!("`variables` is an object, but this is {}", kind_of(other));
                 self.problems.push(Problem::error("malformed-variables", pointer, message));
                 IndexMap::new()
             }
@@ -274,7 +274,7 @@ impl CanvasReader {
     }
 
     fn expected(&mut self, node: &CanvasNode, pointer: &str, expected: &Expected, found: &Json) {
-        let message = format!("{}, and this is {}", expected.what, kind_of(found));
+        let message = format!("{}, but this is {}", expected.what, kind_of(found));
         self.note(node, Problem::error("malformed-component", pointer, message).help(expected.help));
     }
 

@@ -136,14 +136,14 @@ fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &
         }
         Reference::Global(name) if let Some(secret) = reference.secret() => {
             if !secrets::is_name(secret) {
-                let message = format!("`{name}` cannot be the name of a secret");
+                let message = format!("`{name}` is not a valid name for a secret");
                 return Problem::error("unknown-secret", pointer, message)
                     .help("the name of a secret has letters, digits, `_` and `-`");
             }
-            let message = format!("there is no secret `{secret}`: what reads it fails");
+            let message = format!("there is no secret `{secret}`: components that use it fail");
             let known = world.secrets.iter().copied().flatten().map(String::as_str);
             Problem::warning("unknown-secret", pointer, message)
-                .help(format!("put it with `weft secret set {secret}`"))
+                .help(format!("set it with `weft secret set {secret}`"))
                 .maybe_help(suggester.did_you_mean(secret, known))
         }
         Reference::Global(name) => {

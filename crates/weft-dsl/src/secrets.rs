@@ -14,7 +14,8 @@ use crate::plan::PlanNode;
 use crate::problem::join;
 
 /// What an author can do about it.
-pub(crate) const HELP: &str = "an exported canvas shows it to everyone who gets the file: put it with `weft secret set NAME` \
+pub(crate) const HELP: &str = "an exported canvas shows it to everyone who gets the file: \
+                        store it with `weft secret set NAME` \
                         and write `{secret.NAME}` here, or set it where Weft runs";
 
 /// Prefixes of the keys of well-known services.
@@ -103,22 +104,22 @@ fn judge(key: &str, text: &str, names: Names<'_>) -> Option<String> {
     let meant = text.contains(PREFIX) && text.contains(['{', '}']);
     if !meant && names_a_secret(key) && is_literal(text, names) {
         return Some(format!(
-            "`{key}` holds a secret in clear ({} characters, not shown)",
+            "`{key}` contains a secret in plain text ({} characters, not shown)",
             text.chars().count()
         ));
     }
     if text.contains(PEM_END) {
-        return Some(format!("`{key}` holds a private key in clear (not shown)"));
+        return Some(format!("`{key}` contains a private key in plain text (not shown)"));
     }
     if passwords(text).next().is_some() {
-        return Some(format!("`{key}` holds an address with a password in clear (not shown)"));
+        return Some(format!("`{key}` contains a URL with a password in plain text (not shown)"));
     }
     if has_key_in_address(text) {
-        return Some(format!("`{key}` holds an address with a key in clear (not shown)"));
+        return Some(format!("`{key}` contains a URL with a key in plain text (not shown)"));
     }
     let prefix = key_in(text)?;
     Some(format!(
-        "`{key}` holds what looks like a key in clear (`{}…`, the rest is not shown)",
+        "`{key}` contains what looks like a key in plain text (`{}…`, the rest is not shown)",
         prefix.trim_end()
     ))
 }

@@ -46,12 +46,7 @@ pub(crate) fn check(
         }
     }
     for (index, id) in draft.exception.goto.iter().enumerate() {
-        missing(
-            id,
-            &|| target_place(node, "/exception_goto", index, id),
-            "the way after a failure",
-            Decorative::No,
-        );
+        missing(id, &|| target_place(node, "/exception_goto", index, id), "the failure path", Decorative::No);
     }
 }
 

@@ -83,7 +83,9 @@ impl TextCheck<'_> {
                 pointer,
                 &Slip {
                     code: "outside-iteration",
-                    message: format!("`{{{name}}}` is taken for text: this component is in no Iteration"),
+                    message: format!(
+                        "`{{{name}}}` is treated as literal text: this component is not in an Iteration"
+                    ),
                     help: "put the component into the Iteration, or refer to an output of the Iteration"
                         .to_owned(),
                 },

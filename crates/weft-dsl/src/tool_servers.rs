@@ -38,7 +38,7 @@ pub(crate) fn check_tools(node: &CanvasNode, left_out: &[LeftOutTool], problems:
             };
             let message = format!("`{id}` has no tool `{name}`: {}; the agent runs without it", one.reason);
             let problem = Problem::warning("left-out-tool", join(&join(&at, "tools"), name), message)
-                .help("`weft plugins` shows the tools that there are");
+                .help("`weft plugins` shows the available tools");
             problems.add(problem.about(&node.id, &node.name));
         }
     }
@@ -55,7 +55,7 @@ pub(crate) fn check(
     for NamedServer { at, id, tools } in named(node) {
         if configured.iter().any(|known| known == id) {
             if tools.is_some_and(Map::is_empty) {
-                let message = format!("no tool of `{id}` is named: the agent runs without all of them");
+                let message = format!("no tool of `{id}` is named: the agent runs without its tools");
                 let problem = Problem::warning("no-tool-named", join(&at, "tools"), message)
                     .help("write {\"NAME\": {}} for each tool that it may use; `weft mcp list` and `weft plugins` show them");
                 problems.add(problem.about(&node.id, &node.name));

@@ -13,15 +13,15 @@ pub(crate) fn problems(source: &str) -> Vec<Problem> {
     let unseen = span::unseen(source);
     let mut problems = Vec::new();
     for duplicate in unseen.duplicates {
-        let message = "this key was there before in the same object: only the last one counts";
+        let message = "this key occurs more than once in the same object: only the last one counts";
         let problem =
-            Problem::warning("duplicate-key", duplicate.pointer, message).help("take one of them out");
+            Problem::warning("duplicate-key", duplicate.pointer, message).help("remove one of them");
         problems.push(Problem { span: Some(duplicate.span), ..problem });
     }
     for lost in unseen.lost {
         let number = source.get(lost.span.clone()).unwrap_or_default();
         let message = format!(
-            "`{}` has more digits than a number keeps: another number is read",
+            "`{}` has more digits than a number can hold: it is read as another number",
             shortened(number, NUMBER_SHOWN_MAX)
         );
         let problem = Problem::warning("lost-digits", lost.pointer, message);

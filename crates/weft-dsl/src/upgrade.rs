@@ -44,7 +44,7 @@ pub(crate) fn of_an_older_generation(canvas: &Canvas) -> Option<Problem> {
     let node = canvas.nodes.values().find(|node| FIRST_GENERATION.contains(&node.kind.as_str()))?;
     let message = "this canvas is of the generation before v0.20, whose components hand on their results by themselves: \
                    it has to be converted";
-    let help = "draw it with the components of today, as the other findings say for each, and refer to what they give, \
+    let help = "rebuild it with current components, as the other findings say for each, and refer to their outputs, \
                 such as `{Agent:Writer@content}`";
     let problem = Problem::warning("older-generation", &node.place.kind, message).help(help);
     Some(problem.about(&node.id, &node.name))

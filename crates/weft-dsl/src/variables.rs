@@ -19,7 +19,7 @@ pub(crate) fn check(canvas: &Canvas, suggester: &mut Suggester, problems: &mut P
         if !known {
             // Unknown types are otherwise not reported: other editors have some of their own.
             if let Some(meant) = suggester.misspelled(&kind, TYPES.into_iter().chain(["array"])) {
-                let message = format!("`{}` is not a type: `env.{name}` begins as a text", variable.kind);
+                let message = format!("`{}` is not a type: `env.{name}` starts as a text", variable.kind);
                 let problem = Problem::warning("unknown-choice", join(&variable.pointer, "type"), message);
                 problems.add(problem.help(format!("did you mean `{meant}`?")));
             }

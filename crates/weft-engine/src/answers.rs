@@ -124,7 +124,7 @@ pub(crate) fn check_beginning(machine: &Machine, given: &Given) -> Result<()> {
     if let Some(entry) = entry.filter(|node| node.role == Role::Entry) {
         let form = entry.component.form(&Inputs::default());
         refuse(problems(entry.id.as_str(), &form, &unwrap(given)))
-            .map_err(|error| error.help("give other values: nothing has begun"))?;
+            .map_err(|error| error.help("send other values: nothing was started"))?;
     }
     check(machine, given, "")
 }
@@ -158,7 +158,7 @@ pub(crate) fn check(machine: &Machine, given: &Given, query: &str) -> Result<()>
             wrong.extend(problems(address, &form, &unwrap(own)));
         }
     }
-    refuse(wrong).map_err(|error| error.help("give other values: the form is still open"))
+    refuse(wrong).map_err(|error| error.help("send other values: the form is still open"))
 }
 
 fn refuse(mut wrong: Vec<String>) -> Result<()> {
@@ -224,7 +224,9 @@ fn told(strangers: &[String], open: &[WaitingForm]) -> Option<String> {
     };
     let asked: Vec<String> = open.iter().flat_map(fields).collect();
     let (first, asked) = (first.join(", "), asked.join(", "));
-    Some(format!("{first}{more} has no effect: nobody asks for it, or several do; open: {asked}"))
+    Some(format!(
+        "{first}{more} has no effect: no open form asks for it, or more than one does; open: {asked}"
+    ))
 }
 
 /// Returns a warning for inputs that look like answers to work in progress although the turn resumes nothing.
@@ -236,7 +238,7 @@ pub(crate) fn unasked(plan: &Plan, given: &Given) -> Option<(ComponentId, String
     let address = |key: &str| ComponentId::from(key.split_once('[').map_or(key, |(id, _)| id));
     let node =
         given.iter().filter(|(_, value)| value.is_object()).find_map(|(key, _)| of_a_step(&address(key)))?;
-    let message = format!("nothing waits for an answer here, so what was given for `{node}` has no effect");
+    let message = format!("no node is waiting for an answer, so the values for `{node}` have no effect");
     Some((node, message))
 }
 

@@ -76,7 +76,7 @@ pub struct BrokenOff {
 impl BrokenOff {
     /// Returns the reason for a process that has stopped: another one resumes the run.
     pub fn handed_over(run: &RunId) -> Self {
-        let message = format!("this process stops; run {run} goes on in the next one").into();
+        let message = format!("this process is stopping; run {run} continues in the next one").into();
         Self { kind: ErrorKind::Unavailable, message }
     }
 }
@@ -216,7 +216,7 @@ enum Hears {
 /// Returns what a reader that has read everything gets.
 fn ended(why: Option<BrokenOff>) -> Result<Option<Arc<Entry>>> {
     let Some(why) = why else { return Ok(None) };
-    Err(Error::new(why.kind, &*why.message).help("read on from the number that you have"))
+    Err(Error::new(why.kind, &*why.message).help("continue from the last number that you have read"))
 }
 
 /// One reader's position in a run's journal.
@@ -440,7 +440,7 @@ async fn say_that_somebody_listens(store: Arc<dyn RunStore>, key: RunKey) {
             Ok(Some(asked)) => answered = asked,
             Ok(None) => return,
             Err(error) => {
-                tracing::debug!(error = error.detail(), "cannot say that a run is listened to");
+                tracing::debug!(error = error.detail(), "cannot record that a run has listeners");
             }
         }
         tokio::time::sleep(ANSWER_EVERY).await;

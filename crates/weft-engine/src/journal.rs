@@ -101,7 +101,7 @@ impl JournalFailure {
 
     fn error(&self) -> Error {
         let (Self::Lost(cause) | Self::Unsure(cause) | Self::Refused(cause)) = self;
-        Error::new(cause.kind, "cannot write down what the run does").because(Arc::clone(cause))
+        Error::new(cause.kind, "cannot record what the run does").because(Arc::clone(cause))
     }
 }
 

@@ -63,11 +63,12 @@ impl ResumedInput {
             "options": ["retry", "give_up"],
         });
         let tips = format!(
-            "{name}: {why}\nPut the key right where this server reads it, then answer `retry`. With `give_up` the node fails."
+            "{name}: {why}\nCorrect the key where this server reads it, \
+             then answer `retry`. With `give_up` the node fails."
         );
         let state = LacksKey { lacks_key: why, resumed: self.resumed, filled: self.filled };
         let state = serde_json::to_value(state)
-            .map_err(|cause| Error::internal("cannot write down what the node waits for").because(cause))?;
+            .map_err(|cause| Error::internal("cannot record what the node waits for").because(cause))?;
         let fields = Map::from_iter([(FIELD.to_owned(), field)]);
         Ok(Finished::suspended(Suspension {
             form: Form { fields, tips: Some(tips), ..Form::default() },

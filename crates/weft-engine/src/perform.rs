@@ -156,7 +156,7 @@ async fn perform(node: &PlanNode, context: &NodeContext, limit: Duration) -> Res
         }
     };
     done.unwrap_or_else(|panic| {
-        Err(Error::internal(format!("the component broke: {}", panic_text(&*panic)))
+        Err(Error::internal(format!("the component panicked: {}", panic_text(&*panic)))
             .help("this is a defect of Weft; please report it with the canvas"))
     })
 }
@@ -222,7 +222,7 @@ fn within_reach(node: &PlanNode, finished: Finished) -> Result<Finished> {
     let Route::To(targets) = &finished.route else { return Ok(finished) };
     let Some(target) = targets.iter().find(|id| node.out_of_reach.contains(id)) else { return Ok(finished) };
     let message = format!("the branch to `{target}` leads into or out of the body of a frame");
-    Err(Error::invalid(message).help("lead it to a component of the same body"))
+    Err(Error::invalid(message).help("connect it to a component of the same body"))
 }
 
 /// Applies the exception settings of an Iteration or Loop to a failure in its body. Its variables keep their

@@ -19,7 +19,7 @@ pub(crate) fn check(plan: &Plan, pins: &BTreeMap<ComponentId, Pin>) -> Result<()
                 .help("name a node by its id, such as `LLM:Writer`"));
         };
         let problem = match node.role {
-            Role::Entry | Role::Pause => Some("what it gives are inputs: give those"),
+            Role::Entry | Role::Pause => Some("its outputs are inputs of the run: set those"),
             Role::RoundStart | Role::Leave => {
                 Some("it is part of a loop: pin the whole loop or a node in it")
             }
@@ -36,7 +36,7 @@ fn wrong_way(node: &PlanNode, pin: &Pin) -> Option<&'static str> {
     let branches = node.shape.branches.as_ref();
     let leads_to = |id: &ComponentId| branches.iter().any(|all| all.iter().any(|(_, ids)| ids.contains(id)));
     match (&pin.to, branches) {
-        (None, Some(_)) => Some("it branches: say where it goes on with `to`, a list of ids"),
+        (None, Some(_)) => Some("it branches: set `to`, the list of ids where it continues"),
         (Some(_), None) => Some("it does not branch, so it has no `to`"),
         (Some(ids), Some(_)) if !ids.iter().all(leads_to) => {
             Some("`to` names a node that no branch of it leads to")

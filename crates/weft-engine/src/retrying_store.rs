@@ -84,7 +84,7 @@ impl Tries {
         if self.left == 0 || !may_pass(&error) {
             return Err(error);
         }
-        tracing::warn!(error = error.detail(), "the store failed and is asked again");
+        tracing::warn!(error = error.detail(), "the store failed; the request is repeated");
         self.uncertain = true;
         tokio::time::sleep(self.pause).await;
         self.pause *= 2;

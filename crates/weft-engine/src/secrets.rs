@@ -63,7 +63,7 @@ pub(crate) fn must_be_there(inputs: &Inputs, dispensable: &[Reference]) -> Resul
     let Some(name) = missing else { return Ok(()) };
     let message = format!("there is no secret `{name}`, which the canvas reads as `{{{PREFIX}{name}}}`");
     Err(Error::new(ErrorKind::Unauthenticated, message)
-        .help(format!("put it with `weft secret set {name}`, or with PUT /api/v1/secrets/{name}")))
+        .help(format!("set it with `weft secret set {name}`, or with PUT /api/v1/secrets/{name}")))
 }
 
 /// Secrets that need not exist any more: replayed work sends nothing anywhere.

@@ -147,8 +147,8 @@ pub(crate) fn must_be_open(task: &TaskId, paused: Option<&Paused>) -> Result<()>
         return Ok(());
     }
     let message =
-        format!("task {task} is not open any more: it was answered, or its session went on without it");
-    Err(Error::new(ErrorKind::Conflict, message).help("look at the tasks that are open now"))
+        format!("task {task} is no longer open: it was answered, or its session continued without it");
+    Err(Error::new(ErrorKind::Conflict, message).help("list the tasks that are open now"))
 }
 
 /// Checks that the answers of a turn arrive while its task still waits for them.

@@ -47,7 +47,7 @@ pub fn rows(text: &str, format: Format) -> Result<Vec<Row>, Invalid> {
     match rows.len() {
         0 => Err(Invalid::new("it has no rows")),
         count if count > ROWS_MAX => {
-            Err(Invalid::new(format!("it has {count} rows, {ROWS_MAX} are the most")).help("split it"))
+            Err(Invalid::new(format!("it has {count} rows; at most {ROWS_MAX} are allowed")).help("split it"))
         }
         _ => Ok(rows),
     }
@@ -106,7 +106,7 @@ fn fill_text(text: &str, row: &Row) -> Result<Json, String> {
     let value = |name: &str| {
         let known = || row.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         row.get(name.trim())
-            .ok_or_else(|| format!("there is no column `{}`; there are: {}", name.trim(), known()))
+            .ok_or_else(|| format!("there is no column `{}`; the columns are: {}", name.trim(), known()))
     };
     let alone = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
     if let Some(name) = alone.filter(|name| !name.contains(CLOSE)) {
@@ -162,7 +162,7 @@ mod tests {
         check("a {{row.n}}{{row.n}}", json!("a 22"));
         check("{{row.n}}{{row.n}}", json!("22"));
         check("{{row.s}}!", json!("{{row.n}}!"));
-        assert!(fill_text("{{row.x}}", &row).unwrap_err().contains("there are: n, s"));
+        assert!(fill_text("{{row.x}}", &row).unwrap_err().contains("the columns are: n, s"));
         assert!(fill_text("{{row.n", &row).is_err());
     }
 

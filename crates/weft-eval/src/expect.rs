@@ -264,10 +264,10 @@ impl Expectation {
             Self::AtMost(limits) if *limits == UsageLimits::default() => Err(nothing()),
             // YAML can express NaN, and no value exceeds that.
             Self::AtMost(UsageLimits { money: Some(most), .. }) if !most.is_finite() || *most < 0.0 => {
-                Err("`money` has to be an amount from 0 on, such as 0.05".to_owned())
+                Err("`money` must be an amount of 0 or more, such as 0.05".to_owned())
             }
             Self::Judge(judge) if judge.criterion.trim().is_empty() => {
-                Err("the criterion is empty: say in a sentence what has to be true".to_owned())
+                Err("the criterion is empty: state in a sentence what must be true".to_owned())
             }
             Self::Tools(_)
             | Self::Nodes(_)
@@ -282,7 +282,7 @@ impl Expectation {
 
 /// Returns the message for a test that cannot fail.
 fn nothing() -> String {
-    "it expects nothing: name at least one thing in it".to_owned()
+    "it has no conditions: add at least one".to_owned()
 }
 
 impl Expectation {
@@ -309,10 +309,10 @@ impl Expectation {
 impl TextTest {
     fn check(&self) -> Result<(), String> {
         if self.at_least.is_some() && self.similar_to.is_none() {
-            return Err("`at_least` says how similar: name a text with `similar_to`".to_owned());
+            return Err("`at_least` has nothing to compare with: set `similar_to` to a text".to_owned());
         }
         if self.at_least.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
-            return Err("`at_least` has to be a share from 0 to 1, such as 0.8".to_owned());
+            return Err("`at_least` must be a share from 0 to 1, such as 0.8".to_owned());
         }
         if *self == Self::default() {
             return Err(nothing());

@@ -245,7 +245,7 @@ impl EvalFile {
             Some(VERSION) => {}
             None => {
                 return Err(Invalid::new("it has no `weft_eval`, so it is not an eval").help(format!(
-                    "begin it with `weft_eval: {VERSION}`, or let `weft eval record` write it"
+                    "start it with `weft_eval: {VERSION}`, or let `weft eval record` write it"
                 )));
             }
             Some(other) => {
@@ -262,13 +262,13 @@ impl EvalFile {
 
     fn check(&self) -> Result<(), Invalid> {
         if self.turns.is_empty() || self.turns.len() > TURNS_MAX {
-            return Err(Invalid::new(format!("`turns` has to hold 1 to {TURNS_MAX} turns")));
+            return Err(Invalid::new(format!("`turns` must contain 1 to {TURNS_MAX} turns")));
         }
         if !(1..=REPEAT_MAX).contains(&self.repeat) {
-            return Err(Invalid::new(format!("`repeat` has to be 1 to {REPEAT_MAX}")));
+            return Err(Invalid::new(format!("`repeat` must be from 1 to {REPEAT_MAX}")));
         }
         if !(0.0..=1.0).contains(&self.pass) {
-            return Err(Invalid::new("`pass` has to be a share from 0 to 1, such as 0.9"));
+            return Err(Invalid::new("`pass` must be a share from 0 to 1, such as 0.9"));
         }
         for (at, turn) in self.turns.iter().enumerate() {
             for (nth, expectation) in turn.expect.iter().enumerate() {

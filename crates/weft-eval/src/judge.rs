@@ -42,7 +42,7 @@ pub fn verdict(criterion: &str, answer: &str, seen: &Observed) -> Result<JudgedC
     let meets = said.and_then(|said| said.get("meets")?.as_bool());
     let Some(meets) = meets else {
         let why = seen.error.clone().unwrap_or_else(|| short(&seen.answer));
-        return Err(Error::new(ErrorKind::Garbled, format!("the judging model gave no verdict: {why}"))
+        return Err(Error::new(ErrorKind::Garbled, format!("the judging model returned no verdict: {why}"))
             .help("try again, or name another model in `judge`"));
     };
     let because = said.and_then(|said| said.get("because")?.as_str()).unwrap_or_default().to_owned();

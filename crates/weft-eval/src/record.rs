@@ -115,7 +115,7 @@ pub fn with_recorded(text: &str, recorded: &[RecordedCase]) -> Result<String, In
         Some((people, rest)) => {
             if let Some(line) = rest.lines().find(|line| is_key(line)) {
                 return Err(Invalid::new(format!("`{line}` comes after `{RECORDED}`"))
-                    .help("move it in front: recordings are replaced up to the end of the file"));
+                    .help("move it before the recordings, which are replaced up to the end of the file"));
             }
             people
         }
@@ -128,7 +128,7 @@ pub fn with_recorded(text: &str, recorded: &[RecordedCase]) -> Result<String, In
     // Parsed before it is written: it includes what users wrote, of which there is no other copy.
     let read = EvalFile::parse(&whole)?;
     if read.recorded != recorded {
-        return Err(Invalid::new("what was recorded would be read as something else"));
+        return Err(Invalid::new("the recording would not be read back unchanged"));
     }
     Ok(whole)
 }

@@ -83,7 +83,7 @@ impl CaseReport {
     pub(crate) fn lacking(&mut self, calls: &[RecordedCall]) {
         if let Some(call) = calls.iter().find(|call| call.answered == Match::Lacking) {
             let why = format!(
-                "it cannot be done again from what was recorded: the call {} of {} is another one each time",
+                "it cannot be replayed from the recording: the call {} of {} is another one each time",
                 call.key, call.node
             );
             // Only the first: a call that differs each time also leaves those after it without an answer.
@@ -112,8 +112,8 @@ impl CaseReport {
             let misses = stale.map(|call| {
                 Miss::new(
                     "recording",
-                    format!("{call} asks what was recorded"),
-                    "it asks something else: record it again",
+                    format!("{call} asks the recorded question"),
+                    "it asks another question: record it again",
                 )
             });
             let misses: Vec<_> = misses.collect();
@@ -155,7 +155,8 @@ impl FileReport {
         let mut lines = String::new();
         let (passed, all) = (self.passed_count(), self.cases.len());
         let mark = if self.passed() { "ok    " } else { "FAILED" };
-        let share = if self.pass < 1.0 { format!(", {} have to", percent(self.pass)) } else { String::new() };
+        let share =
+            if self.pass < 1.0 { format!(", {} required", percent(self.pass)) } else { String::new() };
         let count = match all {
             1 => String::new(),
             _ => format!("  {passed} of {all} cases passed{share}"),
@@ -177,7 +178,7 @@ impl FileReport {
             let more = if stale.len() > 1 { format!(" and {} more", stale.len() - 1) } else { String::new() };
             let _ = writeln!(
                 lines,
-                "    note: {first}{more}: asks something else than was recorded; `--live --update` records it again"
+                "    note: {first}{more}: the question differs from the recording; `--live --update` records it again"
             );
         }
         lines
@@ -307,7 +308,7 @@ mod tests {
     #[test]
     fn lines_say_what_where_expected_and_got() {
         let lines = report(&[true, false], 1.0).lines();
-        let told = "FAILED a/eval.yaml  1 of 2 cases passed\n  row 1 <&>\n    answer contains (expect[0])\n      expected: \"<b>\"\n      got:      \"]]>&\"\n    note: model#0 of LLM:A and 1 more: asks something else";
+        let told = "FAILED a/eval.yaml  1 of 2 cases passed\n  row 1 <&>\n    answer contains (expect[0])\n      expected: \"<b>\"\n      got:      \"]]>&\"\n    note: model#0 of LLM:A and 1 more: the question differs";
         assert!(lines.starts_with(told), "{lines}");
         assert!(report(&[true], 1.0).lines().starts_with("ok     a/eval.yaml\n"));
         let files = [report(&[true, false], 1.0), report(&[true], 1.0)];

@@ -24,17 +24,17 @@ pub const HITS_MAX: usize = 16_384;
 
 fn wrong_dimension(dataset: &DatasetId, given: usize, known: usize) -> Error {
     Error::invalid(format!(
-        "a vector of length {given} does not fit the dataset `{dataset}`, whose vectors have {known}"
+        "a vector of length {given} does not fit the dataset `{dataset}`, whose vectors have length {known}"
     ))
-    .help("embed questions and documents with the same model; to change it, make the dataset's index again")
+    .help("embed questions and documents with the same model; to change it, rebuild the dataset's index")
 }
 
 fn no_document(dataset: &DatasetId, document: &DocumentId) -> Error {
     Error::not_found(format!("the index of the dataset `{dataset}` has no document `{document}`"))
-        .help("put the document there before its chunks")
+        .help("add the document before its chunks")
 }
 
 fn no_direction(chunk: &ChunkId) -> Error {
     Error::invalid(format!("the vector of the chunk `{chunk}` is zero or not finite"))
-        .help("see what the embedding model answers")
+        .help("check what the embedding model returns")
 }

@@ -162,8 +162,8 @@ fn failed(what: &str, name: &str, cause: std::io::Error) -> Error {
         IoKind::NotFound | IoKind::NotADirectory => (ErrorKind::NotFound, "there is no such file"),
         IoKind::PermissionDenied => (ErrorKind::Denied, "its folder is protected"),
         IoKind::StorageFull | IoKind::QuotaExceeded => (ErrorKind::Unavailable, "the disk is full"),
-        IoKind::FileTooLarge => (ErrorKind::Unavailable, "it may not be that large on this machine"),
-        _ => (ErrorKind::Internal, "the machine refuses"),
+        IoKind::FileTooLarge => (ErrorKind::Unavailable, "it is too large for this file system"),
+        _ => (ErrorKind::Internal, "the operating system refuses"),
     };
     Error::new(kind, format!("cannot {what} the stored file `{name}`: {why}")).because(cause)
 }

@@ -28,8 +28,8 @@ pub(crate) fn failure(place: &StorePlace, doing: &str, error: DbErr) -> Error {
     let id = weft_core::id::generate();
     tracing::warn!(error.id = id, reason = private, "the store failed");
     let public = match kind {
-        ErrorKind::Unavailable => "does not answer now",
-        ErrorKind::Conflict => "gave way to another writer",
+        ErrorKind::Unavailable => "is not responding",
+        ErrorKind::Conflict => "had a conflict with another writer",
         _ => "failed",
     };
     Error::new(kind, format!("cannot {doing}: the store {public}; the log has the reason under {id}"))
@@ -94,7 +94,7 @@ fn sqlx_error(error: &DbErr) -> Option<&sqlx::Error> {
 }
 
 fn unreachable_in_time(place: &StorePlace) -> (ErrorKind, String, Option<&'static str>) {
-    let what = format!("{place} does not answer");
+    let what = format!("{place} is not responding");
     let help = match place {
         StorePlace::Server(_) => Some("start the database server, or name another one in store.url"),
         StorePlace::File(_) | StorePlace::Memory => None,
@@ -123,7 +123,7 @@ fn sqlite_reason(place: &StorePlace, code: &str) -> (ErrorKind, String, Option<&
         11 => (
             ErrorKind::Garbled,
             format!("{place} is damaged"),
-            Some("restore it from a backup, or move it away to begin with an empty one"),
+            Some("restore it from a backup, or move it away to start with an empty one"),
         ),
         13 => (
             ErrorKind::Internal,
@@ -156,7 +156,7 @@ fn server_reason(place: &StorePlace, code: &str) -> (ErrorKind, String, Option<&
             (ErrorKind::Denied, format!("{place} is read-only"), Some("name the primary server in store.url"))
         }
         "40001" | "40P01" => {
-            (ErrorKind::Conflict, format!("{place} gave way to another writer"), Some("try again"))
+            (ErrorKind::Conflict, format!("{place} had a conflict with another writer"), Some("try again"))
         }
         _ if code.starts_with("28") => (
             ErrorKind::Unauthenticated,

@@ -125,7 +125,7 @@ impl JournalQueue {
         let gap = entries.windows(2).any(|two| two[1].seq.checked_sub(two[0].seq) != Some(1));
         if gap || first.seq == 0 || i64::try_from(last.seq).is_err() {
             return Err(Error::invalid(format!(
-                "cannot {DOING}: the entries for the run `{}` are not numbered one after another from 1 on",
+                "cannot {DOING}: the entries for the run `{}` are not numbered consecutively from 1",
                 lease.run.id
             )));
         }
@@ -332,7 +332,7 @@ impl JournalWriter {
         if is_duplicate(&error) {
             return Error::new(
                 ErrorKind::Conflict,
-                format!("cannot {DOING}: another writer has gone on with the run `{}`", key.id),
+                format!("cannot {DOING}: another writer has taken over the run `{}`", key.id),
             )
             .help("read the run again: it belongs to the other writer now");
         }

@@ -43,7 +43,8 @@ impl OpenedFile {
             return Ok(());
         }
         let private = format!("cannot write to the store: {place} was removed or replaced while it was open");
-        let help = "stop this process, since what it writes is lost, and put the file back before the next one starts";
+        let help =
+            "stop this process, whose writes are lost, and restore the file before the next one starts";
         Err(Error::new(ErrorKind::Unavailable, "cannot write to the store: it is gone")
             .in_private(private, Some(help)))
     }

@@ -166,7 +166,7 @@ fn prepare(path: &Path) -> Result<()> {
         // Usually it is a typo, and an empty store would look as if everything were lost.
         let folder = folder.display();
         return Err(Error::invalid(format!("cannot open the store: there is no folder `{folder}`"))
-            .help(format!("make it: mkdir -p {folder}; or see whether store.url is right")));
+            .help(format!("create it: mkdir -p {folder}; or check store.url")));
     }
     private::make_file(path).map_err(|cause| {
         Error::new(ErrorKind::Denied, format!("cannot make the file `{}`", path.display()))

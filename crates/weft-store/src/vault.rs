@@ -52,8 +52,8 @@ impl VaultKey {
     /// `Invalid` for anything else; the message does not contain the text.
     pub fn from_hex(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::invalid("the key of secrets has to be 64 hexadecimal digits")
-                .help("make one with `openssl rand -hex 32`")
+            Error::invalid("the key of secrets must be 64 hexadecimal digits")
+                .help("create one with `openssl rand -hex 32`")
         };
         let text = text.trim();
         if text.len() != 2 * KEY_BYTES || !text.is_ascii() {
@@ -152,7 +152,7 @@ impl Vault {
     fn open(&self, key: &VaultKey, row: &Model) -> Result<Secret> {
         let sealed = Sealed {
             what: format!("the secret `{}`", row.name),
-            remedy: format!("put it again with `weft secret set {}`", row.name),
+            remedy: format!("set it again with `weft secret set {}`", row.name),
             place: &bound_to(&row.tenant_id, &row.name),
             key_name: &row.key_name,
             bytes: &row.sealed,
@@ -184,9 +184,11 @@ impl Vault {
     fn other_key(&self, what: &str) -> Error {
         let help = match &self.place {
             KeyPlace::File(_) => {
-                "put the file `secrets.key` of that time back into the data folder, or put it again"
+                "restore the file `secrets.key` of that time in the data folder, or store the value again"
             }
-            KeyPlace::Given(_) | KeyPlace::Process => "give that key as `secrets.key`, or put it again",
+            KeyPlace::Given(_) | KeyPlace::Process => {
+                "configure that key as `secrets.key`, or store the value again"
+            }
         };
         Error::new(ErrorKind::Denied, format!("{what} was stored under another key")).help(help)
     }
@@ -194,7 +196,7 @@ impl Vault {
 
 fn fill(bytes: &mut [u8]) -> Result<()> {
     let filled = SystemRandom::new().fill(bytes);
-    filled.map_err(|_| Error::internal("the operating system gives no random numbers"))
+    filled.map_err(|_| Error::internal("the operating system provides no random numbers"))
 }
 
 /// The additional data that a value is bound to, without which it cannot be decrypted.
@@ -220,7 +222,7 @@ fn key_in(path: &Path, absent: AbsentKey) -> Result<VaultKey> {
         Ok(text) => VaultKey::from_hex(&text).map_err(|error| {
             Error::new(ErrorKind::Denied, format!("the file {} holds no key of secrets", path.display()))
                 .because(error)
-                .help("put the file of that time back, or remove it together with all secrets")
+                .help("restore the file of that time, or remove it together with all secrets")
         }),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound && absent == AbsentKey::Make => {
             make_key(path).map_err(|cause| unusable(path, cause))?;
@@ -234,7 +236,7 @@ fn key_in(path: &Path, absent: AbsentKey) -> Result<VaultKey> {
 fn unusable(path: &Path, cause: io::Error) -> Error {
     Error::new(ErrorKind::Denied, format!("cannot use the key of secrets in {}", path.display()))
         .because(cause)
-        .help("put the file back, or give the key as `secrets.key`")
+        .help("restore the file, or configure the key as `secrets.key`")
 }
 
 /// Writes a new key to a temporary file first, so that a partial key is never visible; if a key exists by then, that

@@ -102,7 +102,7 @@ impl Folder {
         // Opening a pipe would block until its other end is opened.
         let file = root.open_with(file, OpenOptions::new().read(true).nonblock(true)).map_err(cannot)?;
         if !file.metadata().map_err(cannot)?.is_file() {
-            return Err(Error::invalid(format!("`{path}` is not an ordinary file")));
+            return Err(Error::invalid(format!("`{path}` is not a regular file")));
         }
         let mut bytes = Vec::new();
         let limit = u64::try_from(self.bytes_max).unwrap_or(u64::MAX);
@@ -220,7 +220,7 @@ fn failed(what: &str, path: &str, cause: std::io::Error) -> Error {
             (ErrorKind::Invalid, "a part of the path is a file, not a folder")
         }
         IoKind::InvalidFilename | IoKind::InvalidInput => (ErrorKind::Invalid, "the name is not valid here"),
-        _ => (ErrorKind::Internal, "the machine refuses"),
+        _ => (ErrorKind::Internal, "the operating system refuses"),
     };
     let error = Error::new(kind, format!("cannot {what} `{path}`: {why}"));
     if kind == ErrorKind::Internal { error.because(cause) } else { error }

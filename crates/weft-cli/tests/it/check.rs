@@ -91,7 +91,7 @@ fn a_canvas_that_will_fail_can_be_kept_out() {
     }});
     home.write("c.json", canvas.to_string());
     let said =
-        ["warning", "will-fail", "every run gets there", "exception_default_value", "every run of it fails"];
+        ["warning", "will-fail", "every run reaches it", "exception_default_value", "every run of it fails"];
     home.weft(&["check", "c.json"]).with(0).says(&said);
     home.weft(&["check", "--strict", "c.json"]).with(2).says(&said);
     let checked = home.weft(&["check", "--strict", "--json", "c.json"]).with(2);

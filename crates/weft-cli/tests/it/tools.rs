@@ -253,7 +253,7 @@ fn programs_run_in_a_worker_that_ends_with_them() {
         .with(1)
         .says(&["longer than 0.3 seconds"]);
     set("at_once = 0");
-    run("function main() {}").with(1).says(&["no programs are run here", "sandbox.at_once"]);
+    run("function main() {}").with(1).says(&["running programs is not configured", "sandbox.at_once"]);
     set("worker = [\"/no/such/worker\"]");
     run("function main() {}").with(1).says(&["/no/such/worker", "sandbox.worker"]);
 }

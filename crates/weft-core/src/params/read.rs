@@ -25,7 +25,7 @@ fn given_text(params: &mut Params<'_>, spec: &FieldSpec) -> Option<String> {
             let message = format!("must be a text, and is {}", described(value));
             let help = match value {
                 Json::Array(items) => instead_of_list(items),
-                _ => "write one text; what another component gives stands in braces, such as `{begin@name}`"
+                _ => "write one text; refer to the output of a component in braces, such as `{begin@name}`"
                     .to_owned(),
             };
             params.problem(ParamProblem::new(pointer, message).help(help));
@@ -47,7 +47,7 @@ fn instead_of_list(items: &[Json]) -> String {
     let component = shortened(component, COMPONENT_CHARS_MAX);
     let output = if component.contains('@') { "" } else { "@content" };
     format!(
-        "a list of components is of the generation before v0.20: write in braces what one of them gives, such as \
+        "a list of components is of the generation before v0.20: refer to an output in braces, such as \
          `{{{component}{output}}}`, or `{{sys.query}}` for the question"
     )
 }

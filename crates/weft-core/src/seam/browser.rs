@@ -111,7 +111,7 @@ pub struct NoBrowser;
 #[async_trait]
 impl Browser for NoBrowser {
     async fn open(&self, _: &TenantId, _: Option<&str>) -> Result<Box<dyn BrowserWindow>> {
-        Err(Error::new(ErrorKind::Unsupported, "no web browser is used here")
-            .help("set `browser.at_once`, which is how many windows may be open: 0 is none"))
+        Err(Error::new(ErrorKind::Unsupported, "no web browser is available")
+            .help("set `browser.at_once`, the number of windows that may be open, above 0"))
     }
 }

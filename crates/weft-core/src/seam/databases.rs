@@ -112,6 +112,6 @@ pub struct NoDatabases;
 #[async_trait]
 impl Databases for NoDatabases {
     async fn ask(&self, _: &TenantId, _: SqlRequest) -> Result<Vec<SqlAnswer>> {
-        Err(Error::new(ErrorKind::Denied, "no database can be asked here"))
+        Err(Error::new(ErrorKind::Denied, "database queries are not available here"))
     }
 }

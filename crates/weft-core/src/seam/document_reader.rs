@@ -273,7 +273,8 @@ impl FoundPictures {
         if left_out > 0 {
             let (one, all) = (KEPT_PICTURE_BYTES_MAX >> 20, KEPT_BYTES_MAX >> 20);
             self.warnings.push(format!(
-                "{left_out} pictures are read but not kept to be shown: {one} MiB each, {KEPT_PICTURES_MAX} pictures and {all} MiB are the most"
+                "{left_out} pictures are read but not kept for display: at most {KEPT_PICTURES_MAX} pictures, \
+                 {one} MiB each and {all} MiB in all"
             ));
         }
     }
@@ -389,8 +390,9 @@ pub struct NoReader;
 #[async_trait]
 impl DocumentReader for NoReader {
     async fn read(&self, _: &TenantId, request: &ReadRequest, _: Bytes) -> Result<ReadDocument> {
-        let message = format!("`{}` cannot be read: nothing here reads files", request.name);
-        Err(Error::new(ErrorKind::Unavailable, message).help("name a program that does in the configuration"))
+        let message = format!("`{}` cannot be read: no document reader is configured", request.name);
+        Err(Error::new(ErrorKind::Unavailable, message)
+            .help("set the program that reads documents in the configuration"))
     }
 }
 

@@ -182,8 +182,8 @@ pub trait DocumentWriter: Send + Sync + fmt::Debug {
 pub struct NoWriter;
 
 fn none() -> Error {
-    Error::new(ErrorKind::Unavailable, "nothing here makes or reads documents")
-        .help("name a program that does in the configuration: `documents.worker`")
+    Error::new(ErrorKind::Unavailable, "no program that makes or reads documents is configured")
+        .help("set `documents.worker` in the configuration")
 }
 
 #[async_trait]

@@ -127,7 +127,7 @@ pub trait FileStore: Send + Sync + fmt::Debug {
 pub struct NoFiles;
 
 fn none() -> Error {
-    Error::new(ErrorKind::Denied, "no files are kept here")
+    Error::new(ErrorKind::Denied, "files are not stored here")
 }
 
 #[async_trait]

@@ -244,7 +244,7 @@ impl FolderLimits {
         if entries < most {
             return Ok(());
         }
-        Err(exceeded(format!("the folder has {entries} entries and may have {most}")))
+        Err(exceeded(format!("the folder has {entries} entries; at most {most} are allowed")))
     }
 
     /// Checks whether an entry may be this many folders deep.
@@ -256,7 +256,7 @@ impl FolderLimits {
         if depth <= most {
             return Ok(());
         }
-        Err(exceeded(format!("the entry would lie {depth} folders deep, and {most} are the most")))
+        Err(exceeded(format!("the entry would be {depth} folders deep; at most {most} are allowed")))
     }
 
     /// Checks whether a tenant with this many entries and bytes may have another file of this size.
@@ -265,11 +265,13 @@ impl FolderLimits {
     /// `QuotaExceeded`.
     pub fn room_for(&self, entries: u64, bytes: u64, size: u64) -> Result<()> {
         if entries >= self.entries {
-            return Err(exceeded(format!("there are {entries} files and folders, as many as may be")));
+            return Err(exceeded(format!(
+                "there are {entries} files and folders already, which is the maximum"
+            )));
         }
         if self.bytes > 0 && bytes.saturating_add(size) > self.bytes {
             let most = self.bytes;
-            let message = format!("the files take {bytes} bytes and may take {most}; this one has {size}");
+            let message = format!("the files take {bytes} bytes of at most {most}; this one has {size}");
             return Err(
                 exceeded(message).help("remove some, or let an operator raise limits.tenant_document_bytes")
             );

@@ -69,7 +69,7 @@ impl std::fmt::Debug for AuthorizationRequest {
 /// The error for a user who has the maximum number of identities.
 pub fn too_many_identities() -> Error {
     let message = format!("an account has at most {IDENTITIES_MAX} identities at providers");
-    Error::new(ErrorKind::QuotaExceeded, message).help("remove one of them before")
+    Error::new(ErrorKind::QuotaExceeded, message).help("remove one of them first")
 }
 
 /// The error for removing an identity without which the user could no longer sign in.

@@ -67,6 +67,6 @@ pub struct NoMailer;
 #[async_trait]
 impl Mailer for NoMailer {
     async fn send(&self, _: &TenantId, _: Mail) -> Result<()> {
-        Err(Error::new(ErrorKind::Denied, "no mail can be sent here"))
+        Err(Error::new(ErrorKind::Denied, "sending mail is not configured"))
     }
 }

@@ -11,7 +11,7 @@ pub const MESSAGES_MAX: usize = 16;
 
 /// The error for a run that has the maximum number of waiting messages.
 pub fn too_many() -> Error {
-    let message = format!("{MESSAGES_MAX} messages wait for the agent already, as many as may");
+    let message = format!("{MESSAGES_MAX} messages are already waiting for the agent, which is the maximum");
     Error::new(ErrorKind::Conflict, message).help("wait until it has read some of them")
 }
 

@@ -242,7 +242,7 @@ impl Failure {
             }
             Self::Broken => {
                 let help = "write the program in another way; nothing outside it was touched";
-                (ErrorKind::Invalid, "the program made its interpreter break down".to_owned(), help)
+                (ErrorKind::Invalid, "the program crashed its interpreter".to_owned(), help)
             }
             Self::Language(language) => {
                 let help = match language {
@@ -304,7 +304,7 @@ impl Sandbox for NoSandbox {
     }
 
     async fn run(&self, _: &TenantId, _: Program) -> Result<Ran> {
-        Err(Error::new(ErrorKind::Denied, "no programs are run here")
+        Err(Error::new(ErrorKind::Denied, "running programs is not configured")
             .help("set `sandbox.at_once` and `sandbox.worker`"))
     }
 }

@@ -87,7 +87,7 @@ pub fn is_name(name: &str) -> bool {
 /// `Invalid`, with a message that does not contain the value.
 pub fn check(name: &str, value: &Secret) -> Result<()> {
     if !is_name(name) {
-        return Err(Error::invalid("this cannot be the name of a secret")
+        return Err(Error::invalid("this is not a valid name for a secret")
             .help(format!("use at most {NAME_CHARS_MAX} letters, digits, `_` and `-`")));
     }
     let bytes = value.reveal().len();
@@ -116,7 +116,7 @@ pub struct NoSecrets;
 impl Secrets for NoSecrets {
     async fn put(&self, _: &TenantId, name: &str, value: &Secret) -> Result<SecretInfo> {
         check(name, value)?;
-        Err(Error::new(ErrorKind::Unsupported, "no secrets are kept here"))
+        Err(Error::new(ErrorKind::Unsupported, "secrets are not stored here"))
     }
 
     async fn list(&self, _: &TenantId) -> Result<Vec<SecretInfo>> {

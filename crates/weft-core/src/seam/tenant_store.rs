@@ -13,7 +13,7 @@ pub const INVITATIONS_MAX: u64 = 1_000;
 /// The error for a tenant that has no room for another invitation.
 pub fn too_many_invitations() -> Error {
     Error::new(ErrorKind::QuotaExceeded, format!("the tenant has {INVITATIONS_MAX} open invitations"))
-        .help("take back those that nobody accepts")
+        .help("withdraw those that nobody accepts")
 }
 
 /// A tenant. All stored data belongs to one.

@@ -161,11 +161,11 @@ pub fn check_label(label: &str) -> Result<()> {
     // Versions are named by hashes of this form: a label that looks like one could shadow another version.
     let hash = label.len() == 64 && label.bytes().all(|byte| byte.is_ascii_hexdigit());
     if label.is_empty() || label.len() > LABEL_CHARS_MAX || !label.chars().all(fits) || hash {
-        return Err(Error::invalid("this cannot be a label")
+        return Err(Error::invalid("this is not a valid label")
             .help(format!("use at most {LABEL_CHARS_MAX} letters, digits, `_`, `-` and `.`")));
     }
     if RESERVED.contains(&label.to_ascii_lowercase().as_str()) {
-        return Err(Error::invalid(format!("`{label}` names a version by itself"))
+        return Err(Error::invalid(format!("`{label}` is reserved as the name of a version"))
             .help("choose another word, such as `production`"));
     }
     Ok(())

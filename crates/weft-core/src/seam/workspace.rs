@@ -59,11 +59,11 @@ pub fn names(path: &str) -> Result<Vec<&str>> {
     }
     // Taken literally, `~` would be a directory of that name; a model that writes it means a home directory.
     if path.starts_with('/') || path.starts_with('~') {
-        return denied("does not begin in the root of the files");
+        return denied("is not relative to the root of the files");
     }
     let names: Vec<&str> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
     if names.contains(&"..") {
-        return denied("leads upwards");
+        return denied("leads out of the root of the files");
     }
     if names.iter().any(|name| name.len() > NAME_MAX) {
         return Err(Error::invalid(format!("a name in a path has at most {NAME_MAX} bytes")));

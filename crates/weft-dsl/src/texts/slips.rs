@@ -54,7 +54,7 @@ impl Slip {
 
     /// A component in braces, without the name of an output.
     fn whole(written: &str, id: &str, known: KnownNames<'_>) -> Self {
-        let message = format!("`{written}` names a component and none of its outputs: it is taken for text");
+        let message = format!("`{written}` names a component but no output: it is treated as literal text");
         match known.outputs.main(id) {
             Some(main) => Self::new(MALFORMED, message, &format!("{id}@{main}")),
             None => {
@@ -77,7 +77,7 @@ const INSIDE_MAX: usize = 512;
 pub(super) fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
     // Some parameters read a text that is nothing but a reference as one, with or without braces.
     let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
-    let taken = |reference: &str| if reference == bare { "" } else { ": it is taken for text" };
+    let taken = |reference: &str| if reference == bare { "" } else { ": it is treated as literal text" };
     // Before the others: the part before the mark would look like an unclosed reference.
     if let Some(slip) =
         spaced(text, known, &taken).or_else(|| parted(text, known)).or_else(|| filtered(text, known))
@@ -118,7 +118,7 @@ fn spaced(text: &str, known: KnownNames<'_>, taken: &dyn Fn(&str) -> &'static st
             && Reference::parse(inside, known.names).is_none();
         let end = taken(inside);
         let (what, name) = if id.contains(' ') { ("the id of a component", id) } else { ("an output", path) };
-        let message = format!("`{{{inside}}}` has a space in {what}, which references cannot have{end}");
+        let message = format!("`{{{inside}}}` has a space in {what}, which references do not allow{end}");
         let help = format!("call it `{}`, or another name without spaces", name.replace(' ', "_"));
         (lost && inside.contains(' ')).then_some(Slip { code: MALFORMED, message, help })
     })
@@ -161,8 +161,9 @@ fn parted(text: &str, known: KnownNames<'_>) -> Option<Slip> {
             Some(Json::String(text)) if !text.is_empty() => name.to_owned(),
             _ => format!("{name}.{way}"),
         };
-        let message =
-            format!("`{written}` is no reference, since `{name}` is no component: it is taken for text");
+        let message = format!(
+            "`{written}` is not a reference, since `{name}` is not a component: it is treated as literal text"
+        );
         Some(Slip::new(MALFORMED, message, &meant))
     })
 }
@@ -172,8 +173,9 @@ fn filtered(text: &str, known: KnownNames<'_>) -> Option<Slip> {
     let single = in_braces(text).filter(|(open, _)| !text[..*open].ends_with('{'));
     single.into_iter().find_map(|(_, inside)| {
         let reference = reference_at(inside, known)?;
-        let message =
-            format!("`{{{inside}}}` has a filter, which references do not know: it is taken for text");
+        let message = format!(
+            "`{{{inside}}}` has a filter, which references do not support: it is treated as literal text"
+        );
         let has_filter = inside[reference.len()..].trim_start_matches(' ').starts_with('|');
         has_filter.then(|| Slip::new(MALFORMED, message, reference))
     })
@@ -200,7 +202,7 @@ fn doubled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
         if known.names.components.contains(name) {
             return Some(Slip::whole(&written, name, known));
         }
-        let message = format!("`{written}` is no reference: it is taken for text");
+        let message = format!("`{written}` is not a reference: it is treated as literal text");
         if let Some(meant) = separated(name, known).or_else(|| global(name, known, suggester)) {
             return Some(Slip::new(MALFORMED, message, &meant));
         }
@@ -221,7 +223,7 @@ fn unknown(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
     if let Some(meant) =
         separated(text, known).filter(|meant| meant.split('@').next().is_some_and(|id| id.contains(':')))
     {
-        let message = format!("`{text}` is no reference: it is taken for text");
+        let message = format!("`{text}` is not a reference: it is treated as literal text");
         return Some(Slip::new(MALFORMED, message, &meant));
     }
     let (id, path) = text.split_once('@').filter(|(id, _)| id.contains(':'))?;
@@ -233,7 +235,8 @@ fn unknown(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
     }
     let ids = known.names.components.iter().map(|id| id.as_str());
     let meant = suggester.misspelled_among(id, ids)?;
-    let message = format!("`{text}` is no reference, since there is no `{id}`: it is taken for text");
+    let message =
+        format!("`{text}` is not a reference, since there is no `{id}`: it is treated as literal text");
     Some(Slip::new(MALFORMED, message, &format!("{meant}@{path}")))
 }
 
@@ -310,12 +313,13 @@ fn uneven(text: &str, known: KnownNames<'_>) -> Option<Slip> {
         let twice_behind = text[end..].trim_start_matches(' ').starts_with('}');
         let (code, written, what) = match (twice_before, twice_behind) {
             (true, false) if opening > closing => ("unclosed-reference", format!("{{{{{inside}}}"), "before"),
-            (false, true) if opening < closing => ("unopened-reference", format!("{{{inside}}}}}"), "behind"),
+            (false, true) if opening < closing => ("unopened-reference", format!("{{{inside}}}}}"), "after"),
             _ => return None,
         };
         Reference::parse(inside, known.names)?;
-        let message =
-            format!("`{written}` has two braces {what} it and one on the other side: one is taken for text");
+        let message = format!(
+            "`{written}` has two braces {what} it and one on the other side: one is treated as literal text"
+        );
         Some(Slip::new(code, message, inside))
     })
 }
@@ -331,14 +335,15 @@ fn misspelled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> O
             return Some(Slip::whole(&written, inside, known));
         }
         if known.globals.contains_key(inside) && Reference::parse(inside, known.names).is_none() {
-            let message =
-                format!("`{written}` is taken for text: only `sys.`, `env.` and `secret.` are read");
+            let message = format!(
+                "`{written}` is treated as literal text: only names with `sys.`, `env.` or `secret.` are read"
+            );
             let name = inside.rsplit('.').next().unwrap_or(inside);
             let help = format!("declare `{name}` under `variables`, and write `{{env.{name}}}`");
             return Some(Slip { code: MALFORMED, message, help });
         }
         let meant = separated(inside, known).or_else(|| global(inside, known, suggester))?;
-        let message = format!("`{written}` is no reference: it is taken for text");
+        let message = format!("`{written}` is not a reference: it is treated as literal text");
         Some(Slip::new(MALFORMED, message, &meant))
     })
 }

@@ -112,8 +112,8 @@ fn failures_that_should_be_handled_and_are_not() {
             r#"warning failure-not-handled /b/obj/params/exception_method "comment""#,
         ],
     );
-    assert!(found[0].message.contains("no component is named"), "{}", found[0].message);
-    assert!(found[1].message.contains("none is given"), "{}", found[1].message);
+    assert!(found[0].message.contains("none is named"), "{}", found[0].message);
+    assert!(found[1].message.contains("none is set"), "{}", found[1].message);
 }
 
 #[test]
@@ -180,9 +180,9 @@ fn of_a_chain_that_never_runs_the_first_is_named() {
     );
     assert_eq!(
         found[0].message,
-        "no way leads to this component: it never runs, and neither do the 3 behind it"
+        "nothing leads to this component: it never runs, and neither do the 3 after it"
     );
-    assert!(found[1].message.ends_with("neither does the one behind it"), "{}", found[1].message);
+    assert!(found[1].message.ends_with("neither does the one after it"), "{}", found[1].message);
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn what_this_build_cannot_run() {
         &json!({"begin": begin(&["a"]), "a": node("Answer", json!({}), &["b"]), "b": node("ExeSQL", json!({}), &["a"])}),
         &[r#"warning will-fail /a/obj/component_name "Answer""#],
     );
-    assert_eq!(found[0].message, "`Answer` was removed from the canvas language, and every run gets there");
+    assert_eq!(found[0].message, "`Answer` was removed from the canvas language, and every run reaches it");
 }
 
 #[test]
@@ -424,7 +424,7 @@ fn servers_of_which_no_tool_is_named() {
             "warning no-tool-named /a/obj/params/tools/0/params/mcp/0/tools \"tools\"",
         ],
     );
-    assert_eq!(found[0].message, "no tool of `files` is named: the agent runs without all of them");
+    assert_eq!(found[0].message, "no tool of `files` is named: the agent runs without its tools");
     check(&components, &[]);
 }
 
@@ -751,7 +751,7 @@ fn what_a_component_gives_itself() {
         }),
         &[r#"warning reads-nothing /a/obj/params/sys_prompt "after {a@content}""#],
     );
-    assert_eq!(found[0].help.as_deref(), Some("refer to another component: this is what it gives itself"));
+    assert_eq!(found[0].help.as_deref(), Some("refer to another component: this is its own output"));
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl RunDriver<'_> {
                     let count = self.machine.limits.activations;
                     let message = format!("the run used up its {count} activations");
                     return Err(Error::new(ErrorKind::QuotaExceeded, message)
-                        .help("look for a cycle that never leaves, or raise limits.activations"));
+                        .help("look for a cycle that never ends, or raise limits.activations"));
                 }
             }
         }

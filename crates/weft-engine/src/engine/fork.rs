@@ -250,7 +250,7 @@ fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<bool> {
             return Err(Error::invalid(format!("`{}` does not branch", who.node)));
         }
         (None, Some(_), NextEdges::None | NextEdges::Exception) => {
-            return Err(Error::invalid(format!("`{}` failed: say where the run goes on", who.node)));
+            return Err(Error::invalid(format!("`{}` failed: say where the run continues", who.node)));
         }
         (None, None, NextEdges::None | NextEdges::Exception) => NextEdges::Routed(Route::Onward),
         (None, _, route) => route.clone(),

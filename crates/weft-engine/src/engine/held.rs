@@ -85,7 +85,7 @@ impl SessionLock {
         let of_tenant = |taken: &&SessionKey| taken.tenant == session.tenant;
         let count = if tenant_max == 0 { 0 } else { running.sessions.keys().filter(of_tenant).count() };
         if tenant_max > 0 && count >= tenant_max {
-            let message = format!("{count} runs of this tenant are under way, as many as may be");
+            let message = format!("{count} runs of this tenant are already under way, which is the maximum");
             return Err(Error::new(ErrorKind::RateLimited, message)
                 .help("try again when one has ended, or let an operator raise limits.tenant_runs_at_once"));
         }

@@ -87,7 +87,7 @@ impl Engine {
             listed.became = match turn {
                 Ok(became) => became,
                 Err(_) => {
-                    tracing::error!(run.id = %lease.run.id, "the end of a run could not be written: the engine broke");
+                    tracing::error!(run.id = %lease.run.id, "a run's end could not be written: the engine panicked");
                     engine.note_ending(&stores, &lease, engine.finished(Ending::Failed, Spent::default(), &[])).await
                 }
             };

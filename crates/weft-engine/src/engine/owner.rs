@@ -117,7 +117,7 @@ impl Engine {
         self.say_at_work(stores).await?;
         let claimed = stores.runs.claim(&run.key, run.fence, &self.0.ownership.process.id).await?;
         claimed.ok_or_else(|| {
-            let message = format!("run {} has ended, or another process goes on with it", run.key.id);
+            let message = format!("run {} has ended, or another process continues it", run.key.id);
             Error::new(ErrorKind::Conflict, message)
         })
     }
@@ -158,7 +158,7 @@ impl Engine {
         loop {
             sleep(BEAT_EVERY).await;
             if let Err(error) = self.say_at_work(stores).await {
-                tracing::warn!(error = error.detail(), "cannot say that this process is at work");
+                tracing::warn!(error = error.detail(), "cannot record that this process is at work");
             }
         }
     }
@@ -170,7 +170,9 @@ impl Engine {
             self.hand_over(stores).await;
             match stores.runs.requests(&self.0.ownership.process.id).await {
                 Ok(requests) => self.hear(&requests, &mut waiters),
-                Err(error) => tracing::warn!(error = error.detail(), "cannot look which runs are to stop"),
+                Err(error) => {
+                    tracing::warn!(error = error.detail(), "cannot check which runs are to be stopped");
+                }
             }
             self.collect_messages(stores).await;
         }
@@ -185,7 +187,7 @@ impl Engine {
         }
         match stores.runs.release(&left).await {
             Ok(()) => self.0.ownership.left().retain(|lease| !left.contains(lease)),
-            Err(error) => tracing::warn!(error = error.detail(), "cannot hand over what is left of runs"),
+            Err(error) => tracing::warn!(error = error.detail(), "cannot hand over the remaining runs"),
         }
         self.0.ownership.changed.notify_one();
     }
@@ -360,7 +362,7 @@ impl Engine {
         let Some(stores) = &self.0.stores else { return };
         self.hand_over(stores).await;
         if let Err(error) = self.say_good_bye(stores).await {
-            tracing::debug!(error = error.detail(), "this process could not say that it ends");
+            tracing::debug!(error = error.detail(), "this process could not record that it is ending");
         }
     }
 

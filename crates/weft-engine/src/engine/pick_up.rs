@@ -123,9 +123,9 @@ impl Engine {
         // Counted before the run is resumed: if it ends this process again, nothing is left to count.
         let fruitless = fruitless_pick_ups(&entries);
         if fruitless >= self.0.limits.pick_ups {
-            let message = format!("the run was interrupted {} times without getting further", fruitless + 1);
+            let message = format!("the run was interrupted {} times without progress", fruitless + 1);
             let error = Error::new(ErrorKind::Interrupted, message)
-                .help("look in the log for what ends the process, or raise limits.pick_ups");
+                .help("check the log for why the process ends, or raise limits.pick_ups");
             return self.give_up_turn(stores, cut_off, stored, error).await;
         }
         if stored.revision != *revision {

@@ -63,8 +63,8 @@ impl Engine {
             ));
         };
         if *version > JOURNAL_VERSION {
-            let message = format!("a newer weft has written the journal of run {}", run.key.id);
-            return Err(Error::new(ErrorKind::Conflict, message).help("go on with it there"));
+            let message = format!("the journal of run {} was written by a newer weft", run.key.id);
+            return Err(Error::new(ErrorKind::Conflict, message).help("continue it there"));
         }
         if *canvas_version != plan.version {
             return Err(Error::new(ErrorKind::Conflict, "the run is on another version of its canvas"));
@@ -78,9 +78,9 @@ impl Engine {
             }
             None => {
                 let message =
-                    format!("run {} did not keep what its session was like when it began", run.key.id);
+                    format!("run {} did not store the state of its session at the start", run.key.id);
                 return Err(Error::new(ErrorKind::Conflict, message)
-                    .help("runs that an older weft made can be shown, but not done again"));
+                    .help("runs of an older weft can be shown, but not repeated"));
             }
         };
         let turns = turns_looked_back(&plan);

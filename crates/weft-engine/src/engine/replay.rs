@@ -124,7 +124,7 @@ impl StandIn {
     }
 
     fn not_there(&self) -> Error {
-        let message = format!("the model `{}` is not there to be asked", self.0.name);
+        let message = format!("the model `{}` is not available", self.0.name);
         Error::new(ErrorKind::Unavailable, message)
     }
 }

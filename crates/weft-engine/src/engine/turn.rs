@@ -264,7 +264,7 @@ impl Engine {
             Err(error) if !self.still_ours(stores, lease).await? => return Err(error),
             // Whoever removed the session has no use for the run any more.
             Err(error) if error.kind == ErrorKind::NotFound => {
-                tracing::info!(run.id = %journal.run(), error = error.detail(), "a run is stopped that was removed");
+                tracing::info!(run.id = %journal.run(), error = error.detail(), "a run that was removed is stopped");
                 report.ending = Ending::Cancelled;
                 report.error = Some(removed());
             }
@@ -350,11 +350,11 @@ fn became(RunLease { run, .. }: &RunLease, noted: Result<()>) -> Became {
     match noted {
         Ok(()) => Became::Ended,
         Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::NotFound) => {
-            tracing::warn!(run.id = %id, error = error.detail(), "the end of a run is another process's to note");
+            tracing::warn!(run.id = %id, error = error.detail(), "the end of a run is left to another process");
             Became::Lost
         }
         Err(error) => {
-            tracing::error!(run.id = %id, error = error.detail(), "the end of a run could not be noted");
+            tracing::error!(run.id = %id, error = error.detail(), "the end of a run could not be recorded");
             Became::Left
         }
     }
@@ -371,11 +371,11 @@ fn break_off(feed: &Feed, key: &RunKey, error: &Error) -> Became {
     let id = &key.id;
     let (became, why) = if error.kind == ErrorKind::Conflict {
         tracing::warn!(run.id = %id, "another process has resumed the run");
-        let message = format!("run {id} goes on in another process").into();
+        let message = format!("run {id} continues in another process").into();
         (Became::Lost, BrokenOff { kind: error.kind, message })
     } else {
         tracing::error!(run.id = %id, error = error.detail(), "the run is left to be picked up again");
-        let message = format!("run {id} goes on when the store works again: {}", error.full());
+        let message = format!("run {id} continues when the store works again: {}", error.full());
         (Became::Left, BrokenOff { kind: ErrorKind::Unavailable, message: message.into() })
     };
     feed.break_off(why);
@@ -457,7 +457,7 @@ pub(super) fn messages(
 
 /// Returns the last record of a run in which the engine itself panicked.
 pub(super) fn broken_record() -> Record {
-    let error = Error::internal("the engine broke in the middle of the run");
+    let error = Error::internal("the engine panicked in the middle of the run");
     let error = error.help("this is a defect of Weft; please report it with the canvas");
     Record::RunFinished {
         ending: Ending::Failed,

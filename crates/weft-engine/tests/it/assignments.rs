@@ -147,7 +147,7 @@ async fn what_cannot_be_applied_is_a_failure_of_the_node_and_changes_nothing() {
     };
     check(json!("precious"), ("env.v.note", AssignOperator::Set, "1"), "has no members").await;
     check(json!(7), ("env.v.note", AssignOperator::Set, "1"), "has no members").await;
-    check(json!([1, 2]), ("env.v.note", AssignOperator::Set, "1"), "not the number of an element").await;
+    check(json!([1, 2]), ("env.v.note", AssignOperator::Set, "1"), "is not an index").await;
     check(json!([1, 2]), ("env.v.2", AssignOperator::Set, "1"), "a list of 2: there is no element 2").await;
     check(json!("text"), ("env.v", AssignOperator::Append, "1"), "not a list").await;
     check(json!(["a"]), ("env.v", AssignOperator::Append, "1"), "doesn't fit").await;

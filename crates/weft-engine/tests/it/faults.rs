@@ -184,7 +184,7 @@ async fn a_run_whose_store_goes_away_is_left_to_be_picked_up() {
         };
         broke_off += 1;
         assert_eq!(error.kind, ErrorKind::Unavailable);
-        assert!(error.full().contains("goes on when the store works again"), "{}", error.full());
+        assert!(error.full().contains("continues when the store works again"), "{}", error.full());
         // It is not over, unless the store did all that it was asked to and never said so.
         let over = matches!(entries.last().unwrap().record, Record::RunFinished { .. });
         assert!(run.ending.is_none() || over, "cut after {calls_before}");
@@ -466,7 +466,7 @@ async fn a_process_that_stops_hands_over_what_is_under_way() {
     let (seen, error) = shown(&mut handle).await;
     let error = error.unwrap();
     assert_eq!(error.kind, ErrorKind::Unavailable);
-    assert!(error.full().contains("goes on in the next one"), "{}", error.full());
+    assert!(error.full().contains("continues in the next one"), "{}", error.full());
     assert!(error.help.is_some());
     let found = second.unattended().await.unwrap();
     let [run] = found.as_slice() else { panic!("{found:?}") };

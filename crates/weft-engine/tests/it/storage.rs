@@ -204,7 +204,7 @@ async fn shutting_down_waits_and_then_leaves_the_rest_to_others() {
             Err(error) => break error,
         }
     };
-    assert!(error.full().contains("goes on in the next one"), "{}", error.full());
+    assert!(error.full().contains("continues in the next one"), "{}", error.full());
     assert_eq!(RunStore::get(&*b.store, &handle.key).await.unwrap().ending, None);
 }
 

@@ -49,7 +49,7 @@ impl Expectation {
             Self::Judge(judge) => match judged {
                 Some(judged) if judged.meets => Vec::new(),
                 Some(judged) => vec![Miss::new("judge", &judge.criterion, format!("no: {}", judged.because))],
-                None => vec![Miss::new("judge", &judge.criterion, "nobody was asked: record it again")],
+                None => vec![Miss::new("judge", &judge.criterion, "no model was asked: record it again")],
             },
         }
     }
@@ -600,7 +600,7 @@ mod tests {
     fn an_expectation_that_could_not_fail_is_refused() {
         let refused = |json: Json| serde_json::from_value::<Expectation>(json).unwrap().check().unwrap_err();
         for what in ["answer", "output", "tools", "nodes", "citations", "warnings", "at_most"] {
-            assert!(refused(json!({what: {}})).contains("expects nothing"), "{what}");
+            assert!(refused(json!({what: {}})).contains("it has no conditions"), "{what}");
         }
         assert!(refused(json!({"answer": {"matches": "a("}})).contains("not a regular expression"));
         assert!(refused(json!({"answer": {"at_least": 0.5, "contains": "a"}})).contains("similar_to"));
@@ -609,7 +609,7 @@ mod tests {
         assert!(refused(json!({"judge": {"criterion": " "}})).contains("sentence"));
         for money in [f64::NAN, f64::INFINITY, -1.0] {
             let most = Expectation::AtMost(UsageLimits { money: Some(money), ..UsageLimits::default() });
-            assert!(most.check().unwrap_err().contains("an amount from 0"), "{money}");
+            assert!(most.check().unwrap_err().contains("an amount of 0 or more"), "{money}");
         }
     }
 

@@ -52,7 +52,7 @@ fn write_file(body: &mut String, file: &FileReport) {
     let (passed, all) = (file.passed_count(), file.cases.len());
     #[expect(clippy::cast_precision_loss, reason = "there are far fewer cases than 2^52")]
     let share = passed as f64 / all.max(1) as f64;
-    let needed = if file.pass < 1.0 { format!(", {} have to", percent(file.pass)) } else { String::new() };
+    let needed = if file.pass < 1.0 { format!(", {} required", percent(file.pass)) } else { String::new() };
     let _ = writeln!(
         body,
         "<h2>{} {} <span class=\"soft\">{passed} of {all} passed{needed}</span></h2>",
@@ -121,8 +121,11 @@ fn write_turn(body: &mut String, turn: &TurnReport) {
         escaped(&seen.answer)
     );
     for call in &turn.stale {
-        let _ =
-            writeln!(body, "<p class=\"about\">{} asks something else than was recorded.</p>", escaped(call));
+        let _ = writeln!(
+            body,
+            "<p class=\"about\">{}: the question differs from the recording.</p>",
+            escaped(call)
+        );
     }
     if !seen.tools.is_empty() {
         body.push_str("<h3>Tools</h3><table>");

@@ -69,7 +69,7 @@ async fn a_call_that_fails_says_why() {
         ),
         (Failure::Time, "ran longer than 1 seconds"),
         (Failure::Memory, "more than 16 MiB"),
-        (Failure::Broken, "break down"),
+        (Failure::Broken, "crashed its interpreter"),
     ] {
         let error = called(sandbox(move |_| Err(failure.clone()))).await.unwrap_err().full();
         assert!(error.contains(words), "{error}");

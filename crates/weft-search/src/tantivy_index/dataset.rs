@@ -74,7 +74,7 @@ impl IndexedDataset {
         let failed = |cause: tantivy::TantivyError| {
             Error::internal(format!("cannot open the index of the dataset `{}`", key.id))
                 .because(cause)
-                .help("if this stays, remove the dataset from the index and make its index again")
+                .help("if this persists, remove the dataset from the index and rebuild its index")
         };
         let home = Home::new(folder);
         home.begin()?;
@@ -400,7 +400,7 @@ impl IndexedDataset {
 }
 
 fn gone(key: &DatasetKey) -> Error {
-    let message = format!("the index of the dataset `{}` was removed meanwhile", key.id);
+    let message = format!("the index of the dataset `{}` was removed in the meantime", key.id);
     Error::new(ErrorKind::Unavailable, message).help("try again")
 }
 

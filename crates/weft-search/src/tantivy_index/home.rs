@@ -118,7 +118,7 @@ fn remove_older(folder: &Path) {
     for older in versions.filter(|path| is_older(path) && name(path) == name(folder)) {
         let folder = older.display().to_string();
         match remove(&older) {
-            Ok(()) => tracing::info!(folder, "an index of an older version was removed and is made again"),
+            Ok(()) => tracing::info!(folder, "an index of an older version was removed and is being rebuilt"),
             Err(error) => {
                 // It only takes up space: the new index does not read it.
                 tracing::warn!(folder, error = %error.detail(), "an index of an older version is left");

@@ -131,7 +131,7 @@ pub(super) fn document_entry(fields: EntryFields, document: &IndexedDocument) ->
     let IndexedDocument { id, name, metadata, available } = document.clone();
     let mut record = vec![DOCUMENT];
     serde_json::to_writer(&mut record, &StoredDocument { id, name, metadata, available })
-        .map_err(|cause| Error::internal("cannot write down a document's metadata").because(cause))?;
+        .map_err(|cause| Error::internal("cannot store a document's metadata").because(cause))?;
     let mut entry = TantivyDocument::default();
     entry.add_text(fields.entry, document.id.as_str());
     entry.add_bytes(fields.record, &record);
@@ -184,7 +184,7 @@ fn chunk(mut rest: &[u8]) -> Option<EntryRecord<'_>> {
 }
 
 fn damaged() -> Error {
-    Error::internal("an entry of the index cannot be read").help("make the index of the dataset again")
+    Error::internal("an entry of the index cannot be read").help("rebuild the index of the dataset")
 }
 
 /// Tokenizes an entry, repeating each field as often as it counts.

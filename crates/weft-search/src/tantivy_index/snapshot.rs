@@ -243,7 +243,7 @@ pub(super) fn is_set(bits: &[u64], place: u32) -> bool {
 fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::internal("cannot read the index of a dataset")
         .because(cause)
-        .help("make the index of the dataset again")
+        .help("rebuild the index of the dataset")
 }
 
 impl Snapshot {

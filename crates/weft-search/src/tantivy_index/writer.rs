@@ -101,14 +101,14 @@ pub(super) fn when_free<T>(mut work: impl FnMut() -> tantivy::Result<T>) -> Resu
 }
 
 /// Advice for an index that was removed in the middle of a change.
-const REMOVED: &str = "another process has removed the index at this moment: try again";
+const REMOVED: &str = "another process has just removed the index: try again";
 
 /// Converts an error of tantivy for an index that cannot be written.
 pub(super) fn unwritable(cause: TantivyError) -> Error {
     let (kind, help) = match &cause {
         TantivyError::LockFailure(LockError::LockBusy, _) => (
             ErrorKind::Unavailable,
-            "another process has been writing to the same data folder for a minute: see what it does, or stop it",
+            "another process has been writing to the same data folder for a minute: check it, or stop it",
         ),
         // Its folder is removed file by file, so any step of a change may be the one that finds something missing.
         TantivyError::OpenDirectoryError(OpenDirectoryError::DoesNotExist(_))
@@ -118,7 +118,7 @@ pub(super) fn unwritable(cause: TantivyError) -> Error {
         TantivyError::IoError(cause) if cause.kind() == io::ErrorKind::NotFound => {
             (ErrorKind::Unavailable, REMOVED)
         }
-        _ => (ErrorKind::Internal, "see whether the disk is full or the folder can no longer be written"),
+        _ => (ErrorKind::Internal, "check whether the disk is full or the folder is no longer writable"),
     };
     Error::new(kind, "cannot write to the index of a dataset").because(cause).help(help)
 }

@@ -143,7 +143,7 @@ async fn a_damaged_index_is_an_error_that_names_the_remedy() {
     let query = IndexQuery { datasets: vec![key().id], count_max: 1, ..IndexQuery::default() };
     let error = index.search(&key().tenant, &query).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Internal);
-    assert!(error.full().contains("make its index again"), "{}", error.full());
+    assert!(error.full().contains("rebuild its index"), "{}", error.full());
     index.remove(&key()).await.unwrap();
     put(&index, "b", "apple").await;
     assert_eq!(found(&index, "apple").await, ["b"]);

@@ -394,7 +394,7 @@ impl Store {
         match repeated(|| self.write_chunks(key, &write)).await {
             Ok(kept) => kept,
             Err(error) if is_duplicate(&error) => {
-                let message = "a chunk with this id exists already, in another document or twice";
+                let message = "a chunk with this id already exists, in another document or twice in this one";
                 Err(Error::new(ErrorKind::Conflict, message))
             }
             Err(error) => Err(self.fail("store the chunks", error)),

@@ -65,7 +65,7 @@ pub(crate) fn missing(key: &DatasetKey) -> Error {
 
 /// The error for a caller with vectors of an earlier generation.
 pub(crate) fn made_anew(key: &DatasetKey) -> Error {
-    let message = format!("the dataset `{}` got other vectors or another embedder meanwhile", key.id);
+    let message = format!("the vectors or the embedder of the dataset `{}` changed in the meantime", key.id);
     Error::new(ErrorKind::Conflict, message).help("try again")
 }
 

@@ -149,10 +149,10 @@ impl FileStore for Files {
         };
         self.check_size(file)?;
         let full = repeated(|| self.write(&row)).await;
-        if let Some(used) = full.map_err(|error| self.store.fail("store what is known of a file", error))? {
+        if let Some(used) = full.map_err(|error| self.store.fail("store the details of a file", error))? {
             let tenant_bytes_max = self.limits.tenant_bytes_max;
             let message =
-                format!("the files of conversations take {used} bytes, and may take {tenant_bytes_max}");
+                format!("the files of conversations take {used} bytes of at most {tenant_bytes_max}");
             return Err(Error::new(ErrorKind::QuotaExceeded, message)
                 .help("remove sessions or wait until old files are removed, or let an operator raise `attachments.tenant_bytes_max`"));
         }
@@ -165,7 +165,7 @@ impl FileStore for Files {
         let row = Entity::find_by_id(key)
             .one(&self.store.inner.read)
             .await
-            .map_err(|error| self.store.fail("read what is known of a file", error))?;
+            .map_err(|error| self.store.fail("read the details of a file", error))?;
         row.map(StoredFile::from).ok_or_else(|| missing(id))
     }
 

@@ -342,7 +342,7 @@ impl FolderStore for Folders {
 
     async fn get(&self, tenant: &TenantId, id: &str) -> Result<FolderEntry> {
         let row = one(&self.store.inner.read, &text(tenant.as_str()), &text(id)).await;
-        let row = row.map_err(|error| self.store.fail("read what is known of a file", error))?;
+        let row = row.map_err(|error| self.store.fail("read the details of a file", error))?;
         row.filter(|row| row.kind != ARRIVING).map(FolderEntry::from).ok_or_else(|| missing(id))
     }
 

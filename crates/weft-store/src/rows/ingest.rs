@@ -33,7 +33,7 @@ pub(crate) fn held(lease: &IngestLease) -> Condition {
 
 fn lost(lease: &IngestLease) -> Error {
     let message =
-        format!("the document {} belongs to another worker now, or not being read", lease.document.id);
+        format!("the document {} belongs to another worker now, or is not being read", lease.document.id);
     Error::new(ErrorKind::Conflict, message)
 }
 
@@ -377,7 +377,7 @@ impl IngestQueue for Store {
             Ok(Some(wanted(row.wanted)))
         };
         let wanted =
-            repeated(report).await.map_err(|error| self.fail("report how far a document is", error))?;
+            repeated(report).await.map_err(|error| self.fail("report the progress of a document", error))?;
         wanted.ok_or_else(|| lost(lease))
     }
 
@@ -484,6 +484,6 @@ impl IngestQueue for Store {
 
     async fn settle(&self, lease: &IngestLease, settled: &IngestOutcome, now_ms: i64) -> Result<()> {
         let written = repeated(|| self.settle_document(lease, settled, now_ms)).await;
-        self.kept(lease, "say what has become of the document", written)
+        self.kept(lease, "store the outcome of the document", written)
     }
 }

@@ -261,7 +261,7 @@ async fn settle_in(
 ) -> Result<(), ChangeFailure> {
     let (key, raw) = (&taken.memory, taken.message.number);
     let lost = || {
-        let message = format!("message {raw} of the memory `{}` is not this process's any more", key.id);
+        let message = format!("message {raw} of the memory `{}` no longer belongs to this process", key.id);
         Error::new(ErrorKind::Conflict, message)
     };
     let memory = locked(db, key).await?.ok_or_else(lost)?;

@@ -158,7 +158,7 @@ impl NoticeStore for Store {
             match repeated(insert).await {
                 // All of them existed already; the library treats that as an error.
                 Ok(_) | Err(DbErr::RecordNotInserted) => {}
-                Err(error) => return Err(self.fail("note what people are to be told", error)),
+                Err(error) => return Err(self.fail("store the notifications", error)),
             }
         }
         Ok(())
@@ -170,7 +170,7 @@ impl NoticeStore for Store {
         until_ms: i64,
         count_max: u64,
     ) -> Result<Vec<(NoticeLease, StoredNotice)>> {
-        const DOING: &str = "take what people are to be told";
+        const DOING: &str = "take the notifications";
         let ready = Entity::find()
             // Taken and past its deadline: the process that took it has become silent.
             .filter(Column::State.is_in([WAITING, TAKEN]))
@@ -214,8 +214,7 @@ impl NoticeStore for Store {
                 .exec(&self.inner.write)
                 .await
         };
-        let changed =
-            repeated(change).await.map_err(|error| self.fail("settle what people are told", error))?;
+        let changed = repeated(change).await.map_err(|error| self.fail("settle the notification", error))?;
         if changed.rows_affected == 0 {
             let message = format!("the notice of `{}` belongs to another process now", lease.key.subject);
             return Err(Error::new(ErrorKind::Conflict, message));
@@ -224,7 +223,7 @@ impl NoticeStore for Store {
     }
 
     async fn notices(&self, tenant: &TenantId, offset: u64, limit: u64) -> Result<(Vec<StoredNotice>, u64)> {
-        let fail = |error| self.fail("list what people are told", error);
+        let fail = |error| self.fail("list the notifications", error);
         let found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let rows = found
@@ -244,6 +243,6 @@ impl NoticeStore for Store {
         let removal = Entity::delete_many().filter(Column::AtMs.lt(before_ms));
         let _permit = self.inner.gate.permit().await;
         let removed = repeated(|| removal.clone().exec(&self.inner.write)).await;
-        Ok(removed.map_err(|error| self.fail("forget what people were told", error))?.rows_affected)
+        Ok(removed.map_err(|error| self.fail("remove old notifications", error))?.rows_affected)
     }
 }

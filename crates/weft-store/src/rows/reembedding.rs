@@ -134,7 +134,7 @@ impl Store {
         if before.as_ref().is_some_and(|before| before.state == RUNNING) {
             let message = format!("the dataset `{}` is getting new vectors already", key.id);
             let error = Error::new(ErrorKind::Conflict, message);
-            return Ok(Err(error.help("wait until they are made, or call that off")));
+            return Ok(Err(error.help("wait until they are complete, or cancel that")));
         }
         let row = Model {
             tenant_id: text(key.tenant.as_str()),
@@ -217,7 +217,10 @@ impl ReembeddingStore for Store {
 
     async fn last(&self, dataset: &DatasetKey) -> Result<Option<Reembedding>> {
         let found = Entity::find().filter(of(dataset)).one(&self.inner.read).await;
-        found.map_err(|error| self.fail("look at the new vectors", error))?.map(Model::into_task).transpose()
+        found
+            .map_err(|error| self.fail("read the state of the new vectors", error))?
+            .map(Model::into_task)
+            .transpose()
     }
 
     async fn cancel(&self, dataset: &DatasetKey, now_ms: i64) -> Result<()> {
@@ -237,7 +240,7 @@ impl ReembeddingStore for Store {
                 let message = format!("the dataset `{}` is not getting new vectors", dataset.id);
                 Err(Error::new(ErrorKind::Conflict, message))
             }
-            Err(error) => Err(self.fail("call the new vectors off", error)),
+            Err(error) => Err(self.fail("cancel the new vectors", error)),
         }
     }
 
@@ -275,7 +278,7 @@ impl ReembeddingStore for Store {
             to(Column::Message, text(&progress.message)),
             to(Column::AtMs, until_ms),
         ];
-        self.change_held(lease, "report how far new vectors are", fields).await
+        self.change_held(lease, "report the progress of new vectors", fields).await
     }
 
     async fn unstaged(
@@ -344,14 +347,14 @@ impl ReembeddingStore for Store {
         clear_from_ms: i64,
     ) -> Result<bool> {
         let switched = repeated(|| self.switch_generation(lease, documents, now_ms, clear_from_ms)).await;
-        self.still(lease, "go over to new vectors", switched)
+        self.still(lease, "switch to the new vectors", switched)
     }
 
     async fn clear(&self, lease: &ReembeddingLease) -> Result<()> {
         let cleared = repeated(|| self.clear_staged(lease)).await;
-        self.still(lease, "clear vectors away", cleared.map(|cleared| cleared.then_some(())))?;
+        self.still(lease, "remove the staged vectors", cleared.map(|cleared| cleared.then_some(())))?;
         let fields = vec![to(Column::Littered, 0_i64)];
-        self.change_held(lease, "clear vectors away", fields).await
+        self.change_held(lease, "remove the staged vectors", fields).await
     }
 
     async fn settle(
@@ -380,6 +383,6 @@ impl ReembeddingStore for Store {
                 cleared
             }
         };
-        self.change_held(lease, "say what has become of new vectors", fields).await
+        self.change_held(lease, "store the outcome of new vectors", fields).await
     }
 }

@@ -344,7 +344,7 @@ impl RunStore for Store {
             .limit(bounded(count_max))
             .all(&self.inner.read)
             .await
-            .map_err(|error| self.fail("look for runs that nobody works on", error))?;
+            .map_err(|error| self.fail("look for runs that no process works on", error))?;
         rows.into_iter().map(Model::into_run).collect()
     }
 

@@ -149,6 +149,6 @@ impl RunMessages for Store {
         let remove = Entity::delete_many().filter(of(run)).filter(Column::Id.is_in(named));
         let _permit = self.inner.gate.permit().await;
         let removed = repeated(|| remove.clone().exec(&self.inner.write)).await;
-        Ok(removed.map_err(|error| self.fail("take a message to the run away", error))?.rows_affected)
+        Ok(removed.map_err(|error| self.fail("remove a message to the run", error))?.rows_affected)
     }
 }

@@ -201,7 +201,7 @@ impl ScheduleStore for Store {
                 .exec(&self.inner.write)
                 .await
         };
-        let changed = repeated(change).await.map_err(|error| self.fail("go on with the schedule", error))?;
+        let changed = repeated(change).await.map_err(|error| self.fail("advance the schedule", error))?;
         Ok(changed.rows_affected > 0)
     }
 

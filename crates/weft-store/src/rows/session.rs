@@ -381,7 +381,7 @@ impl SessionStore for Store {
         Err(Error::new(
             ErrorKind::Conflict,
             format!(
-                "cannot {DOING}: `{}` is at revision {}, not {revision}: somebody else has changed it",
+                "cannot {DOING}: `{}` is at revision {}, not {revision}: another writer has changed it",
                 key.id, stored.revision
             ),
         )
@@ -466,7 +466,7 @@ impl SessionStore for Store {
             .filter(session_message::Column::Role.eq("assistant"));
         let _permit = self.inner.gate.permit().await;
         let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
-        let changed = changed.map_err(|error| self.fail("keep what is thought of an answer", error))?;
+        let changed = changed.map_err(|error| self.fail("store the feedback on an answer", error))?;
         if changed.rows_affected == 0 { Err(missing_message(run)) } else { Ok(()) }
     }
 

@@ -192,7 +192,7 @@ fn written(spent: Spent) -> String {
 #[async_trait]
 impl SpendingStore for Store {
     async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()> {
-        const DOING: &str = "note what the run has used";
+        const DOING: &str = "store what the run has used";
         for _ in 0..NOTES_TRIED_MAX {
             let Some(more) = self.more_spent(lease, day, spent, DOING).await? else { return Ok(()) };
             let mut batch = self.batch();

@@ -240,7 +240,7 @@ impl VersionStore for Store {
                 .await
         };
         let taken_back = repeated(write).await;
-        taken_back.map(drop).map_err(|error| self.fail("take the publishing of a version back", error))
+        taken_back.map(drop).map_err(|error| self.fail("unpublish the version", error))
     }
 
     async fn published(&self, key: &CanvasKey) -> Result<Option<Arc<str>>> {

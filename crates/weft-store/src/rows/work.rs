@@ -64,7 +64,7 @@ fn held(lease: &Lease) -> Condition {
 }
 
 fn lost(lease: &Lease) -> Error {
-    let message = format!("the work of run {} belongs to another worker now, or done", lease.run.id);
+    let message = format!("the work of run {} belongs to another worker now, or is done", lease.run.id);
     Error::new(ErrorKind::Conflict, message)
 }
 

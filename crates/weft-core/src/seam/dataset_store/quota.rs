@@ -23,11 +23,13 @@ impl DocumentQuota {
     /// `QuotaExceeded`.
     pub fn check(self, (documents, bytes): (u64, u64), size: u64) -> Result<()> {
         let (message, setting) = if self.documents > 0 && documents >= self.documents {
-            (format!("there are {documents} documents, as many as may be"), "limits.tenant_documents")
+            (
+                format!("there are {documents} documents already, which is the maximum"),
+                "limits.tenant_documents",
+            )
         } else if self.bytes > 0 && bytes.saturating_add(size) > self.bytes {
             let most = self.bytes;
-            let message =
-                format!("the documents take {bytes} bytes and may take {most}; this one has {size}");
+            let message = format!("the documents take {bytes} bytes of at most {most}; this one has {size}");
             (message, "limits.tenant_document_bytes")
         } else {
             return Ok(());

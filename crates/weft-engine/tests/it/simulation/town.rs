@@ -122,7 +122,7 @@ impl Turn {
         else {
             return false;
         };
-        error.contains("without getting further")
+        error.contains("without progress")
     }
 
     fn forms(&self) -> &[WaitingForm] {
