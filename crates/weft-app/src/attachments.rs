@@ -145,7 +145,9 @@ impl App {
         count += input.inputs.values().map(files_in).sum::<usize>();
         // Counted before the first is read, which may take long.
         if count > FILES_MAX {
-            return Err(Error::invalid(format!("a turn brings {count} files; {FILES_MAX} are the most")));
+            return Err(Error::invalid(format!(
+                "a turn has {count} files, more than the maximum of {FILES_MAX}"
+            )));
         }
         for (place, file) in input.files.iter_mut().enumerate() {
             // Only pipelines receive documents of datasets, and they read them themselves.
@@ -219,8 +221,8 @@ impl App {
                 let (file, bytes) = self.files.read(tenant, &id).await?;
                 read_kept(reading, &file, bytes).await
             }
-            None => Err(Error::invalid("it is no file")
-                .help("upload the file and give what the upload answers, or give a data URI")),
+            None => Err(Error::invalid("it is not a file")
+                .help("upload the file and give the result of the upload, or give a data URI")),
         }
     }
 

@@ -182,7 +182,7 @@ impl App {
             }
             first.get_or_insert(task);
         }
-        let task = first.ok_or_else(|| Error::invalid("no task is answered"))?;
+        let task = first.ok_or_else(|| Error::invalid("the request answers no task"))?;
         Ok((task, inputs))
     }
 
@@ -375,7 +375,7 @@ fn ended(task: &Task) -> Error {
         TaskStatus::Open => "is open",
         TaskStatus::Answered => "was answered already",
         TaskStatus::TimedOut => "was not answered in time",
-        TaskStatus::Dropped => "was dropped: its session went on without it",
+        TaskStatus::Dropped => "was dropped: its session continued without it",
     };
     let by = task.ended_by.as_ref().map(|run| format!(" (run {run})")).unwrap_or_default();
     Error::new(ErrorKind::Conflict, format!("task {} {how}{by}", task.key.id))

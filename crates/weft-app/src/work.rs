@@ -153,7 +153,9 @@ impl App {
                 "" => "each time its process ended".to_owned(),
                 reason => reason.to_owned(),
             };
-            return WorkOutcome::Abandoned { reason: format!("it was begun {ATTEMPTS_MAX} times: {reason}") };
+            return WorkOutcome::Abandoned {
+                reason: format!("it was started {ATTEMPTS_MAX} times: {reason}"),
+            };
         }
         let outcome = match self.begin_work(&stored.work).await {
             Ok(Begun::Running(handle)) => self.follow(handle).await,
@@ -247,7 +249,7 @@ impl App {
     async fn give_up_crashing(&self, work: &Work) -> WorkOutcome {
         let reason = format!("its process ended {CRASHES_MAX} times while it was under way");
         let error = Error::new(ErrorKind::Interrupted, reason.clone()).help(
-            "look in the log for what ends the process; its schedule is disabled until somebody enables it",
+            "check the log for what ends the process; its schedule is disabled until somebody enables it",
         );
         if let Err(error) = self.end_crashing(work, error).await {
             // Another process has resumed it after all, or still may.
@@ -257,7 +259,7 @@ impl App {
             tracing::warn!(run.id = %work.run.id, error = error.full(), "work that ends its process cannot be closed");
         }
         WorkOutcome::Abandoned {
-            reason: format!("{reason}; it is not begun again by itself, and its schedule is disabled"),
+            reason: format!("{reason}; it is not restarted automatically, and its schedule is disabled"),
         }
     }
 
@@ -296,7 +298,7 @@ fn outcome_of(error: &Error, stored: &StoredWork, now_ms: i64) -> WorkOutcome {
         ErrorKind::Conflict | ErrorKind::RateLimited => {
             let waited = now_ms.saturating_sub(stored.work.due_ms.max(stored.pushed_ms));
             if waited > BUSY_MAX_MS {
-                return WorkOutcome::Abandoned { reason: format!("it has waited for a day: {reason}") };
+                return WorkOutcome::Abandoned { reason: format!("it has been waiting for a day: {reason}") };
             }
             // A tenth of the time waited so far: frequent at first, and rare for work that waits for hours.
             let pause = (waited / 10).clamp(PAUSE_MIN_MS, PAUSE_MAX_MS / 10);

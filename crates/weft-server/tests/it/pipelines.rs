@@ -164,7 +164,7 @@ async fn a_pipeline_that_fails_says_why_and_may_be_tried_again() {
     bench.ask("DELETE", &format!("/api/v1/agents/{id}"), Json::Null).await.data();
     let failed = bench.read(&stories, &[&document]).await;
     let message = failed["docs"][0]["progress_msg"].as_str().unwrap();
-    assert!(message.contains("is not there"), "{message}");
+    assert!(message.contains("does not exist"), "{message}");
 }
 
 #[tokio::test]
