@@ -409,5 +409,5 @@ fn tags_of_a_set_are_put_on_documents_and_find_them() {
     let named = format!("tag_kb_ids=[\"{id}\"]");
     home.weft(&["dataset", "ingest", "untagged", &notes, "--set", &named]).with(0);
     let shown = home.weft(&["dataset", "show", "untagged", "--json"]).with(0).stdout;
-    assert!(shown.contains("has no texts"), "{shown}");
+    assert!(shown.contains("has no searchable texts"), "{shown}");
 }

@@ -450,7 +450,7 @@ pub(super) fn not_being_read(document: &Document) -> Result<()> {
 }
 
 fn restless(key: &DocumentKey) -> Error {
-    let message = format!("the document `{}` is being changed by others all the time", key.id);
+    let message = format!("the document `{}` is being changed concurrently", key.id);
     Error::new(ErrorKind::Conflict, message).help("try again")
 }
 
