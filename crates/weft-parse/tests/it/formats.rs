@@ -408,7 +408,7 @@ fn values_are_read_also_where_formulas_are_broken() {
         let parsed = read("a.xlsx", &xlsx(&sheet));
         // What comes before the broken one is told as ever.
         assert_eq!(shown(&parsed)[1], "table(1) price|double / 2|4 / 3|=A3*2 / 5|10 / 7|14", "{formula}");
-        let unread = "the formulas of the sheet `People` were not read to their end";
+        let unread = "the formulas of the sheet `People` were not read completely";
         parsed.warnings.iter().any(|warning| warning.contains(unread))
     };
     assert!(with("<f t='shared' ref='B4:B5'>A4*2</f>"));
