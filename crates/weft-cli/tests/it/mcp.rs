@@ -107,7 +107,7 @@ fn what_cannot_be_asked_is_told_and_the_others_are_shown() {
     assert!(ended.stdout.contains("files: 3 tools"), "{}", ended.stdout);
     home.weft(&["mcp", "list", "absent"])
         .with(2)
-        .says(&["no MCP server `absent`", "there are broken, files"]);
+        .says(&["no MCP server `absent`", "known servers are broken, files"]);
     home.weft(&["mcp", "accept", "files", "absent"])
         .with(2)
         .says(&["no tool `absent`", "it has read, write, odd"]);
