@@ -53,7 +53,7 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener> {
         let in_use = cause.kind() == std::io::ErrorKind::AddrInUse;
         let error = Error::invalid(format!("cannot listen on {address}")).because(cause);
         if in_use {
-            error.help("another program has the port: stop it, or name another address with --listen")
+            error.help("another program uses the port: stop it, or set another address with --listen")
         } else {
             error
         }

@@ -366,7 +366,7 @@ fn a_pipeline_of_ones_own_cuts_the_documents() {
 
     let agent = write("agent.json", &canvas("guides").to_string());
     let refused = ["dataset", "ingest", "others", &guide, "--pipeline", &agent];
-    home.weft(&refused).with(2).says(&["no ingestion pipeline"]);
+    home.weft(&refused).with(2).says(&["not an ingestion pipeline"]);
 }
 
 /// A set of tags is a file of texts with their tags; documents that name it are found by the tags of the texts most like them.
