@@ -120,13 +120,13 @@ impl App {
         let noted = self.uses.note_usage(&owner, self.clock.now_ms(), &used);
         let noted = tokio::time::timeout(NOTE_LIMIT, noted).await;
         let noted =
-            noted.unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, "the store does not answer")));
+            noted.unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, "the store does not respond")));
         if let Err(error) = noted {
             let session = session.id.as_str();
             tracing::warn!(
                 session,
                 error = error.detail(),
-                "what models have used for files could not be noted"
+                "the model usage for files could not be recorded"
             );
         }
     }

@@ -75,7 +75,7 @@ impl App {
             if look.is_multiple_of(FORGET_EVERY)
                 && let Err(error) = self.engine.forget_processes().await
             {
-                tracing::warn!(error = error.detail(), "cannot forget processes that are gone");
+                tracing::warn!(error = error.detail(), "cannot remove the records of ended processes");
             }
             tokio::time::sleep(EVERY).await;
         }

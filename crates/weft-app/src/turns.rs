@@ -294,7 +294,7 @@ impl App {
 
     fn stop_for_question(&self, run: &RunKey) {
         if self.engine.cancel_here(run) {
-            tracing::info!(run.id = %run.id, "a run gives way to the next question of its session");
+            tracing::info!(run.id = %run.id, "a run is stopped for the next question of its session");
         }
     }
 

@@ -142,7 +142,11 @@ impl App {
                     let error =
                         Error::new(ErrorKind::Interrupted, "its process ended while it was under way");
                     if let Err(error) = self.end_crashing(work, error).await {
-                        tracing::warn!(run.id = %work.run.id, error = error.full(), "work that ends its process cannot be closed");
+                        tracing::warn!(
+                            run.id = %work.run.id,
+                            error = error.full(),
+                            "work that crashes its process cannot be ended"
+                        );
                     }
                 }
                 return self.give_up_crashing(&stored.work).await;
@@ -192,10 +196,18 @@ impl App {
         let key = ScheduleKey::new(&work.run.tenant, work.source.as_str());
         match found(self.remove_schedule(&key).await) {
             Ok(_) => {
-                tracing::warn!(schedule.id = %key.id, canvas.id = %canvas.id, "a schedule is removed whose agent is gone");
+                tracing::warn!(
+                    schedule.id = %key.id,
+                    canvas.id = %canvas.id,
+                    "a schedule is removed whose agent is gone"
+                );
             }
             Err(error) => {
-                tracing::warn!(schedule.id = %key.id, error = error.detail(), "a schedule whose agent is gone cannot be removed");
+                tracing::warn!(
+                    schedule.id = %key.id,
+                    error = error.detail(),
+                    "a schedule whose agent is gone cannot be removed"
+                );
             }
         }
     }
@@ -211,7 +223,11 @@ impl App {
         let others = match self.queue.list(&work.run.tenant, &filter).await {
             Ok((others, _)) => others,
             Err(error) => {
-                tracing::warn!(run.id = %work.run.id, error = error.detail(), "cannot look for other work of its source");
+                tracing::warn!(
+                    run.id = %work.run.id,
+                    error = error.detail(),
+                    "cannot look for other work from the same source"
+                );
                 return (Vec::new(), 0);
             }
         };
@@ -256,7 +272,11 @@ impl App {
             if error.kind == ErrorKind::Conflict {
                 return self.elsewhere();
             }
-            tracing::warn!(run.id = %work.run.id, error = error.full(), "work that ends its process cannot be closed");
+            tracing::warn!(
+                run.id = %work.run.id,
+                error = error.full(),
+                "work that crashes its process cannot be ended"
+            );
         }
         WorkOutcome::Abandoned {
             reason: format!("{reason}; it is not restarted automatically, and its schedule is disabled"),

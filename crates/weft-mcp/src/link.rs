@@ -258,7 +258,7 @@ impl Drop for Link {
 async fn say_goodbye(mut service: RunningService<RoleClient, NotificationHandler>) {
     // A process may need three waits to end; after that it is killed in any case.
     if service.close_with_timeout(GOODBYE_LIMIT * 2).await.is_err() {
-        tracing::warn!("a connection to an MCP server ended badly");
+        tracing::warn!("a connection to an MCP server ended with an error");
     }
 }
 

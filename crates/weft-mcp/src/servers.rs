@@ -273,7 +273,7 @@ impl Servers {
             self.0.tasks.wait().await;
         };
         if tokio::time::timeout(CLOSE_LIMIT, closing).await.is_err() {
-            tracing::warn!("some MCP servers did not end in time");
+            tracing::warn!("some MCP servers did not stop in time");
         }
     }
 

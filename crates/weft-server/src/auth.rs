@@ -259,7 +259,7 @@ async fn note_use(state: &ServerState, what: Used, hash: &str) {
         Used::Login => state.app.accounts.stores.users.login_used(hash, now_ms).await,
     };
     if let Err(error) = noted {
-        tracing::warn!(error = error.detail(), "the use of a token could not be noted");
+        tracing::warn!(error = error.detail(), "the use of a token could not be recorded");
     }
 }
 

@@ -150,7 +150,7 @@ async fn converse(host: Arc<Host>, stream: TcpStream, seat: Arc<Seat>) {
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended badly");
+        tracing::debug!(%error, "a connection ended with an error");
     }
 }
 

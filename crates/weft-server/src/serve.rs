@@ -113,7 +113,7 @@ pub async fn serve(
     let time = options.grace.saturating_add(LAST_FRAMES);
     let (served, ()) = futures::join!(tokio::time::timeout(time, serving), runs_end);
     if served.is_err() {
-        tracing::warn!("some connections did not end in time and are cut");
+        tracing::warn!("some connections did not end in time and are closed");
     }
     app.shut_down(Duration::ZERO).await
 }

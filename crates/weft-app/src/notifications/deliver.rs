@@ -69,12 +69,12 @@ impl App {
             if forgotten.is_none_or(|then| then.elapsed() >= FORGET_EVERY) {
                 let before_ms = self.clock.now_ms().saturating_sub(KEPT_MS);
                 if let Err(error) = self.notifications.store.prune_notices(before_ms).await {
-                    tracing::warn!(error = error.detail(), "old notices are still there");
+                    tracing::warn!(error = error.detail(), "old notifications could not be removed");
                 }
                 forgotten = Some(tokio::time::Instant::now());
             }
             if let Err(error) = self.deliver_notices().await {
-                tracing::warn!(error = error.detail(), "cannot look for what people are to be told");
+                tracing::warn!(error = error.detail(), "cannot look for pending notifications");
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -114,7 +114,7 @@ impl App {
                 kind = lease.key.kind.as_str(),
                 subject = lease.key.subject,
                 reason = outcome.reason,
-                "people are not told"
+                "a notification was not delivered"
             );
         }
         // If the outcome is not stored, the notification is delivered again when its lease expires, with the same id.
@@ -122,7 +122,7 @@ impl App {
             tracing::warn!(
                 subject = lease.key.subject,
                 error = error.detail(),
-                "a notice could not be settled"
+                "the outcome of a notification could not be stored"
             );
         }
     }

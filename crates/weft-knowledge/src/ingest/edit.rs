@@ -312,7 +312,11 @@ impl Library {
             library.follow_behind(&key, note, vec![IndexChange::RemoveChunks(ids.clone())]).await?;
             if let Err(error) = library.remove_pictures(&key, &removed.pictures).await {
                 // They are removed when the document is processed again, or together with it.
-                tracing::warn!(document.id = %key.id, error = error.detail(), "pictures that nobody names are left");
+                tracing::warn!(
+                    document.id = %key.id,
+                    error = error.detail(),
+                    "unreferenced pictures could not be removed"
+                );
             }
             Ok(removed.count)
         };

@@ -166,7 +166,7 @@ impl Library {
         if let Err(error) = self.clear_after(replaced, &[blob]).await {
             // It stays noted, and is cleared away later.
             let (id, error) = (&replaced.id, error.detail());
-            tracing::warn!(document.id = %id, error, "something of a document that was replaced is left");
+            tracing::warn!(document.id = %id, error, "some data of a replaced document could not be deleted");
         }
         Ok(document)
     }

@@ -172,7 +172,7 @@ impl<'a> DocumentWork<'a> {
                 Err(error) if error.kind == ErrorKind::Cancelled => return IngestEnd::Stopped,
                 Err(error) if error.kind == ErrorKind::Conflict => return IngestEnd::Lost,
                 Err(error) => {
-                    tracing::warn!(error = error.detail(), "cannot say that a document is being read");
+                    tracing::warn!(error = error.detail(), "cannot report that a document is being read");
                 }
             }
         }

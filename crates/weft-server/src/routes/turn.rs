@@ -225,7 +225,7 @@ pub(crate) async fn kept_with(
 /// Removes a conversation that is no longer needed and may not even exist.
 pub(super) async fn forget(state: &ServerState, session: &SessionKey) {
     if let Err(error) = found(state.app.remove_session(session).await) {
-        tracing::warn!(session.id = %session.id, error = error.detail(), "a conversation that nobody goes on with stays");
+        tracing::warn!(session.id = %session.id, error = error.detail(), "an unused conversation could not be removed");
     }
 }
 

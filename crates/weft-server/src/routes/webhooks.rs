@@ -150,7 +150,11 @@ async fn answered(
         && !matches!(begun, Ok(Begun { turn: Turn::New, .. }))
         && let Err(error) = state.app.files.remove(&called.canvas.tenant, &files).await
     {
-        tracing::warn!(canvas.id = %called.canvas.id, error = error.detail(), "files that no run was given stay");
+        tracing::warn!(
+            canvas.id = %called.canvas.id,
+            error = error.detail(),
+            "files that were not passed to a run could not be removed"
+        );
     }
     let Begun { session, handle, .. } = begun?;
     given(state, (&webhook.answer, events), session, handle).await
@@ -241,7 +245,7 @@ async fn secret(state: &ServerState, canvas: &CanvasKey, webhook: &Webhook) -> R
         Some(named) => Ok(named.value.reveal().to_owned()),
         None => {
             // At debug level: the caller gets the error as well, and may call as often as it likes.
-            tracing::debug!(canvas.id = %canvas.id, secret = name, "a webhook names a secret that is not there");
+            tracing::debug!(canvas.id = %canvas.id, secret = name, "a webhook names a secret that does not exist");
             Err(refused("the secret of this webhook does not exist"))
         }
     }

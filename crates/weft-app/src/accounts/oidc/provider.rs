@@ -247,7 +247,7 @@ impl Provider {
                 tracing::warn!(
                     provider = self.name,
                     error = line(&error),
-                    "an OpenID provider takes no code"
+                    "an OpenID provider rejected a code"
                 );
                 Err(self.declined(&error, &error_description))
             }
@@ -293,7 +293,7 @@ impl Provider {
 
     /// Returns the error for an answer of the provider that must not be trusted.
     pub(super) fn refused(&self, why: &str) -> Error {
-        tracing::warn!(provider = self.name, why, "what an OpenID provider says is refused");
+        tracing::warn!(provider = self.name, why, "a response of an OpenID provider is not trusted");
         self.failed(ErrorKind::Denied, &format!("sent a response that is not trusted: {why}"))
             .help("start the sign-in again; if it keeps failing, tell whoever runs this server")
     }
