@@ -73,8 +73,8 @@ impl App {
             let outputs = app.outputs_of_one(&key, &alone, (input, globals), &given_up).await?;
             outputs.ok_or_else(|| {
                 let seconds = TIME_LIMIT.as_secs();
-                let message = format!("`{name}` has not finished within {seconds} s");
-                Error::new(ErrorKind::Timeout, message).help("try it with less")
+                let message = format!("`{name}` did not finish within {seconds} s");
+                Error::new(ErrorKind::Timeout, message).help("try it with a smaller input")
             })
         };
         self.whole(run).await?
@@ -211,13 +211,13 @@ impl Alone {
         if values.keys().any(|name| name.split('.').count() > NAME_PARTS_MAX) {
             let message =
                 format!("a value that `{}` reads has a name of more than {NAME_PARTS_MAX} parts", self.id);
-            return Err(Error::invalid(message).help("read a value in the canvas that lies less deep"));
+            return Err(Error::invalid(message).help("read a less deeply nested value in the canvas"));
         }
         let form = self.form();
         let Some(unknown) = values.keys().find(|name| !form.contains_key(*name)) else { return Ok(()) };
         let known: Vec<&str> = form.keys().map(String::as_str).collect();
         let help = match known.as_slice() {
-            [] => "it reads nothing, so leave `params` empty".to_owned(),
+            [] => "it reads no values, so leave `params` empty".to_owned(),
             known => format!("it reads {}", known.join(", ")),
         };
         Err(Error::invalid(format!("`{}` reads no `{unknown}`", self.id)).help(help))
@@ -302,17 +302,17 @@ fn runnable(
         return Err(Error::invalid(format!(
             "`{id}` is part of an ingestion pipeline, which needs a document"
         ))
-        .help("give the pipeline to a dataset and look at its documents"));
+        .help("assign the pipeline to a dataset to see its documents"));
     }
     let spec = spec(kind).ok_or_else(|| {
-        Error::invalid(format!("`{id}` is a `{kind}`, and there is no such type of component"))
-            .help("`GET /api/v1/components` lists those that there are")
+        Error::invalid(format!("`{id}` is of the unknown component type `{kind}`"))
+            .help("`GET /api/v1/components` lists the component types")
     })?;
     match spec.role {
         Role::Entry | Role::Step | Role::Pause => Ok(spec),
         Role::Each | Role::Repeat | Role::RoundStart | Role::Leave => {
-            Err(Error::invalid(format!("`{id}` is a loop or a part of one, which does nothing alone"))
-                .help("try a component inside of it, or ask the whole agent"))
+            Err(Error::invalid(format!("`{id}` is a loop or a part of one, which cannot run on its own"))
+                .help("try a component inside it, or run the whole agent"))
         }
     }
 }

@@ -290,7 +290,7 @@ impl App {
         self.unfinished.close();
         // Clients that send a file too slowly are not waited for.
         if tokio::time::timeout(grace, self.unfinished.wait()).await.is_err() {
-            tracing::warn!("some requests had not ended, and may have left something behind");
+            tracing::warn!("some requests had not finished and may have left data behind");
         }
         self.library.close().await;
         // The store is closed last, because the steps before may still write to it.

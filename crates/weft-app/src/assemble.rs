@@ -223,7 +223,7 @@ fn with_system_python(
     _: usize,
     _: &Config,
 ) -> Result<Arc<dyn Sandbox>> {
-    Err(Error::new(weft_core::ErrorKind::Unsupported, "`sandbox.python` is for Linux only")
+    Err(Error::new(weft_core::ErrorKind::Unsupported, "`sandbox.python` works only on Linux")
         .help("leave it empty"))
 }
 

@@ -120,13 +120,13 @@ impl App {
         let noted = self.uses.note_usage(&owner, self.clock.now_ms(), &used);
         let noted = tokio::time::timeout(NOTE_LIMIT, noted).await;
         let noted =
-            noted.unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, "the store does not answer")));
+            noted.unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, "the store does not respond")));
         if let Err(error) = noted {
             let session = session.id.as_str();
             tracing::warn!(
                 session,
                 error = error.detail(),
-                "what models have used for files could not be noted"
+                "the model usage for files could not be recorded"
             );
         }
     }
@@ -145,7 +145,9 @@ impl App {
         count += input.inputs.values().map(files_in).sum::<usize>();
         // Counted before the first is read, which may take long.
         if count > FILES_MAX {
-            return Err(Error::invalid(format!("a turn brings {count} files; {FILES_MAX} are the most")));
+            return Err(Error::invalid(format!(
+                "a turn has {count} files, more than the maximum of {FILES_MAX}"
+            )));
         }
         for (place, file) in input.files.iter_mut().enumerate() {
             // Only pipelines receive documents of datasets, and they read them themselves.
@@ -219,8 +221,8 @@ impl App {
                 let (file, bytes) = self.files.read(tenant, &id).await?;
                 read_kept(reading, &file, bytes).await
             }
-            None => Err(Error::invalid("it is no file")
-                .help("upload the file and give what the upload answers, or give a data URI")),
+            None => Err(Error::invalid("it is not a file")
+                .help("upload the file and give the result of the upload, or give a data URI")),
         }
     }
 

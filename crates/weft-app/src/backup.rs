@@ -31,11 +31,11 @@ pub async fn backup(config: &Config, into: &Path) -> Result<Copied> {
     let source = source(config)?;
     // A path that cannot be checked counts as existing.
     if tokio::fs::try_exists(into).await.unwrap_or(true) {
-        return Err(Error::invalid(format!("there is a `{}` already", into.display()))
-            .help("name a folder that is not there yet, such as one with today's date"));
+        return Err(Error::invalid(format!("`{}` already exists", into.display()))
+            .help("name a folder that does not exist yet, such as one with today's date"));
     }
     let name = into.file_name().ok_or_else(|| {
-        Error::invalid(format!("`{}` does not name a folder", into.display())).help("name one to be made")
+        Error::invalid(format!("`{}` does not name a folder", into.display())).help("name one to be created")
     })?;
     // Next to the final path, so that the rename at the end stays within one file system.
     let mut partial = name.to_owned();
@@ -64,9 +64,9 @@ pub async fn backup(config: &Config, into: &Path) -> Result<Copied> {
 fn source(config: &Config) -> Result<PathBuf> {
     let url = config.store_url();
     let path = url.strip_prefix("sqlite:").filter(|path| *path != ":memory:").ok_or_else(|| {
-        Error::new(ErrorKind::Unsupported, "only a store in a SQLite file is copied").help(
-            "make a copy of the database with its own tool, such as pg_dump or mariadb-dump, and then of the \
-             folders `blobs` and `files` in the data folder",
+        Error::new(ErrorKind::Unsupported, "only a store in a SQLite file can be copied").help(
+            "copy the database with its own tool, such as pg_dump or mariadb-dump, and then the folders `blobs` and \
+             `files` in the data folder",
         )
     })?;
     let path = PathBuf::from(path.strip_prefix("//").unwrap_or(path));

@@ -192,5 +192,8 @@ pub fn refusal(problems: &[Problem]) -> Error {
         1 => "1 problem".to_owned(),
         count => format!("{count} problems"),
     };
-    Error::new(ErrorKind::Invalid, format!("the canvas cannot run, it has {count}: {}", errors.join("; ")))
+    Error::new(
+        ErrorKind::Invalid,
+        format!("the canvas cannot run because it has {count}: {}", errors.join("; ")),
+    )
 }

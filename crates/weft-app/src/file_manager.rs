@@ -154,7 +154,7 @@ impl FileManager {
         let (size, most) = (bytes.len() as u64, self.file_bytes_max);
         if size > most {
             return Err(Error::invalid(format!("the file `{name}` has {size} bytes")).help(format!(
-                "give files of at most {most} bytes, or let an operator raise documents.file_bytes_max"
+                "use files of at most {most} bytes, or have an operator raise documents.file_bytes_max"
             )));
         }
         let new = FolderEntry { size, ..self.fresh(within, name, EntryKind::Arriving) };
@@ -352,8 +352,8 @@ impl FileManager {
                     files.push(entry);
                 }
                 if files.len() > most {
-                    let message = format!("there are more than {most} files in what is named");
-                    return Err(Error::invalid(message).help("name some of them at a time"));
+                    let message = format!("the selection contains more than {most} files");
+                    return Err(Error::invalid(message).help("select fewer at a time"));
                 }
                 continue;
             }

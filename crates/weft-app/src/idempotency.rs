@@ -73,7 +73,7 @@ impl App {
         let place = Place::take(&self.lines, WaitedFor::Run(run.clone()));
         let seconds = self.limits.sessions.wait_seconds;
         let Some(turn) = wait_for(lock(&place), in_seconds(seconds), &waiting.stopping).await? else {
-            let message = format!("the question has waited {seconds} s for an equal one to begin");
+            let message = format!("the question has waited {seconds} s for one with the same key to start");
             return Err(Error::new(ErrorKind::Conflict, message).help("ask again with the same key"));
         };
         let known = found(self.runs.get(run).await)?;

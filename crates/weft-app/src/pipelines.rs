@@ -144,8 +144,8 @@ impl Pipelines {
                 return Ok(run);
             }
         }
-        Err(Error::invalid(format!("the pipeline has failed {READINGS_MAX} times"))
-            .help("ask for the document to be read again"))
+        Err(Error::invalid(format!("the pipeline failed {READINGS_MAX} times"))
+            .help("start parsing the document again"))
     }
 
     /// Waits for the end of a run, even one in another process.
@@ -182,7 +182,7 @@ impl PipelineRunner for Pipelines {
             due_ms: self.app.clock.now_ms(),
         };
         let gone = |error: Error| match error.kind {
-            ErrorKind::NotFound => Error::invalid(format!("the pipeline {pipeline} is not there"))
+            ErrorKind::NotFound => Error::invalid(format!("the pipeline {pipeline} does not exist"))
                 .because(error)
                 .help("choose another one in the settings of the dataset, or a `chunk_method`"),
             _ => error,
@@ -193,14 +193,14 @@ impl PipelineRunner for Pipelines {
         match (ending, last) {
             (Ending::Succeeded, Some(Record::RunFinished { outputs, .. })) => {
                 serde_json::to_value(&**outputs)
-                    .map_err(|cause| Error::internal("cannot read what a pipeline gave").because(cause))
+                    .map_err(|cause| Error::internal("cannot read the output of a pipeline").because(cause))
             }
             (_, Some(Record::RunFinished { error: Some(error), .. })) => {
-                Err(Error::invalid(format!("the pipeline has failed: {error}"))
-                    .help(format!("look at its run {}", run.id)))
+                Err(Error::invalid(format!("the pipeline failed: {error}"))
+                    .help(format!("see its run {}", run.id)))
             }
             (ending, _) => Err(Error::invalid(format!("the pipeline ended as `{}`", ending.as_str()))
-                .help(format!("look at its run {}", run.id))),
+                .help(format!("see its run {}", run.id))),
         }
     }
 

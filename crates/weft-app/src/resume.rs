@@ -45,8 +45,8 @@ impl App {
     /// it has not started and belongs to the queue, because only a worker knows its input.
     pub async fn pick_up(&self, run: &StoredRun) -> Result<PickedUp> {
         if self.waits_for_a_worker(run).await? {
-            let message = format!("run {} is queued and has not begun", run.key.id);
-            return Err(Error::new(ErrorKind::Conflict, message).help("a worker begins it in a moment"));
+            let message = format!("run {} is queued and has not started", run.key.id);
+            return Err(Error::new(ErrorKind::Conflict, message).help("wait for a worker to start it"));
         }
         let plan = self.plan_of(run).await?;
         self.engine.pick_up(run, plan).await
@@ -75,7 +75,7 @@ impl App {
             if look.is_multiple_of(FORGET_EVERY)
                 && let Err(error) = self.engine.forget_processes().await
             {
-                tracing::warn!(error = error.detail(), "cannot forget processes that are gone");
+                tracing::warn!(error = error.detail(), "cannot remove the records of ended processes");
             }
             tokio::time::sleep(EVERY).await;
         }

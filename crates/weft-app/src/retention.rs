@@ -82,7 +82,7 @@ impl App {
         let before_day = self.clock.now_ms().div_euclid(DAY_MS).saturating_sub(days);
         for tenant in self.all_tenants().await? {
             let removed = self.uses.prune_usage(&tenant, before_day).await?;
-            tracing::debug!(%tenant, removed, "what was used long ago is forgotten");
+            tracing::debug!(%tenant, removed, "old usage records are removed");
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl App {
         let Some(days) = i64::try_from(days).ok().filter(|days| *days > 0) else { return Ok(()) };
         let before_ms = self.clock.now_ms().saturating_sub(days.saturating_mul(DAY_MS));
         let removed = self.readings.forget_readings(before_ms).await?;
-        tracing::debug!(removed, "what became of documents long ago is forgotten");
+        tracing::debug!(removed, "old records of document processing are removed");
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl App {
     async fn clear_files_away(&self) -> Result<()> {
         for tenant in self.all_tenants().await? {
             let removed = self.file_manager.clear_away(&tenant).await?;
-            tracing::debug!(%tenant, removed, "what is left of files that have not arrived is cleared away");
+            tracing::debug!(%tenant, removed, "leftovers of incomplete uploads are removed");
         }
         Ok(())
     }
@@ -114,7 +114,10 @@ impl App {
                     Ok(0) => {}
                     Ok(removed) => tracing::info!(removed, "runs that need not be kept are removed"),
                     Err(error) => {
-                        tracing::warn!(error = error.detail(), "runs that need not be kept are still there");
+                        tracing::warn!(
+                            error = error.detail(),
+                            "runs that need not be kept could not be removed"
+                        );
                     }
                 }
             }
@@ -123,23 +126,32 @@ impl App {
                     Ok(0) => {}
                     Ok(removed) => tracing::info!(removed, "old files of conversations are removed"),
                     Err(error) => {
-                        tracing::warn!(error = error.detail(), "old files of conversations are still there");
+                        tracing::warn!(
+                            error = error.detail(),
+                            "old files of conversations could not be removed"
+                        );
                     }
                 }
             }
             if let Err(error) = self.forget_usage(config.usage_days).await {
-                tracing::warn!(error = error.detail(), "what was used long ago is still there");
+                tracing::warn!(error = error.detail(), "old usage records could not be removed");
             }
             if let Err(error) = self.forget_readings(config.readings_days).await {
-                tracing::warn!(error = error.detail(), "what became of documents long ago is still there");
+                tracing::warn!(
+                    error = error.detail(),
+                    "old records of document processing could not be removed"
+                );
             }
             if let Err(error) = self.clear_files_away().await {
-                tracing::warn!(error = error.detail(), "files that have not arrived are still there");
+                tracing::warn!(
+                    error = error.detail(),
+                    "leftovers of incomplete uploads could not be removed"
+                );
             }
             if let Err(error) = self.keep_accounts_short().await {
                 tracing::warn!(
                     error = error.detail(),
-                    "expired sign-ins or old entries of the audit log are still there"
+                    "expired sign-ins or old entries of the audit log could not be removed"
                 );
             }
             tokio::time::sleep(EVERY).await;

@@ -38,9 +38,9 @@ impl App {
         match self.databases.ask(tenant, request).await?.into_iter().next() {
             Some(SqlAnswer::Rows(_)) => Ok(()),
             Some(SqlAnswer::Failed(why)) => {
-                Err(Error::invalid(format!("the database carries out nothing: {why}")))
+                Err(Error::invalid(format!("the database cannot execute a statement: {why}")))
             }
-            None => Err(Error::invalid("the database has answered nothing")),
+            None => Err(Error::invalid("the database returned no result")),
         }
     }
 }

@@ -182,7 +182,7 @@ impl App {
             }
             first.get_or_insert(task);
         }
-        let task = first.ok_or_else(|| Error::invalid("no task is answered"))?;
+        let task = first.ok_or_else(|| Error::invalid("the request answers no task"))?;
         Ok((task, inputs))
     }
 
@@ -288,7 +288,11 @@ impl App {
                 // Another process has it, or there is no capacity now.
                 Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::RateLimited) => {}
                 Err(error) => {
-                    tracing::warn!(task.id = %task.key.id, error = error.detail(), "a run whose wait is over cannot be resumed");
+                    tracing::warn!(
+                        task.id = %task.key.id,
+                        error = error.detail(),
+                        "a run whose wait has timed out cannot be resumed"
+                    );
                 }
             }
         }
@@ -302,10 +306,12 @@ impl App {
             match self.time_out_tasks().await {
                 Ok(begun) => {
                     for run in begun {
-                        tracing::info!(run.id = %run.key.id, "a wait is over without an answer");
+                        tracing::info!(run.id = %run.key.id, "a wait timed out without an answer");
                     }
                 }
-                Err(error) => tracing::warn!(error = error.detail(), "cannot look for waits that are over"),
+                Err(error) => {
+                    tracing::warn!(error = error.detail(), "cannot look for waits that have timed out");
+                }
             }
         }
     }
@@ -330,7 +336,11 @@ impl App {
         let late = overdue(task, self.clock.now_ms());
         // Recorded first: once the run has resumed, the task is no longer found.
         if let Err(error) = self.notifications.note(vec![late]).await {
-            tracing::warn!(task.id = %task.key.id, error = error.detail(), "nobody will be told that a task is overdue");
+            tracing::warn!(
+                task.id = %task.key.id,
+                error = error.detail(),
+                "cannot notify anybody that a task is overdue"
+            );
         }
         let session = self.sessions.load(&SessionKey::new(&task.key.tenant, task.session.clone())).await?;
         // No client has asked for the run, so it has no reader.
@@ -375,7 +385,7 @@ fn ended(task: &Task) -> Error {
         TaskStatus::Open => "is open",
         TaskStatus::Answered => "was answered already",
         TaskStatus::TimedOut => "was not answered in time",
-        TaskStatus::Dropped => "was dropped: its session went on without it",
+        TaskStatus::Dropped => "was dropped: its session continued without it",
     };
     let by = task.ended_by.as_ref().map(|run| format!(" (run {run})")).unwrap_or_default();
     Error::new(ErrorKind::Conflict, format!("task {} {how}{by}", task.key.id))

@@ -49,8 +49,8 @@ impl SentAlong {
     /// `Garbled` when it was not written by this program.
     pub fn of(server: &StoredToolServer) -> Result<Self> {
         let damaged = |_| {
-            let message = format!("what is stored of the MCP server `{}` is damaged", server.name);
-            Error::new(ErrorKind::Garbled, message).help("write its headers and variables down again")
+            let message = format!("the stored data of the MCP server `{}` is damaged", server.name);
+            Error::new(ErrorKind::Garbled, message).help("enter its headers and variables again")
         };
         serde_json::from_str(server.sealed.reveal()).map_err(damaged)
     }
@@ -63,7 +63,7 @@ impl SentAlong {
         let text = serde_json::to_string(self)
             .map_err(|cause| Error::internal("cannot write what a server is sent").because(cause))?;
         if text.len() > SEALED_BYTES_MAX {
-            let message = format!("headers and variables have more than {SEALED_BYTES_MAX} bytes");
+            let message = format!("the headers and variables have more than {SEALED_BYTES_MAX} bytes");
             return Err(Error::invalid(message));
         }
         Ok(Secret::new(text))
@@ -266,7 +266,10 @@ impl TenantServers {
         CredentialPlace {
             store: Arc::clone(&self.credentials),
             key: credential_key(tenant, &server.id),
-            remedy: format!("sign in: `POST /api/v1/mcp/servers/{}/authorization` says where", server.id),
+            remedy: format!(
+                "sign in: `POST /api/v1/mcp/servers/{}/authorization` returns the address",
+                server.id
+            ),
         }
     }
 
@@ -368,7 +371,7 @@ impl ToolSource for TenantServers {
             // tenants.
             ErrorKind::NotFound if !self.live.has(&server.id) => Error::new(
                 ErrorKind::Unavailable,
-                format!("too many MCP servers are in use beside `{}`", server.name),
+                format!("too many MCP servers are in use besides `{}`", server.name),
             ),
             _ => error,
         })?;

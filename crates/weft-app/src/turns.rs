@@ -247,8 +247,8 @@ impl App {
             None => Ok(()),
             Some(newer) => {
                 let message =
-                    format!("session {} has gone on since run {from}, with run {newer}", session.id);
-                Err(Error::new(ErrorKind::Conflict, message).help("go on from its last run"))
+                    format!("session {} has continued since run {from}, with run {newer}", session.id);
+                Err(Error::new(ErrorKind::Conflict, message).help("continue from its last run"))
             }
         }
     }
@@ -294,7 +294,7 @@ impl App {
 
     fn stop_for_question(&self, run: &RunKey) {
         if self.engine.cancel_here(run) {
-            tracing::info!(run.id = %run.id, "a run gives way to the next question of its session");
+            tracing::info!(run.id = %run.id, "a run is stopped for the next question of its session");
         }
     }
 
@@ -343,7 +343,7 @@ pub(crate) async fn wait_for<T>(
         biased;
         done = what => Ok(Some(done)),
         () = stopping.cancelled() => {
-            let message = "the server stops, and the question has not begun";
+            let message = "the server is stopping, and the question has not been started";
             Err(Error::new(ErrorKind::Unavailable, message).help("ask again"))
         }
         () = tokio::time::sleep_until(until) => Ok(None),
@@ -353,7 +353,7 @@ pub(crate) async fn wait_for<T>(
 fn is_not_free(session: &SessionKey) -> Error {
     let message = format!("session {} is in the middle of a turn", session.id);
     Error::new(ErrorKind::Conflict, message)
-        .help("wait for its end, or let the question wait for it: `multitask_strategy` is `enqueue` then")
+        .help("wait for it to end, or let the question wait: set `multitask_strategy` to `enqueue`")
 }
 
 fn line_is_full(session: &SessionKey, waiting: usize) -> Error {
@@ -364,13 +364,13 @@ fn line_is_full(session: &SessionKey, waiting: usize) -> Error {
     };
     let message = format!("session {} is in the middle of a turn, and {wait} for it", session.id);
     Error::new(ErrorKind::Conflict, message)
-        .help("wait for its end; `limits.sessions.waiting_max` is how many may wait")
+        .help("wait for it to end; `limits.sessions.waiting_max` limits how many questions may wait")
 }
 
 pub(crate) fn too_long(session: &SessionKey, seconds: u64) -> Error {
     let message = format!("the question has waited {seconds} s for session {} to be free", session.id);
     Error::new(ErrorKind::Conflict, message)
-        .help("wait for the end of its turn, or cancel it; `limits.sessions.wait_seconds` is the limit")
+        .help("wait for its turn to end, or cancel it; `limits.sessions.wait_seconds` is the limit")
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl App {
     async fn labelled(&self, canvas: &CanvasKey, name: &str) -> Result<Arc<str>> {
         self.versions.labelled(canvas, name).await.map_err(|error| match error.kind {
             ErrorKind::NotFound => Error::not_found(format!("the agent has no version or label `{name}`"))
-                .help("its versions and their labels are at /api/v1/agents/{id}/versions"),
+                .help("/api/v1/agents/{id}/versions lists its versions and labels"),
             _ => error,
         })
     }

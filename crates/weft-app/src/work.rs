@@ -142,7 +142,11 @@ impl App {
                     let error =
                         Error::new(ErrorKind::Interrupted, "its process ended while it was under way");
                     if let Err(error) = self.end_crashing(work, error).await {
-                        tracing::warn!(run.id = %work.run.id, error = error.full(), "work that ends its process cannot be closed");
+                        tracing::warn!(
+                            run.id = %work.run.id,
+                            error = error.full(),
+                            "work that crashes its process cannot be ended"
+                        );
                     }
                 }
                 return self.give_up_crashing(&stored.work).await;
@@ -153,7 +157,9 @@ impl App {
                 "" => "each time its process ended".to_owned(),
                 reason => reason.to_owned(),
             };
-            return WorkOutcome::Abandoned { reason: format!("it was begun {ATTEMPTS_MAX} times: {reason}") };
+            return WorkOutcome::Abandoned {
+                reason: format!("it was started {ATTEMPTS_MAX} times: {reason}"),
+            };
         }
         let outcome = match self.begin_work(&stored.work).await {
             Ok(Begun::Running(handle)) => self.follow(handle).await,
@@ -190,10 +196,18 @@ impl App {
         let key = ScheduleKey::new(&work.run.tenant, work.source.as_str());
         match found(self.remove_schedule(&key).await) {
             Ok(_) => {
-                tracing::warn!(schedule.id = %key.id, canvas.id = %canvas.id, "a schedule is removed whose agent is gone");
+                tracing::warn!(
+                    schedule.id = %key.id,
+                    canvas.id = %canvas.id,
+                    "a schedule is removed whose agent is gone"
+                );
             }
             Err(error) => {
-                tracing::warn!(schedule.id = %key.id, error = error.detail(), "a schedule whose agent is gone cannot be removed");
+                tracing::warn!(
+                    schedule.id = %key.id,
+                    error = error.detail(),
+                    "a schedule whose agent is gone cannot be removed"
+                );
             }
         }
     }
@@ -209,7 +223,11 @@ impl App {
         let others = match self.queue.list(&work.run.tenant, &filter).await {
             Ok((others, _)) => others,
             Err(error) => {
-                tracing::warn!(run.id = %work.run.id, error = error.detail(), "cannot look for other work of its source");
+                tracing::warn!(
+                    run.id = %work.run.id,
+                    error = error.detail(),
+                    "cannot look for other work from the same source"
+                );
                 return (Vec::new(), 0);
             }
         };
@@ -247,17 +265,21 @@ impl App {
     async fn give_up_crashing(&self, work: &Work) -> WorkOutcome {
         let reason = format!("its process ended {CRASHES_MAX} times while it was under way");
         let error = Error::new(ErrorKind::Interrupted, reason.clone()).help(
-            "look in the log for what ends the process; its schedule is disabled until somebody enables it",
+            "check the log for what ends the process; its schedule is disabled until somebody enables it",
         );
         if let Err(error) = self.end_crashing(work, error).await {
             // Another process has resumed it after all, or still may.
             if error.kind == ErrorKind::Conflict {
                 return self.elsewhere();
             }
-            tracing::warn!(run.id = %work.run.id, error = error.full(), "work that ends its process cannot be closed");
+            tracing::warn!(
+                run.id = %work.run.id,
+                error = error.full(),
+                "work that crashes its process cannot be ended"
+            );
         }
         WorkOutcome::Abandoned {
-            reason: format!("{reason}; it is not begun again by itself, and its schedule is disabled"),
+            reason: format!("{reason}; it is not restarted automatically, and its schedule is disabled"),
         }
     }
 
@@ -296,7 +318,7 @@ fn outcome_of(error: &Error, stored: &StoredWork, now_ms: i64) -> WorkOutcome {
         ErrorKind::Conflict | ErrorKind::RateLimited => {
             let waited = now_ms.saturating_sub(stored.work.due_ms.max(stored.pushed_ms));
             if waited > BUSY_MAX_MS {
-                return WorkOutcome::Abandoned { reason: format!("it has waited for a day: {reason}") };
+                return WorkOutcome::Abandoned { reason: format!("it has been waiting for a day: {reason}") };
             }
             // A tenth of the time waited so far: frequent at first, and rare for work that waits for hours.
             let pause = (waited / 10).clamp(PAUSE_MIN_MS, PAUSE_MAX_MS / 10);

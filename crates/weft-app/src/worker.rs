@@ -117,12 +117,12 @@ impl Worker {
                 self.tell_of(&taken, reason).await;
             }
             WorkOutcome::RetryAt { reason, .. } | WorkOutcome::Released { reason, .. } => {
-                tracing::info!(run.id = %run.id, reason, "work is put off");
+                tracing::info!(run.id = %run.id, reason, "work is postponed");
             }
         }
         // Work whose outcome is not stored returns to the queue when its lease expires; its run is found then.
         if let Err(error) = self.app.queue.settle(&taken.lease, &settled, self.app.clock.now_ms()).await {
-            tracing::warn!(run.id = %run.id, error = error.detail(), "work could not be settled");
+            tracing::warn!(run.id = %run.id, error = error.detail(), "the outcome of work could not be stored");
         }
     }
 
@@ -132,7 +132,7 @@ impl Worker {
         let mut notice = Notice::run_failed(run, self.app.clock.now_ms());
         notice.said = serde_json::json!({"agent_id": taken.stored.work.canvas, "error": reason});
         if let Err(error) = self.app.notifications.note(vec![notice]).await {
-            tracing::warn!(run.id = %run.id, error = error.detail(), "nobody will be told that work is abandoned");
+            tracing::warn!(run.id = %run.id, error = error.detail(), "cannot notify anybody that work is abandoned");
         }
     }
 
@@ -144,7 +144,9 @@ impl Worker {
             match self.app.queue.renew(&taken.lease, until_ms).await {
                 Ok(()) => {}
                 Err(error) if error.kind == ErrorKind::Conflict => return,
-                Err(error) => tracing::warn!(error = error.detail(), "cannot say that work is under way"),
+                Err(error) => {
+                    tracing::warn!(error = error.detail(), "cannot report that work is in progress");
+                }
             }
         }
     }
@@ -153,7 +155,7 @@ impl Worker {
         let kept = Duration::from_secs(self.config.kept_days.saturating_mul(86_400));
         let before_ms = self.app.clock.now_ms().saturating_sub(ms(kept));
         if let Err(error) = self.app.queue.prune(before_ms).await {
-            tracing::warn!(error = error.detail(), "cannot forget old work");
+            tracing::warn!(error = error.detail(), "cannot remove old work");
         }
     }
 }

@@ -59,8 +59,8 @@ pub(crate) fn schema(args: &SchemaArgs) -> Outcome {
     let routes = documented();
     let text = match (args.of, args.markdown) {
         (SchemaOf::Canvas, true) => {
-            return Err(Failure::usage("there is no page of canvases")
-                .help("`weft components --markdown` prints one of what they can be made of"));
+            return Err(Failure::usage("there is no Markdown page for canvases")
+                .help("`weft components --markdown` prints the page of components"));
         }
         (SchemaOf::Canvas, false) => {
             let all: Vec<&'static ComponentSpec> = components().collect();

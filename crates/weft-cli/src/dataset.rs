@@ -138,7 +138,7 @@ fn method(args: &DatasetMethodArgs) -> Outcome<Option<ChunkMethod>> {
     let Some(named) = &args.method else { return Ok(None) };
     let parsed = serde_json::from_value(Json::from(named.trim().to_lowercase())).ok();
     parsed.filter(|method| ChunkMethod::ALL.contains(method)).map(Some).ok_or_else(|| {
-        Failure::usage(format!("there is no method {}", quoted(named))).help(
+        Failure::usage(format!("there is no chunk method {}", quoted(named))).help(
             "the methods are naive, book, laws, paper, manual, presentation, qa, table, one, email, tag, picture and resume",
         )
     })
@@ -147,8 +147,8 @@ fn method(args: &DatasetMethodArgs) -> Outcome<Option<ChunkMethod>> {
 fn settings(args: &DatasetMethodArgs) -> Outcome<Settings> {
     let settings = inputs("--set", &args.settings)?;
     weft_server::check_settings(&settings).map_err(|error| {
-        Failure::usage(format!("--set is wrong: {}", error.message))
-            .help("docs/documents.md and docs/datasets.md have the settings with their values")
+        Failure::usage(format!("--set is not valid: {}", error.message))
+            .help("docs/documents.md and docs/datasets.md list the settings and their values")
     })?;
     Ok(settings)
 }
@@ -161,8 +161,8 @@ async fn pipeline(args: &DatasetMethodArgs, app: &App, setup: &Setup) -> Outcome
     let stored = app.canvases.get(&opened.canvas).await?;
     if stored.head.canvas_type != PIPELINE_TYPE {
         let file = quoted(&file.to_string_lossy());
-        return Err(Failure::usage(format!("{file} is an agent and no ingestion pipeline"))
-            .help("a pipeline starts with the component File; docs/documents.md has its parts"));
+        return Err(Failure::usage(format!("{file} is an agent, not an ingestion pipeline"))
+            .help("a pipeline starts with the component File; docs/documents.md describes its parts"));
     }
     Ok(Settings::from_iter([(PIPELINE.to_owned(), Json::from(opened.canvas.id.as_str()))]))
 }
@@ -288,7 +288,7 @@ fn metadata(pairs: &[String]) -> Outcome<Metadata> {
         let fits = value.as_array().map_or_else(|| plain(value), |list| list.iter().all(plain));
         if !fits {
             return Err(Failure::usage(format!(
-                "the metadata {} is not a text, a number or a list of those",
+                "the metadata {} is not a string, a number or a list of these",
                 quoted(key)
             ))
             .help("write --meta year=2024 or --meta 'tags=[\"a\",\"b\"]'"));

@@ -29,7 +29,8 @@ impl Document {
                 Failure::usage(format!("there is no file {shown}")).help("give the path of a canvas in JSON")
             }
             std::io::ErrorKind::PermissionDenied => {
-                Failure::usage(format!("cannot read {shown}: permission denied")).help("allow reading it")
+                Failure::usage(format!("cannot read {shown}: permission denied"))
+                    .help("grant read access to it")
             }
             _ => Failure::usage(format!("cannot read {shown}: {error}")),
         };

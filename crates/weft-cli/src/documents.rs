@@ -48,7 +48,7 @@ pub(crate) async fn add_beside(app: &App, tenant: &TenantId, canvas: &Path) -> O
         let within = matches!((&root, &place), (Ok(root), Ok(place)) if place.starts_with(root));
         if !within {
             let path = file.path.display();
-            Notes::line(format!("note: {path} leads out of the folder of the canvas and is not read"));
+            Notes::line(format!("note: {path} points outside the folder of the canvas and is not read"));
         }
         within
     });
@@ -151,7 +151,7 @@ async fn read(file: &Path) -> Result<Bytes> {
     // Checked before it is read, because all of it would be in memory.
     if tokio::fs::metadata(file).await.map_err(failed)?.len() > BYTES_MAX {
         let message = format!("it is larger than {} MiB", BYTES_MAX >> 20);
-        return Err(Error::invalid(message).help("make a dataset of it: `weft dataset ingest`"));
+        return Err(Error::invalid(message).help("put it into a dataset: `weft dataset ingest`"));
     }
     Ok(tokio::fs::read(file).await.map_err(failed)?.into())
 }

@@ -111,7 +111,7 @@ impl View {
             }
             Record::MessageReset { .. } => {
                 data.end_line()?;
-                Notes::line("note: the model starts over; disregard its text so far");
+                Notes::line("note: the model starts over; its text so far is discarded");
                 Ok(())
             }
             Record::RunFinished { ending: Ending::Succeeded, outputs, .. } => {

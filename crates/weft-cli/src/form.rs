@@ -73,7 +73,7 @@ impl<'a> Field<'a> {
             return match (self.preset, self.optional) {
                 (Some(preset), _) => Ok(Some(preset.clone())),
                 (None, true) => Ok(None),
-                (None, false) => Err("this one needs an answer".to_owned()),
+                (None, false) => Err("this field needs an answer".to_owned()),
             };
         }
         match self.kind.to_lowercase().as_str() {
@@ -119,7 +119,7 @@ impl<'a> Field<'a> {
             (Some("edit"), arguments) => match serde_json::from_str(arguments) {
                 Ok(Json::Object(arguments)) => Ok(json!({"decision": "edit", "arguments": arguments})),
                 Ok(_) | Err(_) => {
-                    Err("write the other arguments behind it: edit {\"name\": \"value\"}".to_owned())
+                    Err("write the new arguments after it: edit {\"name\": \"value\"}".to_owned())
                 }
             },
             _ => Err("answer approve, deny, deny WHY, or edit {\"name\": \"value\"}".to_owned()),

@@ -52,7 +52,7 @@ impl Lines {
             }
             match self.incoming.recv().await? {
                 Line::Text(text) => return Some(text),
-                Line::Unusable(why) => Notes::line(format!("note: skipped a line: {why}")),
+                Line::Unusable(why) => Notes::line(format!("note: a line was skipped: {why}")),
             }
         }
     }

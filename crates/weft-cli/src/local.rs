@@ -164,7 +164,7 @@ impl Opened {
         let newest = self.app.canvases.get(&self.canvas).await?.version;
         if session.canvas_version != newest {
             Notes::line(format!(
-                "note: session {id} started with an earlier version of the canvas and continues with it"
+                "note: session {id} began with an earlier version of the canvas and continues with it"
             ));
         }
         Ok(session)

@@ -39,7 +39,7 @@ pub(crate) async fn tell(
     let made: Vec<StoredFile> = made.collect();
     if let (Some(folder), true) = (folder, made.is_empty()) {
         Notes::line(format!(
-            "note: the run has made no file, so nothing was written to {}",
+            "note: the run produced no files, so nothing was written to {}",
             folder.display()
         ));
     }
@@ -67,8 +67,7 @@ async fn of(app: &App, session: &SessionKey) -> Outcome<Vec<StoredFile>> {
 /// Writes a file under its name, or the next one that is free: nothing is overwritten.
 async fn written(folder: &Path, name: &str, bytes: &[u8]) -> Outcome<PathBuf> {
     let failed = |path: &Path, cause: std::io::Error| {
-        Failure::usage(format!("cannot write {}: {cause}", path.display()))
-            .help("name a folder that may be written to")
+        Failure::usage(format!("cannot write {}: {cause}", path.display())).help("name a writable folder")
     };
     tokio::fs::create_dir_all(folder).await.map_err(|cause| failed(folder, cause))?;
     let (stem, ending) =

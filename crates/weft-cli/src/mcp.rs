@@ -80,7 +80,7 @@ async fn list(args: &McpListArgs, opened: &ToolServers) -> Outcome {
     };
     if names.is_empty() {
         Notes::line(
-            "no server of tools is configured; add some under `mcp.servers` in weft.toml, or to the plugin folder as NAME.mcp.toml",
+            "no MCP server is configured; add one below `mcp.servers` in weft.toml, or as NAME.mcp.toml to the plugins",
         );
     }
     let (mut data, mut exit) = (Data::stdout(), Exit::Done);
@@ -161,7 +161,7 @@ fn short(text: &str) -> String {
 async fn accept(args: &McpAcceptArgs, opened: &ToolServers) -> Outcome {
     let accepted = opened.servers.accept(&args.server, &args.tools).await?;
     if accepted.is_empty() {
-        Notes::line(format!("the tools of {} are accepted already", quoted(&args.server)));
+        Notes::line(format!("the tools of {} have already been accepted", quoted(&args.server)));
     }
     let mut data = Data::stdout();
     for tool in accepted {

@@ -30,7 +30,9 @@ fn add(args: &ModelsAddArgs, setup: &Setup) -> Outcome {
     let own = std::path::absolute(&args.folder).ok();
     let own = own.as_deref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
     let Some(name) = args.name.as_deref().or(own) else {
-        return Err(Failure::usage("the folder has no name to call the model by").help("say one with --name"));
+        return Err(
+            Failure::usage("the folder has no name to name the model after").help("give one with --name")
+        );
     };
     // Checked before anything is copied.
     let kind = installed::inspect(&args.folder).map_err(|error| Failure::before_running(&error))?;
@@ -76,7 +78,7 @@ fn list(args: &ModelsListArgs, setup: &Setup) -> Outcome {
     let models = all(setup);
     if models.entries.is_empty() {
         Notes::line(
-            "no models are configured; `weft models add FOLDER` adds one; see docs/models.md for others",
+            "no models are configured; `weft models add FOLDER` adds one, docs/models.md describes other ways",
         );
     }
     let mut data = Data::stdout();

@@ -36,7 +36,7 @@ pub(crate) async fn read(flags: &[String], app: &App) -> Outcome<BTreeMap<Compon
 /// continues.
 fn written(id: &str, json: &str) -> Outcome<Pin> {
     let refuse = |why: String| {
-        Failure::usage(format!("what is pinned for {} {why}", quoted(id))).help(format!(
+        Failure::usage(format!("the value pinned for {} {why}", quoted(id))).help(format!(
             "write its outputs as a JSON object: --pin {}",
             quoted(&format!("{id}={{\"content\": \"text\"}}"))
         ))

@@ -49,14 +49,13 @@ async fn attached(paths: &[PathBuf], app: &App) -> Outcome<Vec<Json>> {
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
         let unread = |cause: std::io::Error| {
-            Failure::usage(format!("cannot read {}: {cause}", path.display()))
-                .help("name a file that is there")
+            Failure::usage(format!("cannot read {}: {cause}", path.display())).help("name an existing file")
         };
         // The size is checked first, so that a file that is too large is never in memory.
         let size = tokio::fs::metadata(path).await.map_err(unread)?.len();
         if size > app.file_bytes_max {
             let most = app.file_bytes_max;
-            let message = format!("{} has {size} bytes, and {most} are the most", path.display());
+            let message = format!("{} has {size} bytes, more than the maximum of {most}", path.display());
             return Err(
                 Failure::usage(message).help("make it smaller, or raise `attachments.file_bytes_max`")
             );
@@ -113,9 +112,11 @@ async fn must_be_heard(
     }
     let given: Vec<_> = inputs.keys().map(|key| format!("`{key}`")).collect();
     let id = quoted(session.key.id.as_str());
-    let message =
-        format!("session {id} waits for nothing, and the canvas reads no input {}", given.join(", "));
-    let help = format!("`weft runs list --session {id}` shows what has run; --query begins something new");
+    let message = format!(
+        "session {id} is not waiting for an answer, and the canvas reads no input {}",
+        given.join(", ")
+    );
+    let help = format!("`weft runs list --session {id}` shows its runs; --query starts a new one");
     Err(Failure::usage(message).help(help))
 }
 

@@ -77,8 +77,8 @@ async fn list(args: &RunsListArgs, app: &App) -> Outcome {
     let runs = app.runs.list(&tenant(), &filter).await?;
     let mut data = Data::stdout();
     if runs.is_empty() {
-        let nothing = args.session.as_ref().map(|id| format!("nothing has run in session {}", quoted(id)));
-        Notes::line(nothing.unwrap_or_else(|| "nothing has run yet".to_owned()));
+        let nothing = args.session.as_ref().map(|id| format!("there are no runs in session {}", quoted(id)));
+        Notes::line(nothing.unwrap_or_else(|| "there are no runs yet".to_owned()));
     }
     for run in &runs {
         data.line(&if args.json { json_line(run) } else { list_line(run) })?;
@@ -91,7 +91,7 @@ async fn list(args: &RunsListArgs, app: &App) -> Outcome {
 async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
     if app.cut_off().await?.is_empty() {
         // The end of processes on this machine is known immediately; others are observed for a few seconds.
-        Notes::line("checking whether the processes of unfinished runs are still active …".to_owned());
+        Notes::line("checking whether the processes of unfinished runs are still running …".to_owned());
     }
     let mut runs = app.all_cut_off().await?;
     if let Some(id) = &args.id {
@@ -101,8 +101,8 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
         }
         runs.retain(|cut_off| cut_off.key == run.key);
         if runs.is_empty() {
-            let error = Failure::usage(format!("run {id} was not interrupted: its process is at work"));
-            return Err(error.help("wait for its end, or cancel it"));
+            let error = Failure::usage(format!("run {id} was not interrupted: its process is still running"));
+            return Err(error.help("wait for it to end, or cancel it"));
         }
     }
     if runs.is_empty() {
@@ -168,8 +168,8 @@ async fn prune(args: &RunsPruneArgs, app: &App, setup: &Setup) -> Outcome {
     };
     let asked = Some(asked).filter(|rules| *rules != Retention::default());
     let Some(rules) = asked.or_else(|| setup.config.retention.rules(now_ms)) else {
-        return Err(Failure::usage("which runs? No limit of age or number is set")
-            .help("say --older-than 30d or --keep 100, or set retention.runs_days in weft.toml"));
+        return Err(Failure::usage("no limit on the age or number of runs is set")
+            .help("give --older-than 30d or --keep 100, or set retention.runs_days in weft.toml"));
     };
     let mut data = Data::stdout();
     let mut told = |runs: &[StoredRun]| runs.iter().try_for_each(|run| data.line(&list_line(run)));

@@ -115,9 +115,7 @@ fn timing(args: &ScheduleAddArgs, now_ms: i64) -> Outcome<Timing> {
             let every_ms = i64::try_from(interval(every)?.as_millis()).unwrap_or(i64::MAX);
             Ok(Timing::Every { every_ms, from_ms: now_ms })
         }
-        (None, None) => {
-            Err(Failure::usage("no time is given at which it fires").help("give --cron or --every"))
-        }
+        (None, None) => Err(Failure::usage("the schedule has no timing").help("give --cron or --every")),
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) async fn run(command: &SecretCommand, setup: &Setup) -> Outcome {
 /// Reads the value from standard input, without the end of its last line.
 fn typed(name: &str) -> Outcome<Secret> {
     if !is_name(name) {
-        return Err(Failure::usage("this cannot be the name of a secret")
+        return Err(Failure::usage("this is not a valid name for a secret")
             .help("use letters, digits, `_` and `-`; the value is read from standard input"));
     }
     let input = std::io::stdin();
@@ -70,7 +70,7 @@ async fn set(args: &SecretArgs, value: &Secret, app: &App) -> Outcome {
 async fn list(args: &SecretListArgs, app: &App) -> Outcome {
     let secrets = app.secrets.list(&tenant(&args.tenant)?).await?;
     if secrets.is_empty() {
-        Notes::line("no secrets; `weft secret set NAME` stores one");
+        Notes::line("there are no secrets; `weft secret set NAME` sets one");
     }
     let mut data = Data::stdout();
     for secret in &secrets {

@@ -23,8 +23,8 @@ use crate::wrong_value;
 /// The file that is read if no other is named. It may have come with the folder.
 const FILE: &str = "weft.toml";
 /// Remedy for an untrusted file.
-const TRUST_HELP: &str = "look at ./weft.toml, which may have come with this folder; then `weft trust`, or name it with --config, or \
-                          put the setting into the user's own settings (~/.config/weft/weft.toml)";
+const TRUST_HELP: &str = "review ./weft.toml, which may have come with this folder; then run `weft trust`, name it \
+                          with --config, or put the setting into your own settings (~/.config/weft/weft.toml)";
 /// Maximum number of invalid settings that are reported.
 const WRONG_MAX: usize = 100;
 /// Maximum size of a settings file, in bytes.
@@ -302,9 +302,8 @@ fn refused(file: &File, environment: &Environment) -> Option<String> {
 pub(crate) fn folder_file() -> Outcome<File> {
     let path = Path::new(FILE);
     if !path.exists() {
-        return Err(Failure::usage(format!("there is no {FILE} in this folder")).help(
-            "only a settings file that lies in the current folder has to be trusted: go to its folder",
-        ));
+        return Err(Failure::usage(format!("there is no {FILE} in this folder"))
+            .help("only a settings file in the current folder needs to be trusted: change to its folder"));
     }
     file(path).map_err(Failure::usage)
 }
@@ -334,9 +333,12 @@ fn file(path: &Path) -> Result<File, String> {
     };
     let bytes = read().map_err(|error| format!("cannot read {shown}: {error}"))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("{shown} is larger than {} MiB, which no settings are", FILE_BYTES_MAX >> 20));
+        return Err(format!(
+            "{shown} is larger than {} MiB, too large for a settings file",
+            FILE_BYTES_MAX >> 20
+        ));
     }
-    let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not written in UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not valid UTF-8"))?;
     match text.parse::<toml::Table>() {
         Ok(table) => Ok(File { path: path.to_owned(), text, table }),
         // The parser's own message shows the line, which may contain a key.
@@ -357,7 +359,7 @@ fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<Variable
         };
         let path = short.to_lowercase().replace("__", ".");
         let Some(value) = value.to_str() else {
-            wrong.push(format!("{name} in the environment is not text"));
+            wrong.push(format!("{name} in the environment is not valid UTF-8"));
             continue;
         };
         let section = path.split('.').next().unwrap_or_default();
@@ -365,7 +367,7 @@ fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<Variable
         if sections().contains(&section) {
             variables.push(Variable { name: name.clone(), path, value: parse(value) });
         } else {
-            Notes::line(format!("note: {name} in the environment is not a setting and is left out"));
+            Notes::line(format!("note: {name} in the environment is not a setting and is ignored"));
         }
     }
     variables.sort_by(|a, b| a.path.cmp(&b.path));
@@ -407,7 +409,7 @@ impl Sources {
                     if path.last() != Some(name) {
                         path.push(name.clone());
                     }
-                    format!("there is no such setting; there are {}", known.join(", "))
+                    format!("there is no such setting; it must be one of {}", known.join(", "))
                 }
                 kind => wrong_value::in_words(kind),
             };

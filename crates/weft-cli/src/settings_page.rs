@@ -25,7 +25,7 @@ pub(crate) fn run(args: &SettingsArgs, config: Option<&Path>) -> Outcome {
     // The output does not depend on a file, but a named one is expected to exist.
     if let Some(missing) = config.filter(|path| !path.is_file()) {
         return Err(Failure::usage(format!("there is no file {}, which --config names", missing.display()))
-            .help("name a file of settings that is there, or leave --config out: it changes nothing here"));
+            .help("name an existing settings file, or omit --config: it has no effect here"));
     }
     let mut data = Data::stdout();
     if args.markdown {

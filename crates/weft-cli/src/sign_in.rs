@@ -108,7 +108,7 @@ async fn arrived(listener: TcpListener, state: &str) -> Outcome<SignInCallback> 
     match came.get() {
         Some(Ok(callback)) => Ok(callback.clone()),
         Some(Err(error)) => Err(Error::new(error.kind, error.message.clone()).into()),
-        None => Err(Failure::from(Error::internal("the browser brought nothing"))),
+        None => Err(Failure::from(Error::internal("the browser sent no sign-in response"))),
     }
 }
 

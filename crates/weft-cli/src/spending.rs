@@ -29,7 +29,7 @@ pub(crate) async fn run(args: &SpendingArgs, setup: &Setup) -> Outcome {
 async fn show(args: &SpendingArgs, app: &App) -> Outcome {
     let lines = app.spending(&tenant(), args.days).await?;
     if lines.is_empty() {
-        Notes::line(format!("no model and no tool was called in the last {} days", args.days));
+        Notes::line(format!("no model or tool was called in the last {} days", args.days));
     }
     let mut data = Data::stdout();
     for line in &lines {

@@ -65,7 +65,7 @@ async fn list(args: &TasksListArgs, app: &App) -> Outcome {
     let (tasks, total) = app.tasks.list(&tenant(), &filter).await?;
     let mut data = Data::stdout();
     if tasks.is_empty() {
-        Notes::line("nobody is asked anything");
+        Notes::line("there are no tasks");
     }
     let shown = tasks.len() as u64;
     for task in tasks {

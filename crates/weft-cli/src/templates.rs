@@ -45,11 +45,11 @@ pub(crate) fn new(args: &NewArgs) -> Outcome {
         return Err(Failure::usage(message).help("`weft templates` lists them"));
     };
     let name = args.folder.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-        Failure::usage("the folder needs a name that is text").help("name one that is not there yet")
+        Failure::usage("the folder needs a name in valid UTF-8").help("name one that does not exist yet")
     })?;
     let failed = |path: &Path, error: std::io::Error| {
         Failure::usage(format!("cannot make {}: {error}", quoted(&path.to_string_lossy())))
-            .help("name a folder that is not there yet")
+            .help("name a folder that does not exist yet")
     };
     if let Some(parent) = args.folder.parent() {
         std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
@@ -61,7 +61,7 @@ pub(crate) fn new(args: &NewArgs) -> Outcome {
     if let Err((path, error)) = fill(&args.folder, &drawn, found) {
         // Everything in it was written here, and an incomplete folder would block the next attempt.
         if let Err(cause) = std::fs::remove_dir_all(&args.folder) {
-            Notes::line(format!("note: {} is left behind: {cause}", quoted(&args.folder.to_string_lossy())));
+            Notes::line(format!("note: cannot remove {}: {cause}", quoted(&args.folder.to_string_lossy())));
         }
         let message = format!("cannot write {}: {error}", quoted(&path.to_string_lossy()));
         return Err(Failure::failed(message));

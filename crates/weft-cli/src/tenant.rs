@@ -45,15 +45,15 @@ async fn remove(args: &TenantRemoveArgs, app: &App) -> Outcome {
     let id = TenantId::new(args.tenant.as_str());
     let unknown = || {
         Failure::usage(format!("there is no tenant {}", quoted(id.as_str())))
-            .help("`weft tenant list` shows those that there are")
+            .help("`weft tenant list` lists the tenants")
     };
     if args.confirm.as_deref() != Some(id.as_str()) {
         // An unknown tenant needs no confirmation.
         if !app.all_tenants().await?.contains(&id) {
             return Err(unknown());
         }
-        let message = format!("the tenant {} goes with everything that it has", quoted(id.as_str()));
-        return Err(Failure::usage(message).help("say it once more with `--confirm TENANT`"));
+        let message = format!("removing the tenant {} removes everything that it has", quoted(id.as_str()));
+        return Err(Failure::usage(message).help("confirm it with `--confirm TENANT`"));
     }
     app.remove_tenant(&id).await.map_err(|error| match error.kind {
         ErrorKind::NotFound => unknown(),

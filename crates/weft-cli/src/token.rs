@@ -59,10 +59,7 @@ async fn create(args: &TokenCreateArgs, app: &App) -> Outcome {
     let made = app.create_key(&tenant, key).await?;
     if is_new {
         // A typing error in the name would give access to an empty tenant.
-        Notes::line(format!(
-            "note: there was no tenant {}: it was created with this token",
-            quoted(tenant.as_str())
-        ));
+        Notes::line(format!("note: the tenant {} did not exist and was created", quoted(tenant.as_str())));
     }
     note(app, &tenant, "create key", made.stored.id()).await;
     let mut data = Data::stdout();
@@ -81,8 +78,8 @@ async fn create(args: &TokenCreateArgs, app: &App) -> Outcome {
 async fn list(args: &TokenListArgs, app: &App) -> Outcome {
     let of = args.tenant.as_deref().map(tenant).transpose()?;
     let help = match of {
-        None => "--tenant lists those of one tenant",
-        Some(_) => "`weft token revoke` takes them by name or id all the same",
+        None => "--tenant lists the tokens of one tenant",
+        Some(_) => "`weft token revoke` also finds the others by name or id",
     };
     // One more than is shown, to detect whether there are others.
     let filter = TokenFilter { tenant: of, limit: tokens::LISTED_MAX + 1, ..TokenFilter::default() };

@@ -29,10 +29,10 @@ pub(crate) async fn run(args: &TrustArgs, environment: &Environment) -> Outcome 
     let wanted = settings::untrusted(&file, environment);
     let shown = quoted(&file.path.to_string_lossy());
     if wanted.is_empty() {
-        Notes::line(format!("{shown} does nothing that it has to be trusted for"));
+        Notes::line(format!("{shown} has no settings that need to be trusted"));
         return Ok(Exit::Done);
     }
-    Notes::line(format!("{shown} has settings that take effect only once it is trusted:"));
+    Notes::line(format!("{shown} has settings that take effect only when it is trusted:"));
     wanted.iter().for_each(|one| Notes::line(format!("  {}", told(one))));
     let mark = mark(&file.path, &file.text, environment)?;
     if mark.exists() {
@@ -54,8 +54,8 @@ pub(crate) async fn run(args: &TrustArgs, environment: &Environment) -> Outcome 
 async fn agreed() -> Outcome<bool> {
     let mut lines = Lines::stdin();
     if !lines.interactive {
-        return Err(Failure::usage("nobody can be asked here whether the file is trusted")
-            .help("look at it, then: weft trust --yes"));
+        return Err(Failure::usage("cannot ask whether the file is trusted: there is no terminal")
+            .help("review it, then run: weft trust --yes"));
     }
     let said = lines.next("Trust it? [y/N] ").await.unwrap_or_default();
     Ok(matches!(said.trim(), "y" | "Y" | "yes"))

@@ -34,7 +34,7 @@ async fn show(args: &UsageArgs, app: &App) -> Outcome {
     }
     let lines = app.usage(&tenant(&args.tenant)?, by.clone(), Vec::new(), args.days).await?;
     if lines.is_empty() {
-        Notes::line(format!("no usage of models in the last {} days", args.days));
+        Notes::line(format!("no model was called in the last {} days", args.days));
     }
     let mut data = Data::stdout();
     for line in &lines {

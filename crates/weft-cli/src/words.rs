@@ -12,7 +12,7 @@ pub(crate) fn must_be_no_step(what: &str, name: &str) -> Outcome<()> {
     if !matches!(name.trim(), "." | "..") {
         return Ok(());
     }
-    let message = format!("{what} cannot be called `{}`: in an address that is no name", name.trim());
+    let message = format!("{what} cannot be called `{}`: URLs cannot contain that name", name.trim());
     Err(Failure::usage(message).help("give it a name with a letter or a digit"))
 }
 

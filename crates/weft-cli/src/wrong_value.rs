@@ -34,7 +34,9 @@ pub(crate) fn in_words(kind: &Kind) -> String {
         Kind::InvalidValue(actual, expected) => {
             format!("{} of this value is not possible; it must be {}", found(actual), asked_for(expected))
         }
-        Kind::UnknownVariant(_, known) => format!("there is no such choice; there are {}", known.join(", ")),
+        Kind::UnknownVariant(_, known) => {
+            format!("there is no such choice; choose one of {}", known.join(", "))
+        }
         kind => kind.to_string(),
     }
 }

@@ -132,7 +132,7 @@ pub(crate) async fn answer(model: &dyn ChatModel, request: ChatRequest) -> Resul
             | ChatDelta::Warning(_) => {}
         }
         if answer.len() > ANSWER_MAX {
-            return Err(Error::new(ErrorKind::Garbled, "the model's answer has no end"));
+            return Err(Error::new(ErrorKind::Garbled, "the model's answer ended early"));
         }
     }
     // Without an end the answer was cut off, and half an answer may read like a whole one.
@@ -186,5 +186,5 @@ pub fn passes(kind: ErrorKind) -> bool {
 
 /// Returns the error for an answer that is not what was asked for.
 pub(crate) fn unexpected(what: &str) -> Error {
-    Error::new(ErrorKind::Garbled, format!("the model was asked for {what} and answered something else"))
+    Error::new(ErrorKind::Garbled, format!("the model was asked for {what} but answered something else"))
 }

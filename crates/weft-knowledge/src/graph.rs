@@ -102,7 +102,7 @@ pub struct CommunityReport {
 /// its claim on a document every few seconds.
 pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|cause| Error::internal("the work on a graph ended early").because(cause))
+    done.map_err(|cause| Error::internal("work on a graph stopped unexpectedly").because(cause))
 }
 
 /// Folds a name: case and whitespace are ignored.

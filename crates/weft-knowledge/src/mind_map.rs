@@ -112,7 +112,7 @@ impl CollectedNodes {
     fn note(&self) -> Option<String> {
         let left_out = self.left_out;
         (left_out > 0)
-            .then(|| format!("the mind map is without {left_out} nodes: it has {NODES_MAX} at most"))
+            .then(|| format!("{left_out} nodes were left out of the mind map: it has at most {NODES_MAX}"))
     }
 
     fn finish(self) -> MindMap {
@@ -157,7 +157,7 @@ pub(crate) async fn extract(
     let (mut collected, mut notes) = (CollectedNodes::default(), Vec::new());
     if parts.len() > PARTS_MAX {
         let all = parts.len();
-        notes.push(format!("the mind map is that of the first {PARTS_MAX} of {all} parts of the document"));
+        notes.push(format!("the mind map covers only the first {PARTS_MAX} of {all} parts of the document"));
     }
     let mut usable = false;
     let mut last: Option<Error> = None;
@@ -170,7 +170,7 @@ pub(crate) async fn extract(
             }
             Err(error) if passes(error.kind) => return Ok(Err(error)),
             Err(error) => {
-                notes.push(format!("part {} yielded no mind map: {}", number + 1, error.full()));
+                notes.push(format!("cannot draw a mind map of part {}: {}", number + 1, error.full()));
                 last = Some(error);
             }
         }

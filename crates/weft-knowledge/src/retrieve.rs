@@ -163,7 +163,7 @@ fn one_embedder(datasets: &[DatasetBrief]) -> Result<()> {
     let Some(first) = with.next() else { return Ok(()) };
     let Some(other) = with.find(|brief| brief.embedder != first.embedder) else { return Ok(()) };
     let message = format!(
-        "the datasets `{}` and `{}` have vectors of different models: `{}` and `{}`",
+        "the datasets `{}` and `{}` have vectors from different models: `{}` and `{}`",
         first.name, other.name, first.embedder, other.embedder
     );
     Err(Error::invalid(message)

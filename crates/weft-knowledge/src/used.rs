@@ -71,10 +71,10 @@ impl WorkModels {
         // A store that hangs must not use up the lease of the work.
         let noted = tokio::time::timeout(NOTE_LIMIT, uses.note_usage(&self.owner, now_ms, &used)).await;
         let noted =
-            noted.unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, "the store does not answer")));
+            noted.unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, "the store does not respond")));
         if let Err(error) = noted {
             let node = self.owner.node();
-            tracing::warn!(%node, error = error.detail(), "what was used of models outside of a run could not be noted");
+            tracing::warn!(%node, error = error.detail(), "the model usage outside of a run could not be recorded");
         }
     }
 }

@@ -66,11 +66,11 @@ impl Authorization {
     pub(crate) fn unauthenticated(&self) -> Error {
         match self {
             Self::SignIn(sign_in) => {
-                let error = Error::new(ErrorKind::Unauthenticated, "the server wants somebody to sign in");
+                let error = Error::new(ErrorKind::Unauthenticated, "the server requires somebody to sign in");
                 error.help(sign_in.remedy())
             }
             Self::Headers | Self::Client(_) => {
-                Error::new(ErrorKind::Unauthenticated, "the server wants other credentials")
+                Error::new(ErrorKind::Unauthenticated, "the server requires other credentials")
                     .help("check `headers`, `variables` and `oauth` of the server")
             }
         }

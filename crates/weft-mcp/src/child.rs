@@ -60,7 +60,7 @@ pub(crate) fn start(
     let mut child = command.spawn().map_err(|cause| {
         Error::invalid(format!("cannot start `{program}`"))
             .because(cause)
-            .help("check `command` and `cwd` of the server, and that PATH leads to it")
+            .help("check `command` and `cwd` of the server, and that it is in PATH")
     })?;
     let (Some(stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -165,5 +165,6 @@ impl Drop for ChildGroup {
 
 /// The error for sending to a process that has ended.
 pub(crate) fn ended() -> Error {
-    Error::new(ErrorKind::Unavailable, "the process has ended").because(NotSent("it is gone".to_owned()))
+    Error::new(ErrorKind::Unavailable, "the process has ended")
+        .because(NotSent("it has terminated".to_owned()))
 }

@@ -305,7 +305,7 @@ impl ServerConfig {
             (None, Some(url)) => self.address_problems(url),
         };
         let both = self.enable.iter().flatten().filter(|tool| self.disable.contains(*tool));
-        wrong.extend(both.map(|tool| format!("`{tool}` is in `enable` and in `disable`")));
+        wrong.extend(both.map(|tool| format!("`{tool}` is in both `enable` and `disable`")));
         let seconds = [
             ("connect_seconds", self.connect_seconds),
             ("list_seconds", self.list_seconds),
@@ -316,7 +316,7 @@ impl ServerConfig {
         let zero = self.tools.iter().filter(|(_, tool)| tool.call_seconds == Some(0));
         wrong.extend(zero.map(|(name, _)| format!("tools.{name}.call_seconds must be at least 1")));
         if self.revision.is_some() && self.first_version().is_none() {
-            wrong.push(format!("`revision` is none of {}", crate::link::spoken()));
+            wrong.push(format!("`revision` must be one of {}", crate::link::spoken()));
         }
         if self.result_bytes_max < RESULT_BYTES_MIN {
             wrong.push(format!("result_bytes_max must be at least {RESULT_BYTES_MIN}"));

@@ -87,7 +87,7 @@ fn one(at: usize, json: &Json, share: usize, seen: &mut HashSet<String>) -> Tool
         "" => Some("it has no name".to_owned()),
         name if !seen.insert(name.to_owned()) => Some("the server lists it more than once".to_owned()),
         name if name.len() > TOOL_NAME_BYTES_MAX || name.contains('\0') => {
-            Some(format!("its name is not a name, or has more than {TOOL_NAME_BYTES_MAX} bytes"))
+            Some(format!("its name is not valid, or has more than {TOOL_NAME_BYTES_MAX} bytes"))
         }
         _ => flaw,
     };
@@ -105,13 +105,13 @@ fn schema(json: &Json, share: usize) -> Result<Json, String> {
         return Err("its schema is not an object".to_owned());
     };
     if schema.get("type") != Some(&Json::from("object")) {
-        return Err("its schema describes no object".to_owned());
+        return Err("its schema does not describe an object".to_owned());
     }
     let bytes_max = PATTERN_BYTES_MAX.min(PATTERNS_BYTES_MAX / count_in(&schema).max(1)).min(share);
     let limited = PatternOptions::fancy_regex().size_limit(bytes_max).dfa_size_limit(bytes_max);
     match jsonschema::options().offline().with_pattern_options(limited).build(&schema) {
         Ok(_) => Ok(schema),
-        Err(error) => Err(format!("its schema is none: {}", cut(&error.to_string()))),
+        Err(error) => Err(format!("its schema is not valid: {}", cut(&error.to_string()))),
     }
 }
 
@@ -249,15 +249,15 @@ mod tests {
             ("full", "-"),
             ("untyped", "-"),
             ("text", "its schema is not an object"),
-            ("array", "its schema describes no object"),
-            ("wrong", "its schema is none: "),
-            ("astray", "its schema is none: "),
+            ("array", "its schema does not describe an object"),
+            ("wrong", "its schema is not valid: "),
+            ("astray", "its schema is not valid: "),
             ("none", "it has no schema"),
             ("tool 10", "it has no name"),
             ("good", "the server lists it more than once"),
             ("one", "-"),
-            ("many", "its schema is none: "),
-            ("large", "its schema is none: "),
+            ("many", "its schema is not valid: "),
+            ("large", "its schema is not valid: "),
             ("long", "its definition has more than"),
         ];
         assert_eq!(flaws.len(), starts.len());

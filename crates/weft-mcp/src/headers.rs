@@ -59,7 +59,7 @@ pub(crate) fn unset(server: &ServerConfig) -> Vec<String> {
         let (name, length) = word.starts_with("${").then(|| name_at(word))?;
         (length == word.len() && !is_known(name)).then(|| {
             format!(
-                "`headers.{header}` is `${{{name}}}`, and neither `variables` nor `variables_from` sets it"
+                "`headers.{header}` is `${{{name}}}`, which neither `variables` nor `variables_from` sets"
             )
         })
     });

@@ -88,21 +88,23 @@ pub(crate) fn refusal(response: &StreamResponse) -> Error {
     let error = |kind, text: &str| Error::new(kind, format!("{text} (status {status})"));
     match status {
         // Following a redirect would send the credentials to a server that was not configured.
-        300..=399 => error(ErrorKind::Invalid, "the server sends us elsewhere, where we do not follow")
-            .help("set `url` to the address it names"),
-        401 => error(ErrorKind::Unauthenticated, "the server wants other credentials")
+        300..=399 => {
+            error(ErrorKind::Invalid, "the server redirects to another address, which is not followed")
+                .help("set `url` to the address of the redirect")
+        }
+        401 => error(ErrorKind::Unauthenticated, "the server requires other credentials")
             .help("check `headers`, `variables` and `oauth` of the server"),
-        403 => error(ErrorKind::Denied, "the server does not allow it"),
+        403 => error(ErrorKind::Denied, "the server denies access"),
         404 | 410 => error(ErrorKind::NotFound, "there is no MCP server at this address")
             .help("check `url` and `type` of the server"),
         429 => {
-            let mut error = error(ErrorKind::RateLimited, "the server asks to wait");
+            let mut error = error(ErrorKind::RateLimited, "the server limits the rate of requests");
             let seconds = response.header("retry-after").and_then(|text| text.trim().parse().ok());
             error.retry_after = seconds.map(Duration::from_secs);
             error
         }
         500..=599 => error(ErrorKind::Unavailable, "the server has failed"),
-        _ => error(ErrorKind::Invalid, "the server refuses the request")
+        _ => error(ErrorKind::Invalid, "the server rejects the request")
             .help("check `url` and `type` of the server"),
     }
 }

@@ -67,7 +67,7 @@ pub fn import(json: &Json, importer: Importer) -> Result<BTreeMap<String, Server
             Ok(entry) if entry.command.is_some() && importer == Importer::User => {
                 let message = format!("the server `{name}` is a program to start");
                 return Err(Error::new(ErrorKind::Denied, message)
-                    .help("only the operator's configuration may name programs; use a `url`"));
+                    .help("only the operator's configuration may start programs; use a `url`"));
             }
             Ok(entry) => {
                 config.servers.insert(name.clone(), entry.server());

@@ -36,7 +36,7 @@ impl Legacy {
         }
         let is_stream = response.header("content-type").is_some_and(|of| of.starts_with("text/event-stream"));
         if !is_stream {
-            return Err(Error::new(ErrorKind::Garbled, "the server opens no stream of events")
+            return Err(Error::new(ErrorKind::Garbled, "the server does not open an event stream")
                 .help("if it speaks the newer protocol, set `type = \"streamable-http\"`"));
         }
         // Without a request id: requests are sent separately from this stream, so an event that is too long ends it.
@@ -48,7 +48,7 @@ impl Legacy {
                 return Ok(Self { events, requests, peer, faults });
             }
         }
-        Err(broken().because("it ended before it named the address for requests"))
+        Err(broken().because("it ended before it sent the endpoint for requests"))
     }
 
     /// Sends a message.
@@ -80,11 +80,11 @@ impl Legacy {
                     }
                 }
                 Some(Err(error)) => {
-                    self.faults.end(ErrorKind::Unavailable, format!("the stream of events broke: {error}"));
+                    self.faults.end(ErrorKind::Unavailable, format!("the event stream broke: {error}"));
                     return None;
                 }
                 None => {
-                    self.faults.end(ErrorKind::Unavailable, "the server has ended the stream of events");
+                    self.faults.end(ErrorKind::Unavailable, "the server has closed the event stream");
                     return None;
                 }
             }
@@ -93,7 +93,7 @@ impl Legacy {
 }
 
 fn broken() -> Error {
-    Error::new(ErrorKind::Unavailable, "the stream of events broke")
+    Error::new(ErrorKind::Unavailable, "the event stream broke")
 }
 
 fn told(event: &Sse) -> Option<ServerJsonRpcMessage> {
@@ -105,7 +105,7 @@ fn told(event: &Sse) -> Option<ServerJsonRpcMessage> {
 /// Resolves the URL for requests, which must be on the same origin as the stream.
 fn endpoint(base: &Url, named: &str) -> Result<Url> {
     let url = base.join(named.trim()).map_err(|cause| {
-        Error::new(ErrorKind::Garbled, "the server names an address for requests that is not valid")
+        Error::new(ErrorKind::Garbled, "the server sends an endpoint for requests that is not valid")
             .because(cause)
     })?;
     // The requests carry the credentials for this server, which are for no other.
@@ -113,7 +113,7 @@ fn endpoint(base: &Url, named: &str) -> Result<Url> {
         return Err(Error::new(
             ErrorKind::Denied,
             format!(
-                "the server wants requests at `{}`, which is not where it is itself",
+                "the server wants requests sent to `{}`, which is another origin",
                 url.origin().ascii_serialization()
             ),
         ));

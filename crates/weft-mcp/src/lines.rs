@@ -101,7 +101,7 @@ impl MessageLines {
 }
 
 fn unsent(reason: &str) -> Error {
-    Error::new(ErrorKind::Unavailable, "the server takes no messages").because(NotSent(reason.to_owned()))
+    Error::new(ErrorKind::Unavailable, "the server accepts no messages").because(NotSent(reason.to_owned()))
 }
 
 /// Parses a message. Text that is not a message of the protocol is ignored, because many programs print to their
@@ -122,7 +122,7 @@ pub(crate) fn message(text: &[u8]) -> Option<ServerJsonRpcMessage> {
     if json.get("method").is_some() {
         return None;
     }
-    let broken = ErrorData::parse_error("the answer is not a message of the protocol", None);
+    let broken = ErrorData::parse_error("the response is not a message of the protocol", None);
     Some(ServerJsonRpcMessage::error(broken, Some(id)))
 }
 

@@ -169,7 +169,10 @@ impl Link {
                 Err(failure) => return Err(failure),
             };
             let Some(listed) = page.get("tools").and_then(Json::as_array) else {
-                return Err(answered(Error::new(ErrorKind::Garbled, "the server's list of tools is none")));
+                return Err(answered(Error::new(
+                    ErrorKind::Garbled,
+                    "the server's list of tools is not valid",
+                )));
             };
             bytes = bytes.saturating_add(listed.iter().map(value::size).sum());
             if bytes > TOOLS_BYTES_MAX {
@@ -189,7 +192,7 @@ impl Link {
                 next => cursor = next,
             }
         }
-        let message = format!("the server's list of tools has no end, or more than {PAGES_MAX} pages");
+        let message = format!("the server's list of tools is endless or has more than {PAGES_MAX} pages");
         Err(answered(Error::new(ErrorKind::Garbled, message)))
     }
 
@@ -255,7 +258,7 @@ impl Drop for Link {
 async fn say_goodbye(mut service: RunningService<RoleClient, NotificationHandler>) {
     // A process may need three waits to end; after that it is killed in any case.
     if service.close_with_timeout(GOODBYE_LIMIT * 2).await.is_err() {
-        tracing::warn!("a connection to an MCP server ended badly");
+        tracing::warn!("a connection to an MCP server ended with an error");
     }
 }
 
@@ -378,7 +381,8 @@ fn unsent(cause: Box<dyn std::error::Error + Send + Sync>) -> RequestFailure {
 /// Converts a refusal, with the server's own message.
 fn refusal(refused: &ErrorData, redactor: &Redactor) -> Error {
     let words = redactor.clean(&refused.message, WORDS_MAX);
-    let error = |kind| Error::new(kind, format!("the server refuses: {words} (code {})", refused.code.0));
+    let error =
+        |kind| Error::new(kind, format!("the server returned an error: {words} (code {})", refused.code.0));
     match refused.code {
         TOO_LONG => Error::new(ErrorKind::Invalid, words).help(events::RAISE),
         ErrorCode::METHOD_NOT_FOUND => error(ErrorKind::Unsupported),
@@ -408,13 +412,13 @@ fn alternative(tried: &ProtocolVersion, refused: &ErrorData) -> Option<ProtocolV
 
 fn rejected(refused: &ErrorData, redactor: &Redactor) -> Error {
     let words = redactor.clean(&refused.message, WORDS_MAX);
-    let message = format!("the server refuses to begin: {words} (code {})", refused.code.0);
-    Error::new(ErrorKind::Unsupported, message).help(format!("this program speaks MCP {}", spoken()))
+    let message = format!("the server rejected the initialization: {words} (code {})", refused.code.0);
+    Error::new(ErrorKind::Unsupported, message).help(format!("this program supports MCP {}", spoken()))
 }
 
 fn unspoken(version: &str) -> Error {
-    let message = format!("the server speaks version `{version}` of MCP, which is unknown here");
-    Error::new(ErrorKind::Unsupported, message).help(format!("this program speaks {}", spoken()))
+    let message = format!("the server uses version `{version}` of MCP, which is not supported here");
+    Error::new(ErrorKind::Unsupported, message).help(format!("this program supports {}", spoken()))
 }
 
 /// Returns the supported versions, for messages.
@@ -428,13 +432,13 @@ fn unopened(error: ClientInitializeError, sent_log: &SentLog) -> Error {
     match error {
         ClientInitializeError::TransportError { error, .. } => unsent(error.error).error,
         ClientInitializeError::ConnectionClosed(_) => sent_log.faults.reason().unwrap_or_else(|| {
-            Error::new(ErrorKind::Unavailable, "the server closed the connection before it said anything")
+            Error::new(ErrorKind::Unavailable, "the server closed the connection before it sent anything")
         }),
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
             let theirs: Vec<_> = server_supported.iter().map(ProtocolVersion::as_str).collect();
             unspoken(&theirs.join(", "))
         }
-        other => Error::new(ErrorKind::Garbled, "the server does not begin as an MCP server does")
+        other => Error::new(ErrorKind::Garbled, "the server does not initialize as an MCP server")
             .because(other.to_string()),
     }
 }

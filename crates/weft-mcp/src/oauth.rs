@@ -99,7 +99,9 @@ impl Oauth {
                 }
                 match tokens.asked.join_next().await {
                     Some(Ok(answer)) => answer?,
-                    Some(Err(_)) | None => return Err(Error::internal("the question for a token broke off")),
+                    Some(Err(_)) | None => {
+                        return Err(Error::internal("the request for a token was interrupted"));
+                    }
                 }
             }
         };
@@ -151,21 +153,23 @@ async fn exchange(config: &OauthConfig, http: &dyn StreamingHttp, refresh: &Secr
         ],
         body: form(config, refresh).into_bytes(),
     };
-    let failed = |kind| Error::new(kind, "cannot have a token");
+    let failed = |kind| Error::new(kind, "cannot get a token");
     let response = http.open(request).await.map_err(|cause| failed(cause.kind).because(cause))?;
     let status = response.status;
     let body = response.read(ANSWER_BYTES_MAX).await.map_err(|cause| failed(cause.kind).because(cause))?;
     match status {
         200..=299 => serde_json::from_slice(&body)
-            .map_err(|_| Error::new(ErrorKind::Garbled, "the token server's answer holds no token")),
+            .map_err(|_| Error::new(ErrorKind::Garbled, "the token server's response contains no token")),
         // Only the error code: other members of such a response may repeat what was sent.
         400..=499 => {
             let reason = serde_json::from_slice::<TokenRefusal>(&body).map(|refusal| refusal.error);
             let reason = reason.unwrap_or_else(|_| format!("status {status}"));
-            let message = format!("the token server refuses: {reason}");
+            let message = format!("the token server refused the request: {reason}");
             Err(Error::new(ErrorKind::Unauthenticated, message)
                 .help("check `oauth` of the server, and whether its refresh token is still valid"))
         }
-        _ => Err(failed(ErrorKind::Unavailable).because(format!("the token server gave status {status}"))),
+        _ => {
+            Err(failed(ErrorKind::Unavailable).because(format!("the token server returned status {status}")))
+        }
     }
 }

@@ -11,9 +11,9 @@ pub(crate) fn output(result: &Json) -> Result<ToolOutput> {
     match result.get("resultType").and_then(Json::as_str) {
         None | Some("complete") => {}
         Some(other) => {
-            let message = format!("the server answers with `{other}`, which is more than a result");
+            let message = format!("the server answers with `{other}` instead of a result");
             return Err(Error::new(ErrorKind::Unsupported, message)
-                .help("tools that ask back or go on in the background cannot be used"));
+                .help("tools that ask questions or continue in the background cannot be used"));
         }
     }
     let content = result.get("content").and_then(Json::as_array);
@@ -21,7 +21,7 @@ pub(crate) fn output(result: &Json) -> Result<ToolOutput> {
     let failed = result.get("isError") == Some(&Json::Bool(true));
     // One of the three is enough: servers omit what is empty.
     if content.is_none() && value.is_none() && result.get("isError").is_none() {
-        return Err(Error::new(ErrorKind::Garbled, "the server's answer is not a result of a call"));
+        return Err(Error::new(ErrorKind::Garbled, "the server's response is not the result of a call"));
     }
     let mut blocks: Vec<Block> = content.into_iter().flatten().map(block).collect();
     // Models read the blocks; a server may return its value in no other form.

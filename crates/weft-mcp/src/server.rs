@@ -387,9 +387,9 @@ impl McpServer {
     /// `Invalid` for a server without sign-in.
     pub(crate) fn sign_in(&self) -> Result<&SignIn> {
         self.way.sign_in.as_deref().ok_or_else(|| {
-            let message = format!("nobody signs in at the MCP server `{}`", self.id);
+            let message = format!("the MCP server `{}` needs no sign-in", self.id);
             Error::invalid(message)
-                .help("it is a program, or its `headers` or `oauth.token_url` say how it knows us")
+                .help("it is a program, or `headers` or `oauth.token_url` provides its credentials")
         })
     }
 

@@ -126,7 +126,7 @@ impl Servers {
         place: CredentialPlace,
     ) -> Result<()> {
         if config.command.is_some() {
-            return Err(Error::invalid("an MCP server that is reached has no `command`"));
+            return Err(Error::invalid("an MCP server with an address has no `command`"));
         }
         let all = McpConfig { servers: BTreeMap::from([(id.to_owned(), config)]), ..McpConfig::default() };
         let problems = all.problems();
@@ -273,7 +273,7 @@ impl Servers {
             self.0.tasks.wait().await;
         };
         if tokio::time::timeout(CLOSE_LIMIT, closing).await.is_err() {
-            tracing::warn!("some MCP servers did not end in time");
+            tracing::warn!("some MCP servers did not stop in time");
         }
     }
 
@@ -370,7 +370,7 @@ impl Servers {
             let known: Vec<_> = servers.keys().map(String::as_str).collect();
             let help = match known.as_slice() {
                 [] => "configure it below `mcp.servers`".to_owned(),
-                known => format!("configure it below `mcp.servers`; there are {}", known.join(", ")),
+                known => format!("configure it below `mcp.servers`; known servers are {}", known.join(", ")),
             };
             Error::not_found(format!("there is no MCP server `{id}`")).help(help)
         })
@@ -407,7 +407,7 @@ impl ToolSource for Servers {
         let mut offered = Offered::default();
         for (definition, verdict) in judged {
             let accept = format!(
-                "look at it with `weft mcp list {id}` and accept it with `weft mcp accept {id} {}`",
+                "review it with `weft mcp list {id}` and accept it with `weft mcp accept {id} {}`",
                 definition.name
             );
             let reason = match verdict {

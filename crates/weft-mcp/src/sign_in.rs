@@ -179,7 +179,7 @@ impl SignIn {
         }
         let token = match asked.task.join_next().await {
             Some(Ok(token)) => token,
-            Some(Err(_)) | None => Err(Error::internal("the question for a token broke off")),
+            Some(Err(_)) | None => Err(Error::internal("the request for a token was interrupted")),
         };
         asked.failed = token.as_ref().err().map(|error| FailedQuestion {
             at: Instant::now(),
@@ -250,9 +250,9 @@ impl SignIn {
             let error = match told.scope {
                 Some(scope) => Error::new(
                     ErrorKind::Denied,
-                    format!("the server wants the scope `{}` to be allowed", shortened(&scope)),
+                    format!("the server requires the scope `{}`", shortened(&scope)),
                 ),
-                None => Error::new(ErrorKind::Denied, "the server wants more to be allowed"),
+                None => Error::new(ErrorKind::Denied, "the server requires more permissions"),
             };
             error.help(self.remedy())
         })
@@ -323,7 +323,7 @@ impl SignInInner {
         if let Some(issuer) = told.issuer.as_ref().filter(|_| found.source.is_discovered())
             && !http.has_found_at(issuer)
         {
-            let message = "the authorization server goes by the name of another one";
+            let message = "the authorization server uses the name of another one";
             return Err(Error::new(ErrorKind::Denied, message));
         }
         let is_secure = Url::parse(&self.url).is_ok_and(|url| url.scheme() == "https");
@@ -334,7 +334,7 @@ impl SignInInner {
         };
         let given_out = [&told.authorization_endpoint, &told.token_endpoint];
         if !given_out.into_iter().chain(&told.registration_endpoint).all(is_safe) {
-            let message = "the authorization server names an address that is not safe";
+            let message = "the authorization server names a URL that is not secure";
             return Err(Error::new(ErrorKind::Denied, message));
         }
         Ok((manager, found))
@@ -352,7 +352,7 @@ impl SignInInner {
         }
         let name = shortened(&name);
         let message = format!(
-            "the server names the authorization server `{name}`, and this program's client is of `{wanted}`"
+            "the server names the authorization server `{name}`, but this client is registered at `{wanted}`"
         );
         Err(Error::new(ErrorKind::Denied, message).help(
             "if it has moved, register the client there, and set `oauth.issuer` of the server to the new name",

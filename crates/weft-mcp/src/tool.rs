@@ -211,5 +211,5 @@ fn stopped(error: Error) -> RequestFailure {
 }
 
 fn cancelled() -> Error {
-    Error::new(ErrorKind::Cancelled, "the call was called off")
+    Error::new(ErrorKind::Cancelled, "the call was cancelled")
 }

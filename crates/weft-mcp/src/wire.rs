@@ -108,7 +108,7 @@ impl Pipe {
         let (sending, broken) = (lines.send(item), self.broken.clone());
         Box::pin(async move {
             if let Err(error) = sending.await {
-                tracing::debug!(reason = %error.detail(), "an MCP server takes no messages");
+                tracing::debug!(reason = %error.detail(), "an MCP server accepts no messages");
                 if let Some(id) = id {
                     // It was not sent, so it may be sent again on another connection.
                     sent_log.was_sent(&id);
@@ -193,7 +193,9 @@ impl Transport<RoleClient> for ServerWire {
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         // One of the references is the wire's own.
         if Arc::strong_count(&self.waiting) > WAITING_MAX {
-            self.sent_log.faults.end(ErrorKind::Garbled, "it asks and asks and takes no answers");
+            self.sent_log
+                .faults
+                .end(ErrorKind::Garbled, "it keeps sending requests and accepts no responses");
             return None;
         }
         match &mut self.way {

@@ -88,7 +88,10 @@ impl<'a> Archive<'a> {
         let zip = ZipArchive::new(Cursor::new(bytes))
             .map_err(|cause| Unreadable::because("its list of files cannot be read", cause))?;
         if zip.len() > ENTRIES_MAX {
-            return Err(Unreadable::new(format!("it holds {} files, {ENTRIES_MAX} are the most", zip.len())));
+            return Err(Unreadable::new(format!(
+                "it contains {} files, more than the maximum of {ENTRIES_MAX}",
+                zip.len()
+            )));
         }
         Ok(Self { zip, left: Cell::new(UNPACKED_BYTES_MAX) })
     }
@@ -220,7 +223,7 @@ fn unpacked(mut file: impl std::io::Read) -> u64 {
 }
 
 fn too_large() -> Unreadable {
-    Unreadable::new(format!("unpacked it is larger than {} MiB", UNPACKED_BYTES_MAX >> 20))
+    Unreadable::new(format!("it is larger than {} MiB when unpacked", UNPACKED_BYTES_MAX >> 20))
 }
 
 /// Resolves the path of an entry that another entry refers to.

@@ -242,7 +242,7 @@ impl<'a> FileInput<'a> {
     /// Reads the file in the format that it is detected to have.
     pub(crate) fn read(&self) -> ReadResult {
         if self.depth > DEPTH_MAX {
-            return Err(Unreadable::new("it is in a file in a file in a file"));
+            return Err(Unreadable::new("it is nested too deeply in other files"));
         }
         if self.bytes.iter().all(u8::is_ascii_whitespace) {
             return Err(Unreadable::new("it is empty"));
@@ -344,9 +344,7 @@ fn not_read(contents: &FileContents<'_>) -> Option<&'static str> {
         Some(ArchiveKind::Locked) => return Some("it is locked with a password; save it without one"),
         Some(ArchiveKind::Zip) => return Some(ARCHIVE),
         Some(ArchiveKind::OtherDocument) => {
-            return Some(
-                "it is a document of an older program, or of one that is not known; save it in a newer format",
-            );
+            return Some("it is a document in an old or unknown format; save it in a newer one");
         }
         Some(ArchiveKind::Broken) => {
             return Some("it is a damaged container: its list of files cannot be read");

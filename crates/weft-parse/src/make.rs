@@ -62,7 +62,7 @@ pub(crate) fn sheets(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
 }
 
 fn unwritten(what: &str, cause: impl std::fmt::Display) -> Error {
-    Error::invalid(format!("the {what} cannot be made: {cause}"))
+    Error::invalid(format!("the {what} cannot be created: {cause}"))
 }
 
 /// Text of the block itself, for formats without markup.

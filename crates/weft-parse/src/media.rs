@@ -61,7 +61,7 @@ impl MediaReader {
         // text.
         said.retain(|letter| !letter.is_control() || matches!(letter, '\n' | '\r' | '\t'));
         if said.trim().is_empty() {
-            let message = format!("cannot read `{}`: `{}` hears no speech in it", request.name, model.name());
+            let message = format!("cannot read `{}`: `{}` found no speech in it", request.name, model.name());
             return Err(Error::invalid(message));
         }
         // The extension makes it read as text, whatever the recording is called.
@@ -198,14 +198,14 @@ impl MediaReader {
             other => {
                 let by = self.pictures.as_ref().map_or("nothing", |pictures| pictures.name());
                 warnings.push(format!(
-                    "`layout_recognize` names `{other}`, which is not here: pictures are read by {by} (setting `documents.ocr`)"
+                    "`layout_recognize` is `{other}`, which is not available: pictures are read by {by} (setting `documents.ocr`)"
                 ));
             }
         }
         let number = |key: &str| request.settings.get(key).and_then(Json::as_u64).unwrap_or_default();
         if number("image_context_size") > 0 {
             warnings.push(
-                "`image_context_size` has no effect: the text of a picture stands in the text around it"
+                "`image_context_size` has no effect: the text of a picture is placed in the text around it"
                     .to_owned(),
             );
         }

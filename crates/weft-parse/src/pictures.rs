@@ -58,7 +58,7 @@ impl Pictures {
         let (bytes, where_) = (found.picture.bytes.len(), whereabouts(found.place.page, &found.part));
         if bytes > PICTURE_BYTES_MAX {
             let mib = PICTURE_BYTES_MAX >> 20;
-            self.warn(format!("a picture{where_} has more than {mib} MiB and is not read"));
+            self.warn(format!("a picture{where_} is larger than {mib} MiB and was not read"));
             return;
         }
         let bytes = self.bytes.saturating_add(bytes);
@@ -134,12 +134,12 @@ pub(crate) fn in_archive(bytes: &[u8], parts: Vec<String>) -> Result<FoundPictur
             Ok(Some(bytes)) => bytes,
             Ok(None) => continue,
             Err(Unreadable(reason)) => {
-                pictures.warn(format!("the picture `{part}` is not read: {reason}"));
+                pictures.warn(format!("the picture `{part}` was not read: {reason}"));
                 continue;
             }
         };
         let Some(mut picture) = of_file(&bytes) else {
-            pictures.warn(format!("the picture `{part}` is of a kind that is not read"));
+            pictures.warn(format!("the picture `{part}` is of an unsupported type"));
             continue;
         };
         if pictures.takes(picture.width, picture.height, &whereabouts(0, &part)) {
@@ -191,7 +191,9 @@ fn text(reading: &PictureReading) -> String {
 /// Warning about a picture that has too many pixels.
 pub(crate) fn too_many_pixels(width: u32, height: u32, where_: &str) -> String {
     let most = PIXELS_MAX / 1_000_000;
-    format!("the picture{where_} has {width} × {height} pixels and is not read: {most} million are the most")
+    format!(
+        "the picture{where_} has {width} × {height} pixels and was not read: the maximum is {most} million"
+    )
 }
 
 /// Recognizes a picture by its first bytes and returns its type, width and height.

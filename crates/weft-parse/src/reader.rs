@@ -56,8 +56,10 @@ impl Limits {
             return Ok(());
         }
         let (size, most) = (bytes.len() >> 20, self.file_bytes >> 20);
-        Err(Error::invalid(format!("cannot read `{name}`: it has {size} MiB, {most} MiB are the most"))
-            .help("divide the file, or raise `documents.file_bytes_max`"))
+        Err(Error::invalid(format!(
+            "cannot read `{name}`: it has {size} MiB, more than the maximum of {most} MiB"
+        ))
+        .help("split the file, or raise `documents.file_bytes_max`"))
     }
 }
 
@@ -105,9 +107,9 @@ impl ChildReader {
         let seconds = self.limits.time.as_secs_f64();
         Error::new(
             ErrorKind::Timeout,
-            format!("cannot read `{name}`: it takes longer than {seconds} seconds"),
+            format!("cannot read `{name}`: reading it took longer than {seconds} seconds"),
         )
-        .help("divide the file, or raise `documents.seconds`")
+        .help("split the file, or raise `documents.seconds`")
     }
 }
 
@@ -140,7 +142,7 @@ impl ChildReader {
         order.push(b'\n');
         if order.len() > ORDER_BYTES_MAX {
             let most = ORDER_BYTES_MAX >> 20;
-            return Err(Error::invalid(format!("cannot work on `{name}`: it has more than {most} MiB"))
+            return Err(Error::invalid(format!("cannot process `{name}`: it has more than {most} MiB"))
                 .help("divide it"));
         }
         match self.ended(&[order.as_slice(), before, bytes]).await? {
@@ -156,8 +158,10 @@ impl ChildReader {
             // A program that runs out of memory aborts and so ends by a signal.
             WorkerEnd::Broken => {
                 let most = self.limits.memory_bytes >> 20;
-                Err(Error::invalid(format!("cannot work on `{name}`: it takes more than {most} MiB of memory, or is made to break its reader"))
-                    .help("divide the file, or raise `documents.memory_bytes`"))
+                Err(Error::invalid(format!(
+                    "cannot process `{name}`: it takes more than {most} MiB of memory, or crashes its reader"
+                ))
+                .help("split the file, or raise `documents.memory_bytes`"))
             }
         }
     }
@@ -210,7 +214,7 @@ impl ChildReader {
                 let unread = |cause: std::io::Error| {
                     Error::invalid(format!("the font {} cannot be read", font.display()))
                         .because(cause)
-                        .help("look at `documents.font`")
+                        .help("check `documents.font`")
                 };
                 tokio::fs::read(font).await.map_err(unread)
             }
@@ -271,13 +275,13 @@ impl DocumentReader for ChildReader {
     ) -> Result<ReadDocument> {
         self.limits.check(&request.name, &bytes)?;
         let readings = serde_json::to_vec(readings)
-            .map_err(|cause| Error::internal("cannot write down what was read in pictures").because(cause))?;
+            .map_err(|cause| Error::internal("cannot encode the text of pictures").because(cause))?;
         if readings.len() > READINGS_BYTES_MAX {
             return Err(Error::invalid(format!(
-                "cannot read `{}`: its pictures hold too much text",
+                "cannot read `{}`: its pictures contain too much text",
                 request.name
             ))
-            .help("divide the file"));
+            .help("split the file"));
         }
         let job = ReaderJob::ReadWith(request.clone(), readings.len());
         let file = FileRef { tenant, name: &request.name };
@@ -360,9 +364,7 @@ impl DocumentWriter for InProcess {
         let request = request.clone();
         let made = move || harmless("the document", || crate::make(&request, &[]));
         let ended = tokio::task::spawn_blocking(made).await;
-        ended.map_err(|cause| {
-            Error::internal("the making of a document stopped unexpectedly").because(cause)
-        })?
+        ended.map_err(|cause| Error::internal("creating a document stopped unexpectedly").because(cause))?
     }
 
     async fn sheets(&self, _: &TenantId, name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {
@@ -370,14 +372,13 @@ impl DocumentWriter for InProcess {
         let name = name.to_owned();
         let read = move || harmless(&name, || crate::make::sheets(&name, &bytes));
         let ended = tokio::task::spawn_blocking(read).await;
-        ended
-            .map_err(|cause| Error::internal("the reading of a table stopped unexpectedly").because(cause))?
+        ended.map_err(|cause| Error::internal("reading a table stopped unexpectedly").because(cause))?
     }
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let ended = tokio::task::spawn_blocking(work).await;
-    ended.map_err(|cause| Error::internal("the reading of a document stopped unexpectedly").because(cause))?
+    ended.map_err(|cause| Error::internal("reading a document stopped unexpectedly").because(cause))?
 }
 
 /// Reads a file. The formats already turn panics of libraries into errors; this also catches defects in the chunking.
@@ -388,9 +389,7 @@ fn guarded(request: &ReadRequest, bytes: &[u8], readings: &[PictureReading]) -> 
 /// Runs work on a file and turns a panic into an error.
 fn harmless<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        Err(Error::invalid(format!(
-            "cannot work on `{name}`: a part of it cannot be handled, which is a defect"
-        )))
+        Err(Error::invalid(format!("cannot process `{name}`: its reader failed on it, which is a bug")))
     })
 }
 

@@ -9,7 +9,7 @@ use weft_core::{Error, Result, TenantId};
 /// `RateLimited` when the queue has no room for this tenant.
 pub(crate) async fn acquire(slots: &FairSlots, tenant: &TenantId, what: &str) -> Result<Slot> {
     slots.acquire(tenant).await.map_err(|error| {
-        let message = format!("cannot work on {what} now: {}", error.message);
+        let message = format!("cannot process {what} now: {}", error.message);
         Error { message, ..error }
     })
 }

@@ -103,8 +103,8 @@ impl Tesseract {
                     .help("install it (Debian: tesseract-ocr), or name a model, or set it to \"none\"")
             })?;
         let data = DATA.into_iter().map(PathBuf::from).find(|path| path.is_dir()).ok_or_else(|| {
-            Error::invalid("the data of tesseract is not where it is looked for")
-                .help(format!("put it into one of {}", DATA.join(", ")))
+            Error::invalid("the data of tesseract was not found")
+                .help(format!("install it into one of {}", DATA.join(", ")))
         })?;
         for language in languages {
             check(language, &data)?;
@@ -134,14 +134,14 @@ impl Tesseract {
     fn too_much(&self) -> Error {
         let most = self.limits.memory_bytes >> 20;
         Error::invalid(format!(
-            "the picture takes more than {most} MiB of memory, or breaks the program that reads it"
+            "the picture takes more than {most} MiB of memory, or crashes the program that reads it"
         ))
         .help("make it smaller, or raise `documents.memory_bytes`")
     }
 
     fn late(&self) -> Error {
         let seconds = self.limits.time.as_secs_f64();
-        Error::new(ErrorKind::Timeout, format!("to read the picture takes longer than {seconds} seconds"))
+        Error::new(ErrorKind::Timeout, format!("reading the picture took longer than {seconds} seconds"))
             .help("make it smaller, or raise `documents.ocr_seconds`")
     }
 }
@@ -150,7 +150,7 @@ fn check(language: &str, data: &Path) -> Result<()> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if language.is_empty() || !language.chars().all(is_name) {
         let message = format!("`documents.ocr_languages` has `{language}`");
-        return Err(Error::invalid(message).help("write names such as eng, deu, chi_sim"));
+        return Err(Error::invalid(message).help("use names such as eng, deu, chi_sim"));
     }
     if !data.join(format!("{language}.traineddata")).is_file() {
         return Err(Error::invalid(format!("tesseract has no data for `{language}` in {}", data.display()))
@@ -171,7 +171,7 @@ impl PictureReader for Tesseract {
         }
         let _slot = slots::acquire(&self.slots, tenant, "the picture").await?;
         let kept = |cause: std::io::Error| {
-            Error::new(ErrorKind::Unavailable, "cannot keep a picture for the program that reads it")
+            Error::new(ErrorKind::Unavailable, "cannot store a picture for the program that reads it")
                 .because(cause)
         };
         // The folder is removed when this is dropped, on every path.
@@ -194,7 +194,7 @@ impl PictureReader for Tesseract {
             Some(WorkerEnd::Answered(told)) => Ok(lines(&String::from_utf8_lossy(&told))),
             Some(WorkerEnd::Late | WorkerEnd::OutOfTime) => Err(self.late()),
             Some(WorkerEnd::Broken) => Err(self.too_much()),
-            None => Err(Error::invalid("the picture is damaged, or of a kind that tesseract does not read")
+            None => Err(Error::invalid("the picture is damaged, or of a type that tesseract does not read")
                 .help("save it as PNG or JPEG")),
         }
     }

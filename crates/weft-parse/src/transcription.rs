@@ -133,8 +133,8 @@ impl ProgramTranscription {
     pub fn open(worker: Worker, settings: TranscriptionSettings, limits: Limits) -> Result<Self> {
         let TranscriptionSettings { program, mut read, threads, at_once } = settings;
         if let Some(missing) = read.iter().find(|path| !path.exists()) {
-            let message = format!("`transcription.read` names {}, which is not there", missing.display());
-            return Err(Error::invalid(message).help("take it out, or put it there"));
+            let message = format!("`transcription.read` names {}, which does not exist", missing.display());
+            return Err(Error::invalid(message).help("remove it, or create it"));
         }
         let threads = threads.max(1);
         let (program, arguments, told) = match program {
@@ -168,9 +168,9 @@ impl ProgramTranscription {
         let ending = ending(recording);
         if self.told == Told::Timed && !OF_WHISPER.contains(&ending.as_str()) {
             let kinds = OF_WHISPER.join(", ");
-            let message = format!("`{}` reads {kinds}, and no {}", self.name, recording.media_type);
+            let message = format!("`{}` reads {kinds}, but not {}", self.name, recording.media_type);
             return Err(Error::invalid(message)
-                .help("convert the recording, or have a service write it down (`models.default_speech`)"));
+                .help("convert the recording, or have a service transcribe it (`models.default_speech`)"));
         }
         Ok(ending)
     }
@@ -179,7 +179,7 @@ impl ProgramTranscription {
     fn order(&self, path: &Path) -> Result<Vec<u8>> {
         let path = path
             .to_str()
-            .ok_or_else(|| Error::internal("the folder for temporary files has a name that is no text"))?;
+            .ok_or_else(|| Error::internal("the path of the folder for temporary files is not UTF-8"))?;
         let mut run = self.run.clone();
         for argument in &mut run.arguments {
             *argument = argument.replace(FILE, path);
@@ -203,10 +203,9 @@ impl ProgramTranscription {
             Told::Timed => without_times(&told),
         };
         if text.is_empty() {
-            let message = format!("`{}` has written nothing: it hears no speech in the recording", self.name);
-            return Err(Error::invalid(message).help(
-                "where there is speech in it, look whether the program takes its arguments (`transcription`)",
-            ));
+            let message = format!("`{}` has written nothing: it found no speech in the recording", self.name);
+            return Err(Error::invalid(message)
+                .help("if there is speech in it, check the arguments of the program (`transcription`)"));
         }
         Ok(text)
     }
@@ -214,29 +213,30 @@ impl ProgramTranscription {
     fn too_large(&self) -> Error {
         let most = self.limits.file_bytes >> 20;
         Error::invalid(format!("the recording has more than {most} MiB"))
-            .help("divide it, or raise `transcription.file_bytes_max`")
+            .help("split it, or raise `transcription.file_bytes_max`")
     }
 
     fn too_much(&self) -> Error {
         let (most, text) = (self.limits.memory_bytes >> 20, TEXT_BYTES_MAX >> 20);
         let message = format!(
-            "`{}` takes more than {most} MiB of memory, writes more than {text} MiB, or breaks",
+            "`{}` takes more than {most} MiB of memory, writes more than {text} MiB, or crashes",
             self.name
         );
-        Error::invalid(message).help("divide the recording, or raise `transcription.memory_bytes`")
+        Error::invalid(message).help("split the recording, or raise `transcription.memory_bytes`")
     }
 
     fn late(&self) -> Error {
         let seconds = self.limits.time.as_secs_f64();
-        let message = format!("`{}` takes longer than {seconds} seconds for the recording", self.name);
-        Error::new(ErrorKind::Timeout, message).help("divide it, or raise `transcription.seconds`")
+        let message = format!("`{}` took longer than {seconds} seconds for the recording", self.name);
+        Error::new(ErrorKind::Timeout, message).help("split it, or raise `transcription.seconds`")
     }
 
     fn failed(&self, code: i32) -> Error {
-        let message = format!("`{}` cannot write down the recording: it ended with code {code}", self.name);
+        let message = format!("`{}` cannot transcribe the recording: it exited with code {code}", self.name);
         // Without its arguments: they may contain a key, and the user who sends a recording is not the operator.
-        Error::invalid(message)
-            .help("look whether the recording is whole; an operator can try `transcription.command` with it by hand")
+        Error::invalid(message).help(
+            "check whether the recording is complete; an operator can try `transcription.command` by hand",
+        )
     }
 }
 
@@ -256,16 +256,16 @@ fn whisper(
         })?,
     };
     if !model.is_file() {
-        let message = format!("`transcription.model` is `{}`, and no such file is there", model.display());
+        let message = format!("`transcription.model` is `{}`, and no such file exists", model.display());
         return Err(Error::invalid(message)
             .help("name a model of whisper.cpp by its path, such as \"/srv/models/ggml-base.bin\""));
     }
     if language.is_empty() || !language.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
         let message = format!("`transcription.language` is `{language}`");
-        return Err(Error::invalid(message).help("write a code such as \"en\" or \"de\", or \"auto\""));
+        return Err(Error::invalid(message).help("use a code such as \"en\" or \"de\", or \"auto\""));
     }
     let model = model.to_str().ok_or_else(|| {
-        Error::invalid("the path in `transcription.model` is no text").help("name it in UTF-8")
+        Error::invalid("the path in `transcription.model` is not UTF-8").help("use a path in UTF-8")
     })?;
     let threads = threads.to_string();
     // With timestamps, though they are removed again: without them whisper.cpp loses words at the boundaries of its
@@ -276,8 +276,7 @@ fn whisper(
 
 /// Resolves a program that the operator has configured, and its arguments.
 fn other(command: Vec<String>) -> Result<(PathBuf, Vec<String>)> {
-    const HELP: &str =
-        "write its path and its arguments, such as [\"/usr/local/bin/transcribe\", \"{file}\"]";
+    const HELP: &str = "set its path and its arguments, such as [\"/usr/local/bin/transcribe\", \"{file}\"]";
     let mut command = command.into_iter();
     let Some(program) = command.next() else {
         let message = "`transcription.engine` is `program`, and `transcription.command` is empty";
@@ -297,11 +296,9 @@ fn found(program: PathBuf) -> Result<PathBuf> {
     if program.is_absolute() && may_be_started(&program) {
         return Ok(program);
     }
-    let message = format!(
-        "`transcription.command` names `{}`, which is no program that can be started",
-        program.display()
-    );
-    Err(Error::invalid(message).help("install it, let it be executed, and write its whole path"))
+    let message =
+        format!("`transcription.command` names `{}`, which is not an executable program", program.display());
+    Err(Error::invalid(message).help("install it, make it executable, and give its full path"))
 }
 
 #[cfg(unix)]
@@ -375,7 +372,7 @@ impl TranscriptionModel for ProgramTranscription {
         let ending = self.ending(recording)?;
         let _slot = slots::acquire(&self.slots, tenant, "the recording").await?;
         let kept = |cause: std::io::Error| {
-            Error::new(ErrorKind::Unavailable, "cannot keep a recording for the program that writes it down")
+            Error::new(ErrorKind::Unavailable, "cannot store a recording for the program that transcribes it")
                 .because(cause)
         };
         // The folder is removed when this is dropped, on every path.

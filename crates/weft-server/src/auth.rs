@@ -144,7 +144,7 @@ impl Caller {
 
     async fn of_login(state: &ServerState, hash: &str) -> weft_core::Result<Self> {
         let (login, role) = state.app.accounts.stores.users.login(hash).await?;
-        let over = || Error::not_found("the sign-in is over");
+        let over = || Error::not_found("the sign-in has ended");
         if login.expires_ms <= state.app.clock.now_ms() {
             return Err(over());
         }
@@ -194,7 +194,7 @@ impl Caller {
             Actor::Share(_, target) => weft_app::accounts::opened(target),
             _ => String::new(),
         };
-        let message = format!("a share token opens nothing but what it was made for, here {opened}");
+        let message = format!("a share token opens only what it was created for, here {opened}");
         ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN)
     }
 }
@@ -220,9 +220,9 @@ impl FromRequestParts<ServerState> for Operator {
             return Ok(Self);
         }
         let message = if set.is_empty() {
-            "this tells of all tenants: an owner of the tenant `default` may ask for it"
+            "this covers all tenants: only owners of the tenant `default` may request it"
         } else {
-            "this tells of all tenants: it needs the token that is set as accounts.metrics_token"
+            "this covers all tenants: it needs the token set as accounts.metrics_token"
         };
         Err(ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN))
     }
@@ -233,7 +233,7 @@ async fn role_of(state: &ServerState, stored: &StoredToken) -> weft_core::Result
     let Some(user) = &stored.user else { return Ok(stored.role) };
     let stores = &state.app.accounts.stores;
     if !stores.users.user(user).await?.enabled {
-        return Err(Error::not_found("whoever has made the key is disabled"));
+        return Err(Error::not_found("the user who created the key is disabled"));
     }
     let membership = stores.tenants.membership(&stored.tenant, user).await?;
     Ok(membership.role.min(stored.role))
@@ -259,7 +259,7 @@ async fn note_use(state: &ServerState, what: Used, hash: &str) {
         Used::Login => state.app.accounts.stores.users.login_used(hash, now_ms).await,
     };
     if let Err(error) = noted {
-        tracing::warn!(error = error.detail(), "the use of a token could not be noted");
+        tracing::warn!(error = error.detail(), "the use of a token could not be recorded");
     }
 }
 
@@ -297,7 +297,7 @@ fn check_host(headers: &HeaderMap) -> Result<(), ApiError> {
     if loopback {
         return Ok(());
     }
-    let message = "without authentication the server answers to localhost, 127.0.0.1 and [::1] only";
+    let message = "without authentication the server accepts only the hosts localhost, 127.0.0.1 and [::1]";
     Err(ApiError::new(code::OPERATING, message))
 }
 
@@ -310,7 +310,8 @@ fn check_page(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
     if method.is_safe() || is_own_page(headers) {
         return Ok(());
     }
-    let message = "without authentication the server changes nothing for pages of other servers; turn authentication on";
+    let message =
+        "without authentication the server accepts no changes from pages of other origins; turn it on";
     Err(ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN))
 }
 

@@ -62,7 +62,7 @@ async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Byte
     let kind = kind.map_or("nothing", |kind| kind.to_str().unwrap_or("nothing readable")).to_owned();
     let reading = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
     let read =
-        reading.await.map_err(|_| ApiError::argument("the body of the request did not come in time"))?;
+        reading.await.map_err(|_| ApiError::argument("the body of the request did not arrive in time"))?;
     let bytes = read.map_err(|rejection| match rejection.into_response().status() {
         StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
         _ => ApiError::argument("the body of the request cannot be read"),

@@ -150,7 +150,7 @@ async fn converse(host: Arc<Host>, stream: TcpStream, seat: Arc<Seat>) {
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended badly");
+        tracing::debug!(%error, "a connection ended with an error");
     }
 }
 
@@ -178,7 +178,7 @@ async fn answer(
 }
 
 fn too_many() -> Response<Body> {
-    let message = "the server has as many connections as it may have; try again later";
+    let message = "the server has reached its maximum number of connections; try again later";
     let error = ApiError::new(code::TOO_MANY, message).with_status(StatusCode::SERVICE_UNAVAILABLE);
     let mut response = error.into_response();
     response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("5"));

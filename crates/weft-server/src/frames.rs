@@ -23,7 +23,7 @@ pub(crate) const CUT_OFF: &str = "the run was interrupted before its end; start 
 
 /// Message for a client that has no run id to continue reading with.
 pub(crate) const GOES_ON: &str =
-    "the rest of the answer cannot be read here; the run goes on, and its answer will be in the session";
+    "the rest of the answer cannot be read here; the run continues, and its answer will be in the session";
 
 /// Maximum number of nodes in a trace: each frame of a traced stream contains all of them so far.
 const TRACED_MAX: usize = 1_000;
@@ -277,8 +277,8 @@ impl Frames for ResponseEvents {
 /// Message for a client whose stream ends before the run does: how to continue reading.
 fn read_on(view: &RunView) -> String {
     format!(
-        "the rest of the run cannot be read here; it goes on: GET /api/v1/runs/{}/events with the number of the last \
-         event as `Last-Event-ID` gives what follows",
+        "the rest of the run cannot be read here; it continues: GET /api/v1/runs/{}/events with the number of the \
+         last event as `Last-Event-ID` returns the rest",
         view.run
     )
 }

@@ -118,9 +118,7 @@ impl Service for Offering {
             Some(last) => match all.iter().position(|one| one["name"] == last) {
                 Some(place) => place + 1,
                 None => {
-                    return Err(RpcError::params(
-                        "`cursor` is none that was given out, or its tool has gone",
-                    ));
+                    return Err(RpcError::params("`cursor` is not valid, or its tool no longer exists"));
                 }
             },
         };

@@ -53,7 +53,7 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener> {
         let in_use = cause.kind() == std::io::ErrorKind::AddrInUse;
         let error = Error::invalid(format!("cannot listen on {address}")).because(cause);
         if in_use {
-            error.help("another program has the port: stop it, or name another address with --listen")
+            error.help("another program uses the port: stop it, or set another address with --listen")
         } else {
             error
         }
@@ -113,7 +113,7 @@ pub async fn serve(
     let time = options.grace.saturating_add(LAST_FRAMES);
     let (served, ()) = futures::join!(tokio::time::timeout(time, serving), runs_end);
     if served.is_err() {
-        tracing::warn!("some connections did not end in time and are cut");
+        tracing::warn!("some connections did not end in time and are closed");
     }
     app.shut_down(Duration::ZERO).await
 }

@@ -23,7 +23,7 @@ pub struct Invited {
 
 fn expired() -> Error {
     Error::not_found("there is no such invitation, or it has expired")
-        .help("ask an owner of the tenant for another one")
+        .help("ask an owner of the tenant for a new one")
 }
 
 impl App {

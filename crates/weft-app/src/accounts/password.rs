@@ -45,7 +45,8 @@ impl Default for Passwords {
 pub fn check_new(password: &Secret) -> Result<()> {
     let text = password.reveal();
     if text.chars().count() < CHARS_MIN || text.len() > BYTES_MAX {
-        let message = format!("a password has {CHARS_MIN} characters at least and {BYTES_MAX} bytes at most");
+        let message =
+            format!("a password must have at least {CHARS_MIN} characters and at most {BYTES_MAX} bytes");
         return Err(Error::invalid(message));
     }
     Ok(())
@@ -59,7 +60,8 @@ impl Passwords {
     pub async fn hash(&self, password: &Secret) -> Result<String> {
         check_new(password)?;
         let mut salt = [0_u8; SALT_BYTES];
-        getrandom::fill(&mut salt).map_err(|cause| Error::internal("cannot make a salt").because(cause))?;
+        getrandom::fill(&mut salt)
+            .map_err(|cause| Error::internal("cannot generate a salt").because(cause))?;
         let password = password.clone();
         self.computed(move || {
             argon2::hash_encoded(password.reveal().as_bytes(), &salt, &config()).map_err(failed)

@@ -327,5 +327,5 @@ fn of_user(user: &UserId) -> MessageFilter {
 
 async fn give(sink: &mut Sink, found: Json) -> Result<()> {
     let given = futures::SinkExt::send(sink, Ok(found)).await;
-    given.map_err(|_| Error::new(ErrorKind::Cancelled, "nobody reads it any more"))
+    given.map_err(|_| Error::new(ErrorKind::Cancelled, "the client has stopped reading"))
 }

@@ -25,7 +25,7 @@ impl App {
     ) -> Result<(ShareToken, Secret)> {
         let now_ms = self.clock.now_ms();
         if expires_ms.is_some_and(|at| at <= now_ms) {
-            return Err(Error::invalid("`expires_time` is over already").help("milliseconds since 1970"));
+            return Err(Error::invalid("`expires_time` is in the past").help("give milliseconds since 1970"));
         }
         let secret = match &target {
             ShareTarget::Agent(_) | ShareTarget::Chat(_) => tokens::random(SHARE_PREFIX)?,
@@ -80,7 +80,7 @@ impl App {
         if self.token_uses.is_news(&share.hash, now_ms)
             && let Err(error) = self.accounts.stores.shares.share_used(&share.hash, now_ms).await
         {
-            tracing::warn!(error = error.detail(), "the use of a share token could not be noted");
+            tracing::warn!(error = error.detail(), "the use of a share token could not be recorded");
         }
         Ok(share)
     }

@@ -43,8 +43,8 @@ impl App {
     /// meanwhile.
     pub async fn remove_tenant(&self, id: &TenantId) -> Result<()> {
         if id.as_str() == DEFAULT_TENANT {
-            let error = Error::invalid(format!("the tenant `{DEFAULT_TENANT}` is always there"));
-            return Err(error.help("remove what is in it, or its members"));
+            let error = Error::invalid(format!("the tenant `{DEFAULT_TENANT}` cannot be removed"));
+            return Err(error.help("remove its contents or its members instead"));
         }
         // Before anything is removed; otherwise ongoing work would keep adding data.
         self.accounts.stores.tenants.close_tenant(id).await?;
@@ -105,7 +105,7 @@ impl App {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        let error = Error::new(ErrorKind::Conflict, "the runs of the tenant do not stop");
+        let error = Error::new(ErrorKind::Conflict, "the runs of the tenant have not stopped in time");
         Err(error.help("try again when they have ended"))
     }
 }

@@ -56,7 +56,7 @@ fn picture_reader(config: &Config, models: &Models) -> Result<Option<Arc<dyn Pic
 pub(super) fn transcription_program(config: &Config) -> Result<Option<Arc<dyn TranscriptionModel>>> {
     let Some(settings) = config.transcription.settings() else { return Ok(None) };
     let Some(limits) = config.transcription.limits() else {
-        return Err(Error::invalid("a number in `transcription` makes no sense").help("see docs/settings.md"));
+        return Err(Error::invalid("a number in `transcription` is not valid").help("see docs/settings.md"));
     };
     let Some(worker) = named_worker(config) else {
         let message =

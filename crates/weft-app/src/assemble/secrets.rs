@@ -112,6 +112,6 @@ impl Secrets for OfDataFolder {
     }
 
     async fn remove(&self, _: &TenantId, _: &str) -> Result<()> {
-        Err(Error::invalid("secrets are not changed from here"))
+        Err(Error::invalid("secrets cannot be changed here"))
     }
 }

@@ -172,7 +172,7 @@ fn cannot_answer(problems: &[Problem]) -> Error {
             told.push(line);
         }
     }
-    Error::invalid(format!("with these settings no question can be answered: {}", told.join("; ")))
+    Error::invalid(format!("no question can be answered with these settings: {}", told.join("; ")))
 }
 
 /// Returns the head of an assistant's canvas, which is in no list.
@@ -211,8 +211,7 @@ impl App {
     /// `NotFound` when the assistant does not exist, `Invalid` when its canvas cannot run, such as without its model.
     pub async fn plan_of_chat(&self, key: &CanvasKey, input: &TurnInput) -> Result<Arc<Plan>> {
         let turn = ChatTurn::deserialize(Json::Object(input.inputs.clone())).map_err(|cause| {
-            let message =
-                "this is a conversation with a chat assistant, and the question was asked to an agent";
+            let message = "this conversation belongs to a chat assistant, not to an agent";
             Error::invalid(message)
                 .help(format!("ask it at /api/v1/chats/{}/completions", key.id))
                 .because(cause)

@@ -74,8 +74,8 @@ pub(super) fn listen<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<
 pub fn check_auth(auth: Auth, listen: SocketAddr) -> Result<()> {
     match auth {
         Auth::Off if !listen.ip().is_loopback() => {
-            let message = format!("without authentication the server may not listen on {listen}");
-            Err(Error::invalid(message).help("listen on 127.0.0.1 or [::1], or leave authentication on"))
+            let message = format!("the server must not listen on {listen} without authentication");
+            Err(Error::invalid(message).help("listen on 127.0.0.1 or [::1], or keep authentication on"))
         }
         Auth::On | Auth::Off => Ok(()),
     }

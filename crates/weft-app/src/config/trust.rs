@@ -30,7 +30,7 @@ use Trust::{Anyone, Lower, LowerOrNone, ModelEntries, On, Operator, Quota};
 const SENDS: &str = "it chooses where questions, documents and keys are sent";
 const KEEPS: &str = "it chooses where data is kept";
 const STARTS: &str = "it starts a program";
-const OPENS: &str = "it takes away the boundary around files and programs of others";
+const OPENS: &str = "it removes the isolation of files and programs of others";
 
 /// Rules for all settings and sections; the longest matching name takes precedence.
 const RULES: &[(&str, Trust)] = &[
@@ -79,7 +79,7 @@ const RULES: &[(&str, Trust)] = &[
     ("plugins", Operator("it chooses what agents call and where keys are sent")),
     ("server", Operator("it decides who may use the server")),
     ("accounts", Operator("it decides who may use the server")),
-    ("notifications", Operator("it chooses who is told of runs and tasks")),
+    ("notifications", Operator("it chooses who is notified of runs and tasks")),
     ("worker", Lower),
     ("models", Operator(SENDS)),
     ("models.default", Anyone),

@@ -69,12 +69,12 @@ impl App {
             if forgotten.is_none_or(|then| then.elapsed() >= FORGET_EVERY) {
                 let before_ms = self.clock.now_ms().saturating_sub(KEPT_MS);
                 if let Err(error) = self.notifications.store.prune_notices(before_ms).await {
-                    tracing::warn!(error = error.detail(), "old notices are still there");
+                    tracing::warn!(error = error.detail(), "old notifications could not be removed");
                 }
                 forgotten = Some(tokio::time::Instant::now());
             }
             if let Err(error) = self.deliver_notices().await {
-                tracing::warn!(error = error.detail(), "cannot look for what people are to be told");
+                tracing::warn!(error = error.detail(), "cannot look for pending notifications");
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -114,7 +114,7 @@ impl App {
                 kind = lease.key.kind.as_str(),
                 subject = lease.key.subject,
                 reason = outcome.reason,
-                "people are not told"
+                "a notification was not delivered"
             );
         }
         // If the outcome is not stored, the notification is delivered again when its lease expires, with the same id.
@@ -122,7 +122,7 @@ impl App {
             tracing::warn!(
                 subject = lease.key.subject,
                 error = error.detail(),
-                "a notice could not be settled"
+                "the outcome of a notification could not be stored"
             );
         }
     }
@@ -143,7 +143,7 @@ impl App {
         // Only a first attempt is rejected: after that, delivery is tried to the end.
         if stored.attempts <= 1 {
             if now_ms.saturating_sub(stored.notice.at_ms) > STALE_MS {
-                return ended(given_up, "it was known for more than a day before anybody could be told");
+                return ended(given_up, "it was more than a day old before anybody could be notified");
             }
             let rate = Rate { limit: self.notifications.config.per_hour, per: HOUR };
             if !self.notifications.rates.take(&key.tenant, rate, now_ms) {
@@ -203,8 +203,10 @@ impl App {
         match self.notifications.http.send(&notice.key.tenant, request).await.map(|answer| answer.status) {
             Ok(200..=299) => Told::Done,
             // These may be temporary; any other status is a definite answer to this call.
-            Ok(status @ (408 | 425 | 429 | 500..)) => Told::Later(format!("it answers with {status}")),
-            Ok(status) => Told::Never(format!("it answers with {status}")),
+            Ok(status @ (408 | 425 | 429 | 500..)) => {
+                Told::Later(format!("it responded with status {status}"))
+            }
+            Ok(status) => Told::Never(format!("it responded with status {status}")),
             // A retry would have the same address and response.
             Err(error) if matches!(error.kind, ErrorKind::Denied | ErrorKind::Invalid) => {
                 Told::Never(error.full())

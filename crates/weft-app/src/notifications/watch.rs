@@ -34,7 +34,7 @@ impl App {
     pub(super) async fn keep_watching(&self) {
         loop {
             if let Err(error) = self.watch().await {
-                tracing::warn!(error = error.detail(), "cannot look for what people are to be told");
+                tracing::warn!(error = error.detail(), "cannot look for events to notify people of");
             }
             tokio::time::sleep(WATCH_EVERY).await;
         }

@@ -34,7 +34,7 @@ pub(super) async fn run(args: &DatasetEmbedArgs, app: &App, setup: &Setup) -> Ou
         app.reembeddings.begin(&dataset.key, &embedder, app.clock.now_ms()).await?;
     } else if !last(&dataset, app).await?.is_some_and(|task| task.state == ReembeddingState::Running) {
         return Err(Failure::usage(format!(
-            "no new vectors of `{}` were begun: name a model with --embedder",
+            "no re-embedding of `{}` is under way: name a model with --embedder",
             dataset.name
         )));
     }
@@ -61,8 +61,8 @@ pub(super) async fn run(args: &DatasetEmbedArgs, app: &App, setup: &Setup) -> Ou
             Ok(Exit::Done)
         }
         ReembeddingState::Failed | ReembeddingState::Cancelled => {
-            let why = if task.message.is_empty() { "it was called off" } else { &task.message };
-            Notes::line(format!("`{}` keeps its current vectors: {why}.", dataset.name));
+            let why = if task.message.is_empty() { "it was cancelled" } else { &task.message };
+            Notes::line(format!("`{}` keeps the vectors that it has: {why}.", dataset.name));
             Err(Failure::Reported(Exit::Failed))
         }
     }

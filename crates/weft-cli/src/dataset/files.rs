@@ -66,8 +66,8 @@ impl Below {
     /// When there are none, or two files would be the same document.
     pub(crate) fn one_each(self) -> Outcome<Self> {
         if self.files.is_empty() && self.refused.is_empty() {
-            return Err(Failure::usage("there is no file in what was named")
-                .help("files and folders that begin with a dot are left out"));
+            return Err(Failure::usage("the given paths contain no files")
+                .help("files and folders whose names begin with a dot are skipped"));
         }
         // Names of documents must differ by more than case.
         let mut names: HashMap<String, &Path> = HashMap::new();
@@ -75,8 +75,9 @@ impl Below {
             if let Some(other) = names.insert(file.name.to_lowercase(), &file.path) {
                 let (other, this) = (other.display(), file.path.display());
                 let message = format!("{other} and {this} would both be the document `{}`", file.name);
-                return Err(Failure::usage(message)
-                    .help("name the folder that holds both: documents are called by their paths below it"));
+                return Err(Failure::usage(message).help(
+                    "name the folder that contains both: documents are named by their paths within it",
+                ));
             }
         }
         Ok(self)

@@ -45,7 +45,7 @@ pub(super) async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> O
     let found = if args.paths.is_empty() { found } else { found.one_each()? };
     if setup.config.worker.documents_at_once == 0 && !args.queue {
         return Err(Failure::usage("`worker.documents_at_once` is 0, so no document is read here")
-            .help("set it to 1 or more, or leave the reading to others with --queue"));
+            .help("set it to 1 or more, or leave the reading to other processes with --queue"));
     }
     let pipeline = pipeline(&args.method, app, setup).await?;
     let mut wishes = Wishes {
@@ -122,7 +122,7 @@ fn kept(dataset: Dataset, embedder: Option<&str>, app: &App) -> Outcome<Dataset>
     }
     let has = if dataset.embedder.is_empty() { "no embedding model" } else { &dataset.embedder };
     Err(Failure::usage(format!("`{}` has {has}, which --embedder cannot change", dataset.name))
-        .help("leave --embedder away, or make another dataset"))
+        .help("omit --embedder, or create another dataset"))
 }
 
 /// Settings of the command for the documents.
@@ -183,7 +183,7 @@ async fn take_in(file: &Found, dataset: &Dataset, wishes: &Wishes, app: &App) ->
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(Taken::Refused("others keep putting a document of this name there".to_owned()))
+    Ok(Taken::Refused("other processes keep adding a document of this name".to_owned()))
 }
 
 /// The same in a single attempt: `Conflict` when a concurrent command was faster.

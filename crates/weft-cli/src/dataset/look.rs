@@ -26,7 +26,7 @@ pub(super) async fn list(args: &DatasetListArgs, app: &App) -> Outcome {
         let filter = DatasetFilter { ascending: true, offset, limit: PAGE, ..DatasetFilter::default() };
         let (page, total) = app.datasets.datasets(&tenant(), &filter).await?;
         if page.is_empty() && offset == 0 {
-            Notes::line("there is no dataset; `weft dataset ingest NAME FOLDER` creates one");
+            Notes::line("there are no datasets; `weft dataset ingest NAME FOLDER` creates one");
         }
         for dataset in &page {
             data.line(&if args.json { dataset_json(dataset).to_string() } else { dataset_line(dataset) })?;

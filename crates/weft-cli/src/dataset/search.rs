@@ -27,7 +27,7 @@ pub(super) async fn run(args: &DatasetSearchArgs, app: &App) -> Outcome {
         if (0.0..=1.0).contains(&value) {
             Ok(value)
         } else {
-            Err(Failure::usage(format!("{flag} must be from 0 to 1 and is {value}")))
+            Err(Failure::usage(format!("{flag} must be between 0 and 1, but is {value}")))
         }
     };
     let usual = Retrieval::default();
@@ -126,7 +126,7 @@ fn condition(text: &str) -> Outcome<Condition> {
     });
     read.ok_or_else(|| {
         Failure::usage(format!("--where {} is not a condition", quoted(text)))
-            .help("write it such as --where year>=2020 or --where 'author contains Ada'")
+            .help("write, for example, --where year>=2020 or --where 'author contains Ada'")
     })
 }
 

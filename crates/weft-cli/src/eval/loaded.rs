@@ -44,8 +44,8 @@ impl Loaded {
         let canvas = folder.join(&file.canvas);
         if !canvas.is_file() {
             let message =
-                format!("the eval {shown} names the canvas {}, which is not there", canvas.display());
-            return Err(Failure::usage(message).help("`canvas` is a path from the folder of the eval"));
+                format!("the eval {shown} names the canvas {}, which does not exist", canvas.display());
+            return Err(Failure::usage(message).help("`canvas` is relative to the folder of the eval"));
         }
         let subject = subject(&canvas, app, setup, mode).await?;
         cases.iter().try_for_each(|case| subject.check(case)).map_err(told)?;
@@ -107,7 +107,7 @@ fn read_text(path: &Path) -> Outcome<String> {
         std::io::ErrorKind::NotFound => {
             Failure::usage(format!("there is no file {shown}")).help("`weft eval record` writes an eval")
         }
-        std::io::ErrorKind::InvalidData => Failure::usage(format!("{shown} is not written in UTF-8")),
+        std::io::ErrorKind::InvalidData => Failure::usage(format!("{shown} is not valid UTF-8")),
         _ => Failure::usage(format!("cannot read {shown}: {error}")),
     };
     // Its size is checked first, so that a file that is too large is never in memory.

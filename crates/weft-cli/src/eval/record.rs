@@ -110,11 +110,11 @@ async fn take(
     for (Taken { input, .. }, (turn, calls, seen)) in taken.into_iter().zip(again) {
         if let Some(call) = calls.iter().find(|call| call.answered == Match::Lacking) {
             let message = format!(
-                "run {} cannot be done again: its journal has no answer to the call {} of {}",
+                "run {} cannot be rerun: its journal has no answer to the call {} of {}",
                 key.id, call.key, call.node
             );
             return Err(Failure::failed(message).help(
-                "the canvas or its models are others since then: name the version that it ran, or record its question anew",
+                "the canvas or its models have changed since: name the version that it ran, or record it again",
             ));
         }
         turns.push((Turn::of(input), seen));
@@ -129,7 +129,7 @@ async fn canvas_of(app: &App, run: &StoredRun) -> Outcome<PathBuf> {
     if let Some(path) = documents::file_of(&canvas.head) {
         return Ok(path.to_owned());
     }
-    let message = format!("it is not known where the canvas `{}` of run {} is", run.canvas, run.key.id);
+    let message = format!("the file of the canvas `{}` of run {} is not known", run.canvas, run.key.id);
     Err(Failure::usage(message).help("name its file: weft eval record CANVAS --run ID -o FILE"))
 }
 
@@ -156,7 +156,7 @@ async fn taken_from(app: &App, run: &StoredRun) -> Outcome<Taken> {
     };
     if forks.is_some() {
         return Err(Failure::usage(format!(
-            "run {} is a fork: what it began with is another run's",
+            "run {} is a fork: its first steps belong to another run",
             run.key.id
         ))
         .help("record the run that it was forked from"));
@@ -172,7 +172,7 @@ async fn taken_from(app: &App, run: &StoredRun) -> Outcome<Taken> {
 
 fn must_be_free(args: &EvalRecordArgs) -> Outcome<()> {
     if args.output.exists() && !args.force {
-        return Err(Failure::usage(format!("there is a file {} already", args.output.display()))
+        return Err(Failure::usage(format!("the file {} already exists", args.output.display()))
             .help("name another one, or replace it with --force"));
     }
     Ok(())

@@ -44,14 +44,14 @@ pub(super) async fn replay(args: &RunsReplayArgs, app: &App) -> Outcome {
     }
     data.flush()?;
     if replayed.differences.is_empty() {
-        Notes::line(format!("the run is the same when it is done again: {events} events"));
+        Notes::line(format!("the replay matches the run: {events} events"));
         return Ok(Exit::Done);
     }
     for difference in &replayed.differences {
         Notes::line(told(difference));
     }
     let count = replayed.differences.len();
-    Notes::line(format!("the run is not the same when it is done again: {count} differences"));
+    Notes::line(format!("the replay differs from the run: {count} differences"));
     Ok(Exit::Failed)
 }
 
@@ -73,7 +73,7 @@ pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
     let (session, run, forked) = app.fork(&key(&args.id), session, &point).await?;
     Notes::line(format!("run {} in session {}, forked from {}", run.id, session.id, args.id));
     let PickedUp::Running(handle) = forked else {
-        return Err(Failure::failed("the forked run could not go on"));
+        return Err(Failure::failed("the forked run could not continue"));
     };
     let show = if args.events { Show::Events } else { Show::Answer };
     let mut data = Data::stdout();

@@ -366,7 +366,7 @@ fn a_pipeline_of_ones_own_cuts_the_documents() {
 
     let agent = write("agent.json", &canvas("guides").to_string());
     let refused = ["dataset", "ingest", "others", &guide, "--pipeline", &agent];
-    home.weft(&refused).with(2).says(&["no ingestion pipeline"]);
+    home.weft(&refused).with(2).says(&["not an ingestion pipeline"]);
 }
 
 /// A set of tags is a file of texts with their tags; documents that name it are found by the tags of the texts most like them.
@@ -409,5 +409,5 @@ fn tags_of_a_set_are_put_on_documents_and_find_them() {
     let named = format!("tag_kb_ids=[\"{id}\"]");
     home.weft(&["dataset", "ingest", "untagged", &notes, "--set", &named]).with(0);
     let shown = home.weft(&["dataset", "show", "untagged", "--json"]).with(0).stdout;
-    assert!(shown.contains("has no texts"), "{shown}");
+    assert!(shown.contains("has no searchable texts"), "{shown}");
 }

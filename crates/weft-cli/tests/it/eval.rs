@@ -89,7 +89,7 @@ fn files_that_are_not_valid_are_named_with_their_places() {
         home.weft(&["eval", "wrong.yaml", "city.eval.yaml"]).with(2).says(parts)
     };
     check("equals:", "eqals:", &["wrong.yaml", "eqals", "line 7"]);
-    check("canvas: canvas.json", "canvas: other.json", &["other.json", "not there"]);
+    check("canvas: canvas.json", "canvas: other.json", &["other.json", "does not exist"]);
     check("weft_eval: 1", "weft_eval: 2", &["version 2"]);
     let nodes = "  - nodes: {not_run: LLM:None}\n  - answer:";
     check("  - answer:", nodes, &["expect[0]", "no node `LLM:None`", "LLM:A"]);

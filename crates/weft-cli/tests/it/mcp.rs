@@ -71,7 +71,7 @@ fn tools_are_listed_accepted_and_refused_when_they_change() {
     assert!(listed.contains("  odd    refused   it has no schema\n"), "{listed}");
 
     assert_eq!(home.weft(&["mcp", "accept", "files"]).with(0).stdout, "read\n");
-    home.weft(&["mcp", "accept", "files"]).with(0).says(&["accepted already"]);
+    home.weft(&["mcp", "accept", "files"]).with(0).says(&["already been accepted"]);
     assert_eq!(states(&home)[0], pairs(&[("read", "accepted")])[0]);
 
     home.write(
@@ -107,12 +107,12 @@ fn what_cannot_be_asked_is_told_and_the_others_are_shown() {
     assert!(ended.stdout.contains("files: 3 tools"), "{}", ended.stdout);
     home.weft(&["mcp", "list", "absent"])
         .with(2)
-        .says(&["no MCP server `absent`", "there are broken, files"]);
+        .says(&["no MCP server `absent`", "known servers are broken, files"]);
     home.weft(&["mcp", "accept", "files", "absent"])
         .with(2)
         .says(&["no tool `absent`", "it has read, write, odd"]);
     home.weft(&["mcp", "accept", "files", "odd"]).with(2).says(&["cannot be used: it has no schema"]);
-    Home::new().weft(&["mcp", "list"]).with(0).says(&["no server of tools is configured"]);
+    Home::new().weft(&["mcp", "list"]).with(0).says(&["no MCP server is configured"]);
 }
 
 /// An agent uses a server's tool under a name that models take; the server ends with the run.

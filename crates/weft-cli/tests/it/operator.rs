@@ -20,11 +20,11 @@ fn tokens_are_made_listed_and_taken_back_while_a_server_runs() {
     };
     assert!(status(&before).0);
 
-    assert!(!made.stderr.contains("there was no tenant"), "the default one is always there: {}", made.stderr);
+    assert!(!made.stderr.contains("did not exist"), "the default one is always there: {}", made.stderr);
     let for_shop = |name| home.weft(&["token", "create", name, "--tenant", "shop", "--json"]).with(0);
-    let made = for_shop("ci").says(&["there was no tenant shop"]).json_lines();
+    let made = for_shop("ci").says(&["the tenant shop did not exist"]).json_lines();
     let again = for_shop("ci 2");
-    assert!(!again.stderr.contains("there was no tenant"), "{}", again.stderr);
+    assert!(!again.stderr.contains("did not exist"), "{}", again.stderr);
     home.weft(&["token", "revoke", "ci 2", "--tenant", "shop"]).with(0);
     let theirs = made[0]["token"].as_str().unwrap().to_owned();
     assert_eq!((&made[0]["name"], &made[0]["tenant"]), (&json!("ci"), &json!("shop")));

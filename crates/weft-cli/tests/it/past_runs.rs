@@ -52,7 +52,7 @@ fn a_run_is_done_again_without_its_model() {
     let id = last_run(&home);
     std::fs::remove_file(home.path().join("script.json")).unwrap();
     home.write("weft.toml", "");
-    let again = home.weft(&["runs", "replay", &id]).with(0).says(&["the same when it is done again"]);
+    let again = home.weft(&["runs", "replay", &id]).with(0).says(&["the replay matches the run"]);
     assert_eq!(again.stdout, events, "every event, byte for byte");
     let quiet = home.weft(&["runs", "replay", &id, "--quiet"]).with(0);
     assert_eq!(quiet.stdout, "");
@@ -120,7 +120,7 @@ fn a_pinned_node_does_not_run() {
 #[test]
 fn budgets_hold_over_runs_and_what_was_used_is_shown() {
     let home = calculating();
-    home.weft(&["spending"]).with(0).says(&["no model and no tool"]);
+    home.weft(&["spending"]).with(0).says(&["no model or tool"]);
     home.write("again.json", json!({"replies": [
         {"when": {"tool": "42"}, "times": 0, "text": "It is 42."},
         {"when": {"user": "six"}, "times": 0, "say": [{"call": {"id": "call_1", "name": "calculator_0", "arguments": {"expression": "6 * 7"}}}]},

@@ -69,11 +69,11 @@ fn files_that_a_run_makes_are_named_and_written_where_they_are_wanted() {
         assert!(text.contains(query), "{text}");
     }
     let nothing = home.weft(&["run", &sample("diamond"), "--query", "x", "--save-files", &made]).with(0);
-    nothing.says(&["the run has made no file"]);
+    nothing.says(&["the run produced no files"]);
     // A file stands in the place of the folder.
     home.weft(&["run", &canvas, "--query", "x", "--save-files", &canvas])
         .with(2)
-        .says(&["cannot write", "name a folder"]);
+        .says(&["cannot write", "name a writable folder"]);
 }
 
 #[test]

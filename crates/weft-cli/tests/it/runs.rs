@@ -5,7 +5,7 @@ use crate::weft::{Home, sample};
 #[test]
 fn runs_are_listed_newest_first() {
     let home = Home::quoting();
-    home.weft(&["runs", "list"]).with(0).says(&["nothing has run"]);
+    home.weft(&["runs", "list"]).with(0).says(&["there are no runs"]);
     for query in ["first", "second"] {
         home.weft(&["run", &sample("greet"), "--query", query, "--input", "name=Ada"]).with(0);
     }
@@ -51,11 +51,11 @@ fn the_data_of_another_tenant_are_seen_by_whoever_names_it() {
     assert_eq!((schedules(&["--tenant", "shop"]).lines().count(), schedules(&[]).lines().count()), (1, 0));
     home.weft(&["run", &sample("greet"), "--query", "ours", "--input", "name=Ada"]).with(0);
     let id = home.weft(&["runs", "list", "--json"]).json_lines()[0]["id"].as_str().unwrap().to_owned();
-    home.weft(&["runs", "list", "--tenant", "shop"]).with(0).says(&["nothing has run"]);
+    home.weft(&["runs", "list", "--tenant", "shop"]).with(0).says(&["there are no runs"]);
     home.weft(&["runs", "show", &id, "--tenant", "shop"]).with(2);
     home.weft(&["runs", "show", &id, "--tenant", "default"]).with(0);
-    home.weft(&["tasks", "--tenant", "shop"]).with(0).says(&["nobody is asked"]);
-    home.weft(&["spending", "--tenant", "shop"]).with(0).says(&["no model and no tool"]);
+    home.weft(&["tasks", "--tenant", "shop"]).with(0).says(&["there are no tasks"]);
+    home.weft(&["spending", "--tenant", "shop"]).with(0).says(&["no model or tool"]);
 }
 
 #[cfg(unix)]

@@ -153,7 +153,7 @@ fn a_secret_goes_where_a_canvas_sends_it_and_is_found_nowhere_else() {
     let run = listed[0]["id"].as_str().unwrap().to_owned();
     let shown = at(&["runs", "show", &run, "--json"]).with(0);
     tells_nothing(&(shown.stdout + &shown.stderr));
-    let again = at(&["runs", "replay", &run]).with(0).says(&["the same when it is done again"]);
+    let again = at(&["runs", "replay", &run]).with(0).says(&["the replay matches the run"]);
     tells_nothing(&(again.stdout + &again.stderr));
     let forked = at(&["runs", "fork", &run, "--at", "CodeExec:C"]);
     assert_eq!(forked.code, Some(0), "{forked:?}");
@@ -188,7 +188,7 @@ fn secrets_are_put_listed_and_removed_and_a_run_without_one_says_so() {
     let failed = home.weft(&["run", "c.json", "--query", "x"]).with(1);
     failed.says(&["there is no secret `KEY`", "weft secret set KEY"]);
     home.weft_reading(&["secret", "set", "KEY"], "four").with(2).says(&["4 bytes"]);
-    home.weft_reading(&["secret", "set", "a.b"], "12345").with(2).says(&["name of a secret"]);
+    home.weft_reading(&["secret", "set", "a.b"], "12345").with(2).says(&["name for a secret"]);
     home.weft_reading(&["secret", "set", "KEY"], NEEDLE).with(0);
     home.weft_reading(&["secret", "set", "KEY", "--tenant", "shop"], "theirs").with(0);
     let listed = home.weft(&["secret", "list", "--json"]).with(0);

@@ -311,7 +311,7 @@ fn a_description_is_never_a_path() {
         .to_owned();
     home.weft(&["eval", "record", "--run", &run, "-o", "x.yaml", "--data", "d"])
         .with(2)
-        .says(&["it is not known where the canvas"]);
+        .says(&["the file of the canvas", "is not known"]);
 }
 
 /// Each connection that says half of what it wants takes a file that somebody else needs.

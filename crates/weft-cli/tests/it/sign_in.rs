@@ -110,7 +110,7 @@ fn the_address_of_the_last_page_can_be_pasted() {
     let mut login = home.start(&["mcp", "login", "web"]);
     let back = sent_to(&browse(login.printed("/authorize?").trim()));
     paste(&mut login, &format!("\nnothing of the kind\n{back}\n"));
-    login.end().with(0).says(&["the address holds no `code`", "Signed in"]);
+    login.end().with(0).says(&["the URL contains no `code`", "Signed in"]);
     home.weft(&["mcp", "list"]).with(0);
     let refused = format!("{}?error=access_denied", back.split_once('?').unwrap().0);
     let mut login = home.start(&["mcp", "login", "web"]);

@@ -7,7 +7,7 @@ use crate::weft::{Home, sample};
 #[test]
 fn a_task_is_listed_shown_and_answered() {
     let home = Home::scripted(&json!({"replies": [{"say": [{"text": "Sandwiches."}]}]}));
-    home.weft(&["tasks"]).with(0).says(&["nobody is asked anything"]);
+    home.weft(&["tasks"]).with(0).says(&["there are no tasks"]);
     home.weft(&["run", &sample("form_pause"), "--query", "Plan", "--session", "s"]).with(3);
     let listed = home.weft(&["tasks", "--json"]).with(0).json_lines();
     assert_eq!(
@@ -33,7 +33,7 @@ fn a_task_is_listed_shown_and_answered() {
     let answered = home.weft(&["tasks", "answer", id, "--input", "go=true"]).with(0);
     assert!(answered.stdout.contains("Sandwiches."), "{}", answered.stdout);
     home.weft(&["tasks", "answer", id, "--input", "go=true"]).with(1).says(&["was answered already"]);
-    home.weft(&["tasks"]).with(0).says(&["nobody is asked anything"]);
+    home.weft(&["tasks"]).with(0).says(&["there are no tasks"]);
     assert_eq!(home.weft(&["tasks", "--status", "answered", "--json"]).with(0).json_lines().len(), 1);
     home.weft(&["tasks", "--kind", "chore"]).with(2).says(&["tool_approval"]);
 }

@@ -82,7 +82,7 @@ fn what_is_there_stays_and_what_is_unknown_is_told() {
     let home = Home::quoting();
     home.weft(&["new", "shop", "--template", "none"]).with(2).says(&["weft templates"]);
     home.weft(&["new", "shop", "--template", "customer_service"]).with(0);
-    home.weft(&["new", "shop", "--template", "greet"]).with(2).says(&["not there yet"]);
+    home.weft(&["new", "shop", "--template", "greet"]).with(2).says(&["does not exist yet"]);
     // What lies beside a canvas is the dataset of its folder's name, whatever the template called it.
     let ran =
         home.weft(&["run", "shop/canvas.json", "--query", "How long do I have to return a bicycle?"]).with(0);

@@ -179,7 +179,7 @@ fn a_script_that_is_not_there_is_named() {
 fn an_answer_to_a_session_that_waits_for_nothing_is_refused() {
     let home = asking();
     let answer = ["run", "c.json", "--session", "s", "--input", "call_1=approve"];
-    let parts = ["session s waits for nothing", "no input `call_1`", "weft runs list --session s"];
+    let parts = ["session s is not waiting for an answer", "no input `call_1`", "weft runs list --session s"];
     drop(home.weft(&answer).with(2).says(&parts));
     home.weft(&["run", "c.json", "--query", "six", "--session", "s"]).with(3);
     home.weft(&answer).with(0);

@@ -10,7 +10,7 @@ const STARTS: &str = "[documents]\nworker = [\"/bin/sh\", \"-c\", \"touch starte
 #[test]
 fn a_file_of_the_folder_starts_nothing_until_it_is_trusted() {
     let home = Home::new();
-    home.weft(&["trust"]).with(2).says(&["there is no weft.toml in this folder", "go to its folder"]);
+    home.weft(&["trust"]).with(2).says(&["there is no weft.toml in this folder", "change to its folder"]);
     home.write("weft.toml", STARTS);
     let told =
         ["weft.toml is not trusted", "`documents.worker`: it starts a program", "weft trust", "--config"];
@@ -51,7 +51,7 @@ fn what_the_operator_names_counts_and_the_folder_may_ask_for_less() {
                 [[models.entries]]\nname = \"m\"\nprovider = \"extractive\"\n";
     home.write("weft.toml", less);
     home.weft(&["runs", "list"]).with(0);
-    home.weft(&["trust"]).with(0).says(&["does nothing that it has to be trusted for"]);
+    home.weft(&["trust"]).with(0).says(&["has no settings that need to be trusted"]);
     home.settings(format!("{untrusted}[limits]\nrun_seconds = 5\n"));
     home.weft(&["runs", "list"]).with(2).says(&["`limits.run_seconds`: it allows more"]);
     home.write("weft.toml", "[limits]\nrun_seconds = 4\n");

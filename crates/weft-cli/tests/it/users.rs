@@ -28,7 +28,7 @@ fn a_tenant_is_removed_with_its_members_and_keys() {
         home.weft(&["tenant", "remove", gone]).with(2).says(&["there is no tenant"]);
         home.weft(&["tenant", "remove", gone, "--confirm", gone]).with(2).says(&["there is no tenant", gone]);
     }
-    home.weft(&["tenant", "remove", "default", "--confirm", "default"]).with(2).says(&["always there"]);
+    home.weft(&["tenant", "remove", "default", "--confirm", "default"]).with(2).says(&["cannot be removed"]);
     let left = home.weft(&["tenant", "list", "--json"]).with(0).json_lines();
     assert_eq!(left, [json!({"id": "default"})]);
     let log = home.weft(&["audit", "--json"]).with(0).json_lines();

@@ -130,7 +130,7 @@ async fn headings(model: &dyn Ask, passages: &[(ChunkId, String)]) -> Result<Res
             }
             Err(error) if passes(error.kind) => return Ok(Err(error)),
             Err(error) => {
-                notes.push(format!("part {} yielded no headings: {}", part + 1, error.full()));
+                notes.push(format!("cannot extract headings from part {}: {}", part + 1, error.full()));
                 last = Some(error);
             }
         }

@@ -61,7 +61,7 @@ pub(super) async fn search(
             Err(error) if error.kind == ErrorKind::NotFound => return Err(error),
             Err(error) => {
                 let name = &request.reranker;
-                found.notes.push(format!("ranked without `{name}`, because it failed: {}", error.full()));
+                found.notes.push(format!("ranked without `{name}` because it failed: {}", error.full()));
                 ranked(&answers, datasets, request, request.similarity_min)
             }
         }
@@ -160,7 +160,7 @@ async fn vectors(
         datasets.iter().map(|dataset| dataset.embedder.as_str()).filter(|name| !name.is_empty());
     let Some(name) = embedders.next() else { return Ok(None) };
     if let Some(other) = embedders.find(|other| *other != name) {
-        let message = format!("the datasets have vectors of different models: `{name}` and `{other}`");
+        let message = format!("the datasets have vectors from different models: `{name}` and `{other}`");
         return Err(Error::invalid(message).help("search them one after the other"));
     }
     // Words alone need no vectors; but incompatible datasets are reported all the same.

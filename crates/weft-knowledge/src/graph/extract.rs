@@ -60,7 +60,7 @@ pub async fn extract(
             }
             Err(error) if passes(error.kind) => return Ok(Err(error)),
             Err(error) => {
-                notes.push(format!("part {} yielded no graph: {}", number + 1, error.full()));
+                notes.push(format!("cannot extract a graph from part {}: {}", number + 1, error.full()));
                 last = Some(error);
             }
         }

@@ -76,7 +76,9 @@ impl GatheredGraphs {
     pub fn note(&self) -> Option<String> {
         let documents = self.parts.len();
         self.is_full.then(|| {
-            format!("the knowledge graph is not whole: it is that of {documents} documents, and there is no room for more")
+            format!(
+                "the knowledge graph is incomplete: it covers {documents} documents and has no room for more"
+            )
         })
     }
 }

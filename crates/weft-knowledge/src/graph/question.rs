@@ -38,7 +38,7 @@ pub(crate) async fn passage(
     let answer = ask_json(model, Step::GraphQuestion, INSTRUCTIONS, &text).await?;
     let read = answer.and_then(|json| read(&json).ok_or_else(|| unexpected("kinds and names")));
     let (kinds, entities) = read.unwrap_or_else(|error| {
-        notes.push(format!("the graph was asked with the question as it is: {}", error.full()));
+        notes.push(format!("searched the graph with the unchanged question: {}", error.full()));
         (Vec::new(), vec![question.to_owned()])
     });
     let request = GraphRequest { scope, question: question.to_owned(), entities, kinds };

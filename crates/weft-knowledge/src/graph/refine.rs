@@ -77,7 +77,7 @@ pub(super) async fn compared(model: &dyn Ask, pairs: &[(String, String)]) -> Res
                 None => notes.push(unexpected("numbers of pairs").full()),
             },
             Err(error) if passes(error.kind) => return Ok(Err(error)),
-            Err(error) => notes.push(format!("names were not compared: {}", error.full())),
+            Err(error) => notes.push(format!("cannot compare names: {}", error.full())),
         }
     }
     Ok(Ok((same, different, notes)))

@@ -74,7 +74,7 @@ impl Library {
                 self.parts.index.write(&index, Vec::new()).await
             };
             if let Err(error) = write.await {
-                tracing::warn!(dataset.id = %dataset.id, error = error.detail(), "an index is left as it is");
+                tracing::warn!(dataset.id = %dataset.id, error = error.detail(), "an index could not be updated");
             }
         }
         self.changed().await;
@@ -101,7 +101,7 @@ impl Library {
         change: impl Future<Output = Result<T>>,
     ) -> Result<(T, Noted)> {
         let made = self.noted_if(key, async { change.await.map(Some) }).await?;
-        made.ok_or_else(|| Error::internal("a change was not made, and nothing says why"))
+        made.ok_or_else(|| Error::internal("a change was not applied for an unknown reason"))
     }
 
     /// Like [`Self::noted`], for a change that may turn out not to be made, in which case it returns `None`.
@@ -185,7 +185,7 @@ impl Library {
             Ok(()) if !self.behind.is_at(key, noted.number) => Ok(()),
             Ok(()) => self.followed(key, noted).await,
             Err(error) => {
-                tracing::warn!(document.id = %key.id, error = error.detail(), "an index did not take a change");
+                tracing::warn!(document.id = %key.id, error = error.detail(), "an index rejected a change");
                 // Before anything else can fail: other tasks do not repair what is recorded as about to be written.
                 self.behind.forget(key);
                 self.sync(key).await
@@ -194,7 +194,7 @@ impl Library {
         match done {
             Err(error) if error.kind != ErrorKind::NotFound => {
                 // It stays noted, and is repaired later.
-                tracing::warn!(document.id = %key.id, error = error.detail(), "an index is left as it is");
+                tracing::warn!(document.id = %key.id, error = error.detail(), "an index could not be updated");
             }
             _ => {}
         }

@@ -312,7 +312,11 @@ impl Library {
             library.follow_behind(&key, note, vec![IndexChange::RemoveChunks(ids.clone())]).await?;
             if let Err(error) = library.remove_pictures(&key, &removed.pictures).await {
                 // They are removed when the document is processed again, or together with it.
-                tracing::warn!(document.id = %key.id, error = error.detail(), "pictures that nobody names are left");
+                tracing::warn!(
+                    document.id = %key.id,
+                    error = error.detail(),
+                    "unreferenced pictures could not be removed"
+                );
             }
             Ok(removed.count)
         };
@@ -450,7 +454,7 @@ pub(super) fn not_being_read(document: &Document) -> Result<()> {
 }
 
 fn restless(key: &DocumentKey) -> Error {
-    let message = format!("the document `{}` is being changed by others all the time", key.id);
+    let message = format!("the document `{}` is being changed concurrently", key.id);
     Error::new(ErrorKind::Conflict, message).help("try again")
 }
 

@@ -211,7 +211,7 @@ impl Library {
             match self.held(&key).await? {
                 IndexState::InSync => continue,
                 IndexState::Differs => {
-                    tracing::info!(dataset.id = %key.id, "an index differs from what is stored, and is mended");
+                    tracing::info!(dataset.id = %key.id, "an index differs from the stored data and is being repaired");
                     self.parts.queue.all_unindexed(&key).await?;
                 }
                 IndexState::Unreadable => match self.reindex(&key).await {
@@ -219,7 +219,7 @@ impl Library {
                         tracing::info!(dataset.id = %key.id, documents, "an index was rebuilt");
                     }
                     Err(error) => {
-                        tracing::error!(dataset.id = %key.id, error = error.detail(), "an index cannot be made");
+                        tracing::error!(dataset.id = %key.id, error = error.detail(), "an index cannot be created");
                     }
                 },
             }

@@ -22,7 +22,7 @@ impl Library {
     /// `NotFound` for a picture that is not stored; `Invalid` for an invalid name.
     pub async fn picture(&self, document: &Document, name: &str) -> Result<Bytes> {
         if document.blob.is_empty() {
-            return Err(Error::not_found("nothing is kept beside this document"));
+            return Err(Error::not_found("no pictures are stored for this document"));
         }
         let blob = format!("{}/{name}", pictures::folder(&document.blob));
         self.parts.blobs.get(&document.key.dataset.tenant, &blob).await

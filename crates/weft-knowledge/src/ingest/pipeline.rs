@@ -40,8 +40,7 @@ pub struct NoPipelines;
 #[async_trait]
 impl PipelineRunner for NoPipelines {
     async fn run(&self, pipeline: &CanvasId, _: &Document) -> Result<Json> {
-        let message =
-            format!("the document goes through the pipeline {pipeline}, and nothing here runs pipelines");
+        let message = format!("the document needs the pipeline {pipeline}, and nothing here runs pipelines");
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 
@@ -55,7 +54,7 @@ impl PipelineRunner for NoPipelines {
 pub(super) fn handed_over(outputs: &Json) -> Result<(PipelineDocument, Vec<PipelineChunk>)> {
     let wrong = |what: &str| {
         Error::invalid(format!("the pipeline ends without {what}"))
-            .help("end it with a Tokenizer behind a chunker, such as TokenChunker")
+            .help("end it with a Tokenizer after a chunker, such as TokenChunker")
     };
     let (document, chunks) = (outputs.get(DOCUMENT), outputs.get(CHUNKS));
     let document = document.ok_or_else(|| wrong("a document"))?;

@@ -218,8 +218,8 @@ pub(super) fn given_up(taken: &TakenDocument) -> Option<IngestOutcome> {
 
 /// Returns the message for work that was started too often, the last time with this message.
 pub(super) fn begun_too_often(message: &str) -> String {
-    let last = if message.is_empty() { "its worker ended each time" } else { message };
-    format!("it was begun {ATTEMPTS_MAX} times without success: {last}")
+    let last = if message.is_empty() { "its worker terminated each time" } else { message };
+    format!("it was started {ATTEMPTS_MAX} times without success: {last}")
 }
 
 /// Returns the outcome of a failure. After a temporary one the work is tried again, after growing pauses

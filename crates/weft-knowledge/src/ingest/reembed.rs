@@ -93,7 +93,7 @@ impl Reembedder {
             let worked = match Box::pin(self.next(stop)).await {
                 Ok(worked) => worked,
                 Err(error) => {
-                    tracing::warn!(error = error.detail(), "cannot look for vectors to make anew");
+                    tracing::warn!(error = error.detail(), "cannot look for vectors to recreate");
                     false
                 }
             };
@@ -123,7 +123,7 @@ impl Reembedder {
         let id = &taken.lease.dataset.id;
         if let ReembeddingOutcome::Failed { reason } = &outcome {
             self.library.counts.reembeddings.add(Success::Failed, 1);
-            tracing::info!(dataset.id = %id, reason, "a dataset keeps the vectors that it has");
+            tracing::info!(dataset.id = %id, reason, "a dataset keeps its current vectors");
         }
         // A task whose outcome is not stored becomes available again when its lease expires.
         if let Err(error) = self.tasks.settle(&taken.lease, &outcome, self.library.now_ms()).await {
@@ -260,7 +260,7 @@ impl<'a> DatasetWork<'a> {
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!(error = error.detail(), "cannot say that vectors are being made");
+                    tracing::warn!(error = error.detail(), "cannot report that vectors are being created");
                 }
             }
         }
@@ -291,7 +291,7 @@ impl<'a> DatasetWork<'a> {
         let clear_from_ms = now_ms.saturating_add(ms(OLD_KEPT));
         if tasks.switch(&self.taken.lease, held, now_ms, clear_from_ms).await? {
             library.counts.reembeddings.add(Success::Succeeded, 1);
-            tracing::info!(dataset.id = %self.dataset.key.id, "a dataset is searched by new vectors");
+            tracing::info!(dataset.id = %self.dataset.key.id, "a dataset now uses its new vectors");
             return Ok(WorkEnd::Switched);
         }
         // What has changed meanwhile is staged when the task is taken next.

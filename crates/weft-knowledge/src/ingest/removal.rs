@@ -105,7 +105,7 @@ impl Library {
                     Ok(false) => drop(stuck.insert(&one.dataset)),
                     Err(error) => {
                         let (dataset, error) = (&one.dataset.id, error.full());
-                        tracing::warn!(dataset.id = %dataset, error, "something of what was removed is left");
+                        tracing::warn!(dataset.id = %dataset, error, "some removed data could not be deleted");
                         stuck.insert(&one.dataset);
                     }
                 }

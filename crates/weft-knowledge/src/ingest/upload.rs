@@ -166,7 +166,7 @@ impl Library {
         if let Err(error) = self.clear_after(replaced, &[blob]).await {
             // It stays noted, and is cleared away later.
             let (id, error) = (&replaced.id, error.detail());
-            tracing::warn!(document.id = %id, error, "something of a document that was replaced is left");
+            tracing::warn!(document.id = %id, error, "some data of a replaced document could not be deleted");
         }
         Ok(document)
     }
@@ -224,12 +224,12 @@ impl Library {
         }
         let leads_on = name.split('/').all(|part| !matches!(part.trim(), "" | "." | ".."));
         if !leads_on || name.contains(['\\', '\0']) {
-            return Err(Error::invalid(format!("`{}` is not a name of a file", name.replace('\0', "�"))));
+            return Err(Error::invalid(format!("`{}` is not a valid file name", name.replace('\0', "�"))));
         }
         let (size, most) = (bytes.len() as u64, self.limits.file_bytes_max);
         if size > most {
             return Err(Error::invalid(format!("the file `{name}` has {size} bytes"))
-                .help(format!("give files of at most {most} bytes, or let an operator raise the limit")));
+                .help(format!("use files of at most {most} bytes, or have an operator raise the limit")));
         }
         Ok(())
     }

@@ -152,7 +152,7 @@ impl<'a> DocumentWork<'a> {
         let until_ms = self.library.now_ms().saturating_add(self.lease_ms);
         match self.library.parts.queue.report(&self.taken.lease, &progress, until_ms).await? {
             Wanted::GoOn => Ok(()),
-            Wanted::Pause | Wanted::Cancel => Err(Error::new(ErrorKind::Cancelled, "it is to stop")),
+            Wanted::Pause | Wanted::Cancel => Err(Error::new(ErrorKind::Cancelled, "a stop was requested")),
         }
     }
 
@@ -172,7 +172,7 @@ impl<'a> DocumentWork<'a> {
                 Err(error) if error.kind == ErrorKind::Cancelled => return IngestEnd::Stopped,
                 Err(error) if error.kind == ErrorKind::Conflict => return IngestEnd::Lost,
                 Err(error) => {
-                    tracing::warn!(error = error.detail(), "cannot say that a document is being read");
+                    tracing::warn!(error = error.detail(), "cannot report that a document is being read");
                 }
             }
         }
@@ -211,7 +211,7 @@ impl<'a> DocumentWork<'a> {
             self.warn("Summaries (raptor) need vectors, and the dataset has no embedder".to_owned());
         } else if asked.scope == SummaryScope::Dataset && within == SummaryScope::Document {
             self.warn(
-                "Set `raptor.scope` to `dataset` for the dataset, too: summaries over all documents need it"
+                "Set `raptor.scope` to `dataset` for the dataset too: summaries over all documents need it"
                     .to_owned(),
             );
         }

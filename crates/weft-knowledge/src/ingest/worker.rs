@@ -121,7 +121,7 @@ impl IngestWorker {
                 biased;
                 () = leaving.cancelled() => {}
                 mended = mend => if let Err(error) = mended {
-                    tracing::warn!(error = error.detail(), "an index or summaries cannot be mended");
+                    tracing::warn!(error = error.detail(), "an index or summaries cannot be repaired");
                 }
             }
         });
@@ -163,7 +163,7 @@ impl IngestWorker {
                 tracing::info!(document.id = %id, reason, "a document has failed");
             }
             IngestOutcome::RetryAt { reason, .. } => {
-                tracing::info!(document.id = %id, reason, "a document is put off");
+                tracing::info!(document.id = %id, reason, "a document is postponed");
             }
             IngestOutcome::Done { .. } | IngestOutcome::Stopped | IngestOutcome::Released => {}
         }
@@ -223,9 +223,15 @@ impl IngestWorker {
             }
             IngestEnd::Lost => {
                 self.library.counts.documents.add(IngestEnding::Lost, 1);
-                tracing::info!(document.id = %taken.document.key.id, "a document is somebody else's, or gone");
+                tracing::info!(
+                    document.id = %taken.document.key.id,
+                    "a document belongs to another worker or no longer exists"
+                );
                 if let Err(error) = self.library.forget_if_gone(&taken.document).await {
-                    tracing::warn!(error = error.detail(), "something of a document that is gone is left");
+                    tracing::warn!(
+                        error = error.detail(),
+                        "some data of a removed document could not be deleted"
+                    );
                 }
                 None
             }

@@ -35,7 +35,7 @@ impl ConversationMemories {
     ) -> Result<ExtractionOutcome> {
         // It ended its process each time, or its outcome could not be stored.
         if taken.attempts > ATTEMPTS_MAX {
-            let problem = format!("it was begun {ATTEMPTS_MAX} times and never ended");
+            let problem = format!("it was started {ATTEMPTS_MAX} times and never finished");
             return Ok(ExtractionOutcome::Failed { vector: Vec::new(), problem });
         }
         let memory = self.store.get(&taken.memory).await?;

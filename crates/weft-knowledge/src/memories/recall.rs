@@ -39,10 +39,8 @@ pub(super) async fn vectors(
 impl ConversationMemories {
     pub(super) async fn find(&self, tenant: &TenantId, query: &MemoryQuery) -> Result<Recollection> {
         if query.memories.len() > MEMORIES_AT_ONCE_MAX {
-            return Err(Error::invalid(format!(
-                "more than {MEMORIES_AT_ONCE_MAX} memories are to be searched"
-            ))
-            .help("search them in several steps"));
+            return Err(Error::invalid(format!("more than {MEMORIES_AT_ONCE_MAX} memories were requested"))
+                .help("search them in several requests"));
         }
         let mut memories = Vec::with_capacity(query.memories.len());
         for id in &query.memories {
@@ -56,7 +54,7 @@ impl ConversationMemories {
         let vector = self.question_vector(tenant, &memories, query, &mut found.notes).await?;
         // Acquired after the model was asked, so that no search waits for another one's model.
         let _turn =
-            self.searches.acquire().await.map_err(|_| Error::internal("no searches are made any more"))?;
+            self.searches.acquire().await.map_err(|_| Error::internal("searches have been shut down"))?;
         // Memories without vectors are searched separately, so that they are scored by words alone.
         let (with, without): (Vec<&Memory>, Vec<&Memory>) =
             memories.iter().partition(|memory| vector.is_some() && !memory.settings.embedder.is_empty());
@@ -82,7 +80,7 @@ impl ConversationMemories {
             memories.iter().map(|memory| memory.settings.embedder.as_str()).filter(|name| !name.is_empty());
         let Some(name) = embedders.next() else { return Ok(None) };
         if let Some(other) = embedders.find(|other| *other != name) {
-            let message = format!("the memories have vectors of different models: `{name}` and `{other}`");
+            let message = format!("the memories have vectors from different models: `{name}` and `{other}`");
             return Err(Error::invalid(message).help("search them one after the other"));
         }
         if query.vector_weight <= 0.0 {

@@ -86,7 +86,7 @@ impl MemoryWorker {
         let settled = match outcome {
             Ok(outcome) => {
                 if let ExtractionOutcome::Failed { problem, .. } = &outcome {
-                    tracing::warn!(%memory, number, problem, "nothing more is found in a turn");
+                    tracing::warn!(%memory, number, problem, "a turn was abandoned");
                 }
                 self.0.store.settle(taken, &outcome).await
             }
@@ -98,7 +98,9 @@ impl MemoryWorker {
                 tracing::debug!(%memory, number, "a turn was forgotten while it was looked at");
             }
             // It becomes available again when its lease expires.
-            Err(error) => tracing::warn!(%memory, number, error = error.detail(), "a turn was not looked at"),
+            Err(error) => {
+                tracing::warn!(%memory, number, error = error.detail(), "a turn could not be processed");
+            }
         }
     }
 }

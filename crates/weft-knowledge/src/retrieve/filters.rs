@@ -54,7 +54,7 @@ impl Filtered {
     pub(super) fn by_nothing(self, choice: &FilterChoice, notes: &mut Vec<String>) -> Self {
         match (self, choice) {
             (Self::By(filter), FilterChoice::ByModel { .. }) => {
-                let note = "filter: relaxed, because no document fits the conditions of the model";
+                let note = "filter: relaxed because no document matches the conditions of the model";
                 notes.push(note.to_owned());
                 Self::Relaxed(filter)
             }
@@ -182,7 +182,7 @@ fn read(
     for item in list.iter().take(CONDITIONS_MAX) {
         match condition(item, known, keys) {
             Some(condition) => conditions.push(condition),
-            None => notes.push(format!("left out a condition of the model that cannot be meant: {item}")),
+            None => notes.push(format!("ignored an invalid condition of the model: {item}")),
         }
     }
     Ok(Filter { logic, conditions })

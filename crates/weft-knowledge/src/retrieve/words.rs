@@ -36,7 +36,7 @@ pub(super) async fn questions(
         Ok(translations) => {
             if translations.len() < languages.len() {
                 let count = translations.len();
-                notes.push(format!("the model translated the question into {count} of the languages only"));
+                notes.push(format!("the model translated the question into only {count} of the languages"));
             }
             for translation in translations {
                 if !questions.contains(&translation) {
@@ -45,7 +45,7 @@ pub(super) async fn questions(
             }
         }
         Err(error) => {
-            notes.push(format!("searched in the language of the question alone: {}", error.full()));
+            notes.push(format!("searched only in the language of the question: {}", error.full()));
         }
     }
     Ok(questions)

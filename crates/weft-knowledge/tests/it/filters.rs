@@ -97,7 +97,7 @@ async fn a_model_uses_the_chosen_keys_with_their_operators() {
     library.answers(Step::Filter, &answer.to_string());
     let found = library.ask(&asked(FilterChoice::ByModel { keys })).await;
     assert_eq!(ids(&found), ["old-0"]);
-    assert!(found.notes[0].contains("left out a condition"), "{:?}", found.notes);
+    assert!(found.notes[0].contains("ignored an invalid condition"), "{:?}", found.notes);
     let (_, text) = library.0.asked.lock().unwrap().remove(0);
     assert!(text.contains("- year (operator: <)") && !text.contains("author"), "{text}");
 }

@@ -60,7 +60,7 @@ async fn without_a_model_the_question_itself_asks_the_graph() {
     library.fails(Step::GraphQuestion, ErrorKind::Unavailable);
     let found = library.ask(&asked()).await;
     assert!(found.passages[0].chunk.content.contains("Ada,person"));
-    assert!(found.notes.last().unwrap().contains("with the question as it is"), "{:?}", found.notes);
+    assert!(found.notes.last().unwrap().contains("with the unchanged question"), "{:?}", found.notes);
 }
 
 #[tokio::test]

@@ -153,7 +153,7 @@ async fn conversing(
         "logging/setLevel" if has(Feature::Logging) => {
             let level = required(&request.params, "level")?;
             let level =
-                LogLevel::parse(level).ok_or_else(|| RpcError::params("`level` is none that there is"))?;
+                LogLevel::parse(level).ok_or_else(|| RpcError::params("`level` is not a valid level"))?;
             if let Some(session) = &context.session {
                 session.set_level(level);
             }

@@ -63,7 +63,7 @@ pub(super) fn check(headers: &HeaderMap, request: &RpcRequest) -> Result<(), Rpc
 }
 
 fn mismatch(header: &str, what: &str) -> RpcError {
-    RpcError::new(code::HEADER_MISMATCH, format!("the header {header} must say the same as {what}"))
+    RpcError::new(code::HEADER_MISMATCH, format!("the header {header} must match {what}"))
 }
 
 /// What the body says is meant, and where it says so.
@@ -100,7 +100,7 @@ pub(super) fn alone(request: &RpcRequest) -> Result<Alone, RpcError> {
         // It is sent back, and may be as long as a message.
         let shown: String = version.chars().take(100).collect();
         let error =
-            RpcError::new(code::UNSUPPORTED_REVISION, "this revision of the protocol is not spoken here");
+            RpcError::new(code::UNSUPPORTED_REVISION, "this revision of the protocol is not supported");
         error.with_data(json!({"supported": supported(), "requested": shown}))
     })?;
     let level = meta.get(META_LEVEL).and_then(Json::as_str).and_then(LogLevel::parse);

@@ -98,7 +98,7 @@ impl Host {
             ClientMessage::Notification { .. } if newest => Reply::empty(StatusCode::ACCEPTED),
             _ if said.is_some_and(|name| ProtocolRevision::parse(name).is_none()) => {
                 let error =
-                    RpcError::new(code::INVALID_REQUEST, "this revision of the protocol is not spoken here");
+                    RpcError::new(code::INVALID_REQUEST, "this revision of the protocol is not supported");
                 Reply::refused(StatusCode::BAD_REQUEST, &id_of(&message), error)
             }
             ClientMessage::Request(request) if request.method == "initialize" => {
@@ -116,8 +116,8 @@ impl Host {
         match headers::text(headers, SESSION).map(|id| self.sessions.close(owner, id)) {
             Some(true) => Reply::empty(StatusCode::NO_CONTENT),
             // Another caller's is told in the same words: nobody is to try out ids.
-            Some(false) => refused(StatusCode::NOT_FOUND, "there is no such conversation"),
-            None => refused(StatusCode::BAD_REQUEST, "the header Mcp-Session-Id must name a conversation"),
+            Some(false) => refused(StatusCode::NOT_FOUND, "there is no such session"),
+            None => refused(StatusCode::BAD_REQUEST, "the header Mcp-Session-Id must name a session"),
         }
     }
 
@@ -142,7 +142,7 @@ impl Host {
                 Some(session) => session,
                 None => {
                     let error =
-                        RpcError::new(code::INVALID_REQUEST, "there is no such conversation: begin anew");
+                        RpcError::new(code::INVALID_REQUEST, "there is no such session: start a new one");
                     return Reply::refused(StatusCode::NOT_FOUND, &id_of(&message), error);
                 }
             },
@@ -236,7 +236,7 @@ async fn read_beforehand(
     headers: &HeaderMap,
 ) -> Result<(), RpcError> {
     if request.method == LISTEN && !takes_events(headers) {
-        return Err(RpcError::new(code::INVALID_REQUEST, "this is told in events: accept text/event-stream"));
+        return Err(RpcError::new(code::INVALID_REQUEST, "this is sent as events: accept text/event-stream"));
     }
     if request.method != "tools/call" {
         return Ok(());
@@ -304,7 +304,7 @@ async fn respond(mut exchange: Exchange, headers: &HeaderMap, asked: Option<&Arc
 /// A question that cannot be put to the client is answered in its place: whoever asked would wait for ever.
 fn unheard(asked: Option<&Arc<ServedSession>>, told: &Json) {
     if let (Some(session), Some(id)) = (asked, told.get("id")) {
-        let why = "it takes no events, and is asked in no other way: accept text/event-stream";
+        let why = "it does not accept events, the only way to ask it: accept text/event-stream";
         session.answered(id, Err(json!({"message": why})));
     }
 }

@@ -162,7 +162,7 @@ impl ClientMessage {
                 return match (json.remove("result"), json.remove("error")) {
                     (Some(result), None) => Ok(Self::Answer { id, outcome: Ok(result) }),
                     (None, Some(error)) => Ok(Self::Answer { id, outcome: Err(error) }),
-                    _ => refused("an answer has a `result` or an `error`"),
+                    _ => refused("a response needs a `result` or an `error`"),
                 };
             }
         };

@@ -62,7 +62,7 @@ fn agrees(headers: &HeaderMap, suffix: &str, value: Option<&Json>) -> Result<(),
     if same && second.is_none() {
         return Ok(());
     }
-    let message = format!("the header Mcp-Param-{suffix} must say the same as the argument that it is of");
+    let message = format!("the header Mcp-Param-{suffix} must match the argument that it mirrors");
     Err(RpcError::new(code::HEADER_MISMATCH, message))
 }
 

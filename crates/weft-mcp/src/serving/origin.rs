@@ -23,7 +23,7 @@ pub fn check_origin(headers: &HeaderMap, names: Names) -> Result<(), &'static st
     let host = headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
     // A page can make a name of its own lead to 127.0.0.1 (DNS rebinding), but it cannot ask under ours.
     if names == Names::Loopback && host.is_some_and(|host| !is_loopback(host)) {
-        return Err("without authentication this is answered under localhost, 127.0.0.1 and [::1] only");
+        return Err("without authentication only localhost, 127.0.0.1 and [::1] are allowed as host");
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
     let page = origin.to_str().ok().and_then(|origin| Some(origin.split_once("://")?.1)).unwrap_or("?");
@@ -31,7 +31,7 @@ pub fn check_origin(headers: &HeaderMap, names: Names) -> Result<(), &'static st
     if own || (names == Names::Any && is_loopback(page)) {
         Ok(())
     } else {
-        Err("pages of other servers may not ask this")
+        Err("requests from pages of other origins are not allowed")
     }
 }
 

@@ -47,11 +47,11 @@ impl UnderWay {
         let (id, mut all) = (id.to_string(), held(&self.0));
         if all.len() >= UNDER_WAY_MAX {
             let message =
-                format!("{UNDER_WAY_MAX} requests are being worked on, as many as may be: wait for answers");
+                format!("{UNDER_WAY_MAX} requests are in progress, which is the maximum: wait for responses");
             return Err(RpcError::new(code::BUSY, message));
         }
         if all.contains_key(&id) {
-            return Err(RpcError::new(code::INVALID_REQUEST, "a request with this id is being worked on"));
+            return Err(RpcError::new(code::INVALID_REQUEST, "a request with this id is in progress"));
         }
         let cancelled = CancellationToken::new();
         all.insert(id.clone(), cancelled.clone());
@@ -162,7 +162,7 @@ impl ClientQuestion<'_> {
         let gone = || RpcError::new(code::BUSY, "the client went away without an answer");
         let outcome = (&mut self.answer).await.map_err(|_| gone())?;
         outcome.map_err(|error| {
-            let why = error.get("message").and_then(Json::as_str).unwrap_or("it does not say why");
+            let why = error.get("message").and_then(Json::as_str).unwrap_or("it gives no reason");
             let why: String = why.chars().take(1_000).collect();
             RpcError::new(code::BUSY, format!("the client cannot answer: {why}"))
                 .with_data(json!({"error": error}))

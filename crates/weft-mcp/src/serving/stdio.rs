@@ -113,10 +113,13 @@ impl Talk {
         let map: Map<String, Json> = match serde_json::from_slice(&line) {
             Ok(Json::Object(map)) => map,
             Ok(_) => {
-                return refused(&Json::Null, RpcError::new(code::INVALID_REQUEST, "a message is an object"));
+                return refused(
+                    &Json::Null,
+                    RpcError::new(code::INVALID_REQUEST, "a message must be an object"),
+                );
             }
             Err(error) => {
-                return refused(&Json::Null, RpcError::new(code::PARSE, format!("no JSON: {error}")));
+                return refused(&Json::Null, RpcError::new(code::PARSE, format!("not JSON: {error}")));
             }
         };
         let request = match ClientMessage::read(map, line.into()) {

@@ -33,18 +33,20 @@ pub(super) fn failed(error: &AuthError) -> Error {
     let told = |kind, message: &str| Error::new(kind, message).because(cause.clone());
     match error {
         AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_) | AuthError::TokenExpired => {
-            told(ErrorKind::Unauthenticated, "the sign-in at the server is over")
+            told(ErrorKind::Unauthenticated, "the sign-in at the server has ended")
         }
         AuthError::TokenRefreshFailed(_) if has_forgotten_us(error) => {
-            told(ErrorKind::Unauthenticated, "the sign-in at the server is over")
+            told(ErrorKind::Unauthenticated, "the sign-in at the server has ended")
         }
         AuthError::TokenRefreshFailed(_)
         | AuthError::DiscoveryRequestFailed { .. }
         | AuthError::AuthorizationServersUnavailable { .. }
-        | AuthError::HttpError(_) => told(ErrorKind::Unavailable, "the authorization server cannot be asked"),
+        | AuthError::HttpError(_) => {
+            told(ErrorKind::Unavailable, "the authorization server cannot be reached")
+        }
         AuthError::AuthorizationServerMismatch { .. }
         | AuthError::AuthorizationServerMissingIssuer { .. } => {
-            told(ErrorKind::Denied, "the answer comes from another authorization server")
+            told(ErrorKind::Denied, "the response comes from another authorization server")
         }
         AuthError::RegistrationFailed(_) => told(
             ErrorKind::Invalid,
@@ -53,8 +55,12 @@ pub(super) fn failed(error: &AuthError) -> Error {
         .help(
             "register it there by hand, and set `oauth.client_id` (and `oauth.client_secret`) of the server",
         ),
-        AuthError::NoAuthorizationSupport => told(ErrorKind::Invalid, "the server has no sign-in"),
-        AuthError::CredentialStoreError(_) => told(ErrorKind::Unavailable, "the credentials cannot be kept"),
+        AuthError::NoAuthorizationSupport => {
+            told(ErrorKind::Invalid, "the server does not support signing in")
+        }
+        AuthError::CredentialStoreError(_) => {
+            told(ErrorKind::Unavailable, "the credentials cannot be stored")
+        }
         _ => told(ErrorKind::Invalid, "the sign-in at the server failed"),
     }
 }

@@ -55,8 +55,8 @@ impl SignInCallback {
     /// person, refuses.
     pub fn of_url(url: &str) -> Result<Self> {
         let wrong = || {
-            Error::invalid("the address holds no `code` and no `state`")
-                .help("give the whole address that the browser was sent to after the sign-in")
+            Error::invalid("the URL contains no `code` and `state`")
+                .help("give the whole URL that the browser was redirected to after the sign-in")
         };
         let url = Url::parse(url.trim()).map_err(|_| wrong())?;
         let said = |name: &str| {
@@ -135,7 +135,7 @@ impl SignIn {
         let is_timely = |begun: &&BegunSignIn| begun.until_ms > inner.clock.now_ms();
         let begun = kept.begun.get(&callback.state).filter(is_timely).ok_or_else(|| {
             Error::invalid("there is no such sign-in under way")
-                .help("begin it again, and end it within 10 minutes")
+                .help("start it again and finish it within 10 minutes")
         })?;
         let Exchanged { issuer, credentials } = Box::pin(inner.exchanged(begun, callback, &kept)).await?;
         inner
@@ -207,7 +207,7 @@ impl SignInInner {
         // Otherwise its endpoints would be guessed, and people sent to pages that do not exist.
         if !found.source.is_discovered() && challenge.is_none() {
             return Err(Error::invalid("the server names no authorization server")
-                .help("if it wants a token, give it in `headers` of the server"));
+                .help("if it needs a token, set it in `headers` of the server"));
         }
         self.check_bond(&found.metadata, kept)?;
         let name = name_of(&found.metadata);
@@ -278,7 +278,7 @@ impl SignInInner {
         let metadata = found.metadata;
         // The code is only valid at the authorization server that was asked, and must not be sent to any other.
         if metadata.issuer != begun.state.expected_issuer {
-            return Err(Error::new(ErrorKind::Denied, "the server has another authorization server by now")
+            return Err(Error::new(ErrorKind::Denied, "the server now uses another authorization server")
                 .help("sign in again"));
         }
         self.check_bond(&metadata, kept)?;
@@ -299,7 +299,7 @@ impl SignInInner {
             return Err(told);
         }
         let given = credentials.load().await.map_err(|error| failed(&error))?;
-        let none = || Error::new(ErrorKind::Garbled, "the authorization server gave no tokens");
+        let none = || Error::new(ErrorKind::Garbled, "the authorization server returned no tokens");
         Ok(Exchanged { issuer: name, credentials: given.ok_or_else(none)? })
     }
 }

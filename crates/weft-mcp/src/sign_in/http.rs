@@ -114,10 +114,12 @@ impl OauthHttp {
                 Url::parse(&request.url).map_err(|cause| Error::invalid("no address").because(cause))?;
             match here.join(to) {
                 Ok(there) if there.origin() == here.origin() => request.url = there.into(),
-                Ok(_) | Err(_) => return Err(Error::new(ErrorKind::Denied, "it is sent to another server")),
+                Ok(_) | Err(_) => {
+                    return Err(Error::new(ErrorKind::Denied, "it is redirected to another server"));
+                }
             }
         }
-        Err(Error::new(ErrorKind::Invalid, "it is sent from one place to the next"))
+        Err(Error::new(ErrorKind::Invalid, "it is redirected too many times"))
     }
 
     /// Opens a request with the client for its host.
@@ -140,7 +142,7 @@ impl OauthHttp {
 
     async fn asked(&self, request: StreamRequest) -> Result<Answer> {
         if self.requests.fetch_add(1, Ordering::Relaxed) >= REQUESTS_MAX || self.begun.elapsed() > ALL_LIMIT {
-            return Err(Error::invalid("the server names too many places to ask, or too slow ones"));
+            return Err(Error::invalid("the server names too many or too slow URLs"));
         }
         let is_get = request.method == "GET";
         let sent = if is_get { Vec::new() } else { request.body.clone() };
@@ -159,7 +161,9 @@ impl OauthHttp {
             *self.document.lock().unwrap_or_else(PoisonError::into_inner) = place;
         }
         let body = if status < 400 { body } else { without_shown(&sent, &body) };
-        answer.body(body).map_err(|cause| Error::new(ErrorKind::Garbled, "no answer of HTTP").because(cause))
+        answer
+            .body(body)
+            .map_err(|cause| Error::new(ErrorKind::Garbled, "not a valid HTTP response").because(cause))
     }
 }
 
@@ -205,7 +209,7 @@ fn without_shown(sent: &[u8], said: &[u8]) -> Vec<u8> {
 fn plain(request: http::Request<Vec<u8>>) -> Result<StreamRequest> {
     let (parts, body) = request.into_parts();
     let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
-        let value = value.to_str().map_err(|cause| Error::invalid("a header is no text").because(cause))?;
+        let value = value.to_str().map_err(|cause| Error::invalid("a header is not text").because(cause))?;
         Ok((name.as_str().to_owned(), value.to_owned()))
     };
     Ok(StreamRequest {

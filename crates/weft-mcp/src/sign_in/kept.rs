@@ -190,7 +190,7 @@ impl CredentialRow {
     pub(super) async fn read(&self) -> Result<Option<(KeptSignIn, i64)>> {
         let Some(stored) = self.place.store.get(&self.place.key).await? else { return Ok(None) };
         let damaged = |_| {
-            let message = format!("what is stored of the sign-in at `{}` is damaged", self.place.key.server);
+            let message = format!("the stored data of the sign-in at `{}` is damaged", self.place.key.server);
             Error::new(ErrorKind::Garbled, message).help(self.place.remedy.clone())
         };
         let kept: KeptSignIn = serde_json::from_str(stored.sealed.reveal()).map_err(damaged)?;

@@ -128,6 +128,6 @@ async fn renewed_elsewhere(row: &CredentialRow, before: &StoredCredentials) -> R
             Some(_) | None => return Ok(now.token()),
         }
     }
-    let message = "another process is having the token renewed, and has no answer yet";
+    let message = "another process is renewing the token and has no response yet";
     Err(Error::new(ErrorKind::Unavailable, message))
 }

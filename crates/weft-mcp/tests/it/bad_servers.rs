@@ -76,7 +76,7 @@ async fn a_version_that_nobody_knows_is_named() {
     let error = bench.offered().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
     let told = error.full();
-    assert!(told.contains("speaks version `1999-01-01` of MCP, which is unknown here"), "{told}");
+    assert!(told.contains("uses version `1999-01-01` of MCP, which is not supported here"), "{told}");
     assert!(told.contains("2024-11-05") && told.contains("2025-11-25"), "{told}");
     for known in ["2024-11-05", "2025-03-26", "2025-06-18"] {
         let bench = Bench::new(&["echo"], "").await;
@@ -99,10 +99,10 @@ async fn a_server_that_refuses_the_newest_version_is_asked_for_the_newest_it_nam
     assert_eq!(error.kind, ErrorKind::Unsupported);
     let told = error.full();
     assert!(
-        told.contains("the server refuses to begin: Unsupported protocol version (code -32602)"),
+        told.contains("the server rejected the initialization: Unsupported protocol version (code -32602)"),
         "{told}"
     );
-    assert!(told.contains("this program speaks MCP 2024-11-05"), "{told}");
+    assert!(told.contains("this program supports MCP 2024-11-05"), "{told}");
 }
 
 fn version(message: &serde_json::Value) -> String {
@@ -127,7 +127,7 @@ async fn a_server_that_asks_and_does_not_listen_is_left() {
     servers.add("fake", settings("url = 'http://unused'"), dial).await;
     let tool = tool_of(&servers, "fake", "echo").await;
     let error = call(&tool, json!({})).await.unwrap_err();
-    assert!(error.full().contains("takes no answers"), "{}", error.full());
+    assert!(error.full().contains("accepts no responses"), "{}", error.full());
 }
 
 /// Begins well, lists a tool, and then asks without end and never reads again.

@@ -61,7 +61,7 @@ async fn a_tool_that_fails_and_a_server_that_refuses_are_told_apart() {
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert_eq!(
         error.full(),
-        "cannot call `refuses` of the MCP server `fake`: the server refuses: broken with *** inside (code -32603)"
+        "cannot call `refuses` of the MCP server `fake`: the server returned an error: broken with *** inside (code -32603)"
     );
     assert!(!bench.call("echo").await.unwrap().failed);
     assert_eq!(bench.fake.sessions(), 1);
@@ -217,7 +217,7 @@ async fn an_unknown_server_is_answered_with_those_there_are() {
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert_eq!(
         error.full(),
-        "there is no MCP server `fkae` (configure it below `mcp.servers`; there are fake)"
+        "there is no MCP server `fkae` (configure it below `mcp.servers`; known servers are fake)"
     );
     assert_eq!(names(&bench.offered().await.unwrap()), ["echo"]);
 }

@@ -211,7 +211,7 @@ async fn what_keeps_a_server_from_being_used_is_told_plainly() {
     check(told(&format!("url = '{nowhere}'\ntype = 'sse'")).await, ErrorKind::Invalid, "check `url`");
     let (mcp, messages) = (http.url("mcp"), http.url("messages"));
     let refused = told(&format!("url = '{messages}'\ntype = 'sse'")).await;
-    check(refused, ErrorKind::Invalid, "refuses the request (status 405) (check `url` and `type`");
+    check(refused, ErrorKind::Invalid, "rejects the request (status 405) (check `url` and `type`");
     *http.site.auth.token.lock().unwrap() = Some("other".to_owned());
     for url in [format!("url = '{mcp}'"), format!("url = '{}'\ntype = 'sse'", http.url("sse"))] {
         let settings = format!("{url}\nheaders = {{ Authorization = 'Bearer s3cret' }}");
@@ -268,6 +268,6 @@ async fn requests_of_2024_go_nowhere_else() {
     let servers = web(&http, "sse", "headers = { Authorization = 'Bearer s3cret' }");
     let error = servers.tools(&tenant(), "web").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied);
-    assert!(error.full().contains("which is not where it is itself"), "{}", error.full());
+    assert!(error.full().contains("which is another origin"), "{}", error.full());
     assert!(other.site.headers.lock().unwrap().is_empty());
 }

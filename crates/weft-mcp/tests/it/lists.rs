@@ -97,7 +97,7 @@ async fn a_malformed_tool_is_refused_and_the_others_are_offered() {
     assert_eq!(names(&offered), ["good", "also", "bare"]);
     let refused: Vec<_> = offered.refused.iter().map(|r| (r.name.as_str(), r.reason.as_str())).collect();
     assert_eq!(refused[0], ("text", "its schema is not an object"));
-    assert!(refused[1].0 == "wrong" && refused[1].1.starts_with("its schema is none: "), "{refused:?}");
+    assert!(refused[1].0 == "wrong" && refused[1].1.starts_with("its schema is not valid: "), "{refused:?}");
     assert_eq!(refused[2..], [("tool 5", "it has no name"), ("tool 7", "it has no name")]);
 }
 

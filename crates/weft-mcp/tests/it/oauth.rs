@@ -100,6 +100,6 @@ async fn a_token_that_renews_no_more_is_told_without_showing_it() {
     let error = servers.tools(&tenant(), "web").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unauthenticated);
     let told = error.full();
-    assert!(told.contains("the token server refuses: invalid_grant"), "{told}");
+    assert!(told.contains("the token server refused the request: invalid_grant"), "{told}");
     assert!(!told.contains("spent") && !told.contains("s3cret"), "{told}");
 }

@@ -319,7 +319,7 @@ async fn a_client_that_takes_no_events_is_not_asked_and_not_left_waiting() {
     let asking = place.post("a", &headers, calling(1, "test_wait_for_answer", json!({})));
     let reply = tokio::time::timeout(Duration::from_secs(30), asking).await.expect("an answer");
     let answer = json_of(reply);
-    assert!(answer["error"]["message"].as_str().unwrap().contains("takes no events"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("does not accept events"), "{answer}");
 }
 
 /// A client over lines.

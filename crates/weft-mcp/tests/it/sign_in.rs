@@ -207,7 +207,7 @@ async fn nobody_signs_in_where_something_else_says_who_we_are() {
     for id in ["web", "program"] {
         let error = servers.begin_sign_in(id, &request()).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid);
-        assert!(error.full().contains("nobody signs in"), "{}", error.full());
+        assert!(error.full().contains("needs no sign-in"), "{}", error.full());
     }
     let error = servers.tools(&tenant(), "web").await.unwrap_err();
     assert!(error.full().contains("check `headers`"), "{}", error.full());

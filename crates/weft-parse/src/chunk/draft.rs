@@ -82,7 +82,7 @@ pub(crate) fn finish(source: &ChunkSource<'_>, cutting: Cutting) -> Result<ReadD
         // Checked after each draft, because one draft may have had a huge number of children.
         if document.pieces.len() > PIECES_MAX {
             return Err(Error::invalid(format!("the document has more than {PIECES_MAX} pieces"))
-                .help("give a larger `chunk_token_num`, or take the file apart"));
+                .help("set a larger `chunk_token_num`, or split the file"));
         }
     }
     document.headings = contents(source, &document, &firsts);

@@ -90,8 +90,8 @@ fn placed<'a>(parsed: &'a Parsed, settings: &ChunkSettings) -> Vec<Placed<'a>> {
 fn no_text(source: &ChunkSource<'_>) -> Error {
     let error = Error::invalid("the file has no text");
     match (&source.settings.pages, source.parsed.pages) {
-        (Some(_), pages @ 1..) => Error::invalid("the pages that are asked for have no text")
+        (Some(_), pages @ 1..) => Error::invalid("the selected pages have no text")
             .help(format!("the file has {pages} pages: change the setting `pages`")),
-        _ => error.help("pictures of text, such as scanned pages, have to be made into text first"),
+        _ => error.help("pictures of text, such as scanned pages, have to be converted into text first"),
     }
 }

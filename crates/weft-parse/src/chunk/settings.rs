@@ -78,7 +78,7 @@ impl ChunkSettings {
         let delimiter = text(given("delimiter"), "delimiter")?.unwrap_or("\n");
         let delimiters = Delimiters::parse(delimiter);
         if delimiters.is_empty() {
-            return Err(wrong("delimiter", "is empty", "give one character at least, such as \\n"));
+            return Err(wrong("delimiter", "is empty", "give at least one character, such as \\n"));
         }
         let children = Delimiters::parse(children);
         Ok(Self {
@@ -130,7 +130,7 @@ fn text<'a>(value: Option<&'a Json>, name: &str) -> Result<Option<&'a str>> {
         None => Ok(None),
         Some(Json::String(text)) if text.len() <= DELIMITER_BYTES_MAX => Ok(Some(text)),
         Some(Json::String(_)) => Err(wrong(name, "is too long", "give at most 1,024 bytes")),
-        Some(_) => Err(wrong(name, "is not a text", "write it in quotes")),
+        Some(_) => Err(wrong(name, "is not a string", "write it in quotes")),
     }
 }
 
@@ -149,8 +149,8 @@ fn number(value: Option<&Json>, name: &str, min: u32, max: u32) -> Result<Option
 fn patterns(value: Option<&Json>, name: &str) -> Result<Vec<Vec<Regex>>> {
     let bad = |what: &str| wrong(name, what, "give a list of lists of regular expressions");
     let pattern = |text: &Json| {
-        let text = text.as_str().ok_or_else(|| bad("has a pattern that is no text"))?;
-        pattern::compile(text).map_err(|_| bad(&format!("has a pattern that cannot be used, `{text}`")))
+        let text = text.as_str().ok_or_else(|| bad("has a pattern that is not a string"))?;
+        pattern::compile(text).map_err(|_| bad(&format!("has an invalid pattern, `{text}`")))
     };
     let list = |list: &Json| match list {
         Json::Array(patterns) if patterns.len() <= PATTERNS_MAX => patterns.iter().map(pattern).collect(),
@@ -179,7 +179,7 @@ fn pages(value: &Json) -> Result<Vec<(u32, u32)>> {
     };
     let ranges = value.as_array().ok_or_else(bad)?;
     if ranges.len() > PAGE_RANGES_MAX {
-        let help = format!("give at most {PAGE_RANGES_MAX}; pages that follow each other are one range");
+        let help = format!("give at most {PAGE_RANGES_MAX}; consecutive pages are one range");
         return Err(wrong("pages", &format!("has {} page ranges", ranges.len()), &help));
     }
     ranges.iter().map(range).collect()

@@ -38,7 +38,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         (rest, torn) = (below, torn + 1);
     }
     if torn > 0 {
-        parts.warn(format!("quotation marks that nothing ends were taken for letters ({torn})"));
+        parts.warn(format!("unclosed quotation marks were read as text ({torn})"));
     }
     let FoundRows { rows, cells, .. } = found;
     if cells > CELLS_MAX {
@@ -73,7 +73,7 @@ impl FoundRows {
         let mut reader = reader(text, self.delimiter, quotes);
         // One record is reused for all rows: an iterator would clone it, which takes as long as its longest row.
         let mut record = csv::StringRecord::new();
-        let unread = |cause| Unreadable::because("its rows cannot be told apart", cause);
+        let unread = |cause| Unreadable::because("its rows cannot be separated", cause);
         while reader.read_record(&mut record).map_err(unread)? {
             if quotes == Quotes::Enclose && record.iter().any(|value| value.contains('\n')) {
                 let start = record.position().and_then(|position| usize::try_from(position.byte()).ok());

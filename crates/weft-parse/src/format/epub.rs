@@ -116,7 +116,7 @@ fn package_path(text: &str) -> Result<String, Unreadable> {
             return Ok(path);
         }
     }
-    Err(Unreadable::new("it does not say where its list of chapters is"))
+    Err(Unreadable::new("it does not name its list of chapters"))
 }
 
 /// Returns the files of the chapters in reading order, and adds the metadata of the book.

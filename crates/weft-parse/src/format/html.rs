@@ -120,7 +120,7 @@ fn pictures_below(dom: &Dom, root: Id, found: &mut Pictures) {
             continue;
         }
         let Some(bytes) = data_uri::decoded(source) else {
-            found.warn(format!("the {part} is damaged or too large, and is not read"));
+            found.warn(format!("the {part} is damaged or too large and was not read"));
             continue;
         };
         match of_file(&bytes) {
@@ -131,7 +131,7 @@ fn pictures_below(dom: &Dom, root: Id, found: &mut Pictures) {
             Some(_) => {}
             // SVG drawings contain their text, and most of them are icons.
             None if source.get(..14).is_some_and(|start| start.eq_ignore_ascii_case("data:image/svg")) => {}
-            None => found.warn(format!("the {part} is of a kind that is not read")),
+            None => found.warn(format!("the {part} is of an unsupported type")),
         }
     }
 }

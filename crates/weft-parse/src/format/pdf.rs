@@ -75,7 +75,7 @@ fn unlocked(document: PdfDocument, bytes: &[u8]) -> Result<PdfDocument, Unreadab
         Ok(false) => return Err(Unreadable::new("it is locked with a password; save it without one")),
         Err(_) => {
             let reason =
-                "it is encrypted in a way that is not read, as for certificates; save it without that";
+                "its encryption is not supported (such as by certificate); save it without encryption";
             return Err(Unreadable::new(reason));
         }
     }
@@ -101,18 +101,16 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         return Err(Unreadable::new(match unread.first() {
             Some((_, reason)) => format!("no page of the PDF can be read ({reason})"),
             None if !wanted(file.settings).is_empty() => {
-                "the pages that are asked for are not there or have no text".to_owned()
+                "the selected pages do not exist or have no text".to_owned()
             }
             None if !file.readings.is_empty() => "no text was found in the pictures of its pages".to_owned(),
             // With a wrong key its pages appear empty.
             None if document.is_encrypted() => {
-                "it is encrypted in a way that is not read, or has no text layer; save it without a password"
+                "its encryption is not supported, or it has no text layer; save it without a password"
                     .to_owned()
             }
-            None => {
-                "it has no text layer, as scans do not; OCR is needed to read it (setting `documents.ocr`)"
-                    .to_owned()
-            }
+            None => "it has no text layer, like a scan; OCR is needed to read it (setting `documents.ocr`)"
+                .to_owned(),
         }));
     }
     warn(&pages, &unread, &mut parts);

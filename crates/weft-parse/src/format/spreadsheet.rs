@@ -70,7 +70,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         parts.page(Some(sheet.name.clone()));
         let mut cells = Cells { left: cells_left, bytes_left, ..Cells::default() };
         if let Err(cause) = read_sheet(&mut book, &sheet.name, &mut cells) {
-            parts.warn(format!("the sheet `{}` was not read to its end: {}", sheet.name, cause.0));
+            parts.warn(format!("the sheet `{}` was not read completely: {}", sheet.name, cause.0));
         }
         (cells_left, bytes_left) = (cells.left, cells.bytes_left);
         add_sheet(&sheet.name, cells, &mut parts);
@@ -97,7 +97,7 @@ fn add_sheet(name: &str, cells: Cells, parts: &mut PartCollector) {
     }
     if let Some(reason) = cells.unread_formulas {
         parts.warn(format!(
-            "the formulas of the sheet `{name}` were not read to their end, only the values of its cells: {reason}"
+            "the formulas of the sheet `{name}` were not read completely, only the values of its cells: {reason}"
         ));
     }
     for rows in apart(cells.rows) {

@@ -53,7 +53,7 @@ impl Fonts {
             bytes => {
                 Some(EmbeddedFont::from_data(Some(OTHER.to_owned()), bytes.to_vec()).map_err(|cause| {
                     Error::invalid(format!("the font of `documents.font` cannot be read: {cause}"))
-                        .help("name a font file in the TrueType format")
+                        .help("name a font file in TrueType format")
                 })?)
             }
         };

@@ -119,7 +119,7 @@ fn archive(files: Vec<(String, String)>) -> Result<Vec<u8>> {
 fn page(sheet: &Sheet) -> Result<String> {
     let too_large = |what: &str, most: usize| {
         Error::invalid(format!("the sheet `{}` has more than {most} {what}", sheet.name))
-            .help("make a CSV file of it")
+            .help("create a CSV file instead")
     };
     if sheet.rows.len() > ROWS_MAX {
         return Err(too_large("rows", ROWS_MAX));

@@ -111,7 +111,7 @@ impl ReaderAnswer {
     /// Splits a worker's output into its answer and the bytes that follow.
     pub(super) fn read(told: &[u8]) -> Result<(Self, &[u8])> {
         let mut answers = serde_json::Deserializer::from_slice(told).into_iter();
-        let garbled = || Error::new(ErrorKind::Garbled, "cannot read what the worker of a document says");
+        let garbled = || Error::new(ErrorKind::Garbled, "cannot parse the response of a document worker");
         match answers.next() {
             Some(Ok(answer)) => Ok((answer, told.get(answers.byte_offset()..).unwrap_or_default())),
             Some(Err(cause)) => Err(garbled().because(cause)),
@@ -123,7 +123,7 @@ impl ReaderAnswer {
     pub(super) fn failed(self) -> Error {
         match self {
             Self::Undone { kind, message, help } => Error { help, ..Error::new(kind, message) },
-            _ => Error::new(ErrorKind::Garbled, "the worker of a document answers another question"),
+            _ => Error::new(ErrorKind::Garbled, "a document worker responded to another request"),
         }
     }
 }
@@ -148,7 +148,7 @@ fn done(job: &ReaderJob, bytes: &[u8]) -> (ReaderAnswer, Vec<u8>) {
             }
         }
         ReaderJob::Recognize(_) | ReaderJob::Transcribe(_) => {
-            Err(Error::internal("this is done by another program"))
+            Err(Error::internal("another program has to do this"))
         }
         ReaderJob::Sheets(name) => {
             harmless(name, || crate::make::sheets(name, bytes)).map(ReaderAnswer::Sheets)
@@ -179,7 +179,7 @@ fn pictures(mut found: FoundPictures) -> (ReaderAnswer, Vec<u8>) {
 fn read_with(request: &ReadRequest, count: usize, bytes: &[u8]) -> Result<ReadDocument> {
     let (readings, file) = bytes.split_at_checked(count).unwrap_or((bytes, &[]));
     let readings: Vec<PictureReading> = serde_json::from_slice(readings)
-        .map_err(|cause| Error::internal("cannot read what was read in pictures").because(cause))?;
+        .map_err(|cause| Error::internal("cannot parse the text of pictures").because(cause))?;
     guarded(request, file, &readings)
 }
 

@@ -43,7 +43,7 @@ fn what_is_not_read_says_why() {
     check("a.png", b"\x89PNG\r\n\x1a\n0000", "picture");
     let mut older = cfb::CompoundFile::create(std::io::Cursor::new(Vec::new())).unwrap();
     drop(older.create_stream("/PP40").unwrap());
-    check("a.ppt", &older.into_inner().into_inner(), "an older program");
+    check("a.ppt", &older.into_inner().into_inner(), "an old or unknown format");
     check("a.zip", &crate::build::archive(&[("x.txt", "x")]), "archive");
     check("a.docx", b"PK\x03\x04 broken", "damaged container");
     check("a.pdf", b"\x00\x01\x02 no pdf", "it is not a PDF");

@@ -23,7 +23,7 @@ fn text_and_code() {
     let torn = "name,note\nAda,\"open\nBob,\"a, b\"\nCy,\"two\nlines\"\nDan,\"\nEve,end\n";
     let rows = "table(1) name|note / Ada|\"open / Bob|a, b / Cy|two lines / Dan|\" / Eve|end";
     check("a.csv", torn, &[rows]);
-    assert!(read("a.csv", torn.as_bytes()).warnings[0].ends_with("for letters (2)"));
+    assert!(read("a.csv", torn.as_bytes()).warnings[0].ends_with("read as text (2)"));
     check("a.csv", "# People\nname,age\nAda,36\n", &["table(1) # People: name|age / Ada|36"]);
     check("a.csv", "name,\na,1\nb,2\n", &["table(0) name / a|1 / b|2"]);
 }
@@ -408,7 +408,7 @@ fn values_are_read_also_where_formulas_are_broken() {
         let parsed = read("a.xlsx", &xlsx(&sheet));
         // What comes before the broken one is told as ever.
         assert_eq!(shown(&parsed)[1], "table(1) price|double / 2|4 / 3|=A3*2 / 5|10 / 7|14", "{formula}");
-        let unread = "the formulas of the sheet `People` were not read to their end";
+        let unread = "the formulas of the sheet `People` were not read completely";
         parsed.warnings.iter().any(|warning| warning.contains(unread))
     };
     assert!(with("<f t='shared' ref='B4:B5'>A4*2</f>"));

@@ -103,8 +103,8 @@ fn what_is_not_there_is_named() {
     };
     check(&[], "transcription.command");
     check(&["/no/such/program", "{file}"], "/no/such/program");
-    check(&["sh", "{file}"], "whole path");
-    check(&[text, "{file}"], "executed");
+    check(&["sh", "{file}"], "full path");
+    check(&[text, "{file}"], "executable");
     check(&[program, "--loud"], "{file}");
     let read = vec![PathBuf::from("/no/such/folder")];
     let error = opened(TranscriptionSettings { read, ..settings(&[program, "{file}"]) }, Limits::default())

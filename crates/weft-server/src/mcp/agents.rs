@@ -184,7 +184,7 @@ impl Offering {
         state: &str,
         call: &Call,
     ) -> weft_core::Result<(Session, weft_engine::RunHandle)> {
-        let unknown = || Error::invalid("`requestState` is not what was handed out: call the tool anew");
+        let unknown = || Error::invalid("`requestState` is not valid: call the tool again");
         let run = found(self.app().runs.get(&RunKey::new(self.tenant(), state)).await)?;
         let run = run.filter(|run| run.canvas == canvas.id).ok_or_else(unknown)?;
         let session = self.session_of(canvas, run.session.as_str()).await?;
@@ -198,15 +198,15 @@ impl Offering {
                     None => false,
                 };
                 return Err(if given_up {
-                    Error::new(ErrorKind::Cancelled, "the person declined, and the run was given up")
+                    Error::new(ErrorKind::Cancelled, "the person declined, and the run was abandoned")
                 } else {
-                    let message = "the person declined, but the conversation has gone on meanwhile";
+                    let message = "the person declined, but the conversation has continued in the meantime";
                     Error::new(ErrorKind::Conflict, message)
                 });
             }
             Heard::Nothing => {
-                let message = "nothing was answered, so the run waits on";
-                return Err(Error::invalid(message).help("call the tool anew, or answer what it asks"));
+                let message = "nothing was answered, so the run is still waiting";
+                return Err(Error::invalid(message).help("call the tool again, or answer what it asks"));
             }
         };
         let handle = self.app().answer_tasks(&session, answers, &self.state.waiting(None)).await?;

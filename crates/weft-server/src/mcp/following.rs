@@ -33,7 +33,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         let unwanted = self.leaving == Leaving::Cancels || self.cancelled.is_cancelled();
         if !self.settled && unwanted && self.engine.cancel_here(&self.key) {
-            tracing::info!(run.id = %self.key.id, "a run is stopped: its client has gone");
+            tracing::info!(run.id = %self.key.id, "a run is stopped because its client has disconnected");
         }
     }
 }

@@ -74,7 +74,7 @@ impl Offering {
             Some(Ending::Cancelled) => (TaskState::Cancelled, "the run was cancelled"),
             // It was given up, or another question was asked in its session.
             Some(Ending::Waiting) if open.is_empty() => {
-                (TaskState::Cancelled, "the session went on without it")
+                (TaskState::Cancelled, "the session continued without it")
             }
             Some(Ending::Waiting) => {
                 let requests = open.iter().map(|task| (task.key.id.to_string(), forms::question(task)));
@@ -143,7 +143,7 @@ impl Offering {
         &self,
         cursor: Option<&str>,
     ) -> Result<(Vec<TaskView>, Option<String>), RpcError> {
-        let strange = || RpcError::params("`cursor` is none that was given out");
+        let strange = || RpcError::params("`cursor` is not valid");
         let after = cursor.map(|cursor| place_of(cursor).ok_or_else(strange)).transpose()?;
         let filter = RunFilter { after, limit: PAGE, ..RunFilter::default() };
         let runs = self.app().runs.list(self.tenant(), &filter).await?;

@@ -59,7 +59,7 @@ async fn documents(
     ids: &[String],
 ) -> Result<(Vec<Document>, Vec<String>), ApiError> {
     if ids.len() > IDS_MAX {
-        return Err(ApiError::argument(format!("one request can name {IDS_MAX} documents at most")));
+        return Err(ApiError::argument(format!("one request can name at most {IDS_MAX} documents")));
     }
     let (mut known, mut missing) = (Vec::new(), ids.to_vec());
     let (counting, limit) = (Counting::Without, DATASETS_AT_ONCE);
@@ -214,9 +214,7 @@ pub(crate) async fn ingest(
     body.require(&["doc_ids", "run"])?;
     let wanted = to_text(body.get("run").unwrap_or(&Json::Null));
     if !matches!(wanted.as_str(), "1" | "2") {
-        return Err(ApiError::argument(
-            "`run` must be 1, to have documents read, or 2, to have that stopped",
-        ));
+        return Err(ApiError::argument("`run` must be 1 to start reading documents, or 2 to stop it"));
     }
     let reading = if body.flag("delete")? == Some(true) { Reading::Anew } else { Reading::On };
     let found = named(&state, &caller, &body).await?;
@@ -328,7 +326,7 @@ pub(crate) async fn flattened(
         return Err(ApiError::argument("Lack of dataset_ids in query parameters"));
     }
     if ids.len() > IDS_MAX {
-        return Err(ApiError::argument(format!("one request can name {IDS_MAX} datasets at most")));
+        return Err(ApiError::argument(format!("one request can name at most {IDS_MAX} datasets")));
     }
     let mut flat: BTreeMap<String, BTreeMap<String, Vec<DocumentId>>> = BTreeMap::new();
     let mut counted = 0;

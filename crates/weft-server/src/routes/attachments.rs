@@ -36,7 +36,7 @@ pub(crate) async fn upload(
     request: Request,
 ) -> Result<Response, ApiError> {
     if params.get("url").is_some_and(|url| !url.is_empty()) {
-        return Err(ApiError::data("files are not fetched from addresses; upload the file itself"));
+        return Err(ApiError::data("files are not fetched from URLs; upload the file itself"));
     }
     let canvas = CanvasKey::new(&caller.tenant, id);
     // Looked up before the files are received, which may take long.

@@ -113,7 +113,7 @@ async fn check(
 
 async fn check_datasets(state: &ServerState, caller: &Caller, ids: &[String]) -> Result<(), ApiError> {
     if ids.len() > DATASETS_MAX {
-        return Err(ApiError::data(format!("a chat can have {DATASETS_MAX} datasets at most")));
+        return Err(ApiError::data(format!("a chat can have at most {DATASETS_MAX} datasets")));
     }
     let mut embedders = HashSet::new();
     for id in ids {

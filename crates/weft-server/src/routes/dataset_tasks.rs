@@ -322,7 +322,7 @@ async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
     }
     // The settings of a document that is being ingested cannot change, and a task must cover all documents.
     if let Some(document) = documents.iter().find(|document| document.state == DocumentState::Running) {
-        let message = format!("the document {} is being read; try again when that is done", document.name);
+        let message = format!("the document {} is being read; try again when it is done", document.name);
         return Err(ApiError::data(message));
     }
     let mut ids: Vec<DocumentId> = Vec::with_capacity(documents.len());

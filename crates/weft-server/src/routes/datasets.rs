@@ -55,7 +55,7 @@ pub(super) async fn check_pipeline(
     match state.app.canvases.get(&CanvasKey::new(&caller.tenant, id)).await {
         Ok(canvas) if canvas.head.canvas_type == PIPELINE_TYPE => Ok(()),
         Ok(canvas) => {
-            let message = format!("`{}` is an agent and no ingestion pipeline", canvas.head.title);
+            let message = format!("`{}` is an agent, not an ingestion pipeline", canvas.head.title);
             Err(ApiError::data(message))
         }
         Err(error) if error.kind == ErrorKind::NotFound => {

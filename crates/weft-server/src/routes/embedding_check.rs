@@ -58,8 +58,8 @@ pub(crate) async fn check(
     });
     if average < SIMILARITY_MIN {
         let message = format!(
-            "the vectors of {model} are too unlike those that the dataset has: {average:.3} on average, and not \
-             {SIMILARITY_MIN} or more; keep the model, or make another dataset"
+            "the vectors of {model} are too different from those of the dataset: {average:.3} on average, not \
+             {SIMILARITY_MIN} or more; keep the model, or create another dataset"
         );
         return Err(ApiError::new(NOT_EFFECTIVE, message).with_data(told));
     }

@@ -265,7 +265,7 @@ pub(crate) async fn relocate(
             return Err(ApiError::argument("either `dest_file_id` or `new_name` is needed"));
         }
         (_, Some(_), several) if several.len() > 1 => {
-            return Err(ApiError::argument("`new_name` is for one file alone"));
+            return Err(ApiError::argument("`new_name` is only for a single file"));
         }
         (None, Some(name), several) => {
             for one in several {

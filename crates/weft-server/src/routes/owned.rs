@@ -51,7 +51,7 @@ pub(crate) async fn documents(
         return Ok((Vec::new(), Vec::new()));
     }
     if ids.len() > IDS_MAX {
-        return Err(ApiError::argument(format!("one request can name {IDS_MAX} documents at most")));
+        return Err(ApiError::argument(format!("one request can name at most {IDS_MAX} documents")));
     }
     let filter = DocumentFilter {
         ids: Some(ids.iter().map(|id| DocumentId::from(id.as_str())).collect()),

@@ -76,7 +76,7 @@ fn told(task: &Reembedding, now_ms: i64) -> Json {
         ReembeddingState::Running => (task.progress, task.message.as_str()),
         ReembeddingState::Done => (1.0, task.message.as_str()),
         ReembeddingState::Failed => (-1.0, task.message.as_str()),
-        ReembeddingState::Cancelled => (-1.0, "It was called off"),
+        ReembeddingState::Cancelled => (-1.0, "It was cancelled"),
     };
     let spent = task.ended_ms.unwrap_or(now_ms).saturating_sub(task.begun_ms).max(0);
     json!({

@@ -214,7 +214,7 @@ async fn goes_on_from(
         None => Ok(()),
         Some(newer) => {
             let message = format!(
-                "the conversation has gone on since {}: go on from {}, or begin another one",
+                "the conversation has continued since {}: continue from {}, or start another one",
                 response_id(&from.key.id),
                 response_id(&newer)
             );
@@ -244,8 +244,8 @@ async fn instruct(
     let takes =
         entry.is_some_and(|node| node.component.form(&Inputs::default()).fields.contains_key(INSTRUCTIONS));
     if !takes {
-        let message = "`instructions` and messages of system and developer have no effect: the agent's are in its canvas; leave \
-            them out, or give its Begin an input `instructions` and use that";
+        let message = "`instructions` and messages of system and developer have no effect: the agent's are in its \
+            canvas; omit them, or give its Begin an input `instructions` and use that";
         return Err(ApiError::argument(message));
     }
     turn.input.inputs.entry(INSTRUCTIONS).or_insert_with(|| instructions.into());

@@ -99,9 +99,7 @@ fn after(headers: &HeaderMap, params: &Params) -> Result<u64, ApiError> {
     match header.filter(|value| !value.is_empty()).or_else(|| params.get("after")) {
         None => Ok(0),
         Some(text) => text.parse().map_err(|_| {
-            ApiError::argument(
-                "the place to go on from must be the number of an event, such as `id:` lines have",
-            )
+            ApiError::argument("the place to continue from must be the number of an event, as in `id:` lines")
         }),
     }
 }

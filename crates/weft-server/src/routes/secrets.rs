@@ -34,7 +34,7 @@ pub(crate) async fn put(
 ) -> Result<Response, ApiError> {
     // The error must not contain the value.
     let Some(Json::String(value)) = body.get("value") else {
-        return Err(ApiError::argument("`value`: has to be a text"));
+        return Err(ApiError::argument("`value`: must be a string"));
     };
     let put = state.app.secrets.put(&caller.tenant, &name, &Secret::new(value.as_str())).await?;
     Ok(Success(SecretRow::from(&put)).into_response())

@@ -99,11 +99,11 @@ pub(super) async fn listed(
     stored(state, &canvas, missing).await?;
     // Rejected rather than ignored: otherwise the list would contain sessions that were not requested.
     if let Some(key) = ["from_date", "to_date"].into_iter().find(|key| params.get(key).is_some()) {
-        let message = format!("sessions are not chosen by `{key}`; leave it out and look at `create_time`");
+        let message = format!("sessions cannot be filtered by `{key}`; omit it and check `create_time`");
         return Err(ApiError::argument(message));
     }
     if let Some(other) = params.get("orderby").filter(|by| !matches!(*by, "create_time" | "update_time")) {
-        let message = format!("sessions are not ordered by `{other}`; write `create_time` or `update_time`");
+        let message = format!("sessions cannot be ordered by `{other}`; use `create_time` or `update_time`");
         return Err(ApiError::argument(message));
     }
     let page = params.page(state.app.limits.page_size);

@@ -54,7 +54,7 @@ pub(super) async fn of_visitor(
     body.0.retain(|name, _| !PASSED_OVER.contains(&name.as_str()));
     let fits = |name: &String| OF_VISITORS.contains(&name.as_str()) || parameters.contains(name);
     if let Some(name) = body.0.keys().find(|name| !fits(name)) {
-        return Err(ApiError::argument(format!("`{name}` cannot be chosen with a share token")));
+        return Err(ApiError::argument(format!("`{name}` cannot be set with a share token")));
     }
     for name in ["session_id", "conversation_id"] {
         if let Some(id) = body.id(name)? {

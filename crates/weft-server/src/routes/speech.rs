@@ -64,7 +64,9 @@ pub(crate) async fn speak(
     }
     let letters = text.chars().count();
     if letters > LETTERS_MAX {
-        return Err(ApiError::argument(format!("`text` has {letters} letters; {LETTERS_MAX} are the most")));
+        return Err(ApiError::argument(format!(
+            "`text` has {letters} letters, more than the maximum of {LETTERS_MAX}"
+        )));
     }
     let model = state.app.models.speech(&caller.tenant, "").map_err(|error| without(error, "TTS"))?;
     let audio = model.speak(text).await?;
@@ -94,7 +96,7 @@ pub(crate) async fn transcribe(
     while let Some(part) = timely(form.next_field()).await? {
         parts += 1;
         if parts > PARTS_MAX {
-            return Err(ApiError::argument(format!("a form may have {PARTS_MAX} parts")));
+            return Err(ApiError::argument(format!("a form may have at most {PARTS_MAX} parts")));
         }
         // Other parts have to be read to the end to reach those after them.
         if part.name() != Some("file") || recording.is_some() {

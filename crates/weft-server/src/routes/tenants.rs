@@ -114,7 +114,7 @@ pub(crate) async fn switch(
     let tenant = TenantId::from(body.id("tenant_id")?.unwrap_or_default());
     // Non-members must not learn whether the tenant exists.
     let role = state.app.switch_tenant(id, login, &tenant).await.map_err(|error| match error.kind {
-        ErrorKind::NotFound => ApiError::new(code::OPERATING, "you are no member of this tenant")
+        ErrorKind::NotFound => ApiError::new(code::OPERATING, "you are not a member of this tenant")
             .with_status(StatusCode::FORBIDDEN),
         _ => error.into(),
     })?;
@@ -151,7 +151,7 @@ pub(crate) async fn remove(
     body.require(&["tenant_id"])?;
     if body.text("tenant_id")?.as_deref() != Some(caller.tenant.as_str()) {
         return Err(ApiError::argument(
-            "`tenant_id` must name the tenant once more: nothing of it can be had back",
+            "`tenant_id` must repeat the id of the tenant: its removal cannot be undone",
         ));
     }
     state.app.remove_tenant(&caller.tenant).await?;

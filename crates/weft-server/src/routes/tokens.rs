@@ -44,7 +44,7 @@ pub(crate) async fn create(
         None => params.get("name").unwrap_or(UNNAMED).to_owned(),
     };
     if body.text("tenant")?.is_some_and(|tenant| tenant != caller.tenant.as_str()) {
-        let message = "`tenant`: tokens are made here for the caller's own tenant; `weft token create` makes those of others";
+        let message = "`tenant`: tokens are created here only for the caller's tenant; `weft token create` makes others";
         return Err(ApiError::argument(message));
     }
     let role = match body.text("role")? {
@@ -53,11 +53,11 @@ pub(crate) async fn create(
     };
     let refuse = |message: String| ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN);
     if role > caller.role {
-        return Err(refuse(format!("a key may do no more than its maker, who is `{}` here", caller.role)));
+        return Err(refuse(format!("a key may do no more than its creator, who is `{}` here", caller.role)));
     }
     // Revoking such a key would not revoke the keys that it has created.
     if caller.user.is_none() && !caller.role.may(Permission::Administer) {
-        return Err(refuse("a key that belongs to no user makes no further ones".to_owned()));
+        return Err(refuse("a key that belongs to no user cannot create others".to_owned()));
     }
     let key = NewKey { name: &name, role, user: caller.user.clone() };
     let made = state.app.create_key(&caller.tenant, key).await?;

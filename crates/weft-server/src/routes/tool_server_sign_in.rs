@@ -34,7 +34,7 @@ fn address(body: &Body, name: &str) -> Result<String, ApiError> {
         matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some_and(|host| !host.is_empty())
     });
     if url.len() > URL_MAX || !is_web {
-        let message = format!("`{name}` must be an http or https address of {URL_MAX} bytes at most");
+        let message = format!("`{name}` must be an http or https address of at most {URL_MAX} bytes");
         return Err(ApiError::argument(message));
     }
     Ok(url)

@@ -48,7 +48,7 @@ async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Vec<
         return Err(ApiError::data("No MCP server ID provided."));
     }
     if ids.len() > AT_ONCE_MAX {
-        return Err(ApiError::argument(format!("one request can name {AT_ONCE_MAX} MCP servers at most")));
+        return Err(ApiError::argument(format!("one request can name at most {AT_ONCE_MAX} MCP servers")));
     }
     // An id that is given twice is removed once; the repetition must not make the request fail halfway.
     let (ids, _) = once(ids);
@@ -300,7 +300,7 @@ pub(crate) async fn import(
         return Err(ApiError::data("No MCP servers provided."));
     }
     if servers.len() > AT_ONCE_MAX {
-        return Err(ApiError::argument(format!("one request can bring {AT_ONCE_MAX} MCP servers at most")));
+        return Err(ApiError::argument(format!("one request can contain at most {AT_ONCE_MAX} MCP servers")));
     }
     let seconds = seconds(&body)?;
     let mut results = Vec::new();

@@ -112,7 +112,7 @@ async fn same_version(
         return Ok(());
     }
     let message = format!(
-        "session {} is on version {}, and `{name}` is another one: begin a new session for it",
+        "session {} is on version {}, but `{name}` is another one: start a new session for it",
         session.key.id, session.canvas_version
     );
     Err(ApiError::argument(message))
@@ -143,9 +143,7 @@ async fn begin(
     id: Option<SessionId>,
 ) -> Result<(Session, Origin), ApiError> {
     if request.opening.is_some() && request.version.is_some() {
-        return Err(ApiError::argument(
-            "a chat assistant has no versions: leave `version` and `release` out",
-        ));
+        return Err(ApiError::argument("a chat assistant has no versions: omit `version` and `release`"));
     }
     let TurnInput { user_id, query, .. } = &request.input;
     let before = request.opening.as_ref().unwrap_or(&request.before);
@@ -227,7 +225,7 @@ pub(crate) async fn kept_with(
 /// Removes a conversation that is no longer needed and may not even exist.
 pub(super) async fn forget(state: &ServerState, session: &SessionKey) {
     if let Err(error) = found(state.app.remove_session(session).await) {
-        tracing::warn!(session.id = %session.id, error = error.detail(), "a conversation that nobody goes on with stays");
+        tracing::warn!(session.id = %session.id, error = error.detail(), "an unused conversation could not be removed");
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) async fn upload(
         "local" => {}
         "empty" => return empty(&state, &dataset, request).await,
         "web" => {
-            let message = "pages of the web are not fetched; upload the page as a file";
+            let message = "web pages are not fetched; upload the page as a file";
             return Err(ApiError::data(message));
         }
         _ => {
@@ -221,7 +221,7 @@ impl FormCount {
     }
 
     fn too_many(&self) -> ApiError {
-        ApiError::argument(format!("one request can bring {} files at most", self.files_max))
+        ApiError::argument(format!("one request can contain at most {} files", self.files_max))
     }
 }
 
@@ -259,7 +259,7 @@ pub(super) async fn timely<T>(
             let message = "the upload is too large; the limit is the setting `limits.upload_bytes`";
             Err(ApiError::new(code::TOO_LARGE, message).with_status(StatusCode::PAYLOAD_TOO_LARGE))
         }
-        Ok(Err(_)) => Err(ApiError::argument("the form cannot be read: it is broken, or ended too early")),
-        Err(_) => Err(ApiError::argument("the body of the request did not come in time")),
+        Ok(Err(_)) => Err(ApiError::argument("the form cannot be read: it is malformed or ended too early")),
+        Err(_) => Err(ApiError::argument("the body of the request did not arrive in time")),
     }
 }

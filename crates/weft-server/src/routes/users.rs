@@ -89,7 +89,7 @@ pub(super) fn signed_in(caller: &Caller) -> Result<(&UserId, &str), ApiError> {
     match &caller.actor {
         Actor::User(id, hash) => Ok((id, hash)),
         _ => {
-            let message = "this is for people who have signed in, not for API keys";
+            let message = "this requires a signed-in user, not an API key";
             Err(ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN))
         }
     }

@@ -150,7 +150,11 @@ async fn answered(
         && !matches!(begun, Ok(Begun { turn: Turn::New, .. }))
         && let Err(error) = state.app.files.remove(&called.canvas.tenant, &files).await
     {
-        tracing::warn!(canvas.id = %called.canvas.id, error = error.detail(), "files that no run was given stay");
+        tracing::warn!(
+            canvas.id = %called.canvas.id,
+            error = error.detail(),
+            "files that were not passed to a run could not be removed"
+        );
     }
     let Begun { session, handle, .. } = begun?;
     given(state, (&webhook.answer, events), session, handle).await
@@ -241,8 +245,8 @@ async fn secret(state: &ServerState, canvas: &CanvasKey, webhook: &Webhook) -> R
         Some(named) => Ok(named.value.reveal().to_owned()),
         None => {
             // At debug level: the caller gets the error as well, and may call as often as it likes.
-            tracing::debug!(canvas.id = %canvas.id, secret = name, "a webhook names a secret that is not there");
-            Err(refused("the secret of this webhook is not there"))
+            tracing::debug!(canvas.id = %canvas.id, secret = name, "a webhook names a secret that does not exist");
+            Err(refused("the secret of this webhook does not exist"))
         }
     }
 }
@@ -254,7 +258,7 @@ async fn read(webhook: &Webhook, body: Body) -> Result<Bytes, ApiError> {
     match reading.await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => Err(refused(format!("Request body too large: it has more than {most} bytes"))),
-        Err(_) => Err(refused("the body of the request did not come in time")),
+        Err(_) => Err(refused("the body of the request did not arrive in time")),
     }
 }
 
@@ -296,7 +300,7 @@ async fn body_of(
             Err(refused(format!("the body has more than {VALUES_MAX} values")))
         }
         Some(kind) if kind == "application/json" || kind.ends_with("+json") => {
-            serde_json::from_slice(&bytes).map_err(|_| refused("the body is no JSON"))
+            serde_json::from_slice(&bytes).map_err(|_| refused("the body is not JSON"))
         }
         _ => Ok(serde_json::from_slice(&bytes).unwrap_or_else(|_| nothing())),
     }

@@ -136,11 +136,11 @@ fn from_text(text: &str, kind: PayloadType) -> Result<Json, String> {
             Ok(number @ Json::Number(_)) => Ok(number),
             _ => match trimmed.parse::<f64>().ok().and_then(serde_json::Number::from_f64) {
                 Some(number) => Ok(number.into()),
-                None => failed("it is no number"),
+                None => failed("it is not a number"),
             },
         },
         PayloadType::Object | PayloadType::List(_) => {
-            serde_json::from_str(trimmed).or_else(|_| failed("it is no JSON"))
+            serde_json::from_str(trimmed).or_else(|_| failed("it is not JSON"))
         }
     }
 }

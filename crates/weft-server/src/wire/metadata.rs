@@ -47,7 +47,9 @@ pub fn condition(json: Option<&Json>) -> Result<Option<Filter>, ApiError> {
         Some(_) => return Err(ApiError::data("the conditions of metadata_condition must be a list.")),
     };
     if list.len() > CONDITIONS_MAX {
-        return Err(ApiError::data(format!("metadata_condition may have {CONDITIONS_MAX} conditions.")));
+        return Err(ApiError::data(format!(
+            "metadata_condition may have at most {CONDITIONS_MAX} conditions."
+        )));
     }
     let logic = object.get("logic").or_else(|| object.get("logical_operator")).and_then(Json::as_str);
     let logic = match logic.unwrap_or("and").to_lowercase().as_str() {
@@ -55,7 +57,7 @@ pub fn condition(json: Option<&Json>) -> Result<Option<Filter>, ApiError> {
         "or" => Logic::Or,
         other => {
             return Err(ApiError::data(format!(
-                "the logic of metadata_condition is `{other}`, not and or or."
+                "the logic of metadata_condition is `{other}`, but must be `and` or `or`."
             )));
         }
     };
@@ -471,7 +473,7 @@ mod tests {
             json!({"conditions": [{"name": "a", "comparison_operator": "like"}]}),
             "`like`; it can be one of: =, ≠",
         );
-        check(json!({"conditions": vec![json!({"name": "a"}); 101]}), "may have 100");
+        check(json!({"conditions": vec![json!({"name": "a"}); 101]}), "may have at most 100");
     }
 
     #[test]

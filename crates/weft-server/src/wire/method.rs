@@ -131,8 +131,11 @@ pub(crate) fn not_done(settings: &Settings) -> Vec<&'static str> {
         && (is(raptor, "clustering_method", &"ahc".into()) || is(raptor, "tree_builder", &"psi".into()));
     let by_names = is(graph, "use_graphrag", &true.into()) && is(graph, "method", &"ner".into());
     [
-        (otherwise, "`raptor`: clusters are found by `gmm`, other ways and trees are not part of this build"),
-        (by_names, "`graphrag.method`: `ner` is not part of this build, the graph is made as with `light`"),
+        (
+            otherwise,
+            "`raptor`: clusters are found with `gmm`; other methods and trees are not part of this build",
+        ),
+        (by_names, "`graphrag.method`: `ner` is not part of this build; the graph is built as with `light`"),
     ]
     .into_iter()
     .filter_map(|(asked, words)| asked.then_some(words))

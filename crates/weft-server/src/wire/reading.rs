@@ -29,7 +29,7 @@ pub fn filter(params: &Params, page_max: u64) -> Result<ReadingFilter, ApiError>
         let known = ENDINGS.iter().find(|(_, name, digit)| name.eq_ignore_ascii_case(word) || *digit == word);
         let (state, ..) = known.ok_or_else(|| {
             ApiError::argument(format!(
-                "`{word}` is no way in which a reading ends: write DONE, FAIL or CANCEL"
+                "`{word}` is not a final state of a reading: use DONE, FAIL or CANCEL"
             ))
         })?;
         states.push(*state);

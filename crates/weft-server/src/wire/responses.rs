@@ -76,17 +76,17 @@ impl ResponseRequest {
         let previous = body.id("previous_response_id")?;
         let conversation = conversation(body)?;
         if previous.is_some() && conversation.is_some() {
-            let message =
-                "give `previous_response_id` or `conversation`, and not both: each names a conversation";
+            let message = "give either `previous_response_id` or `conversation`: each names a conversation";
             return Err(ApiError::argument(message));
         }
         if !before.is_empty() && (previous.is_some() || conversation.is_some()) {
             let message =
-                "the conversation has its history: `input` takes what is new in it, and no earlier messages";
+                "the conversation stores its history: `input` takes only new messages, not earlier ones";
             return Err(ApiError::argument(message));
         }
         if !answers.is_empty() && !query.is_empty() {
-            let message = "`input` has answers to calls and a question: send the answers first, and ask when they are done with";
+            let message =
+                "`input` has answers to calls and a question: send the answers first, and ask afterwards";
             return Err(ApiError::argument(message));
         }
         let instructions = body.text("instructions")?.into_iter().chain(instructions).collect::<Vec<_>>();
@@ -138,8 +138,7 @@ pub fn no_response(id: &str) -> ApiError {
 /// Rejects parameters that would have no effect: an answer that ignores them silently would be worse than an error.
 fn decided_here(body: &Body) -> Result<(), ApiError> {
     let refused = |name: &str| {
-        let message =
-            format!("`{name}` has no effect: it is decided in the canvas of the agent; leave it out");
+        let message = format!("`{name}` has no effect: it is set in the canvas of the agent; omit it");
         Err(ApiError::argument(message))
     };
     for (name, neutral) in OF_THE_CANVAS {
@@ -178,7 +177,7 @@ fn metadata(body: &Body) -> Result<Map<String, Json>, ApiError> {
     let fits = |value: &Json| value.as_str().is_some_and(|text| text.chars().count() <= METADATA_CHARS_MAX);
     if metadata.len() > METADATA_MAX || !metadata.values().all(fits) {
         let message = format!(
-            "`metadata` takes at most {METADATA_MAX} entries, each a text of at most {METADATA_CHARS_MAX} characters"
+            "`metadata` takes at most {METADATA_MAX} entries, each a string of at most {METADATA_CHARS_MAX} characters"
         );
         return Err(ApiError::argument(message));
     }
@@ -292,11 +291,11 @@ mod tests {
         assert_eq!(read(json!({"conversation": "c"})).unwrap().turn.session, Some("c".into()));
         assert_eq!(read(json!({"previous_response_id": "resp_r"})).unwrap().previous, Some("r".into()));
         let both = json!({"conversation": "c", "previous_response_id": "resp_r"});
-        assert!(read(both).unwrap_err().contains("not both"));
+        assert!(read(both).unwrap_err().contains("either `previous_response_id`"));
         let history = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
             {"role": "user", "content": "c"}]);
         assert!(
-            read(json!({"conversation": "c", "input": history})).unwrap_err().contains("has its history")
+            read(json!({"conversation": "c", "input": history})).unwrap_err().contains("stores its history")
         );
         let asked = read(json!({"input": history})).unwrap();
         assert_eq!(asked.turn.before, [("user", "a".to_owned()), ("assistant", "b".to_owned())]);

@@ -135,7 +135,7 @@ pub fn answer(body: &Body) -> Result<TaskAnswer, ApiError> {
         (None, _) => Err(ApiError::argument(
             "the answer is missing: give `inputs` for a form, or one of `approve`, `deny`, `edit`, `retry`, `give_up`",
         )),
-        (Some(_), Some(_)) => Err(ApiError::argument("these are two answers at once: give one")),
+        (Some(_), Some(_)) => Err(ApiError::argument("these are several answers: give only one")),
     }
 }
 

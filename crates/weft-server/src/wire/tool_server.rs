@@ -81,7 +81,7 @@ pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer
     check(&server)?;
     // Values that are not shown would be sent to the new host.
     if goes_elsewhere && (keeps_headers || keeps_variables) {
-        let message = "The url has another host. Give the values of headers and variables again, or remove them: what was stored is sent to nobody else.";
+        let message = "The url has another host. Give the values of headers and variables again, or remove them: stored values go to no other host.";
         return Err(ApiError::data(message));
     }
     Ok(server)

@@ -93,7 +93,7 @@ async fn chunks_get_the_tags_of_the_texts_most_like_them() {
     let document = bench.document(&dataset, "a.txt", "The pump lost its oil.\nNothing of the kind.").await;
     let read = bench.read(&dataset, &[&document]).await;
     let said = read["docs"][0]["progress_msg"].as_str().unwrap();
-    assert!(said.contains("The tag set `0f0e0d0c0b0a11ee8000000000000001` is not there"), "{said}");
+    assert!(said.contains("The tag set `0f0e0d0c0b0a11ee8000000000000001` does not exist"), "{said}");
     let listed = bench.get(&format!("{dataset}/documents/{document}/chunks")).await.data();
     let of = |word: &str| {
         let chunks = listed["chunks"].as_array().unwrap();

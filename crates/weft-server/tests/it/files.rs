@@ -71,7 +71,7 @@ async fn a_folder_may_be_named_behind_as_many_files_as_there_may_be() {
     let kept = sent(&bench, FILES, form_into(&docs, &files[..100], FolderComes::Last)).await.data();
     assert_eq!((kept.as_array().unwrap().len(), &kept[99]["parent_id"]), (100, &json!(docs)));
     let refused = sent(&bench, FILES, form_into(&docs, &files, FolderComes::Last)).await.refusal();
-    assert_eq!(refused, (101, "one request can bring 100 files at most".to_owned()));
+    assert_eq!(refused, (101, "one request can contain at most 100 files".to_owned()));
 }
 
 #[tokio::test]

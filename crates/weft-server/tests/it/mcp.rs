@@ -440,7 +440,7 @@ async fn a_person_is_asked_through_the_client() {
     let forged = bench.mcp_with("tools/call", answering(blue.clone(), &json!("x")), &can).await;
     assert_eq!(forged["result"]["isError"], true);
     let garbled = bench.mcp_with("tools/call", answering(json!({"action": "accept"}), state), &can).await;
-    assert!(garbled.to_string().contains("waits on"), "{garbled}");
+    assert!(garbled.to_string().contains("is still waiting"), "{garbled}");
     let answered = bench.mcp_with("tools/call", answering(blue.clone(), state), &can).await;
     assert_eq!(answered["result"]["content"][0]["text"], "blue it is");
     // It is answered once.
@@ -454,7 +454,7 @@ async fn a_person_is_asked_through_the_client() {
     declining["inputResponses"] = json!({name: {"action": "decline"}});
     declining["requestState"] = asked["requestState"].clone();
     let declined = bench.mcp_with("tools/call", declining, &can).await;
-    assert!(declined.to_string().contains("given up"), "{declined}");
+    assert!(declined.to_string().contains("was abandoned"), "{declined}");
     assert_eq!(bench.get("/api/v1/tasks").await.data()["tasks"], json!([]));
 
     // Who cannot be asked gets what is asked as data, and answers with the session.
@@ -500,7 +500,7 @@ async fn who_declines_with_an_earlier_state_gives_up_what_is_asked_now() {
     let answered = bench.mcp_with("tools/call", with(first, content), &can).await;
     assert_eq!(answered["result"]["resultType"], "input_required", "{answered}");
     let declined = bench.mcp_with("tools/call", with(second, json!({"action": "decline"})), &can).await;
-    assert!(declined.to_string().contains("given up"), "{declined}");
+    assert!(declined.to_string().contains("was abandoned"), "{declined}");
     assert_eq!(bench.get("/api/v1/tasks").await.data()["tasks"], json!([]));
 }
 

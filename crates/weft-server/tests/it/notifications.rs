@@ -169,7 +169,7 @@ async fn what_will_never_be_told_is_given_up_with_its_reason() {
     let gone = told.listed().await;
     assert_eq!(
         (gone[0]["state"].as_str(), reason(&gone).as_str()),
-        (Some("given_up"), "webhook: it answers with 404")
+        (Some("given_up"), "webhook: it responded with status 404")
     );
     told.clock.go_on(HOUR_MS);
     told.asked("Two", failing()).await;

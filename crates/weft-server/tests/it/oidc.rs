@@ -176,12 +176,12 @@ async fn tokens_that_must_not_be_believed_are_not() {
         (json!({"aud": "another"}), "for another client"),
         (json!({"aud": [CLIENT, "another"]}), "for another client"),
         (json!({"azp": "another"}), "for another client"),
-        (json!({"iss": "https://another.example"}), "of another issuer"),
+        (json!({"iss": "https://another.example"}), "from another issuer"),
         (json!({"exp": now() - 3_600}), "has expired"),
-        (json!({"exp": "never"}), "does not say when it ends"),
-        (json!({"iat": now() + 3_600}), "of a later time"),
+        (json!({"exp": "never"}), "has no expiry time"),
+        (json!({"iat": now() + 3_600}), "issued in the future"),
         (json!({"iat": now() - 3_600}), "before the sign-in began"),
-        (json!({"sub": ""}), "does not say whose it is"),
+        (json!({"sub": ""}), "names no subject"),
         (json!({"email_verified": false}), "confirms no e-mail address"),
         (json!({"email_verified": null}), "confirms no e-mail address"),
         (json!({"email": "ann@another.example"}), "you have no account here"),
@@ -193,7 +193,7 @@ async fn tokens_that_must_not_be_believed_are_not() {
     for (signing, part) in [
         (Signing::None, "not accepted"),
         (Signing::Hs256, "not accepted"),
-        (Signing::Foreign, "the signature of the ID token is wrong"),
+        (Signing::Foreign, "the signature of the ID token is not valid"),
     ] {
         provider.behave(|manners| manners.signing = signing);
         assert_refused(&sign_in(&bench, &provider).await, part);
@@ -211,14 +211,14 @@ async fn a_new_key_is_asked_for_once_in_a_while() {
     token(&sign_in(&bench, &provider).await);
     provider.behave(|manners| (manners.shown, manners.signing) = (vec!["rsa", "ec"], Signing::Es256));
     // The keys were asked for just now.
-    assert_refused(&sign_in(&bench, &provider).await, "does not show");
+    assert_refused(&sign_in(&bench, &provider).await, "does not publish");
     clock.go_on(61_000);
     provider.says(json!({"iat": now() + 61, "exp": now() + 400}));
     token(&sign_in(&bench, &provider).await);
     assert_eq!(provider.asked("keys"), 2);
     provider.behave(|manners| manners.kid = Some("nobody's".to_owned()));
     for _ in 0..3 {
-        assert_refused(&sign_in(&bench, &provider).await, "does not show");
+        assert_refused(&sign_in(&bench, &provider).await, "does not publish");
     }
     assert_eq!(provider.asked("keys"), 2);
 }
@@ -230,7 +230,7 @@ async fn a_sign_in_is_one_browsers_and_ends_once() {
     let clock = HandClock::at(now() * 1_000);
     let two = [("corp", open(&provider)), ("other", open(&provider))];
     let bench = server_at(&store, settings(&two), clock.clone());
-    let over = "this sign-in is over, or was begun in another browser";
+    let over = "this sign-in has ended or was started in another browser";
     // Two at the same time in one browser do not disturb each other.
     let (first, second) = (Journey::begin(&bench, BEGIN).await, Journey::begin(&bench, BEGIN).await);
     let both = format!("{}; {}", first.cookie, second.cookie);
@@ -255,7 +255,7 @@ async fn a_sign_in_is_one_browsers_and_ends_once() {
     let fourth = Journey::begin(&bench, BEGIN).await;
     let code = provider.grant(&fourth.url);
     let mixed = format!("code={code}&iss=https://another.example");
-    assert_refused(&fourth.end_with(&bench, &fourth.cookie, &mixed).await, "it is another issuer");
+    assert_refused(&fourth.end_with(&bench, &fourth.cookie, &mixed).await, "the issuer is another one");
     // It lasts ten minutes.
     let late = Journey::begin(&bench, BEGIN).await;
     let code = provider.grant(&late.url);
@@ -284,7 +284,7 @@ async fn another_process_finishes_what_one_has_begun() {
     let token = token(&answer);
     let id = answer.data()["id"].clone();
     assert_eq!(one.with(&token).get("/api/v1/users/me").await.data()["id"], id);
-    assert_refused(&journey.end(&one, &code).await, "this sign-in is over");
+    assert_refused(&journey.end(&one, &code).await, "this sign-in has ended");
     // Somebody who comes for the first time in two processes at once is one user.
     provider.says(json!({"sub": "bob", "email": "bob@example.com"}));
     let (here, there) = futures::join!(sign_in(&one, &provider), sign_in(&other, &provider));
@@ -480,7 +480,7 @@ async fn what_a_token_does_not_say_is_asked_for() {
     let mut another = whole;
     another["sub"] = "bob".into();
     provider.behave(|manners| manners.userinfo = another);
-    assert_refused(&sign_in(&bench, &provider).await, "tells of somebody else");
+    assert_refused(&sign_in(&bench, &provider).await, "the user info is about another user");
     // A client may have to show its secret in the body.
     let bench = server(settings(&[("corp", open(&provider))]));
     let post = json!({"token_endpoint_auth_methods_supported": ["client_secret_post"]});
@@ -490,7 +490,7 @@ async fn what_a_token_does_not_say_is_asked_for() {
     let bench = server(settings(&[("corp", open(&provider))]));
     let named = json!({"authorization_response_iss_parameter_supported": true});
     provider.behave(|manners| manners.description = named);
-    assert_refused(&sign_in(&bench, &provider).await, "does not name itself");
+    assert_refused(&sign_in(&bench, &provider).await, "the issuer is missing");
     let journey = Journey::begin(&bench, BEGIN).await;
     let code = provider.grant(&journey.url);
     let named = format!("code={code}&iss={}", provider.issuer());

@@ -95,9 +95,11 @@ async fn a_document_goes_through_the_pipeline_of_its_dataset() {
     assert_eq!(shown().await["pipeline_id"], id.as_str());
     let kept = json!({"parser_config": {"chunk_token_num": 64}});
     assert_eq!(bench.ask("PUT", &path, kept).await.data()["pipeline_id"], id.as_str());
-    for (id, words) in
-        [("a".repeat(32), "not found"), (agent.clone(), "no ingestion pipeline"), ("x".to_owned(), "32 hex")]
-    {
+    for (id, words) in [
+        ("a".repeat(32), "not found"),
+        (agent.clone(), "not an ingestion pipeline"),
+        ("x".to_owned(), "32 hex"),
+    ] {
         let (code, message) =
             bench.ask("PUT", &path, json!({"parse_type": 2, "pipeline_id": id})).await.refusal();
         assert!(code == 102 && message.contains(words), "{message}");
@@ -106,7 +108,7 @@ async fn a_document_goes_through_the_pipeline_of_its_dataset() {
     // A method takes the place of the pipeline.
     let changed = bench.ask("PUT", &stories, json!({"chunk_method": "naive"})).await.data();
     assert_eq!(changed["pipeline_id"], json!(null));
-    for (id, words) in [("a".repeat(32), "not found"), (agent, "no ingestion pipeline")] {
+    for (id, words) in [("a".repeat(32), "not found"), (agent, "not an ingestion pipeline")] {
         let body = json!({"name": "Other", "parse_type": 2, "pipeline_id": id});
         let (code, message) = bench.post("/api/v1/datasets", body).await.refusal();
         assert!(code == 102 && message.contains(words), "{message}");
@@ -164,7 +166,7 @@ async fn a_pipeline_that_fails_says_why_and_may_be_tried_again() {
     bench.ask("DELETE", &format!("/api/v1/agents/{id}"), Json::Null).await.data();
     let failed = bench.read(&stories, &[&document]).await;
     let message = failed["docs"][0]["progress_msg"].as_str().unwrap();
-    assert!(message.contains("is not there"), "{message}");
+    assert!(message.contains("does not exist"), "{message}");
 }
 
 #[tokio::test]

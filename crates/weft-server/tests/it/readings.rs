@@ -99,7 +99,7 @@ async fn a_pipeline_is_run_once_more_for_a_document() {
     bench.read(&plain, &[&document]).await;
     let log = logs(&bench, &plain, "").await["logs"][0]["id"].clone();
     let (code, message) = refused(json!({"id": log})).await;
-    assert!(code == 101 && message.contains("no pipeline"), "{message}");
+    assert!(code == 101 && message.contains("existing pipeline"), "{message}");
 }
 
 #[tokio::test]

@@ -102,7 +102,7 @@ async fn it_is_called_off_by_whose_it_is() {
     assert_eq!(bench.ask("DELETE", &cancel, json!({})).await.data(), true);
     bench.embed_anew().await;
     let traced = bench.get(&index).await.data();
-    assert_eq!((&traced["progress"], &traced["progress_msg"]), (&json!(-1.0), &json!("It was called off")));
+    assert_eq!((&traced["progress"], &traced["progress_msg"]), (&json!(-1.0), &json!("It was cancelled")));
     assert_eq!(bench.get(&dataset).await.data()["embedding_model"], "hash@test");
     assert_eq!(found(&bench, &dataset, "quick fox").await.0, "the quick fox");
 }

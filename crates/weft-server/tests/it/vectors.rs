@@ -147,7 +147,7 @@ async fn another_model_is_compared_with_the_vectors_that_there_are() {
     assert_eq!((&same["summary"]["sampled"], &same["results"][0]["doc_id"]), (&json!(2), &json!(document)));
     assert!(same["summary"]["avg_cos_sim"].as_f64().unwrap() > 0.999, "{same}");
     let (code, message) = refused(json!({"embd_id": "other@test", "check_num": 1})).await;
-    assert!(code == 10 && message.contains("too unlike"), "{code} {message}");
+    assert!(code == 10 && message.contains("too different"), "{code} {message}");
     assert_eq!(
         bench.as_stranger().await.post(&check, json!({"embd_id": "hash@test"})).await.refusal().0,
         102

@@ -62,7 +62,7 @@ async fn a_question_goes_to_the_version_that_it_names_and_the_answer_says_which_
     assert_eq!(said(&bench, &path, json!({"session_id": session})).await["data"]["content"], "one");
     let other = json!({"question": "Q", "stream": false, "session_id": session, "version": "latest"});
     let refused = bench.post(&format!("{path}/completions"), other).await.refusal();
-    assert!(refused.0 == 101 && refused.1.contains("begin a new session"), "{refused:?}");
+    assert!(refused.0 == 101 && refused.1.contains("start a new session"), "{refused:?}");
     let unknown = json!({"question": "Q", "stream": false, "version": "none"});
     let refused = bench.post(&format!("{path}/completions"), unknown).await.refusal();
     assert!(refused.0 == 102 && refused.1.contains("no version or label `none`"), "{refused:?}");

@@ -78,7 +78,7 @@ async fn a_call_begins_a_run_with_what_the_canvas_declares() {
     refused(&called(&bench, &path, &[JSON], "{}").await, "body missing required field: n");
     refused(&called(&bench, &path, &[JSON], r#"{"n": true}"#).await, "expected number, got bool");
     refused(&called(&bench, &path, &[JSON], r#"{"n": "x"}"#).await, "body.n auto-cast failed");
-    refused(&called(&bench, &path, &[JSON], "{").await, "no JSON");
+    refused(&called(&bench, &path, &[JSON], "{").await, "not JSON");
     let form = [("content-type", "application/x-www-form-urlencoded")];
     let answer = called(&bench, &path, &form, "n=8&x=y").await;
     assert_eq!(answer.json()["message"], "  8 {\"n\":8}");

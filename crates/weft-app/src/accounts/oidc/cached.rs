@@ -49,7 +49,7 @@ impl<T> State<T> {
                 let error = Error::new(*kind, message.clone());
                 Err(Error { help: help.clone(), ..error })
             }
-            _ => Err(Error::new(ErrorKind::Unavailable, "the provider has not answered yet")),
+            _ => Err(Error::new(ErrorKind::Unavailable, "the provider has not responded yet")),
         }
     }
 
@@ -62,7 +62,7 @@ impl<T> State<T> {
                 Ok(value)
             }
             Err(error) => {
-                tracing::warn!(error = error.detail(), "an OpenID provider could not be asked");
+                tracing::warn!(error = error.detail(), "an OpenID provider could not be reached");
                 self.failure = Some((error.kind, error.message.clone(), error.help.clone()));
                 self.known(now_ms).map_err(|_| error)
             }

@@ -61,25 +61,25 @@ fn time_ms(claims: &Claims, name: &str) -> Option<i64> {
 /// Why it is not valid.
 pub(super) fn check(claims: &Claims, expected: &Expected<'_>) -> Result<(), &'static str> {
     if text(claims, "iss") != Some(expected.issuer) {
-        return Err("the ID token is of another issuer");
+        return Err("the ID token is from another issuer");
     }
     check_audience(claims, expected.client_id)?;
     let now_ms = expected.now_ms;
-    let ends_ms = time_ms(claims, "exp").ok_or("the ID token does not say when it ends")?;
+    let ends_ms = time_ms(claims, "exp").ok_or("the ID token has no expiry time")?;
     if ends_ms.saturating_add(SKEW_MS) <= now_ms {
         return Err("the ID token has expired");
     }
-    let issued_ms = time_ms(claims, "iat").ok_or("the ID token does not say when it was made")?;
+    let issued_ms = time_ms(claims, "iat").ok_or("the ID token has no issue time")?;
     if issued_ms > now_ms.saturating_add(SKEW_MS) {
-        return Err("the ID token is of a later time; are the clocks right?");
+        return Err("the ID token was issued in the future; are the clocks right?");
     }
     if issued_ms < expected.begun_ms.saturating_sub(SKEW_MS) {
-        return Err("the ID token was made before the sign-in began; are the clocks right?");
+        return Err("the ID token was issued before the sign-in began; are the clocks right?");
     }
     match claims.get("nbf").map(|_| time_ms(claims, "nbf")) {
         None => {}
         Some(Some(from_ms)) if from_ms <= now_ms.saturating_add(SKEW_MS) => {}
-        Some(_) => return Err("the ID token does not hold yet"),
+        Some(_) => return Err("the ID token is not valid yet"),
     }
     let nonce = text(claims, "nonce").unwrap_or_default();
     if !same(nonce.as_bytes(), expected.nonce.as_bytes()) {
@@ -112,7 +112,7 @@ fn check_audience(claims: &Claims, client_id: &str) -> Result<(), &'static str> 
 pub(super) fn person(claims: &Claims) -> Result<Person, &'static str> {
     let subject = text(claims, "sub").unwrap_or_default();
     if subject.is_empty() || subject.len() > SUBJECT_BYTES_MAX || subject.chars().any(char::is_control) {
-        return Err("the ID token does not say whose it is");
+        return Err("the ID token names no subject");
     }
     let email = text(claims, "email").and_then(|email| address::check(email).ok());
     let name = text(claims, "name").or_else(|| text(claims, "preferred_username"));

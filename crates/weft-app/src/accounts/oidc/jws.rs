@@ -142,8 +142,8 @@ impl Keys {
             keys: Vec<Json>,
         }
         let garbled = |what: &str| Error::new(weft_core::ErrorKind::Garbled, what);
-        let set: Set =
-            serde_json::from_slice(bytes).map_err(|_| garbled("the provider's keys are no set of keys"))?;
+        let set: Set = serde_json::from_slice(bytes)
+            .map_err(|_| garbled("the provider's keys are not a JSON Web Key Set"))?;
         let known = set.keys.into_iter().take(KEYS_MAX);
         let keys: Vec<Key> = known.filter_map(|key| serde_json::from_value::<Jwk>(key).ok()?.key()).collect();
         if keys.is_empty() {
@@ -168,7 +168,7 @@ impl Keys {
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| unreadable());
         let header: Header = serde_json::from_slice(&decode(header)?).map_err(|_| unreadable())?;
         if header.crit.is_some() {
-            return Err(wrong("the ID token asks for what is not known here"));
+            return Err(wrong("the ID token requires an unknown extension"));
         }
         let signature = decode(signature)?;
         // A token without a key id is tried with all keys that fit its algorithm.
@@ -179,13 +179,13 @@ impl Keys {
             // The claims are only parsed after a signature was verified.
             match key.public.verifies(&header.alg, signed.as_bytes(), &signature) {
                 Some(true) => return serde_json::from_slice(&decode(payload)?).map_err(|_| unreadable()),
-                Some(false) => tried = Some(wrong("the signature of the ID token is wrong")),
+                Some(false) => tried = Some(wrong("the signature of the ID token is not valid")),
                 None => {}
             }
         }
         // Otherwise the keys would be fetched again, which could not help.
         if !is_known(&header.alg) {
-            return Err(wrong("the ID token is signed in a way that is not accepted"));
+            return Err(wrong("the ID token is signed with an algorithm that is not accepted"));
         }
         Err(tried.unwrap_or(Unverified::UnknownKey))
     }
@@ -235,13 +235,13 @@ mod tests {
         check(json!({"alg": "EdDSA"}), Ok(()));
         check(json!({"alg": "EdDSA", "kid": "b"}), Err(Unverified::UnknownKey));
         check(json!({"alg": "ES256", "kid": "a"}), Err(Unverified::UnknownKey));
-        let refused = Unverified::Wrong("the ID token is signed in a way that is not accepted");
+        let refused = Unverified::Wrong("the ID token is signed with an algorithm that is not accepted");
         check(json!({"alg": "none", "kid": "a"}), Err(refused));
-        let refused = || Unverified::Wrong("the ID token is signed in a way that is not accepted");
+        let refused = || Unverified::Wrong("the ID token is signed with an algorithm that is not accepted");
         for alg in ["HS256", "None", "", "eddsa"] {
             check(json!({"alg": alg, "kid": "a"}), Err(refused()));
         }
-        let crit = Unverified::Wrong("the ID token asks for what is not known here");
+        let crit = Unverified::Wrong("the ID token requires an unknown extension");
         check(json!({"alg": "EdDSA", "kid": "a", "crit": ["x"]}), Err(crit));
         let fine = token(&pair, &json!({"alg": "EdDSA", "kid": "a"}));
         let (signed, _) = fine.rsplit_once('.').unwrap();
@@ -258,7 +258,7 @@ mod tests {
             assert!(matches!(keys.verified(broken), Err(Unverified::Wrong(_))), "{broken:.50}");
         }
         let other = token(&super::tests::pair(), &json!({"alg": "EdDSA", "kid": "a"}));
-        let wrong = Unverified::Wrong("the signature of the ID token is wrong");
+        let wrong = Unverified::Wrong("the signature of the ID token is not valid");
         assert_eq!(keys.verified(&other), Err(wrong));
         for useless in [json!({"keys": []}), json!([]), json!({"keys": [{"kty": "oct", "k": "x"}]})] {
             assert!(Keys::read(useless.to_string().as_bytes()).is_err());

@@ -106,10 +106,8 @@ impl Providers {
 
     fn named(&self, name: &str) -> Result<&Provider> {
         self.0.get(name).ok_or_else(|| {
-            let error = Error::not_found("there is no such provider to sign in with");
-            error.help(
-                "`accounts.oidc` in the settings has those there are; /api/v1/auth/providers lists them",
-            )
+            let error = Error::not_found("there is no such sign-in provider");
+            error.help("`accounts.oidc` in the settings defines them; /api/v1/auth/providers lists them")
         })
     }
 }
@@ -151,14 +149,13 @@ fn checked_next(next: &str) -> Result<()> {
         Ok(())
     } else {
         let error = Error::invalid("`next` is not the path of a page");
-        Err(error
-            .help("such as /chat?id=7: without #, with % behind the ? only, and nothing below /api or /v1"))
+        Err(error.help("such as /chat?id=7: without #, with % only after the ?, and not below /api or /v1"))
     }
 }
 
 fn over() -> Error {
-    let error = Error::new(ErrorKind::Denied, "this sign-in is over, or was begun in another browser");
-    error.help("begin it once more, and finish it within ten minutes")
+    let error = Error::new(ErrorKind::Denied, "this sign-in has ended or was started in another browser");
+    error.help("start it again and finish it within ten minutes")
 }
 
 impl App {
@@ -180,7 +177,7 @@ impl App {
         // Counted before contacting the provider, which may take long.
         let rate = Accounts::rate(self.accounts.config.sign_in_attempts_per_address);
         if !self.accounts.limits.attempts.take(&Attempts::Begun(address.to_owned()), rate, now_ms) {
-            let error = Error::new(ErrorKind::RateLimited, "too many sign-ins were begun and not finished");
+            let error = Error::new(ErrorKind::RateLimited, "too many sign-ins were started but not finished");
             return Err(error.help("try again in a quarter of an hour"));
         }
         let description = provider.description(now_ms).await?;
@@ -288,15 +285,17 @@ impl App {
         // The answer of another provider may be passed off as this one's; a provider that always names itself cannot
         // omit that (RFC 9207).
         match &returned.issuer {
-            Some(issuer) if *issuer != request.issuer => return Err(provider.refused("it is another issuer")),
-            None if description.names_itself => return Err(provider.refused("it does not name itself")),
+            Some(issuer) if *issuer != request.issuer => {
+                return Err(provider.refused("the issuer is another one"));
+            }
+            None if description.names_itself => return Err(provider.refused("the issuer is missing")),
             _ => {}
         }
         if let Some(error) = &returned.error {
             return Err(provider.declined(error, &returned.error_description));
         }
         if returned.code.is_empty() {
-            return Err(provider.declined("there is no code", ""));
+            return Err(provider.declined("the code is missing", ""));
         }
         let tokens = provider.exchange(&description, returned.code.reveal(), &request.verifier).await?;
         let claims = provider.verified(&description, &tokens.id_token, now_ms).await?;

@@ -71,7 +71,8 @@ impl App {
             Err(error) => return Err(error.into()),
         }
         let Some(email) = person.verified_email() else {
-            let message = "you have no account here that belongs to this sign-in, and the provider confirms no e-mail address";
+            let message =
+                "no account here belongs to this sign-in, and the provider confirms no e-mail address";
             let help =
                 "sign in with a password and add the provider to your account, or confirm your address there";
             return Err(denied(message, help).into());
@@ -103,7 +104,7 @@ impl App {
         if provider.config.link_by_email && !registered {
             return Ok(user);
         }
-        let message = "there is an account with your e-mail address that does not belong to this sign-in";
+        let message = "an account with your e-mail address exists, but it does not belong to this sign-in";
         Err(denied(message, "sign in with its password and add the provider to it").into())
     }
 

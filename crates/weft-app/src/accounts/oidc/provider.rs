@@ -114,8 +114,8 @@ impl Provider {
     }
 
     fn away(&self, cause: Error) -> Error {
-        let error = self.failed(ErrorKind::Unavailable, "cannot be asked at the moment");
-        error.help("sign in with a password, or try again in a while").because(cause)
+        let error = self.failed(ErrorKind::Unavailable, "cannot be reached at the moment");
+        error.help("sign in with a password, or try again later").because(cause)
     }
 
     /// Sends a request, and returns the status and the whole body.
@@ -125,7 +125,7 @@ impl Provider {
             let status = response.status;
             Ok::<_, Error>((status, response.read(ANSWER_BYTES_MAX).await?))
         };
-        let late = || Error::new(ErrorKind::Timeout, "the answer takes too long");
+        let late = || Error::new(ErrorKind::Timeout, "the response takes too long");
         let answered = tokio::time::timeout(ANSWER_LIMIT, asking).await.unwrap_or_else(|_| Err(late()));
         answered.map_err(|cause| self.away(cause))
     }
@@ -136,7 +136,7 @@ impl Provider {
         match self.ask(request).await? {
             (200, body) => Ok(body),
             (status, _) => {
-                let cause = Error::new(ErrorKind::Unavailable, format!("it answered with status {status}"));
+                let cause = Error::new(ErrorKind::Unavailable, format!("it responded with status {status}"));
                 Err(self.away(cause))
             }
         }
@@ -145,7 +145,7 @@ impl Provider {
     fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T> {
         // Without the cause, which may repeat parts of the response.
         serde_json::from_slice(body)
-            .map_err(|_| self.failed(ErrorKind::Garbled, "answers what cannot be understood"))
+            .map_err(|_| self.failed(ErrorKind::Garbled, "sent a response that cannot be parsed"))
     }
 
     /// Returns the endpoints.
@@ -159,12 +159,12 @@ impl Provider {
         let found: Description = self.read(&body)?;
         // Compared exactly, as the standard requires: otherwise another server could pose as this one.
         if found.issuer != self.config.issuer {
-            let error = self.failed(ErrorKind::Garbled, "calls itself something else");
-            return Err(error.help("`issuer` in the settings must be exactly what its description says"));
+            let error = self.failed(ErrorKind::Garbled, "names a different issuer");
+            return Err(error.help("`issuer` in the settings must be exactly the one in its metadata"));
         }
         let all = [&found.authorization_endpoint, &found.token_endpoint, &found.jwks_uri];
         if !all.into_iter().chain(&found.userinfo_endpoint).all(|url| is_private_way(url)) {
-            return Err(self.failed(ErrorKind::Garbled, "names addresses that are not https://"));
+            return Err(self.failed(ErrorKind::Garbled, "names URLs that are not https://"));
         }
         Ok(found)
     }
@@ -180,7 +180,7 @@ impl Provider {
         asked: &AskedBack<'_>,
     ) -> Result<String> {
         let AskedBack { state, nonce, verifier } = asked;
-        let garbled = |_| self.failed(ErrorKind::Garbled, "names an address that is none");
+        let garbled = |_| self.failed(ErrorKind::Garbled, "names a URL that is not valid");
         let mut url = url::Url::parse(&description.authorization_endpoint).map_err(garbled)?;
         url.query_pairs_mut()
             .append_pair("response_type", "code")
@@ -247,12 +247,12 @@ impl Provider {
                 tracing::warn!(
                     provider = self.name,
                     error = line(&error),
-                    "an OpenID provider takes no code"
+                    "an OpenID provider rejected a code"
                 );
                 Err(self.declined(&error, &error_description))
             }
             (status, _) => {
-                let cause = Error::new(ErrorKind::Unavailable, format!("it answered with status {status}"));
+                let cause = Error::new(ErrorKind::Unavailable, format!("it responded with status {status}"));
                 Err(self.away(cause))
             }
         }
@@ -264,7 +264,7 @@ impl Provider {
         let words: Vec<String> = words.collect();
         let words = if words.is_empty() { "without a reason".to_owned() } else { words.join(": ") };
         self.failed(ErrorKind::Denied, &format!("has not signed you in: {words}"))
-            .help("begin the sign-in once more")
+            .help("start the sign-in again")
     }
 
     /// Returns the claims of an ID token that the provider has signed. If its key is unknown, the keys are fetched
@@ -285,7 +285,7 @@ impl Provider {
         };
         verified.map_err(|why| match why {
             Unverified::UnknownKey => {
-                self.refused("the ID token is signed with a key that the provider does not show")
+                self.refused("the ID token is signed with a key that the provider does not publish")
             }
             Unverified::Wrong(why) => self.refused(why),
         })
@@ -293,9 +293,9 @@ impl Provider {
 
     /// Returns the error for an answer of the provider that must not be trusted.
     pub(super) fn refused(&self, why: &str) -> Error {
-        tracing::warn!(provider = self.name, why, "what an OpenID provider says is refused");
-        self.failed(ErrorKind::Denied, &format!("has said what cannot be believed: {why}"))
-            .help("begin the sign-in once more; if it stays so, tell whoever runs this server")
+        tracing::warn!(provider = self.name, why, "a response of an OpenID provider is not trusted");
+        self.failed(ErrorKind::Denied, &format!("sent a response that is not trusted: {why}"))
+            .help("start the sign-in again; if it keeps failing, tell whoever runs this server")
     }
 
     /// Adds claims that are missing in the token and that the provider returns for the access token.
@@ -315,7 +315,7 @@ impl Provider {
         let more: Claims = self.read(&self.get(url, vec![("authorization".to_owned(), bearer)]).await?)?;
         // Claims of a different subject must not be mixed in (OpenID Connect Core, 5.3.2).
         if more.get("sub") != claims.get("sub") {
-            return Err(self.refused("it tells of somebody else"));
+            return Err(self.refused("the user info is about another user"));
         }
         // The flag for a confirmed address belongs to the address next to it.
         let has_email = claims.contains_key("email");

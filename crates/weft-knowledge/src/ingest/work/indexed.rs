@@ -70,11 +70,11 @@ impl DocumentWork<'_> {
         }
         if let Err(error) = self.clean(note, last, kept).await {
             // It is complete; errors in the index are fixed when it is repaired.
-            tracing::warn!(document.id = %key.id, error = error.detail(), "the index is left as it is");
+            tracing::warn!(document.id = %key.id, error = error.detail(), "the index could not be updated");
         }
         if let Err(error) = self.library.clear_pictures(key, &pictures).await {
             // They are removed when the document is processed again, or together with it.
-            tracing::warn!(document.id = %key.id, error = error.detail(), "pictures that nobody names are left");
+            tracing::warn!(document.id = %key.id, error = error.detail(), "unreferenced pictures could not be removed");
         }
         Ok(())
     }

@@ -52,8 +52,8 @@ impl DocumentWork<'_> {
         if left_out > 0 {
             let most = self.library.limits.tenant_bytes_max;
             self.warn(format!(
-                "{left_out} pictures are read but not kept to be shown: documents and their pictures may take {most} \
-                 bytes (remove some, or let an operator raise limits.tenant_document_bytes)"
+                "{left_out} pictures were read but not stored: documents and their pictures may take {most} bytes \
+                 (remove some, or have an operator raise limits.tenant_document_bytes)"
             ));
         }
         Ok(names)

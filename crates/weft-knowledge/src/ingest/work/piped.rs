@@ -23,7 +23,7 @@ impl DocumentWork<'_> {
         let vectors = handed.search.as_ref().is_none_or(|search| search.vectors);
         self.words_alone.store(!vectors, Ordering::Relaxed);
         if !vectors && self.plan.summaries {
-            self.warn("Summaries (raptor) need vectors, and the pipeline wants none".to_owned());
+            self.warn("Summaries (raptor) need vectors, and the pipeline creates none".to_owned());
         }
         let mut asked = self.taken.document.clone();
         if handed.contents {

@@ -62,14 +62,14 @@ impl DocumentWork<'_> {
                     let index = set.index();
                     if self.library.parts.index.size(&index).await?.chunks == 0 {
                         self.warn(format!(
-                            "The tag set `{}` has no texts that are found: read its documents first",
+                            "The tag set `{}` has no searchable texts: read its documents first",
                             set.name
                         ));
                     }
                     sets.push(index.id);
                 }
                 Err(error) if error.kind == ErrorKind::NotFound => {
-                    self.warn(format!("The tag set `{id}` is not there"));
+                    self.warn(format!("The tag set `{id}` does not exist"));
                 }
                 Err(error) => return Err(error),
             }

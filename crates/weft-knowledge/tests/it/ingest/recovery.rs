@@ -170,7 +170,7 @@ async fn a_document_that_ends_every_worker_is_given_up() {
     assert!(world.work(&world.process(Faults::default())).await);
     let (state, message) = world.state(&bad).await;
     assert_eq!(state, DocumentState::Failed);
-    assert_eq!(message, "it was begun 6 times without success: Reading the file");
+    assert_eq!(message, "it was started 6 times without success: Reading the file");
     assert_eq!(world.state(&good).await.0, DocumentState::Done);
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let count = cutting.drafts.len();
     if count > 1 {
         cutting.warnings.push(format!(
-            "the file is too long for one piece of {WHOLE_TOKENS_MAX} tokens and was cut into {count}"
+            "the file is too long for one piece of {WHOLE_TOKENS_MAX} tokens and was split into {count}"
         ));
     }
     Ok(cutting)

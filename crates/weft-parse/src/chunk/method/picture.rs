@@ -13,7 +13,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     if cutting.drafts.is_empty() {
         return Err(Error::new(
             ErrorKind::Unsupported,
-            "the picture holds no text, and pictures are not described",
+            "the picture contains no text, and pictures are not described",
         )
         .help("add a file with its description, or a document that shows it with a caption"));
     }

@@ -41,7 +41,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     };
     let found = ways.into_iter().map(|way| way(source)).find(|(pairs, _)| !pairs.is_empty());
     let Some((pairs, warnings)) = found else {
-        return Err(Error::invalid("the file has no question with an answer").help(
+        return Err(Error::invalid("the file contains no question with an answer").help(
             "give a table of two columns, lines with a tab between question and answer, or headings that are questions",
         ));
     };

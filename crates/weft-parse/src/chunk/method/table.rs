@@ -36,7 +36,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     }
     if cutting.drafts.is_empty() {
         return Err(Error::invalid("the file has no table with a header and rows below it")
-            .help("put the names of the columns into the first row, or choose another method"));
+            .help("put the column names into the first row, or choose another method"));
     }
     Ok(cutting)
 }
@@ -91,7 +91,10 @@ fn rows(source: &ChunkSource<'_>, element: usize, table: &TableElement, cutting:
     let odd = (0..columns).filter(|at| strange[*at] > 0).take(NAMED_MAX);
     cutting.warnings.extend(odd.map(|at| {
         let (name, kind) = (&names[at], types[at].name());
-        format!("{} values of the column `{name}` are no {kind}; they stand in the text only", strange[at])
+        format!(
+            "{} values of the column `{name}` are not valid as {kind}; they appear only in the text",
+            strange[at]
+        )
     }));
 }
 
@@ -169,7 +172,7 @@ mod tests {
         );
         assert_eq!(
             document.warnings,
-            ["1 values of the column `price` are no number; they stand in the text only"]
+            ["1 values of the column `price` are not valid as number; they appear only in the text"]
         );
     }
 

@@ -30,7 +30,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
         before.clear();
     }
     if cutting.drafts.is_empty() {
-        return Err(Error::invalid("the file has no row of a text and its tags")
+        return Err(Error::invalid("the file has no row with a text and its tags")
             .help("put the text into the first column and the tags, separated by commas, into the second"));
     }
     if !before.is_empty() {

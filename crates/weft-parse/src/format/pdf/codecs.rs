@@ -107,7 +107,7 @@ fn jpeg2000_within(bytes: &[u8], wanted: u64) -> Result<PdfImage, String> {
 
 /// Turns a panic of a decoder into an error.
 fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("it breaks its decoder".to_owned()))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("its decoder crashes on it".to_owned()))
 }
 
 /// Number of pixels of a picture of this size, if that is within the limit for pictures.
@@ -122,7 +122,7 @@ fn pixels(width: u32, height: u32) -> Result<usize, String> {
 /// Allocates a buffer with this capacity.
 fn room(count: usize) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(count).map_err(|_| "there is no memory for it".to_owned())?;
+    bytes.try_reserve_exact(count).map_err(|_| "there is not enough memory for it".to_owned())?;
     Ok(bytes)
 }
 

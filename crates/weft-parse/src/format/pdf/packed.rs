@@ -59,11 +59,11 @@ impl<'doc> PackedImages<'doc> {
             return Err("as JBIG2 or JPEG 2000 in a file that is encrypted".to_owned());
         }
         if packing == Packing::Jpeg2000 && image.color_space == ColorSpace::Indexed {
-            return Err("as JPEG 2000 with a table of colours".to_owned());
+            return Err("as JPEG 2000 with a color palette".to_owned());
         }
         let raw = image.raw_compressed_bytes().map_err(|cause| short(&cause))?;
         let document = self.document;
-        let stream = self.stream(&raw).ok_or("its stream is not where the page has its pictures")?;
+        let stream = self.stream(&raw).ok_or("its stream is not among the pictures of the page")?;
         match packing {
             Packing::Jbig2 => jbig2(document, stream),
             Packing::Jpeg2000 => {

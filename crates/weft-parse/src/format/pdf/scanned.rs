@@ -53,12 +53,12 @@ pub(super) fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usi
                 Ok((picture, lack)) => {
                     pictures.push(FoundPicture { place, is_figure, picture, ..FoundPicture::default() });
                     if let Some(reason) = lack {
-                        let said = "is damaged, and what it lacks was not read";
+                        let said = "is damaged, and its missing part was not read";
                         pictures.warn(format!("a picture on page {number} {said} ({reason})"));
                     }
                 }
                 Err(reason) => pictures
-                    .warn(format!("a picture on page {number} is kept in a way that is not read ({reason})")),
+                    .warn(format!("a picture on page {number} has an unsupported encoding ({reason})")),
             }
         }
     }

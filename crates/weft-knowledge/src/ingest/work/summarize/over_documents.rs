@@ -81,7 +81,7 @@ impl DocumentWork<'_> {
             // Summaries of a single document only repeat what its chunks say.
             for chunk in page.into_iter().filter(|chunk| chunk.vector.is_some() && !is_summary(chunk)) {
                 if gathered.before + gathered.block.len() >= CHUNKS_MAX {
-                    self.warn(format!("Only the first {CHUNKS_MAX} chunks of the dataset are summed up"));
+                    self.warn(format!("Only the first {CHUNKS_MAX} chunks of the dataset are summarized"));
                     return Ok(());
                 }
                 gathered.block.push(Arc::new(chunk));
