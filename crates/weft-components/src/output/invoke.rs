@@ -551,8 +551,8 @@ mod tests {
             check(right, "");
         }
         check("ftp://a.example/x", "begins with `ftp:`");
-        check("http://", "is no address");
-        check("http://a.example:99999/", "is no address");
+        check("http://", "is not an address");
+        check("http://a.example:99999/", "is not an address");
         let headers = json!({"X-Right_1": "a", " Trimmed ": "b", "Bad Name": "c"});
         let node = Node::new("HttpGet", json!({"url": "https://a.example", "headers": headers}));
         let warnings = node.build().shape().warnings;
