@@ -237,7 +237,7 @@ pub(crate) fn address_problem(name: &str, address: &Template) -> Option<ParamPro
         Err(cause) => format!("is not an address ({cause})"),
     };
     let problem = ParamProblem::new(pointer(&[name]), format!("{wrong}, and every request fails"));
-    Some(problem.help("write a whole address, such as `https://example.org/page`"))
+    Some(problem.help("enter a complete address, such as `https://example.org/page`"))
 }
 
 /// Returns the problem of an invalid proxy, which is entirely literal and includes its scheme.

@@ -25,7 +25,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             // Problems with the Loop's parameters are reported at the Loop.
             Some((id, outer)) => End::read(&mut Params::of(&NodeSource { id, params: outer, ..*source })),
             None => {
-                let problem = ParamProblem::new("", "a LoopItem stands outside a Loop");
+                let problem = ParamProblem::new("", "a LoopItem is outside of a Loop");
                 params.problem(problem.help("put it inside a Loop"));
                 End::default()
             }

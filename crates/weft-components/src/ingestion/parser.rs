@@ -208,7 +208,7 @@ fn read_family(params: &mut Params<'_>, at: &str, name: &str, setup: &Map<String
     }
     let mut ignored = |name: &str, why: &str| {
         let problem = ParamProblem::new(format!("{at}/{name}"), format!("has no effect: {why}"));
-        params.warn(problem.help("take it out"));
+        params.warn(problem.help("remove it"));
     };
     for (name, why) in IGNORED {
         if setup.get(name).is_some_and(asks_for_something) {

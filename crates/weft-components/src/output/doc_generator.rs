@@ -151,7 +151,7 @@ fn build(source: &NodeSource<'_>) -> Result<Arc<dyn Component>, Vec<ParamProblem
     params.ignored(&LOGO_IMAGE, "logos are not supported");
     let content = params.take(&CONTENT);
     if content.source().trim().is_empty() {
-        let problem = ParamProblem::new("/content", "there is no text to make a document of");
+        let problem = ParamProblem::new("/content", "there is no text for the document");
         params.problem(problem.help("add a text, such as `{Agent:Writer@content}`"));
     }
     let name = params.take(&OUTPUT_FORMAT);
@@ -218,7 +218,7 @@ impl DocGenerator {
         // Reasoning is not part of a document.
         let content = without_thinking(&self.content.render(&ctx.inputs)?);
         if content.trim().is_empty() {
-            return Err(Error::invalid("there is no text to make a document of: `content` is empty")
+            return Err(Error::invalid("there is no text for the document: `content` is empty")
                 .help("check the values of its references; bypass this node if there is nothing to write"));
         }
         text.push_str(&with_sources(content, self.format, &ctx.run.citations));

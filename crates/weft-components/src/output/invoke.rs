@@ -238,7 +238,7 @@ impl Invoke {
         let mut url = url::Url::parse(&with_scheme(text.trim(), "http")).map_err(|cause| {
             Error::invalid(format!("`{}` is not an address", self.url.source()))
                 .because(cause)
-                .help("write a whole address, such as `https://service.example/path`")
+                .help("enter a complete address, such as `https://service.example/path`")
         })?;
         let values = self.values(ctx)?;
         let body = match self.method.as_str() {

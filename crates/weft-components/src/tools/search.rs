@@ -211,7 +211,7 @@ impl Ask<'_> {
         let mut url = Url::parse(&format!("{base}{path}")).map_err(|cause| {
             Error::invalid(format!("`{}` is not an address", self.base_name))
                 .because(cause)
-                .help("write a whole address, such as `https://service.example/path`")
+                .help("enter a complete address, such as `https://service.example/path`")
         })?;
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);

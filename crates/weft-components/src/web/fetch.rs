@@ -66,7 +66,7 @@ fn address(text: &str) -> Result<Url> {
     let text = text.trim();
     let wrong = |why: &str| {
         Error::invalid(format!("`{}` {why}", shown(text)))
-            .help("write a whole address, such as `https://example.org/page`")
+            .help("enter a complete address, such as `https://example.org/page`")
     };
     // A URL parser would treat them as slashes, and take `http:\\host` without `://` for the host `http`.
     if text.contains('\\') {

@@ -162,7 +162,7 @@ impl<'a> Reader<'_, 'a> {
         for key in ["rechunk", "dataset_merge"] {
             if self.get(key).is_some_and(asks_for_something) {
                 let problem = ParamProblem::new(self.at(key), "has no effect: a document keeps its chunks");
-                self.params.warn(problem.help("take it out"));
+                self.params.warn(problem.help("remove it"));
             }
         }
         let mut words = Vec::new();

@@ -94,7 +94,7 @@ impl<'n> Nesting<'n> {
         }
         let left = self.left.tools.get().checked_sub(1).ok_or_else(|| {
             let message = format!("has more than {TOOLS_MAX} tools, those of its sub-agents included");
-            ParamProblem::new("/tools", message).help("take some of them out")
+            ParamProblem::new("/tools", message).help("remove some of them")
         })?;
         self.left.tools.set(left);
         Ok(())
@@ -106,7 +106,7 @@ impl<'n> Nesting<'n> {
             let message = format!(
                 "lists more than {LISTED_MAX} tools of MCP servers, those of its sub-agents included"
             );
-            ParamProblem::new("/mcp", message).help("take some of them out")
+            ParamProblem::new("/mcp", message).help("remove some of them")
         })?;
         self.left.listed.set(left);
         Ok(())
