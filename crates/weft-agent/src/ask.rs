@@ -132,7 +132,7 @@ pub async fn ask(
     }
     if reason == StopReason::Filtered {
         return Err(Error::new(ErrorKind::Filtered, "the model's provider filtered the answer")
-            .help("put the question differently"));
+            .help("rephrase the question"));
     }
     Ok(reply)
 }
@@ -212,7 +212,7 @@ impl Coming {
                 }
                 Some(delta) => self.take(delta, show),
                 None => {
-                    return Err(Error::new(ErrorKind::Garbled, "the model's answer stopped without an end"));
+                    return Err(Error::new(ErrorKind::Garbled, "the model's answer ended prematurely"));
                 }
             }
             if self.size > ANSWER_MAX {
@@ -310,7 +310,7 @@ pub async fn ask_text(
 /// # Errors
 /// `Cancelled` when the run is no longer listening.
 pub async fn warn_of_cut(ctx: &NodeContext) -> Result<()> {
-    let message = "the answer is incomplete: the model reached its limit of tokens".to_owned();
+    let message = "the answer is incomplete: the model reached its token limit".to_owned();
     ctx.signal(Signal::Warn(message)).await
 }
 
@@ -318,7 +318,7 @@ pub async fn warn_of_cut(ctx: &NodeContext) -> Result<()> {
 pub fn empty_answer(ending: Ending, unasked: &[ToolCall]) -> Error {
     let (message, help) = match (ending, unasked.first()) {
         (Ending::CutOff, _) => (
-            "the model reached its limit of tokens before it answered".to_owned(),
+            "the model reached its token limit before it answered".to_owned(),
             "raise `max_tokens`, or ask for less reasoning",
         ),
         (Ending::Whole, None) => {
@@ -327,10 +327,10 @@ pub fn empty_answer(ending: Ending, unasked: &[ToolCall]) -> Error {
         (Ending::Whole, Some(call)) => (
             // The name is whatever the model wrote and may be long.
             format!(
-                "the model calls the tool `{}` in place of an answer, and no tool is on offer",
+                "the model calls the tool `{}` instead of answering, but no tool is offered",
                 shortened(&call.name, NAME_CHARS_MAX)
             ),
-            "take out of the prompts what speaks of tools, give it an agent that has them, or try another model",
+            "remove mentions of tools from the prompts, use an agent that has tools, or try another model",
         ),
     };
     Error::new(ErrorKind::Garbled, message).help(help).for_nothing()

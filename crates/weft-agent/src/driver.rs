@@ -213,7 +213,7 @@ struct Kept<T> {
 /// `Internal` when it cannot be written as JSON.
 pub fn keep<T: Serialize>(driver: &str, state: &T) -> Result<Json> {
     serde_json::to_value(Kept { format: FORMAT, driver: driver.to_owned(), state })
-        .map_err(|cause| Error::internal("cannot write down what the agent was doing").because(cause))
+        .map_err(|cause| Error::internal("cannot store the state of the agent").because(cause))
 }
 
 /// Deserializes a state written by [`keep`].
@@ -224,7 +224,7 @@ pub fn kept<T: for<'de> Deserialize<'de>>(driver: &str, state: Json) -> Result<T
     let refuse = |cause: Option<serde_json::Error>| {
         let error = Error::new(
             weft_core::ErrorKind::Conflict,
-            "what the agent was doing was written by another version",
+            "the state of the agent was stored by another version",
         );
         let error = error.help("start a new turn");
         match cause {

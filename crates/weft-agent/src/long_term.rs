@@ -41,7 +41,7 @@ impl Owner {
         if ids.into_iter().flatten().any(|id| !id.is_empty()) {
             return Ok(());
         }
-        Err(Error::invalid("nobody is named whose memory it is").help("give a user, an agent or a run"))
+        Err(Error::invalid("the memory has no owner").help("set a user, an agent or a run"))
     }
 }
 

@@ -85,8 +85,7 @@ async fn work<'a>(
                 let reply = match asked {
                     // Whether a model accepts images is not known in advance.
                     Err(error) if error.kind == ErrorKind::Invalid && turns.transcript.forget_images() => {
-                        let message =
-                            "the images that tools gave are left out: the model refused the request";
+                        let message = "images returned by tools are left out: the model rejected the request";
                         job.ctx.signal(Signal::Warn(format!("{message}: {}", error.full()))).await?;
                         continue;
                     }

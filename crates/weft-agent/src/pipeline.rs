@@ -148,5 +148,5 @@ impl<'a> MessageHub<'a> {
 }
 
 fn nobody(place: usize) -> Error {
-    Error::not_found(format!("nobody takes part at place {place}"))
+    Error::not_found(format!("there is no participant at position {place}"))
 }

@@ -443,7 +443,7 @@ impl ReActAgentBuilder {
         }
         if tools.tools().iter().any(|tool| tool.name == FINISH_FUNCTION) {
             let message = format!("a tool cannot have the name `{FINISH_FUNCTION}`");
-            return Err(Error::new(ErrorKind::Conflict, message).help("give it another name"));
+            return Err(Error::new(ErrorKind::Conflict, message).help("rename it"));
         }
         let seams = seams.unwrap_or_else(|| Arc::new(standalone::seams()));
         let name = name.into();

@@ -119,8 +119,8 @@ impl Http for NoHttp {
 }
 
 fn no_network() -> Error {
-    Error::new(ErrorKind::Denied, "this agent has no way to the network")
-        .help("give its builder `seams` that have one")
+    Error::new(ErrorKind::Denied, "this agent has no network access")
+        .help("set `seams` with network access in its builder")
 }
 
 struct WallClock(Instant);

@@ -41,7 +41,7 @@ impl Schema {
     pub fn check(&self, answer: &str) -> Result<Json> {
         let value = arguments::parse(answer)?.value;
         if !arguments::affordable(&self.json, &value) {
-            let message = "it is too long or too deeply nested to be checked: write a shorter one";
+            let message = "it is too long or too deeply nested to be checked: use a shorter one";
             return Err(Error::new(ErrorKind::Garbled, message));
         }
         let problems: Vec<String> = self

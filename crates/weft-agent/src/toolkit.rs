@@ -103,7 +103,7 @@ impl Toolkit {
         }
         if state.by_name.contains_key(&tool.name) {
             return Err(Error::new(ErrorKind::Conflict, format!("there are two tools `{}`", tool.name))
-                .help("give one of them another name"));
+                .help("rename one of them"));
         }
         let tool = Arc::new(tool);
         let place = state.tools.len();

@@ -119,7 +119,7 @@ pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<St
     let share = RESULT_MIN.max(room / CALL_SHARE);
     let mut calls = fitted.shorten_calls(room, share, |_| true);
     if fitted.total > room && fitted.shorten_results(room, RESULT_MIN, earlier) {
-        notes.push("what tools gave in earlier rounds was shortened".to_owned());
+        notes.push("tool results of earlier rounds were shortened".to_owned());
     }
     calls |= fitted.shorten_calls(room, RESULT_MIN, earlier);
     if fitted.drop_images(room, earlier) {
@@ -138,14 +138,14 @@ pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<St
     let much = fitted.shorten_results(room, share, last);
     calls |= fitted.shorten_calls(room, RESULT_MIN, last);
     if calls {
-        notes.push("what tools were called with was shortened".to_owned());
+        notes.push("tool arguments were shortened".to_owned());
     }
     let much = fitted.shorten_results(room, RESULT_MIN, last) || much;
     if fitted.shorten_results(room, MANY_RESULTS_MIN, last) || much {
-        notes.push("what the last tools gave was shortened".to_owned());
+        notes.push("the last tool results were shortened".to_owned());
     }
     if fitted.drop_images(room, last) {
-        notes.push("images of the last tools were left out".to_owned());
+        notes.push("images of the last tool results were left out".to_owned());
     }
     if fitted.total > room {
         fitted.shorten_longest(room)?;
@@ -278,8 +278,11 @@ impl Fitting {
         let keep = tokens(&line.message.text).saturating_sub(over);
         let minimum = if line.message.author == Author::System { 1 } else { QUESTION_MIN };
         if keep < minimum {
-            return Err(Error::new(ErrorKind::Invalid, "the prompt is much longer than the model's window")
-                .help("shorten the prompt or what it refers to, or choose a model with a larger window"));
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "the prompt is much longer than the model's context window",
+            )
+            .help("shorten the prompt or the referenced values, or choose a model with a larger window"));
         }
         line.message.text = cut(&line.message.text, keep).to_owned();
         *cost_before = cost(&line.message);
@@ -396,7 +399,7 @@ mod tests {
         assert_eq!(kept(4_500).0, [0, 0, 4]);
         let (images, note) = kept(1_200);
         assert_eq!(images, [1]);
-        assert!(note.contains("images of the last tools"), "{note}");
+        assert!(note.contains("images of the last tool results"), "{note}");
     }
 
     #[test]
@@ -412,7 +415,7 @@ mod tests {
             let (messages, note) = fit(asks(arguments), room).unwrap();
             assert!(messages.iter().map(cost).sum::<usize>() <= room);
             assert_eq!(messages.len(), 9, "{note:?}");
-            assert!(note.unwrap().ends_with("what tools were called with was shortened"));
+            assert!(note.unwrap().ends_with("tool arguments were shortened"));
             let calls = &messages[6].tool_calls;
             assert_eq!(calls[1].arguments, "{}");
             serde_json::from_str::<serde_json::Value>(&calls[0].arguments).unwrap()
@@ -462,7 +465,7 @@ mod tests {
         let (messages, note) = fit(lines, 500).unwrap();
         let text = &messages[2].text;
         assert!(text.starts_with("begin") && text.ends_with("end") && tokens(text) < 490, "{}", text.len());
-        assert!(note.unwrap().contains("last tools"));
+        assert!(note.unwrap().contains("last tool results"));
         assert_eq!(head_and_tail("short", 100), "short");
         assert_eq!(
             (head_and_tail("short", usize::MAX).as_str(), cut("short", usize::MAX)),

@@ -75,8 +75,8 @@ impl Chromium {
             None => installed(),
         };
         chosen.ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "there is no web browser here")
-                .help("install Chromium, or say in `browser.program` where it is")
+            Error::new(ErrorKind::Unsupported, "no web browser is installed")
+                .help("install Chromium, or set `browser.program` to its path")
         })
     }
 }
@@ -93,7 +93,7 @@ pub fn installed() -> Option<PathBuf> {
 pub async fn remove_profiles(profiles: &Path, tenant: &TenantId) -> Result<()> {
     match tokio::fs::remove_dir_all(folder_of(profiles, tenant)).await {
         Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::internal("cannot remove what pages have stored").because(cause))
+            Err(Error::internal("cannot remove the stored data of pages").because(cause))
         }
         _ => Ok(()),
     }

@@ -51,7 +51,7 @@ impl WindowFolders {
     /// Creates the folders. A persistent profile is used unless another window uses it; in that case, the notes contain
     /// the reason.
     pub(crate) fn new(profiles: &Path, profile: Option<&str>) -> Result<(Self, Vec<String>)> {
-        let failed = |cause| Error::internal("cannot make the folders of a browser window").because(cause);
+        let failed = |cause| Error::internal("cannot create the folders of a browser window").because(cause);
         let own = tempfile::Builder::new().prefix("weft-browser-").tempdir().map_err(failed)?;
         fs::create_dir(own.path().join("downloads")).map_err(failed)?;
         fs::create_dir(own.path().join("uploads")).map_err(failed)?;

@@ -118,9 +118,8 @@ impl Window {
         };
         begun.await.map_err(|error| match error.kind {
             ErrorKind::Unavailable => {
-                Error::new(ErrorKind::Unavailable, "the web browser ends as soon as it starts").help(
-                    "as root it needs `browser.sandbox = false`; run Weft as another user instead if you can",
-                )
+                Error::new(ErrorKind::Unavailable, "the web browser exits immediately after its start")
+                    .help("as root it requires `browser.sandbox = false`; better run Weft as another user")
             }
             _ => error,
         })?;
@@ -209,7 +208,7 @@ impl Window {
         let entered =
             self.page("Page.createIsolatedWorld", json!({"frameId": frame, "worldName": "weft"})).await?;
         let world = entered["executionContextId"].as_i64();
-        let world = world.ok_or_else(|| Error::internal("the browser gives no place for scripts"))?;
+        let world = world.ok_or_else(|| Error::internal("the browser provides no context for scripts"))?;
         self.world = Some(world);
         Ok(world)
     }
@@ -277,7 +276,7 @@ impl Window {
                 let path = self.held.place.uploads().join(plain_name(&name));
                 tokio::fs::write(&path, bytes)
                     .await
-                    .map_err(|cause| Error::internal("cannot give a file to the browser").because(cause))?;
+                    .map_err(|cause| Error::internal("cannot pass a file to the browser").because(cause))?;
                 self.page("DOM.setFileInputFiles", json!({"files": [path], "objectId": element}))
                     .await
                     .map(drop)

@@ -42,7 +42,7 @@ fn cannot(what: &str, cause: impl std::fmt::Display) -> io::Error {
 /// # Errors
 /// When the system refuses.
 pub(crate) fn leave_rights() -> io::Result<()> {
-    let failed = |cause: rustix::io::Errno| cannot("cannot give up the rights of the process", cause);
+    let failed = |cause: rustix::io::Errno| cannot("cannot drop the privileges of the process", cause);
     set_no_new_privs(true).map_err(failed)?;
     // A kernel before 4.3 has none of these.
     let _ = clear_ambient_capability_set();
@@ -80,7 +80,7 @@ pub(crate) fn leave_files_but(open: &[(&Path, BitFlags<AccessFs>)]) -> io::Resul
         }
         ruleset.restrict_self()
     };
-    ruleset().map(drop).map_err(|cause| cannot("Landlock cannot be had", cause))
+    ruleset().map(drop).map_err(|cause| cannot("Landlock is not available", cause))
 }
 
 /// Drops access to all paths and ports, and to all processes outside this one; for this thread and those that it
@@ -130,8 +130,8 @@ pub(crate) fn limit_work(time: Duration, memory_bytes: usize) -> io::Result<()> 
 /// # Errors
 /// When the kernel has no seccomp filters, or this machine's system calls are not known.
 pub(crate) fn leave_calls() -> io::Result<()> {
-    let filter = filter(std::process::id()).map_err(|cause| cannot("seccomp cannot be had", cause))?;
-    seccompiler::apply_filter_all_threads(&filter).map_err(|cause| cannot("seccomp cannot be had", cause))
+    let filter = filter(std::process::id()).map_err(|cause| cannot("seccomp is not available", cause))?;
+    seccompiler::apply_filter_all_threads(&filter).map_err(|cause| cannot("seccomp is not available", cause))
 }
 
 /// System calls allowed with any arguments: memory, locks, clocks, randomness, signals to itself, exit.
@@ -271,7 +271,7 @@ const DONE_TO_DESCRIPTORS: [i32; 5] =
 
 /// See [`crate::filter_for_programs`].
 pub(crate) fn filter_for_programs() -> io::Result<Vec<u8>> {
-    let program = interpreters_filter().map_err(|cause| cannot("seccomp cannot be had", cause))?;
+    let program = interpreters_filter().map_err(|cause| cannot("seccomp is not available", cause))?;
     let bytes = |step: &seccompiler::sock_filter| {
         let [a, b] = step.code.to_ne_bytes();
         let [e, f, g, h] = step.k.to_ne_bytes();
@@ -300,8 +300,8 @@ pub(crate) fn leave_calls_but_to_become_threaded() -> io::Result<()> {
 }
 
 fn apply(filter: Result<BpfProgram, BackendError>) -> io::Result<()> {
-    let filter = filter.map_err(|cause| cannot("seccomp cannot be had", cause))?;
-    seccompiler::apply_filter(&filter).map_err(|cause| cannot("seccomp cannot be had", cause))
+    let filter = filter.map_err(|cause| cannot("seccomp is not available", cause))?;
+    seccompiler::apply_filter(&filter).map_err(|cause| cannot("seccomp is not available", cause))
 }
 
 fn threaded_filter() -> Result<BpfProgram, BackendError> {

@@ -242,7 +242,7 @@ fn close(bounds: &Bounds) -> std::io::Result<()> {
 /// On other systems, Weft supports no boundary.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 pub(crate) fn give_up(confinement: Confinement) -> std::io::Result<()> {
-    confinement.settle(Err(std::io::Error::other("workers can be confined on Linux of 64 bits only")))
+    confinement.settle(Err(std::io::Error::other("workers can only be confined on 64-bit Linux")))
 }
 
 /// On other systems, only the process itself and its limits on time and memory apply.

@@ -143,7 +143,7 @@ impl Worker {
             let path = self.program.display();
             Error::new(ErrorKind::Unavailable, format!("cannot start {path}, which {}", duty.does))
                 .because(cause)
-                .help(format!("name another one as `{}.worker`", duty.section))
+                .help(format!("set `{}.worker` to another one", duty.section))
         })
     }
 }
@@ -187,21 +187,21 @@ impl Duty {
             Some(code) if code == i32::from(UNCONFINED) => {
                 let reason: String = String::from_utf8_lossy(&answer).chars().take(REASON_MAX).collect();
                 let message =
-                    format!("{thing} was not touched, since its worker cannot be confined: {reason}");
+                    format!("{thing} was not processed, because its worker cannot be confined: {reason}");
                 Err(Error::new(ErrorKind::Unavailable, message).help(format!(
                     "use Linux 5.13 or newer with Landlock and seccomp; or set `{section}.confinement = \"best_effort\"`, \
-                     which lets a defect of an interpreter or a reader reach what this process can reach"
+                     which lets a defect of an interpreter or a reader access everything that this process can access"
                 )))
             }
             Some(code) if code == i32::from(REFUSED) => {
-                let message = format!("the worker of {thing} does not understand what it is asked");
+                let message = format!("the worker of {thing} does not understand the request");
                 Err(Error::new(ErrorKind::Unavailable, message)
-                    .help(format!("see whether `{section}.worker` is of the same version as this program")))
+                    .help(format!("check that `{section}.worker` has the same version as this program")))
             }
             Some(code) => {
-                let message = format!("the worker of {thing} ended with code {code}");
+                let message = format!("the worker of {thing} exited with code {code}");
                 Err(Error::new(ErrorKind::Unavailable, message)
-                    .help(format!("see whether `{section}.worker` is a worker")))
+                    .help(format!("check that `{section}.worker` is a worker")))
             }
             None if is_out_of_time(status) => Ok(WorkerEnd::OutOfTime),
             None => Ok(WorkerEnd::Broken),

@@ -80,7 +80,7 @@ fn give_up(read: &[PathBuf], confinement: Confinement) -> io::Result<()> {
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 fn give_up(_: &[PathBuf], confinement: Confinement) -> io::Result<()> {
-    confinement.settle(Err(io::Error::other("workers can be confined on Linux of 64 bits only")))
+    confinement.settle(Err(io::Error::other("workers can only be confined on 64-bit Linux")))
 }
 
 #[cfg(unix)]
@@ -91,7 +91,7 @@ fn replace(command: &mut Command) -> io::Error {
 
 #[cfg(not(unix))]
 fn replace(_: &mut Command) -> io::Error {
-    io::Error::other("a process cannot become another program on this system")
+    io::Error::other("a process cannot be replaced by another program on this system")
 }
 
 /// Returns the system call filter (seccomp) for a process that runs one program in an interpreter: it reads files as
@@ -104,5 +104,5 @@ pub fn filter_for_programs() -> io::Result<Vec<u8>> {
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     return crate::boundary::filter_for_programs();
     #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-    return Err(io::Error::other("programs can be confined on Linux of 64 bits only"));
+    return Err(io::Error::other("programs can only be confined on 64-bit Linux"));
 }

@@ -141,7 +141,7 @@ impl WarmServer {
         if ready == READY {
             Ok(Self { socket, _process: process })
         } else {
-            Err(io::Error::other("this is no fork server"))
+            Err(io::Error::other("this is not a fork server"))
         }
     }
 
@@ -185,7 +185,7 @@ impl WarmServer {
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let descriptors = [connection.as_fd()];
         if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
-            return Err(io::Error::other("no room for a descriptor"));
+            return Err(io::Error::other("there is no space for a descriptor"));
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         sendmsg(&self.socket, &[IoSlice::new(b"w")], &mut ancillary, flags)?;

@@ -47,8 +47,8 @@ pub(crate) async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) 
         let named: Vec<String> =
             unwritable.chars().map(|letter| format!("`{letter}` (U+{:04X})", u32::from(letter))).collect();
         let warning = format!(
-            "`{}` has another sign for {}, which no font here has (name a font file that has them as `documents.font`, \
-             or make a DOCX file)",
+            "`{}` has a substitute for {}, which no available font contains (set `documents.font` to a font file that \
+             has them, or make a DOCX file)",
             file.name,
             named.join(", ")
         );
@@ -57,8 +57,8 @@ pub(crate) async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) 
     let lost = pictures_lost(request);
     if lost > 0 {
         let warning = format!(
-            "`{}` has words in the place of {lost} pictures of the text, which a {} file made here does not hold (PNG \
-             pictures are in DOCX and HTML files, JPEG, GIF and WebP in HTML files)",
+            "`{}` has text in place of {lost} pictures, which {} files cannot contain (DOCX and HTML files can contain \
+             PNG pictures; HTML files also JPEG, GIF and WebP)",
             file.name,
             request.format.name().to_uppercase()
         );
@@ -139,8 +139,9 @@ pub(crate) fn link(name: &str, mime_type: &str, id: &FileId) -> String {
 /// `Invalid` for a value that names no file.
 fn named(value: &Json) -> Result<Vec<FileId>> {
     let unknown = || {
-        Err(Error::invalid("the value names no file").help(
-            "refer to `sys.files`, to a field of the type `file`, or to what a component has made, such as its `download`",
+        Err(Error::invalid("the value is not a file").help(
+            "refer to `sys.files`, to a field of the type `file`, or to a file made by a component, such as its \
+             `download`",
         ))
     };
     match value {

@@ -119,8 +119,8 @@ impl Jinja {
         // Counted after a failure, too: the time limit covers all templates of a node.
         inputs.room().worked(began.elapsed());
         rendered.unwrap_or_else(|_| {
-            let message = "the Jinja template has a mistake: one of its expressions cannot be worked out";
-            Err(Error::invalid(message).help("look for slices of empty values, and divisions by 0"))
+            let message = "the Jinja template has an error: an expression cannot be evaluated";
+            Err(Error::invalid(message).help("check for slices of empty values and divisions by zero"))
         })
     }
 
@@ -222,7 +222,7 @@ fn unknown(environment: &Environment<'_>, named: &Named) -> Option<String> {
             (error.kind() == JinjaKind::UnknownTest).then(|| format!("there is no test `is {name}`"))
         }
         Named::Method(name) => {
-            (!METHODS.contains(&name.as_str())).then(|| format!("no value has a method `{name}`"))
+            (!METHODS.contains(&name.as_str())).then(|| format!("there is no method `{name}`"))
         }
         Named::Function(name) => {
             (!is_global(environment, name)).then(|| format!("there is no function `{name}`"))
@@ -276,11 +276,11 @@ fn failure(error: &JinjaError) -> Error {
         kind => match error.detail() {
             // The library reports a list as text here; nothing is repeated, so that no value grows by multiplication.
             Some(detail) if detail.contains("can only be multiplied") => {
-                "the Jinja template has a mistake: only numbers can be multiplied, and texts and lists are not repeated"
+                "the Jinja template has an error: only numbers can be multiplied; texts and lists cannot be repeated"
                     .to_owned()
             }
-            Some(detail) => format!("the Jinja template has a mistake: {detail}"),
-            None => format!("the Jinja template has a mistake: {kind}"),
+            Some(detail) => format!("the Jinja template has an error: {detail}"),
+            None => format!("the Jinja template has an error: {kind}"),
         },
     };
     let place = error.line().map(|line| format!(" (line {line})")).unwrap_or_default();
@@ -442,7 +442,7 @@ mod tests {
                 "there is no filter `uper`",
                 "there is no test `is evn`",
                 "there is no test `is odly`",
-                "no value has a method `spilt`",
+                "there is no method `spilt`",
                 "there is no function `rnage`"
             ]
         );
@@ -540,7 +540,7 @@ mod tests {
         for text in ["{{ ''[::-1] }}", "{{ [][::-1] }}", "{{ 1 is divisibleby(0) }}", "{{ 'abc'[0:2:-1] }}"] {
             if let Err(error) = rendered(text) {
                 assert!(
-                    error.kind == ErrorKind::Invalid && error.full().contains("has a mistake"),
+                    error.kind == ErrorKind::Invalid && error.full().contains("has an error"),
                     "{error:?}"
                 );
             }
@@ -651,13 +651,13 @@ mod tests {
         };
         refused("{% include '/etc/passwd' %}", "include");
         refused("{% import 'x' as y %}", "import");
-        refused("{{ ''.__class__() }}", "mistake");
+        refused("{{ ''.__class__() }}", "has an error");
         refused("{% macro f() %}{% endmacro %}", "macro");
         refused("{% set x %}{% endset %}", "set");
         refused("{% for x in [1] recursive %}{% endfor %}", "recursive");
         refused("{{ weft_cost }}", "weft_");
-        refused("{% if %}", "mistake");
-        refused("{{ sys.query | }}", "mistake");
+        refused("{% if %}", "has an error");
+        refused("{{ sys.query | }}", "has an error");
     }
 
     /// As people write them for Jinja on Python.
@@ -762,7 +762,7 @@ mod tests {
         refused(&each("length"), "too often");
         refused(&each("upper|length"), "too large");
         refused("{% filter weft_cost %}a{% endfilter %}", "weft_");
-        refused("{% filter %}a{% endfilter %}", "mistake");
+        refused("{% filter %}a{% endfilter %}", "has an error");
         let names = Names { components: &HashSet::new(), item: None };
         let parsed = Jinja::parse("{% filter uper(1)|trm %}a{% endfilter %}", names).unwrap();
         assert_eq!(parsed.unknown(), ["there is no filter `trm`", "there is no filter `uper`"]);
@@ -808,7 +808,7 @@ mod tests {
         refused("{{ [1]|slice(999999999) }}{% if 1 %}{% endif %}", "too large");
         refused(
             &format!("{{% set n = namespace() %}}{}", "{% set n = namespace(a=n) %}".repeat(100)),
-            "nest too deep",
+            "nested too deeply",
         );
         let grows =
             "{% set ns = namespace(a='x') %}{% for i in range(99) %}{% set ns.a = ns.a ~ ns.a %}{% endfor %}";
@@ -821,7 +821,7 @@ mod tests {
         );
         refused(
             "{% set ns = namespace(a=1) %}{% for i in range(200) %}{% set ns.b = ns %}{% endfor %}{{ ns }}",
-            "nest too deep",
+            "nested too deeply",
         );
     }
 

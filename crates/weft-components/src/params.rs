@@ -24,10 +24,9 @@ pub(crate) fn more_than_a_host(field: &Field<Template>, text: &Template) -> Opti
     let has_port = host.matches(':').count() == 1;
     let is_more = has_port || host.contains(|c: char| matches!(c, '/' | '@') || c.is_whitespace());
     // The value is not shown: an address may contain a password.
-    let problem =
-        ParamProblem::new(pointer(&[field.name()]), "is more than the name of a server: the node fails");
+    let problem = ParamProblem::new(pointer(&[field.name()]), "is not just a server name: the node fails");
     is_more.then(|| {
-        problem.help("write the name alone, such as `db.example.org`; the port has a parameter of its own")
+        problem.help("enter only the name, such as `db.example.org`; the port has its own parameter")
     })
 }
 

@@ -46,12 +46,11 @@ impl Text {
             }
         };
         let warning = |what: &String| {
-            let problem = ParamProblem::new(pointer, format!("fails when the template comes to it: {what}"));
-            problem.help("docs/templates.md has the filters, tests and methods that there are")
+            let problem = ParamProblem::new(pointer, format!("fails when the template reaches it: {what}"));
+            problem.help("docs/templates.md lists the filters, tests and methods")
         };
         let failing = |written: &String| {
-            let message =
-                format!("fails when the template comes to `{written}`, which has no value in any run");
+            let message = format!("fails when the template reaches `{written}`, which never has a value");
             ParamProblem::new(pointer, message).help("correct the expression, or write its result there")
         };
         let failing = jinja.failing().iter().map(failing);
@@ -113,13 +112,15 @@ fn empty(path: &str, names: Names<'_>, pointer: &str) -> ParamProblem {
         let message = format!("`{path}` is empty: `loop` has no such member");
         return ParamProblem::new(pointer, message).help(format!("it has {}", LOOP_MEMBERS.join(", ")));
     }
-    let problem = ParamProblem::new(pointer, format!("`{path}` is empty: nothing here is called `{first}`"));
+    let problem = ParamProblem::new(pointer, format!("`{path}` is empty: there is no variable `{first}`"));
     problem.help(match (names.components.contains(first), rest) {
         (true, "") => format!("name an output of it, such as `{{{first}@content}}`"),
         (true, output) => format!("write `{{{first}@{output}}}`"),
-        (false, _) => "refer to a component as `{Agent:Writer@content}`, give the name a value with `{% set %}`, or put \
-                       `{% raw %}` around braces that are meant as they stand"
-            .to_owned(),
+        (false, _) => {
+            "refer to a component as `{Agent:Writer@content}`, give the name a value with `{% set %}`, or \
+             put `{% raw %}` around literal braces"
+                .to_owned()
+        }
     })
 }
 
@@ -127,7 +128,7 @@ fn empty(path: &str, names: Names<'_>, pointer: &str) -> ParamProblem {
 pub(crate) fn taken_for_text(template: &Template, names: Names<'_>, pointer: &str) -> Option<ParamProblem> {
     let text = template.source().trim();
     let reference = Reference::whole(text, names).filter(|_| !text.contains(['{', '}']))?;
-    let problem = ParamProblem::new(pointer, format!("`{text}` is taken for text"));
+    let problem = ParamProblem::new(pointer, format!("`{text}` is treated as literal text"));
     template.alone().is_none().then(|| problem.help(format!("write `{{{reference}}}`")))
 }
 

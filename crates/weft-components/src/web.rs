@@ -82,7 +82,7 @@ pub(crate) fn headers(params: &mut Params<'_>) -> Vec<(String, Template)> {
     let (refused, kept): (Vec<_>, Vec<_>) = members.iter().partition(|(name, _)| framing(name));
     for (name, _) in refused {
         let problem = ParamProblem::new("/headers", format!("sets `{name}`, which has no effect"));
-        params.warn(problem.help("leave it out: it follows from the address and from what is sent"));
+        params.warn(problem.help("remove it: it is derived from the address and the body"));
     }
     let names = params.source.names();
     let parsed = |(name, value): (&String, &Json)| (name.clone(), Template::parse(&to_text(value), names));
@@ -96,24 +96,24 @@ fn doubt(params: &mut Params<'_>, headers: &[(String, Template)]) {
     let mut seen: HashMap<String, &str> = HashMap::new();
     for (name, value) in headers {
         if !is_header_name(name.trim()) {
-            let message = format!("has the name `{name}`, which no header can have, and every request fails");
+            let message = format!("has the invalid header name `{name}`, and every request fails");
             params.warn(ParamProblem::new("/headers", message).help("a name has letters, digits and `-`"));
         }
         if has_control(value) {
             let message =
-                format!("gives `{name}` a line break or another control character, and every request fails");
+                format!("has a line break or another control character in `{name}`, and every request fails");
             params.warn(ParamProblem::new("/headers", message).help("write the value on one line"));
         }
         if let Some(other) = seen.insert(name.trim().to_ascii_lowercase(), name) {
             let message = format!("has `{other}` and `{name}`, which are one header: it is sent twice");
-            params.warn(ParamProblem::new("/headers", message).help("take one of them out"));
+            params.warn(ParamProblem::new("/headers", message).help("remove one of them"));
         }
     }
 }
 
 /// Returns the problem of an invalid header name, with its consequence; an empty name is valid.
 pub(crate) fn header_problem(place: String, name: &str, follows: &str) -> Option<ParamProblem> {
-    let message = format!("`{name}` is a name that no header can have: {follows}");
+    let message = format!("`{name}` is not a valid header name: {follows}");
     let problem = ParamProblem::new(place, message).help("a name has letters, digits and `-`");
     (!name.is_empty() && !is_header_name(name)).then_some(problem)
 }
@@ -187,9 +187,9 @@ pub(crate) fn address(template: &Template, inputs: &Inputs) -> Result<String> {
                     address.push_str(&value);
                 } else if matches!(value.as_str(), "." | "..") && !address.contains(['?', '#']) {
                     return Err(Error::invalid(format!(
-                        "`{reference}` is `{value}`, which leads to another path"
+                        "`{reference}` is `{value}`, which changes the path"
                     ))
-                    .help("give it a name, or write the path into the address"));
+                    .help("use a name, or enter the path in the address"));
                 } else {
                     // Percent-encoding takes at most three bytes for each byte.
                     inputs.room().take(value.len().saturating_mul(2))?;
@@ -234,10 +234,10 @@ pub(crate) fn address_problem(name: &str, address: &Template) -> Option<ParamPro
     let wrong = match Url::parse(&with_scheme(written, "https")) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => return None,
         Ok(url) => format!("begins with `{}:`", url.scheme()),
-        Err(cause) => format!("is no address ({cause})"),
+        Err(cause) => format!("is not an address ({cause})"),
     };
     let problem = ParamProblem::new(pointer(&[name]), format!("{wrong}, and every request fails"));
-    Some(problem.help("write a whole address, such as `https://example.org/page`"))
+    Some(problem.help("enter a complete address, such as `https://example.org/page`"))
 }
 
 /// Returns the problem of an invalid proxy, which is entirely literal and includes its scheme.
@@ -246,7 +246,7 @@ pub(crate) fn proxy_problem(name: &str, proxy: Option<&str>) -> Option<ParamProb
     if Url::parse(proxy).is_ok_and(|url| matches!(url.scheme(), "http" | "https")) {
         return None;
     }
-    let message = "is no address of a proxy, and every request fails";
+    let message = "is not a proxy address, and every request fails";
     Some(ParamProblem::new(pointer(&[name]), message).help("write it as `http://proxy.example:8080`"))
 }
 
@@ -374,8 +374,8 @@ pub(crate) fn refused(response: &HttpResponse) -> Error {
     Error::new(
         kind,
         match said(&response.body).as_str() {
-            "" => format!("the answer has the status {status} and no text"),
-            said => format!("the answer has the status {status}: the text `{said}`"),
+            "" => format!("the response has the status {status} and no text"),
+            said => format!("the response has the status {status}: the text `{said}`"),
         },
     )
 }

@@ -25,8 +25,8 @@ impl<M: ChatModel> AnswerForm<M> {
 
     fn warning(&self) -> ChatDelta {
         ChatDelta::Warning(format!(
-            "the server of `{}` refuses requests that name the form of the answer; it is asked without (set \
-             `structured_output = \"prompt\"` at its entry in `models` to ask so at once)",
+            "the server of `{}` rejects requests with an answer format; they are sent without it (set \
+             `structured_output = \"prompt\"` at its entry in `models` to omit it from the start)",
             self.info().name
         ))
     }

@@ -306,7 +306,7 @@ impl ModelEntry {
     fn check_address(&self, base_url: &str) -> Result<()> {
         let wrong = || {
             Error::invalid(format!("the base URL of the model `{}` is not valid", self.name))
-                .help("write it whole, such as http://127.0.0.1:8080/v1")
+                .help("enter the complete URL, such as http://127.0.0.1:8080/v1")
         };
         let url = url::Url::parse(base_url).map_err(|cause| wrong().because(cause))?;
         match url.scheme() {
@@ -369,7 +369,7 @@ impl ModelsConfig {
                 None if is_variable(variable) => missing.push(format!("{variable} (for `{}`)", entry.name)),
                 // It looks like the key itself in the wrong place.
                 None => missing.push(format!(
-                    "`api_key_env` of `{}` is no name of a variable, such as OPENAI_API_KEY",
+                    "`api_key_env` of `{}` is not the name of a variable, such as OPENAI_API_KEY",
                     entry.name
                 )),
             }
@@ -378,7 +378,7 @@ impl ModelsConfig {
             return Ok(self);
         }
         Err(Error::invalid(format!(
-            "models want keys that are not in the environment: {}",
+            "API keys of models are missing from the environment: {}",
             missing.join(", ")
         )))
     }
@@ -395,8 +395,8 @@ impl ModelsConfig {
             let before = *first.entry((name, kind)).or_insert(at);
             if before < at {
                 told.push(format!(
-                    "models.entries.{before} and models.entries.{at} are both the model `{}`: call one of them by another \
-                     `name`, and say in its `model` how its provider calls it",
+                    "models.entries.{before} and models.entries.{at} are both the model `{}`: give one of them another \
+                     `name`, and enter the provider's name for it as `model`",
                     entry.full_name()
                 ));
             }

@@ -224,7 +224,7 @@ impl Directory {
         };
         match model.filter(|model| model.info().writes()) {
             Some(model) => Ok(Arc::new(VisionPictureReader::new(model))),
-            None => Err(Error::invalid("`documents.ocr` names nothing that reads pictures")
+            None => Err(Error::invalid("`documents.ocr` does not name a reader of pictures")
                 .help(ModelTask::ReadPictures.remedy().0)),
         }
     }
@@ -383,7 +383,7 @@ fn look_for<'a>(
         (None, []) => {
             let other = |at: &usize| models[*at].model.task().words();
             let what = match others.first() {
-                Some(at) => format!("is configured for {} and not for {}", other(at), task.words()),
+                Some(at) => format!("is configured for {}, not for {}", other(at), task.words()),
                 None => "is not configured".to_owned(),
             };
             let candidates = models.iter().filter(|known| known.model.task() == task).collect();
@@ -459,15 +459,15 @@ fn fallback(models: &[KnownModel], at: usize) -> Result<Option<Arc<dyn ChatModel
     let setting = format!("`fallback` of the model `{}`", entry.name);
     let wrong = |what: String| Error::invalid(format!("{setting} {what}"));
     let Model::Answers(model) = model else {
-        let help = "take it out: vectors and scores of two models have nothing to do with each other";
-        return Err(wrong("is set, and it answers no messages".to_owned()).help(help));
+        let help = "remove it: vectors and scores of different models are not comparable";
+        return Err(wrong("is set, but the model is not a chat model".to_owned()).help(help));
     };
     let mut places = Vec::new();
     for name in &entry.fallback {
         let place = set(models, &setting, name, ModelTask::Answer)?;
         if place == at || places.contains(&place) {
             let what = if place == at { "names the model itself" } else { "names one model twice" };
-            return Err(wrong(format!("{what}, as `{name}`")).help("take it out"));
+            return Err(wrong(format!("{what}, as `{name}`")).help("remove it"));
         }
         places.push(place);
     }

@@ -95,8 +95,9 @@ pub fn discover(found: &FoundKeys, local: Option<&LocalServer>) -> Discovered {
     }
     let sentence = match (entries.first(), sources.first()) {
         (Some(entry), Some(source)) => format!("Using the model `{}` {source}.", entry.name),
-        _ => "No model was found, so the built-in answerer `extractive` is used: it quotes the given material and is no \
-              language model. Set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or DEEPSEEK_API_KEY, or start Ollama."
+        _ => "No model was found, so the built-in answerer `extractive` is used: it quotes the given material and is \
+              not a language model. Set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or DEEPSEEK_API_KEY, or \
+              start Ollama."
             .to_owned(),
     };
     if entries.is_empty() {
@@ -188,7 +189,7 @@ mod tests {
             "qwen3",
             "127.0.0.1:11434",
         );
-        check(&FoundKeys::default(), None, "extractive", "no language model");
+        check(&FoundKeys::default(), None, "extractive", "not a language model");
     }
 
     #[test]

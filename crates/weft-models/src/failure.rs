@@ -42,7 +42,7 @@ pub(crate) fn refused(model: &str, refusal: &ProviderRefusal<'_>, key: &Secret) 
 pub(crate) fn reported(model: &str, object: &Json, key: &Secret) -> Error {
     let (code, words) = reported_parts(object);
     let kind = by_code(&code).unwrap_or(ErrorKind::Unavailable);
-    finish(Error::new(kind, format!("the model `{model}` failed while it answered")), &words, key)
+    finish(Error::new(kind, format!("the model `{model}` failed while answering")), &words, key)
 }
 
 /// The error for an answer that was cut off.

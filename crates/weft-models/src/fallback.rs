@@ -63,7 +63,7 @@ fn takes(info: &ModelInfo, request: &ChatRequest) -> bool {
 /// The notice that `other` is asked instead of the model called `asked`.
 fn notice(other: &dyn ChatModel, asked: &str, why: &Error) -> ChatDelta {
     let (why, name) = (why.full(), &other.info().name);
-    ChatDelta::Warning(format!("the model `{asked}` could not answer: {why}; `{name}` is asked instead"))
+    ChatDelta::Warning(format!("the model `{asked}` could not answer: {why}; `{name}` is used instead"))
 }
 
 /// Asks `other`, preceded by the notices about all models that were asked before it and did not start to answer.
@@ -113,7 +113,7 @@ fn together(first: Option<Error>, last: Error) -> Error {
     match first {
         None => last,
         Some(mut first) => {
-            first.message.push_str(&format!(", nor could those in its place: {}", last.full()));
+            first.message.push_str(&format!(", nor could its fallbacks: {}", last.full()));
             first
         }
     }
@@ -173,7 +173,7 @@ mod tests {
         let error = asked(&[&a, &b], ChatRequest::default()).await.1.unwrap_err();
         assert_eq!(
             (error.kind, error.message.as_str()),
-            (ErrorKind::RateLimited, "no, nor could those in its place: no")
+            (ErrorKind::RateLimited, "no, nor could its fallbacks: no")
         );
     }
 

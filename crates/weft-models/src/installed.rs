@@ -115,13 +115,13 @@ pub fn install(models: &Path, source: &Path, name: &str, note: &InstalledNote) -
     }
     let folder = models.join(name);
     if folder.exists() {
-        let message = format!("there is a model `{name}` in {} already", models.display());
+        let message = format!("a model `{name}` already exists in {}", models.display());
         return Err(
             Error::new(weft_core::ErrorKind::Conflict, message).help("choose another name with --name")
         );
     }
     let failed = |cause: std::io::Error| {
-        Error::invalid(format!("cannot put the model into {}", folder.display())).because(cause)
+        Error::invalid(format!("cannot copy the model to {}", folder.display())).because(cause)
     };
     // Under a temporary name until it is complete.
     let part = models.join(format!(".{name}.part"));
@@ -155,7 +155,7 @@ fn make_default(models: &Path, name: &str, kind: ModelKind) -> Result<()> {
     for other in installed(models).into_iter().filter(|other| other.kind == kind && other.name != name) {
         if let Some(note) = other.note.filter(|note| note.default) {
             write_note(&other.folder, &InstalledNote { default: false, ..note }).map_err(|cause| {
-                Error::invalid(format!("cannot change what is noted of `{}`", other.name)).because(cause)
+                Error::invalid(format!("cannot update the settings of `{}`", other.name)).because(cause)
             })?;
         }
     }
@@ -172,7 +172,9 @@ fn check_name(name: &str) -> Result<()> {
     // The name becomes a folder name: a leading dot would hide it, and a slash would lead elsewhere.
     if name.is_empty() || name.len() > NAME_MAX || name.starts_with('.') || !name.chars().all(plain) {
         let message = format!("`{name}` cannot be the name of a model");
-        return Err(Error::invalid(message).help("use letters, digits, `-`, `_` and `.`, with --name"));
+        return Err(
+            Error::invalid(message).help("choose a name of letters, digits, `-`, `_` and `.` with --name")
+        );
     }
     Ok(())
 }
@@ -180,7 +182,7 @@ fn check_name(name: &str) -> Result<()> {
 fn words(kind: ModelKind) -> &'static str {
     match kind {
         ModelKind::Rerank => "a reranker",
-        _ => "one that turns texts into vectors",
+        _ => "an embedding model",
     }
 }
 
@@ -200,14 +202,14 @@ pub fn inspect(folder: &Path) -> Result<ModelKind> {
     let tensors = tensors(&folder.join(MODEL_FILES[2]))?;
     let other = |why: String| {
         Error::invalid(format!("the model in {} cannot be used", folder.display())).because(why).help(
-            "models of the types bert, roberta and xlm-roberta run here; others do behind a server (docs/models.md)",
+            "models of the types bert, roberta and xlm-roberta are supported; others need a server (docs/models.md)",
         )
     };
     if !matches!(config.model_type.as_str(), "bert" | "roberta" | "xlm-roberta") {
         return Err(other(format!("it is of the type `{}`", config.model_type)));
     }
     if !tensors.keys().any(|name| name.ends_with("embeddings.word_embeddings.weight")) {
-        return Err(other("its weights are not those of such a model".to_owned()));
+        return Err(other("its weights do not belong to such a model".to_owned()));
     }
     if kind == ModelKind::Rerank {
         let head = ["classifier.weight", "classifier.out_proj.weight"]
@@ -217,7 +219,9 @@ pub fn inspect(folder: &Path) -> Result<ModelKind> {
         let named = config.id2label.map_or(1, |labels| labels.len());
         if scores != Some(1) || named > 1 {
             let count = scores.map_or_else(|| "no".to_owned(), |count| count.to_string());
-            return Err(other(format!("it gives {count} scores for a passage, and a reranker gives one")));
+            return Err(other(format!(
+                "it returns {count} scores for a passage, but a reranker returns one"
+            )));
         }
     }
     Ok(kind)
@@ -227,11 +231,11 @@ pub fn inspect(folder: &Path) -> Result<ModelKind> {
 fn missing(folder: &Path, file: &str) -> Error {
     let has = |name: &str| folder.join(name).exists();
     let help = if has("model.safetensors.index.json") {
-        "its weights are in several files: join them into one model.safetensors"
+        "its weights are in several files: merge them into one model.safetensors"
     } else if has("pytorch_model.bin") {
-        "its weights are in the format of PyTorch: save them as model.safetensors (save_pretrained does)"
+        "its weights are in PyTorch format: save them as model.safetensors (for example with save_pretrained)"
     } else if has("model.onnx") || has("onnx") {
-        "its weights are in the format ONNX: take the model.safetensors of the same model"
+        "its weights are in ONNX format: use the model.safetensors of the same model"
     } else {
         "name a folder with config.json, tokenizer.json and model.safetensors; scripts/local-embedder fetches one"
     };
@@ -257,7 +261,7 @@ fn tensors(path: &Path) -> Result<BTreeMap<String, Vec<usize>>> {
     let failed = |cause: String| {
         Error::invalid(format!("cannot read {}", path.display()))
             .because(cause)
-            .help("it is cut off, or no file in the format safetensors; a pointer of Git LFS has to be fetched first")
+            .help("it is truncated or not a safetensors file; a Git LFS pointer has to be fetched first")
     };
     let mut file = std::fs::File::open(path).map_err(|cause| failed(cause.to_string()))?;
     let mut length = [0; 8];
@@ -328,7 +332,7 @@ mod tests {
             let error = inspect(&folder.0).unwrap_err().full();
             assert!(error.contains(words), "{error}");
         };
-        check(&reranker("kind-3", 3), "it gives 3 scores for a passage");
+        check(&reranker("kind-3", 3), "it returns 3 scores for a passage");
         check(&model("kind-gpt", &json!({"model_type": "gpt2"}), &json!({})), "it is of the type `gpt2`");
         check(&folder("kind-none"), "there is no config.json");
         let torch = folder("kind-torch");
@@ -368,7 +372,7 @@ mod tests {
             assert!(install(&models.0, &source.0, name, &embedding).is_err(), "{name}");
         }
         let wrong = install(&models.0, &source.0, "x", &note(ModelKind::Rerank, false)).unwrap_err();
-        assert!(wrong.full().contains("turns texts into vectors, not a reranker"), "{}", wrong.full());
+        assert!(wrong.full().contains("an embedding model, not a reranker"), "{}", wrong.full());
         assert_eq!(installed(&models.0).len(), 3, "nothing is left of what failed");
         // What is still being copied has its files one after the other.
         std::fs::rename(models.0.join("two"), models.0.join(".two.part")).unwrap();

@@ -41,8 +41,9 @@ pub(crate) fn offer<'a>(wire: Provider, info: &ModelInfo, request: &'a ChatReque
     if request.tool_choice == ToolChoice::Auto {
         return whole;
     }
-    let free =
-        |why: &str| vec![format!("`{}` cannot be made to call a tool {why}; it was left free", info.name)];
+    let free = |why: &str| {
+        vec![format!("`{}` cannot be forced to call a tool {why}; the choice was left to it", info.name)]
+    };
     match wire {
         Provider::Ollama => {
             // It cannot force a call: the closest option is to offer only that tool.

@@ -17,12 +17,13 @@ fn check(picture: &Picture) -> Result<()> {
     let (width, height) = (picture.width, picture.height);
     if u64::from(width) * u64::from(height) > PIXELS_MAX {
         let most = PIXELS_MAX / 1_000_000;
-        let message = format!("the picture has {width} × {height} pixels, {most} million are the most");
+        let message =
+            format!("the picture has {width} × {height} pixels; at most {most} million are allowed");
         return Err(Error::invalid(message).help("make it smaller"));
     }
     if picture.bytes.len() > SENT_BYTES_MAX {
         let (size, most) = (picture.bytes.len() >> 20, SENT_BYTES_MAX >> 20);
-        let message = format!("the picture has {size} MiB, {most} MiB are the most that are sent");
+        let message = format!("the picture has {size} MiB; at most {most} MiB can be sent");
         return Err(Error::invalid(message).help("make it smaller, or save it as JPEG"));
     }
     Ok(())

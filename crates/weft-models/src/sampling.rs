@@ -198,7 +198,7 @@ impl Settled {
                 let dropped: Vec<_> =
                     names.iter().filter(|name| self.params.shift_remove(**name).is_some()).copied().collect();
                 if !dropped.is_empty() {
-                    self.warnings.push(format!("`{model}` does not take {}; not sent", dropped.join(", ")));
+                    self.warnings.push(format!("`{model}` does not accept {}; not sent", dropped.join(", ")));
                 }
             }
             Rename(from, to) => {
@@ -210,9 +210,8 @@ impl Settled {
                 let Some(value) = self.params.get(name).and_then(Json::as_f64) else { return };
                 if !(low..=high).contains(&value) {
                     self.params.insert(name.to_owned(), json!(value.clamp(low, high)));
-                    self.warnings.push(format!(
-                        "`{model}` takes {name} from {low} to {high}; {value} was moved there"
-                    ));
+                    self.warnings
+                        .push(format!("`{model}` accepts {name} from {low} to {high}; {value} was adjusted"));
                 }
             }
             Set(name, value) => {
@@ -274,7 +273,9 @@ mod tests {
         );
         assert_eq!(
             settled.warnings,
-            ["`gpt-5-mini` does not take temperature, top_p, presence_penalty, frequency_penalty; not sent"]
+            [
+                "`gpt-5-mini` does not accept temperature, top_p, presence_penalty, frequency_penalty; not sent"
+            ]
         );
         check("openai", "https://api.openai.com/v1", "o3", None, &json!({"max_completion_tokens": 99}));
         let settled = check(

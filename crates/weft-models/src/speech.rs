@@ -27,10 +27,9 @@ const VOICE: &str = "alloy";
 fn address(entry: &ModelEntry, route: &str) -> Result<String> {
     if entry.wire() != Provider::OpenAi {
         let provider = entry.wire().as_str();
-        let what = format!("the provider `{provider}` of the model `{}` has no speech", entry.name);
-        return Err(Error::invalid(what).help(
-            "set `provider` to `openai` and `base_url` to the server; servers of others have these routes, too",
-        ));
+        let what = format!("the provider `{provider}` of the model `{}` has no speech models", entry.name);
+        return Err(Error::invalid(what)
+            .help("set `provider` to `openai` and `base_url` to the server, which needs compatible routes"));
     }
     Ok(format!("{}/audio/{route}", entry.address()?.trim_end_matches('/')))
 }
@@ -73,7 +72,7 @@ impl SpeechModel for HttpSpeech {
         match bytes.first() {
             None => Err(self.remote.garbled("the recording is empty")),
             // No audio format starts like this.
-            Some(b'{' | b'<') => Err(self.remote.garbled("it is a text and no recording")),
+            Some(b'{' | b'<') => Err(self.remote.garbled("it is a text, not a recording")),
             Some(_) if bytes.len() > AUDIO_BYTES_MAX => Err(self.remote.garbled("the recording is too long")),
             Some(_) => Ok(Audio { media_type: media_type.into(), base64: STANDARD.encode(bytes).into() }),
         }
@@ -133,7 +132,7 @@ impl TranscriptionModel for HttpTranscription {
             part.mime_str(&recording.media_type)
         };
         // Checked once before anything is sent, so that it cannot fail there.
-        part().map_err(|_| Error::invalid(format!("`{}` is no media type", recording.media_type)))?;
+        part().map_err(|_| Error::invalid(format!("`{}` is not a media type", recording.media_type)))?;
         let form = || {
             let form = Form::new().text("model", self.model.clone()).text("response_format", "json");
             match part() {

@@ -19,11 +19,11 @@ pub(crate) fn deferred_tools_max(entry: &ModelEntry) -> Result<usize> {
     let of_anthropic = entry.wire() == Provider::Anthropic;
     if entry.tool_search == Some(true) && !of_anthropic {
         let error = Error::invalid(format!(
-            "`tool_search` of the model `{}` is true, and `{}` has no search for tools",
+            "`tool_search` of the model `{}` is true, but `{}` does not support tool search",
             entry.name,
             entry.wire().as_str()
         ));
-        return Err(error.help("take it out: agents search for their tools themselves"));
+        return Err(error.help("remove it: agents search for their tools themselves"));
     }
     let searches = || entry.tool_search.unwrap_or_else(|| searches(entry.provider_name()));
     Ok(if entry.tools && of_anthropic && searches() { DEFERRED_MAX } else { 0 })

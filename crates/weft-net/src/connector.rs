@@ -167,7 +167,7 @@ fn packed_as(content_encoding: &str) -> Option<String> {
 /// Returns a placeholder for a body that would be mistaken for text. If the answer is an error anyway, the status says
 /// more.
 fn unread(packing: &str, host: &str, status: u16) -> Result<String> {
-    let message = format!("the answer of `{host}` is packed as `{packing}`, which cannot be read here");
+    let message = format!("the response of `{host}` has the encoding `{packing}`, which is not supported");
     if status >= 400 { Ok(message) } else { Err(Error::new(ErrorKind::Garbled, message)) }
 }
 

@@ -132,7 +132,7 @@ impl GuardState {
         }
         // For https, a proxy only sees CONNECT, unless it were to read the content in the clear.
         if request.uri().scheme_str() != Some("http") {
-            return Err(Error::invalid("only http goes through a proxy as it is"));
+            return Err(Error::invalid("only http requests are forwarded without a tunnel"));
         }
         let server = self.connect(request.uri(), 80).await?;
         self.ask(request, server).await
@@ -146,7 +146,7 @@ impl GuardState {
 
     async fn ask(&self, request: Request<Incoming>, server: CountedStream) -> Result<Response<Body>> {
         let unanswered =
-            |cause| Error::new(ErrorKind::Unavailable, "the server gives no answer").because(cause);
+            |cause| Error::new(ErrorKind::Unavailable, "the server does not answer").because(cause);
         let io = TokioIo::new(server);
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake::<_, Incoming>(io).await.map_err(unanswered)?;
@@ -201,7 +201,7 @@ impl AsyncRead for CountedStream {
         let take = |left: u64| left.checked_sub(count);
         Poll::Ready(match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => Ok(()),
-            Err(_) => Err(io::Error::other("more came in than may")),
+            Err(_) => Err(io::Error::other("too many bytes were received")),
         })
     }
 }

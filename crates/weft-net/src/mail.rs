@@ -106,9 +106,9 @@ impl SmtpMailer {
             }
             connection.starttls(parameters.build().map_err(failed)?, &hello).await.map_err(failed)?;
         } else if !server.user.is_empty() {
-            let message = format!("`{}` offers no encryption, so it is not told the password", server.host);
+            let message = format!("`{}` offers no encryption, so the password is not sent", server.host);
             return Err(Error::new(ErrorKind::Denied, message)
-                .help("use a server with TLS, mostly at port 465 or 587"));
+                .help("use a server with TLS, usually at port 465 or 587"));
         }
         Ok(connection)
     }
@@ -119,10 +119,10 @@ async fn greeted(stream: &TcpStream, server: &MailServer) -> Result<()> {
     let first = tokio::time::timeout(GREETING_LIMIT, stream.peek(&mut [0])).await;
     first.map(drop).map_err(|_| {
         let (MailServer { host, port, .. }, seconds) = (server, GREETING_LIMIT.as_secs());
-        let message = format!("the mail server `{host}` says nothing at port {port} within {seconds} s");
+        let message = format!("the mail server `{host}` does not respond at port {port} within {seconds} s");
         Error::new(ErrorKind::Unavailable, message).help(format!(
-            "it may expect TLS from the beginning, which is spoken at port {IMPLICIT_TLS} alone: use that port, or one \
-             with STARTTLS, mostly 587"
+            "it may expect implicit TLS, which is used at port {IMPLICIT_TLS} only: use that port, or one with \
+             STARTTLS, usually 587"
         ))
     })
 }
@@ -139,11 +139,11 @@ async fn prepared(
         connection.auth(&mechanisms, &credentials).await.map_err(|cause| {
             if cause.is_permanent() {
                 Error::new(
-                ErrorKind::Unauthenticated,
-                format!("the mail server `{}` refuses the user", server.host),
-            )
-            .help("look whether user and password are right; many servers want a password made for programs")
-            .because(answer(&cause))
+                    ErrorKind::Unauthenticated,
+                    format!("the mail server `{}` rejects the user", server.host),
+                )
+                .help("check the user and the password; many servers require an app password")
+                .because(answer(&cause))
             } else {
                 refused(server, &cause)
             }
@@ -166,9 +166,9 @@ async fn hand_in(connection: &mut AsyncSmtpConnection, server: &MailServer, text
         Some(_) => refused(server, &cause),
         None => Error::new(
             ErrorKind::Interrupted,
-            format!("`{}` was given the mail and did not say whether it has taken it", server.host),
+            format!("`{}` received the mail but did not confirm that it was accepted", server.host),
         )
-        .help("look whether it has arrived, and send it again if it has not")
+        .help("check whether it has arrived, and send it again if it has not")
         .because(reason(&cause)),
     })
 }
@@ -176,7 +176,7 @@ async fn hand_in(connection: &mut AsyncSmtpConnection, server: &MailServer, text
 /// Returns the error for a server's refusal, or its silence, before it was sent the text.
 fn refused(server: &MailServer, cause: &SmtpError) -> Error {
     if cause.is_permanent() {
-        Error::invalid(format!("the mail server `{}` does not take the mail", server.host))
+        Error::invalid(format!("the mail server `{}` does not accept the mail", server.host))
             .because(answer(cause))
     } else {
         unavailable(&server.host, answer(cause))
@@ -184,7 +184,7 @@ fn refused(server: &MailServer, cause: &SmtpError) -> Error {
 }
 
 fn unavailable(host: &str, why: String) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("the mail was not handed in at `{host}`")).because(why)
+    Error::new(ErrorKind::Unavailable, format!("the mail was not submitted to `{host}`")).because(why)
 }
 
 /// Returns what a server said, after its reply code; otherwise why there is no reply.
@@ -212,12 +212,12 @@ fn written(mail: &Mail) -> Result<(Envelope, Vec<u8>)> {
             if text.contains(|c: char| c.is_control()) { None } else { text.trim().parse::<Mailbox>().ok() };
         let mailbox = parsed.filter(|mailbox| AsRef::<str>::as_ref(&mailbox.email).is_ascii());
         mailbox.ok_or_else(|| {
-            Error::invalid(format!("{text:?} is no address that mail can be sent to"))
+            Error::invalid(format!("{text:?} is not a valid e-mail address"))
                 .help("write it as `name@example.org`")
         })
     };
     if mail.to.len() + mail.cc.len() > RECIPIENTS_MAX {
-        return Err(Error::invalid(format!("a mail goes to {RECIPIENTS_MAX} recipients at most")));
+        return Err(Error::invalid(format!("a mail can have at most {RECIPIENTS_MAX} recipients")));
     }
     let sender = address(&mail.from.1)?;
     let name = Some(one_line(&mail.from.0)).filter(|name| !name.is_empty());
@@ -259,15 +259,18 @@ impl Mailer for SmtpMailer {
             if !given.load(Ordering::Relaxed) {
                 let host = &mail.server.host;
                 let message =
-                    format!("the mail server `{host}` has not asked for the mail within {seconds} s");
+                    format!("the mail server `{host}` was not ready for the mail within {seconds} s");
                 return Err(Error::new(ErrorKind::Unavailable, message).help("nothing was sent: try again"));
             }
             // It may already have been sent.
             Err(Error::new(
                 ErrorKind::Interrupted,
-                format!("the mail server `{}` has not taken the mail within {seconds} s", mail.server.host),
+                format!(
+                    "the mail server `{}` has not accepted the mail within {seconds} s",
+                    mail.server.host
+                ),
             )
-            .help("look whether it has arrived, and send it again if it has not"))
+            .help("check whether it has arrived, and send it again if it has not"))
         })
     }
 }
@@ -292,7 +295,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         if self.left == 0 {
-            return Poll::Ready(Err(std::io::Error::other("the server says too much")));
+            return Poll::Ready(Err(std::io::Error::other("the server sends too much data")));
         }
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);

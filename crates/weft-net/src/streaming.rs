@@ -170,6 +170,6 @@ fn reason(cause: &reqwest::Error) -> String {
 }
 
 fn broken(host: &str, cause: reqwest::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("`{host}` stopped unexpectedly its answer"))
+    Error::new(ErrorKind::Unavailable, format!("`{host}` ended its answer unexpectedly"))
         .because(cause.without_url())
 }

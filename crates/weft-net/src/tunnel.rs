@@ -30,7 +30,7 @@ impl Outbound {
         // An IPv6 address may be given without the brackets that it has in a URL.
         let parsed = Host::parse(host.trim())
             .or_else(|_| Host::parse(&format!("[{}]", host.trim())))
-            .map_err(|cause| Error::invalid("the name of the server is not valid").because(cause))?;
+            .map_err(|cause| Error::invalid("the server name is not valid").because(cause))?;
         let parsed = match &parsed {
             Host::Domain(name) => Host::Domain(name.as_str()),
             Host::Ipv4(ip) => Host::Ipv4(*ip),
@@ -62,8 +62,8 @@ impl Outbound {
             let socket = folder.path().join(file);
             UnixListener::bind(&socket).map(|listener| (folder, socket, listener))
         });
-        let (folder, socket, listener) =
-            made.map_err(|cause| Error::internal("cannot make a socket for the connection").because(cause))?;
+        let (folder, socket, listener) = made
+            .map_err(|cause| Error::internal("cannot create a socket for the connection").because(cause))?;
         let overflown = Arc::new(AtomicBool::new(false));
         let mut work = JoinSet::new();
         let told = Arc::clone(&overflown);

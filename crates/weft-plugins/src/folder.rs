@@ -27,10 +27,8 @@ pub(crate) async fn read(folder: &Path, sandbox: &dyn Sandbox) -> Result<BTreeMa
     for (name, kind) in files(folder, &mut problems)? {
         let place = folder.join(kind.file(&name));
         if plugins.contains_key(&name) {
-            let message = format!(
-                "{}: there is another plugin called {name}; give one of them another name",
-                place.display()
-            );
+            let message =
+                format!("{}: another plugin is also called {name}; rename one of them", place.display());
             problems.push(message);
             continue;
         }
@@ -49,7 +47,7 @@ pub(crate) async fn read(folder: &Path, sandbox: &dyn Sandbox) -> Result<BTreeMa
         return Ok(plugins);
     }
     Err(Error::invalid(problems.join("; ")).help(
-        "mend what is named, or take it out of the folder of plugins: nothing runs with a part of its tools",
+        "correct these files, or remove them from the plugin folder: nothing runs with only some of its tools",
     ))
 }
 
@@ -80,7 +78,7 @@ impl PluginKind {
 fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, PluginKind)>> {
     // A folder that exists but cannot be read is an error: its plugins would be missing silently.
     let unreadable = |cause| {
-        let message = format!("cannot read the folder of plugins {}", folder.display());
+        let message = format!("cannot read the plugin folder {}", folder.display());
         Error::new(ErrorKind::Unavailable, message).because(cause)
     };
     let entries = match std::fs::read_dir(folder) {
@@ -93,7 +91,7 @@ fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, 
         if place == FILES_MAX {
             // The file system determines the order, so that different plugins would be missing each time.
             problems.push(format!(
-                "{}: it holds more than {FILES_MAX} files: put fewer into it",
+                "{}: it contains more than {FILES_MAX} files: remove some of them",
                 folder.display()
             ));
             break;
@@ -124,7 +122,7 @@ fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, 
         files.iter().filter(|(_, kind)| has_settings(kind)).map(|(name, _)| name).collect();
     for name in settings.iter().filter(|name| !with_settings.contains(name)) {
         problems.push(format!(
-            "{}: there is no {name}.json and no {name}.wasm beside it",
+            "{}: there is no {name}.json and no {name}.wasm next to it",
             folder.join(format!("{name}.toml")).display()
         ));
     }
@@ -137,11 +135,12 @@ fn named(path: &Path, problem: &str) -> Error {
 
 fn plugin(folder: &Path, name: &str, ending: &str) -> Result<Plugin> {
     let path = folder.join(format!("{name}.{ending}"));
-    let document = text(&path)?.ok_or_else(|| named(&path, "it is gone"))?;
+    let document = text(&path)?.ok_or_else(|| named(&path, "it was removed"))?;
     let document = if ending == "json" {
-        serde_json::from_str(&document).map_err(|cause| named(&path, &format!("it is no JSON: {cause}")))?
+        serde_json::from_str(&document)
+            .map_err(|cause| named(&path, &format!("it is not valid JSON: {cause}")))?
     } else {
-        yaml(&document).map_err(|cause| named(&path, &format!("it is no YAML: {cause}")))?
+        yaml(&document).map_err(|cause| named(&path, &format!("it is not valid YAML: {cause}")))?
     };
     let settings = settings(folder, name)?.unwrap_or_default();
     Plugin::new(name, &document, settings).map_err(|error| named(&path, &error.full()))
@@ -158,7 +157,7 @@ fn yaml(document: &str) -> Result<Json, String> {
 
 async fn component(folder: &Path, name: &str, sandbox: &dyn Sandbox) -> Result<Plugin> {
     let path = folder.join(format!("{name}.wasm"));
-    let bytes = bytes(&path)?.ok_or_else(|| named(&path, "it is gone"))?;
+    let bytes = bytes(&path)?.ok_or_else(|| named(&path, "it was removed"))?;
     let settings = settings(folder, name)?.unwrap_or_default();
     wasm::described(name, bytes, &settings, sandbox).await.map_err(|error| named(&path, &error.full()))
 }
@@ -173,7 +172,7 @@ fn settings<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result
 /// Reads a file as text; `None` if it does not exist.
 fn text(path: &Path) -> Result<Option<String>> {
     let Some(bytes) = bytes(path)? else { return Ok(None) };
-    String::from_utf8(bytes).map(Some).map_err(|_| named(path, "it is no text in UTF-8"))
+    String::from_utf8(bytes).map(Some).map_err(|_| named(path, "it is not UTF-8 text"))
 }
 
 /// Reads a file; `None` if it does not exist.

@@ -80,7 +80,7 @@ impl Plugin {
         let version = document.get("openapi").and_then(Json::as_str).unwrap_or_default();
         if !version.starts_with("3.") {
             return Err(Error::invalid(
-                "it is no OpenAPI document of version 3: `openapi` is missing or another",
+                "it is not an OpenAPI document of version 3: `openapi` is missing or different",
             )
             .help("convert documents of version 2 first"));
         }
@@ -139,7 +139,7 @@ impl Plugin {
         // A model calls by name, so that one of the two could never be called.
         if self.tools.iter().any(|tool| tool.name == name) {
             return Err(Error::invalid(format!("two operations are called `{name}`"))
-                .help("give one of them another `operationId`, or disable it"));
+                .help("change the `operationId` of one of them, or disable it"));
         }
         let traits = ToolTraits {
             idempotent: IDEMPOTENT.contains(&method),
@@ -215,7 +215,7 @@ fn has_operations(item: &Json) -> bool {
 fn lost(document: &Json) -> impl Iterator<Item = LeftOutOperation> {
     paths(document).filter_map(|(path, item)| {
         let reference = item.get("$ref").and_then(Json::as_str)?;
-        let reason = format!("`{reference}` leads nowhere in the document");
+        let reason = format!("`{reference}` does not exist in the document");
         (!has_operations(item)).then(|| LeftOutOperation { tool: plain_name(path), reason })
     })
 }
@@ -243,7 +243,7 @@ fn check_named(names: &BTreeSet<String>, settings: &PluginSettings) -> Result<()
         None => Ok(()),
         Some(name) => {
             let known: Vec<&str> = names.iter().map(String::as_str).collect();
-            Err(Error::invalid(format!("its settings name an operation `{name}`, which it has not"))
+            Err(Error::invalid(format!("its settings name an operation `{name}`, which does not exist"))
                 .help(format!("it has {}", known.join(", "))))
         }
     }

@@ -93,8 +93,8 @@ fn sentence(text: &str) -> String {
 /// Splits the front matter from the instructions.
 fn parts(text: &str) -> Result<(FrontMatter, &str)> {
     let missing = || {
-        Error::invalid("it does not begin with what is said of the skill")
-            .help("begin with a line `---`, the lines `name: …` and `description: …`, and a line `---`")
+        Error::invalid("its front matter is missing")
+            .help("start with a line `---`, the lines `name: …` and `description: …`, and a line `---`")
     };
     let text = text.trim_start_matches('\u{feff}');
     let rest = text.strip_prefix("---").ok_or_else(missing)?;
@@ -103,7 +103,7 @@ fn parts(text: &str) -> Result<(FrontMatter, &str)> {
     for line in rest.split_inclusive('\n') {
         if line.trim_end() == "---" {
             let matter = serde_saphyr::from_str(&rest[..end]).map_err(|cause| {
-                Error::invalid(format!("what is said of the skill is not valid: {cause}"))
+                Error::invalid(format!("the front matter of the skill is not valid: {cause}"))
             })?;
             return Ok((matter, &rest[end + line.len()..]));
         }
@@ -117,12 +117,12 @@ fn check(matter: &FrontMatter, folder: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let shaped = !name.starts_with('-') && !name.ends_with('-') && !name.contains("--");
     if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(plain) || !shaped {
-        return Err(Error::invalid(format!("`{name}` is no name of a skill"))
-            .help(format!("use 1 to {NAME_MAX} small letters, digits and single hyphens between them")));
+        return Err(Error::invalid(format!("`{name}` is not a valid skill name"))
+            .help(format!("use 1 to {NAME_MAX} lowercase letters, digits and single hyphens between them")));
     }
     // Required by the format, and canvases name a skill by its folder.
     if name != folder {
-        return Err(Error::invalid(format!("the skill is called `{name}` and its folder `{folder}`"))
+        return Err(Error::invalid(format!("the skill is called `{name}`, but its folder `{folder}`"))
             .help("give both the same name"));
     }
     let letters = matter.description.trim().chars().count();
@@ -171,7 +171,7 @@ fn text(path: &Path) -> Result<String> {
     let too_large = || Error::invalid(format!("it has more than {FILE_BYTES_MAX} bytes"));
     let bytes = read_at_most(path, FILE_BYTES_MAX).map_err(failed)?.ok_or_else(too_large)?;
     String::from_utf8(bytes)
-        .map_err(|_| Error::invalid("it is no text").help("a skill's files are read as UTF-8"))
+        .map_err(|_| Error::invalid("it is not text").help("a skill's files are read as UTF-8"))
 }
 
 struct Skill {
@@ -296,8 +296,8 @@ mod tests {
             let error = parts(text).map(|_| ()).unwrap_err().full();
             assert!(error.contains(words), "{error}");
         };
-        check("# Title", "does not begin");
-        check("---\nname: a\n", "does not begin");
+        check("# Title", "front matter is missing");
+        check("---\nname: a\n", "front matter is missing");
         check("---\nname: a\n---\n", "description");
         check("---\nname: a\ndescription: b\nallowed_tools: c\n---\n", "allowed_tools");
         check("---\nname: [\n---\n", "not valid");
@@ -311,7 +311,7 @@ mod tests {
         };
         assert_eq!(checked("a-1", "x", "a-1"), Ok(()));
         for name in ["", "A", "a_b", "-a", "a-", "a--b", "ä", &"a".repeat(65)] {
-            assert!(checked(name, "x", name).unwrap_err().contains("no name of a skill"), "{name}");
+            assert!(checked(name, "x", name).unwrap_err().contains("not a valid skill name"), "{name}");
         }
         assert!(checked("a", "x", "b").unwrap_err().contains("its folder `b`"));
         for description in [" ", &"x".repeat(1_025)] {

@@ -47,7 +47,7 @@ impl ToolSource for Plugins {
     async fn tools(&self, _: &TenantId, server: &str) -> Result<Offered> {
         let Some(plugin) = self.0.get(server) else {
             return Err(Error::not_found(format!("there is no plugin `{server}`"))
-                .help("put its OpenAPI document, its component or its folder with a SKILL.md into the folder of plugins"));
+                .help("put its OpenAPI document, its component or its folder with a SKILL.md into the plugin folder"));
         };
         let left_out = plugin.left_out().iter();
         let refused = left_out.map(|one| RefusedTool { name: one.tool.clone(), reason: one.reason.clone() });
@@ -77,7 +77,7 @@ impl Combined {
         // Refused when the program starts: one of the two would be hidden, and canvases would get the wrong tools.
         if let Some(name) = taken.iter().find(|name| plugins.get(name).is_some()) {
             let message = format!("`{name}` is both a plugin and an MCP server");
-            return Err(Error::new(ErrorKind::Conflict, message).help("give one of them another name"));
+            return Err(Error::new(ErrorKind::Conflict, message).help("rename one of them"));
         }
         Ok(Self { plugins, others })
     }

@@ -78,7 +78,8 @@ pub(crate) async fn described(
     // This is third-party code, and it runs here before a user has asked for it.
     let limits = DESCRIBING.within(sandbox.limits());
     let ran = sandbox.call_wasm(&TenantId::new(NOBODY), &component, WasmCall::Describe, limits).await?;
-    let said = ran.result.map_err(|failure| failed(&failure, limits, "its description cannot be had"))?;
+    let said =
+        ran.result.map_err(|failure| failed(&failure, limits, "its description cannot be obtained"))?;
     let Description { name, description, parameters } = read(said.as_str().unwrap_or_default())?;
     let time = Duration::from_secs(settings.seconds);
     let body = WasmBody { component, time };
@@ -97,13 +98,12 @@ pub(crate) async fn described(
 
 fn read(said: &str) -> Result<Description> {
     const HELP: &str = "`describe` returns a JSON object with `name`, `description` and `parameters`";
-    let description: Description = serde_json::from_str(said).map_err(|cause| {
-        Error::invalid(format!("what it says that it is cannot be read: {cause}")).help(HELP)
-    })?;
+    let description: Description = serde_json::from_str(said)
+        .map_err(|cause| Error::invalid(format!("its description cannot be read: {cause}")).help(HELP))?;
     let Description { name, description: text, parameters } = &description;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(plain) {
-        return Err(Error::invalid(format!("`{}` is no name of a tool", name.escape_debug()))
+        return Err(Error::invalid(format!("`{}` is not a valid tool name", name.escape_debug()))
             .help(format!("use 1 to {NAME_MAX} letters, digits, `_` and `-`")));
     }
     let letters = text.trim().chars().count();
@@ -113,7 +113,7 @@ fn read(said: &str) -> Result<Description> {
     }
     let properties = parameters.get("properties").is_none_or(Json::is_object);
     if parameters.get("type").and_then(Json::as_str) != Some("object") || !properties {
-        return Err(Error::invalid("its `parameters` are no JSON Schema of an object")
+        return Err(Error::invalid("its `parameters` are not a JSON Schema of an object")
             .help("write `{\"type\": \"object\", \"properties\": {…}}`"));
     }
     // Checked with the parser that agents use: otherwise they would drop the tool in the middle of their work.
@@ -172,7 +172,7 @@ mod tests {
         check("{\"name\": \"a\", \"description\": \"b\"}", "missing field `parameters`");
         check("{\"name\": \"a\", \"description\": \"b\", \"parameters\": {}, \"x\": 1}", "unknown field `x`");
         for name in ["", "a b", "ä", "a\u{202e}b", &"a".repeat(61)] {
-            check(&said(name, "Adds.", "{\"type\": \"object\"}"), "no name of a tool");
+            check(&said(name, "Adds.", "{\"type\": \"object\"}"), "not a valid tool name");
         }
         for description in ["", " ", &"x".repeat(1_001)] {
             check(&said("a", description, "{\"type\": \"object\"}"), "letters");
@@ -180,7 +180,7 @@ mod tests {
         for parameters in
             ["{}", "[]", "1", "{\"type\": \"array\"}", "{\"type\": \"object\", \"properties\": []}"]
         {
-            check(&said("a", "b", parameters), "no JSON Schema of an object");
+            check(&said("a", "b", parameters), "not a JSON Schema of an object");
         }
         let odd = "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": {}}}}";
         check(&said("a", "b", odd), "`parameters` cannot be used");

@@ -153,12 +153,12 @@ fn given(
 /// Returns why a call did not complete.
 fn ended(error: &Error, host: &PythonHost) -> Failure {
     match error.downcast_ref::<Trap>() {
-        _ if host.exited => says("it ended itself instead of returning a result"),
+        _ if host.exited => says("it exited instead of returning a result"),
         Some(Trap::Interrupt) => Failure::Time,
         // A component that runs out of memory fails in its own way.
         _ if host.denied => Failure::Memory,
-        Some(trap) => says(format!("the component broke off: {trap}")),
-        None => says(format!("the component broke off: {}", error.root_cause())),
+        Some(trap) => says(format!("the component failed: {trap}")),
+        None => says(format!("the component failed: {}", error.root_cause())),
     }
 }
 

@@ -45,7 +45,7 @@ impl Sandbox for InProcess {
         let work = move || quick::on_its_thread(move || quick::execute(&program, &stop));
         let ran = tokio::task::spawn_blocking(work)
             .await
-            .map_err(|cause| Error::internal("the run of a program stopped unexpectedly").because(cause))?;
+            .map_err(|cause| Error::internal("the program's thread stopped unexpectedly").because(cause))?;
         ran.map_err(|cause| {
             Error::new(ErrorKind::Unavailable, "cannot start a thread for a program").because(cause)
         })

@@ -100,7 +100,7 @@ impl ProcessSandbox {
 
     async fn ask(&self, duty: &Duty, order: &SandboxOrder, limits: AskLimits) -> Result<WorkerReply> {
         let mut request = serde_json::to_vec(order)
-            .map_err(|cause| Error::internal("cannot write a program down").because(cause))?;
+            .map_err(|cause| Error::internal("cannot serialize a program").because(cause))?;
         request.push(b'\n');
         let ended = match self.forked(duty, order, &request, limits).await? {
             Some(ended) => ended,
@@ -108,7 +108,7 @@ impl ProcessSandbox {
         };
         let told = match ended {
             WorkerEnd::Answered(answer) => serde_json::from_slice(&answer).map_err(|cause| {
-                Error::new(ErrorKind::Garbled, "cannot read what the worker of a program says").because(cause)
+                Error::new(ErrorKind::Garbled, "cannot read the answer of a program's worker").because(cause)
             })?,
             WorkerEnd::Late => return Ok(WorkerReply::Late),
             // The interpreter crashed, or the system killed it.
@@ -135,7 +135,7 @@ impl ProcessSandbox {
             _ => return Ok(None),
         };
         let task = serde_json::to_string(&task)
-            .map_err(|cause| Error::internal("cannot write down what forks are for").because(cause))?;
+            .map_err(|cause| Error::internal("cannot serialize the task of forks").because(cause))?;
         let parent =
             weft_child::ForkParent { worker: &self.worker, confinement: self.confinement, task: &task };
         forks.ask(parent, duty, &[request], limits).await
@@ -160,19 +160,20 @@ impl ProcessSandbox {
                 Ok(())
             }
             WorkerReply::Told(SandboxAnswer::Unable(reason)) => Err(self.unprepared(&reason)),
-            WorkerReply::Told(_) => {
-                Err(Error::new(ErrorKind::Garbled, "a worker answers what was not asked"))
-            }
+            WorkerReply::Told(_) => Err(Error::new(ErrorKind::Garbled, "unexpected answer of a worker")),
             WorkerReply::Late => Err(self.unprepared("it took too long")),
-            WorkerReply::Broken => Err(self.unprepared("its worker broke")),
+            WorkerReply::Broken => Err(self.unprepared("its worker crashed")),
         }
     }
 
     fn unprepared(&self, reason: &str) -> Error {
         let folder =
             self.python.as_ref().map(|python| python.folder.display().to_string()).unwrap_or_default();
-        Error::new(ErrorKind::Unavailable, format!("the interpreter of Python cannot be prepared: {reason}"))
-            .help(format!("see whether {folder} can be written to and has 50 MB of room, and whether there is 1 GB of memory"))
+        Error::new(ErrorKind::Unavailable, format!("the Python interpreter cannot be prepared: {reason}"))
+            .help(format!(
+                "check that {folder} is writable and has 50 MB of free space, and that 1 GB of memory is \
+                 available"
+            ))
     }
 }
 
@@ -225,7 +226,7 @@ impl Sandbox for ProcessSandbox {
             WorkerReply::Told(SandboxAnswer::Unable(reason)) => Err(self.unprepared(&reason)),
             WorkerReply::Told(
                 SandboxAnswer::Unprepared | SandboxAnswer::Prepared | SandboxAnswer::Compiled,
-            ) => Err(self.unprepared("it is gone again")),
+            ) => Err(self.unprepared("it was removed again")),
             WorkerReply::Late => Ok(Ran::silent(Err(Failure::Time))),
             WorkerReply::Broken => Ok(Ran::silent(Err(Failure::Broken))),
         }

@@ -71,7 +71,7 @@ impl RemoteSandbox {
         let url = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let mut url = url.ok_or_else(|| {
             Error::invalid("the address of the sandbox is not valid")
-                .help("write `sandbox.remote` as in `http://127.0.0.1:9385`")
+                .help("set `sandbox.remote` to an address such as `http://127.0.0.1:9385`")
         })?;
         if url.path() == "/" {
             url.set_path(PATH);
@@ -160,13 +160,13 @@ fn files(artifacts: Vec<Artifact>) -> Result<Vec<WrittenFile>> {
     let most = FILES_BYTES_MAX.div_ceil(3) * 4;
     let bytes: usize = artifacts.iter().map(|file| file.content.len()).sum();
     if artifacts.len() > FILES_MAX || bytes > most {
-        let message = format!("the program leaves more than {FILES_MAX} files or {FILES_BYTES_MAX} bytes");
-        return Err(Error::invalid(message).help("let it write fewer or smaller files"));
+        let message = format!("the program writes more than {FILES_MAX} files or {FILES_BYTES_MAX} bytes");
+        return Err(Error::invalid(message).help("write fewer or smaller files"));
     }
     let read = |file: Artifact| {
         // Validated here, where the service that sent it can be named.
         STANDARD.decode(&file.content).map_err(|cause| {
-            Error::new(ErrorKind::Garbled, "cannot read a file that the sandbox gives").because(cause)
+            Error::new(ErrorKind::Garbled, "cannot read a file from the sandbox").because(cause)
         })?;
         Ok(WrittenFile { name: plain_name(&file.name), base64: file.content })
     };
@@ -188,21 +188,20 @@ fn yes() -> bool {
 /// Converts the outcome of a program.
 fn told(status: u16, body: &[u8], language: Language, limits: Limits) -> Result<Ran> {
     if status == 429 {
-        return Err(
-            Error::new(ErrorKind::RateLimited, "the sandbox is asked too often").help("try again later")
-        );
+        return Err(Error::new(ErrorKind::RateLimited, "the sandbox receives too many requests")
+            .help("try again later"));
     }
     if !(200..300).contains(&status) {
-        let message = format!("the sandbox answers with the status {status}");
+        let message = format!("the sandbox responds with the status {status}");
         return Err(
-            Error::new(ErrorKind::Unavailable, message).help("see whether `sandbox.remote` is its address")
+            Error::new(ErrorKind::Unavailable, message).help("check that `sandbox.remote` is its address")
         );
     }
     let body = String::from_utf8_lossy(body);
     let mut answer: ServiceAnswer = read_around(&body, language).map_err(|cause| {
-        Error::new(ErrorKind::Garbled, "cannot read what the sandbox says")
+        Error::new(ErrorKind::Garbled, "cannot read the answer of the sandbox")
             .because(cause)
-            .help("see whether `sandbox.remote` is the address of an executor")
+            .help("check that `sandbox.remote` is the address of an executor")
     })?;
     let outcome = outcome(&mut answer, language)?;
     let result = match failure(&answer) {
@@ -235,20 +234,22 @@ fn failure(answer: &ServiceAnswer) -> Option<Result<Failure>> {
         (OUT_OF_MEMORY, ..) | (_, Some("memory"), _) => Some(Ok(Failure::Memory)),
         (_, Some("output"), _) => Some(Ok(Failure::Output)),
         (ALL_TAKEN, ..) => {
-            of_service(ErrorKind::Unavailable, "the sandbox has no place for another program".to_owned())
+            of_service(ErrorKind::Unavailable, "the sandbox has no capacity for another program".to_owned())
         }
-        (TOO_OFTEN, ..) => of_service(ErrorKind::RateLimited, "the sandbox is asked too often".to_owned()),
+        (TOO_OFTEN, ..) => {
+            of_service(ErrorKind::RateLimited, "the sandbox receives too many requests".to_owned())
+        }
         (.., "success") => None,
         (.., "unauthorized_access") => {
             let what = answer.unauthorized_access_type.as_deref().unwrap_or("something");
-            of_program(&format!("it wants what it may not have ({what}): {said}"))
+            of_program(&format!("it requests forbidden access ({what}): {said}"))
         }
         (.., "program_runner_error") => {
             of_service(ErrorKind::Unavailable, format!("the sandbox failed: {said}"))
         }
         (.., "program_error" | "runtime_error" | "resource_limit_exceeded") => of_program(said),
         (.., other) => {
-            of_service(ErrorKind::Garbled, format!("the sandbox says `{other}`, which has no meaning"))
+            of_service(ErrorKind::Garbled, format!("the sandbox reports the unknown status `{other}`"))
         }
     }
 }
@@ -261,7 +262,7 @@ fn outcome(answer: &mut ServiceAnswer, language: Language) -> Result<Option<Retu
     let printed = answer.stdout.trim_end();
     let start = printed.rfind('\n').map_or(0, |at| at + 1);
     let Some(encoded) = printed[start..].strip_prefix(MARKER) else { return Ok(None) };
-    let garbled = || Error::new(ErrorKind::Garbled, "cannot read the result that the sandbox gives");
+    let garbled = || Error::new(ErrorKind::Garbled, "cannot read the result from the sandbox");
     let decoded = STANDARD.decode(encoded.trim()).map_err(|cause| garbled().because(cause))?;
     let outcome = read_around(&String::from_utf8_lossy(&decoded), language);
     let outcome = outcome.map_err(|cause| garbled().because(cause))?;
@@ -396,7 +397,7 @@ mod tests {
         check(json!({"status": "resource_limit_exceeded", "exit_code": -124}), Failure::Time);
         check(
             json!({"status": "unauthorized_access", "unauthorized_access_type": "network", "detail": "connect"}),
-            program("it wants what it may not have (network): connect"),
+            program("it requests forbidden access (network): connect"),
         );
         check(json!({"status": "runtime_error"}), program("it failed"));
         let large = json!({"status": "success", "result": {"value": "x".repeat(LIMITS.output_bytes)}});

@@ -16,7 +16,7 @@ pub(crate) fn read(json: &str) -> Result<Json, Failure> {
     // Hardly any result contains lone surrogates, and searching for them costs as much as parsing.
     let read = serde_json::from_str(json).or_else(|_| serde_json::from_str(&without_halves(json)));
     read.map_err(|error| Failure::Program {
-        message: format!("what the program returns cannot be read as JSON: {error}"),
+        message: format!("the result of the program cannot be read as JSON: {error}"),
         line: None,
     })
 }

@@ -162,8 +162,8 @@ impl SystemPython {
                 }
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "the interpreter of Python ends as soon as it is started")
-            .help("see `sandbox.python_modules`, and whether the machine has memory left"))
+        Err(Error::new(ErrorKind::Unavailable, "the Python interpreter exits immediately after its start")
+            .help("check `sandbox.python_modules`, and the available memory"))
     }
 }
 
@@ -191,7 +191,7 @@ impl Sandbox for SystemPython {
             return Ok(Ran::silent(Err(Failure::Language(program.language))));
         }
         let limits = program.limits.within(self.limits);
-        let failed = |cause| Error::internal("cannot write a program down").because(cause);
+        let failed = |cause| Error::internal("cannot serialize a program").because(cause);
         let mut request = serde_json::to_vec(&GuardedProgram {
             source: &program.source,
             arguments: serde_json::to_string(&program.arguments).map_err(failed)?,

@@ -72,8 +72,11 @@ impl DatabaseClients {
         let database = &request.database;
         if database.kind == DatabaseKind::Sqlite {
             let folder = (self.files)(tenant).ok_or_else(|| {
-                Error::new(ErrorKind::Denied, "there are no files here, so there is no SQLite database")
-                    .help("set `files.root`")
+                Error::new(
+                    ErrorKind::Denied,
+                    "SQLite databases are not available, because no files are configured",
+                )
+                .help("set `files.root`")
             })?;
             let asked =
                 sqlite::SqliteRequest { folder, path: database.name.clone(), time_limit: request.time_limit };
@@ -111,7 +114,7 @@ impl DatabaseClients {
         {
             return Err(Error::new(
                 ErrorKind::Denied,
-                "the server of this program's own database is asked by no canvas",
+                "canvases may not access the server of this program's own database",
             )
             .help("put the data on another server"));
         }

@@ -35,7 +35,7 @@ const EFFECTS: &[Effect] = &[
             "lo_import_with_oid",
             "lo_export",
         ],
-        why: "works on files of the server",
+        why: "accesses files of the server",
     },
     Effect {
         kind: DatabaseKind::Postgres,
@@ -79,7 +79,7 @@ const EFFECTS: &[Effect] = &[
             "http_patch",
             "http_delete",
         ],
-        why: "works on another connection, where nothing keeps it from writing",
+        why: "uses another connection, where nothing prevents it from writing",
     },
     Effect {
         kind: DatabaseKind::Postgres,
@@ -96,7 +96,7 @@ const EFFECTS: &[Effect] = &[
             "connectby",
             "xpath_table",
         ],
-        why: "carries out SQL that stands in a text, which is not checked",
+        why: "executes SQL from a text, which is not checked",
     },
     Effect {
         kind: DatabaseKind::Postgres,
@@ -108,7 +108,7 @@ const EFFECTS: &[Effect] = &[
             "pg_advisory_*",
             "pg_try_advisory_*",
         ],
-        why: "reaches into connections of others",
+        why: "affects connections of others",
     },
     Effect {
         kind: DatabaseKind::Postgres,
@@ -150,27 +150,27 @@ const EFFECTS: &[Effect] = &[
     Effect {
         kind: DatabaseKind::Postgres,
         names: &["set_config"],
-        why: "changes a setting, which may be the one that lets the connection only read",
+        why: "changes a setting, which may be the one that makes the connection read-only",
     },
     Effect {
         kind: DatabaseKind::Postgres,
         names: &["nextval", "setval"],
-        why: "moves a sequence, and no transaction takes that back",
+        why: "advances a sequence, which no transaction undoes",
     },
     Effect {
         kind: DatabaseKind::Postgres,
         names: &["pg_sleep*"],
-        why: "keeps a connection busy with nothing",
+        why: "keeps a connection busy without work",
     },
     Effect {
         kind: DatabaseKind::MySql,
         names: &["load_file", "gen_dictionary_load", "innodb_redo_log_archive_*"],
-        why: "works on files of the server",
+        why: "accesses files of the server",
     },
     Effect {
         kind: DatabaseKind::MySql,
         names: &["spider_direct_sql", "spider_bg_direct_sql", "spider_copy_tables"],
-        why: "works on another connection, where nothing keeps it from writing",
+        why: "uses another connection, where nothing prevents it from writing",
     },
     Effect {
         kind: DatabaseKind::MySql,
@@ -193,12 +193,12 @@ const EFFECTS: &[Effect] = &[
             "service_get_write_locks",
             "service_release_locks",
         ],
-        why: "reaches into connections of others",
+        why: "affects connections of others",
     },
     Effect {
         kind: DatabaseKind::MySql,
         names: &["nextval", "setval"],
-        why: "moves a sequence, and no transaction takes that back",
+        why: "advances a sequence, which no transaction undoes",
     },
     Effect {
         kind: DatabaseKind::MySql,
@@ -211,14 +211,16 @@ const EFFECTS: &[Effect] = &[
             "wait_for_executed_gtid_set",
             "wait_until_sql_thread_after_gtids",
         ],
-        why: "keeps a connection busy with nothing",
+        why: "keeps a connection busy without work",
     },
 ];
 
 /// Why a statement is refused because of a function that it calls, if it is.
 pub(crate) fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<String> {
     if kind == DatabaseKind::Postgres && escapes_a_name(tokens) {
-        return Some("a name with Unicode escapes (U&\"…\") is refused; write its letters".to_owned());
+        return Some(
+            "a name with Unicode escapes (U&\"…\") is refused; write the characters themselves".to_owned(),
+        );
     }
     // A comment between a name and its parenthesis does not prevent a call.
     let words: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
@@ -241,7 +243,7 @@ pub(crate) fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<String> {
         let counts = |one: &&&str| is_followed || one.starts_with("pg_") || !one.ends_with('*');
         let is_named = |effect: &&Effect| effect.names.iter().filter(counts).any(|one| is_like(&name, one));
         let effect = EFFECTS.iter().filter(|effect| effect.kind == kind).find(is_named)?;
-        Some(format!("{name} is refused, since it {}: only functions that read are called", effect.why))
+        Some(format!("{name} is refused, since it {}: only read-only functions are allowed", effect.why))
     })
 }
 
@@ -324,7 +326,7 @@ mod tests {
             assert!(why(DatabaseKind::MySql, sql).is_some(), "{sql}");
         }
         let why = why(DatabaseKind::Postgres, "SELECT pg_read_file('x')").unwrap();
-        let said = "pg_read_file is refused, since it works on files of the server: only functions that read are called";
+        let said = "pg_read_file is refused, since it accesses files of the server: only read-only functions are allowed";
         assert_eq!(why, said);
     }
 

@@ -77,7 +77,7 @@ mod tests {
         check("SELECT a FROM t; -- why\n SELECT 2", &[]);
         check("DELETE FROM t; SELECT 1; SELEC 2", &["DELETE is refused", "cannot be read"]);
         check("SELECT 'a", &["the SQL cannot be read"]);
-        check("-- nothing", &["there is no SQL to carry out"]);
+        check("-- nothing", &["there is no SQL to execute"]);
         for right in [
             "SELECT a FROM t WHERE b = ? AND c LIKE '%?%' OR d IN (?) LIMIT ?",
             "SELECT CAST(? AS VARCHAR(?)), DATE ?, INTERVAL ? FROM t",

@@ -17,7 +17,7 @@ pub(crate) fn hides_sql(kind: DatabaseKind, text: &str) -> bool {
 /// Why a statement is refused because its server may understand it differently, if it is.
 pub(crate) fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<&'static str> {
     if runs_into_a_comment(kind, tokens) {
-        return Some("signs right before the mark of a comment are refused; put a space between them");
+        return Some("operators directly before a comment are refused; put a space between them");
     }
     tokens.iter().find_map(|token| of_token(kind, token))
 }
@@ -50,30 +50,30 @@ fn of_token(kind: DatabaseKind, token: &Token) -> Option<&'static str> {
     };
     match token {
         // For example `@/` before a `*`, or `1.a`, which is a number and a name.
-        Token::Word(word) if word.quote_style.is_none() && word.value.contains(is_odd) => {
-            Some("a name with a sign in it is refused; put a space before the sign, or quote the name")
-        }
+        Token::Word(word) if word.quote_style.is_none() && word.value.contains(is_odd) => Some(
+            "a name with an operator character is refused; put a space before that character, or quote the name",
+        ),
         // Servers read this as a name followed by a string or another name.
-        Token::DoubleQuotedByteStringLiteral(_) => Some("b\"…\" is refused; put a space behind the b"),
+        Token::DoubleQuotedByteStringLiteral(_) => Some("b\"…\" is refused; put a space after the b"),
         // To MySQL, non-ASCII characters are not spaces, so they begin a name.
         Token::Whitespace(Whitespace::SingleLineComment { prefix, comment })
             if is_mysql && prefix == "--" && comment.starts_with(|letter: char| !letter.is_ascii()) =>
         {
-            Some("a comment is refused that has an unusual space behind its `--`; write an ordinary one")
+            Some("a comment with an unusual space after `--` is refused; use an ordinary space")
         }
         Token::Whitespace(Whitespace::MultiLineComment(text)) if is_mysql && lifts_a_limit(text) => {
-            Some("a hint is refused that changes how long a statement may take or other settings")
+            Some("a hint that changes the time limit of a statement or other settings is refused")
         }
         // The tokenizer accepts fewer letters in `$…$` than PostgreSQL, and there are no parameters.
         Token::Placeholder(name) if is_postgres && name.starts_with('$') => {
-            Some("a `$` that begins no string is refused; write the value itself")
+            Some("a `$` that does not begin a string is refused; write the value itself")
         }
         // To PostgreSQL `$1` is a parameter.
         Token::DollarQuotedString(text)
             if is_postgres
                 && text.tag.as_ref().is_some_and(|tag| tag.starts_with(|c: char| c.is_ascii_digit())) =>
         {
-            Some("`$…$` is refused with a digit at its beginning; write a letter")
+            Some("`$…$` that begins with a digit is refused; use a letter")
         }
         _ => None,
     }

@@ -43,15 +43,15 @@ impl ReplyRoom {
 
 /// The error for an answer that is larger than allowed.
 pub(crate) fn too_much(bytes_max: usize) -> Error {
-    Error::invalid(format!("the database answers with more than {bytes_max} bytes"))
-        .help("ask for fewer columns or rows, or for sums in place of rows")
+    Error::invalid(format!("the database returned more than {bytes_max} bytes"))
+        .help("select fewer columns or rows, or aggregate the rows")
 }
 
 /// The error for a database that exceeded its time limit.
 pub(crate) fn late(limit: Duration) -> Error {
     let seconds = limit.as_secs_f64();
     Error::new(ErrorKind::Timeout, format!("the database has not answered within {seconds} s"))
-        .help("ask for less at a time")
+        .help("query less at a time")
 }
 
 /// Waits for a connection to be authenticated, for up to a quarter of the time limit, but at least a second.
@@ -65,9 +65,9 @@ pub(crate) async fn in_time<C>(
     let limit = (time_limit / 4).max(Duration::from_secs(1));
     tokio::time::timeout(limit, signing_in).await.map_err(|_| {
         let seconds = limit.as_secs_f64();
-        let message = format!("no database signs the user in within {seconds} s");
+        let message = format!("no database accepts the user within {seconds} s");
         Error::new(ErrorKind::Unavailable, message)
-            .help("look whether `host` and `port` are those of a database of this `db_type`")
+            .help("check that `host` and `port` are those of a database of this `db_type`")
     })
 }
 

@@ -107,12 +107,12 @@ const REMEDIES: &[(DatabaseKind, &str, &str)] = &[
     (
         MySql,
         "INTERVAL (",
-        "for `INTERVAL(a, b, …)` write CASE; for an interval put no bracket behind the word",
+        "for `INTERVAL(a, b, …)` write CASE; for an interval put no bracket after the word",
     ),
     (MySql, "WEIGHT_STRING (", "for `WEIGHT_STRING(a AS …)` write `HEX(a)`"),
-    (MySql, "PROCEDURE ANALYSE", "ask information_schema.columns in its place"),
-    (MySql, "NEXT VALUE", "a sequence is moved by it, and no transaction takes that back"),
-    (MySql, "CHECKSUM TABLE", "ask information_schema.tables in its place"),
+    (MySql, "PROCEDURE ANALYSE", "query information_schema.columns instead"),
+    (MySql, "NEXT VALUE", "it advances a sequence, which no transaction undoes"),
+    (MySql, "CHECKSUM TABLE", "query information_schema.tables instead"),
     (MySql, "FOR SYSTEM_TIME", "write the times of FOR SYSTEM_TIME as texts, such as `AS OF '2026-01-31'`"),
 ];
 
@@ -188,10 +188,8 @@ pub(crate) fn remedy(kind: DatabaseKind, tokens: &[Token]) -> &'static str {
     let found = REMEDIES.iter().find(|(of, construct, _)| *of == kind && text.holds_one(&[*construct]));
     match found {
         Some(&(_, _, remedy)) => remedy,
-        None if text.joins_by_commas() => {
-            "write CROSS JOIN between tables that stand in brackets, and no comma"
-        }
-        None => "only what can be read here is sent; write that place in plainer SQL",
+        None if text.joins_by_commas() => "write CROSS JOIN instead of a comma between tables in brackets",
+        None => "only supported SQL is sent; write that part in plainer SQL",
     }
 }
 
@@ -473,6 +471,6 @@ mod tests {
     #[test]
     fn a_long_chain_stays_one_in_other_words() {
         let long = format!("SELECT 1{}", " MOD 1".repeat(100_000));
-        assert!(first(MySql, &long).unwrap_err().contains("goes on for too long"));
+        assert!(first(MySql, &long).unwrap_err().contains("expressions is too long"));
     }
 }

@@ -41,7 +41,7 @@ pub(crate) async fn ask(
 ) -> Result<Vec<SqlAnswer>> {
     tokio::task::spawn_blocking(move || carried_out(&asked, statements, room))
         .await
-        .map_err(|cause| Error::internal("the work on a database stopped unexpectedly").because(cause))?
+        .map_err(|cause| Error::internal("the database query stopped unexpectedly").because(cause))?
 }
 
 fn carried_out(
@@ -72,10 +72,10 @@ fn open(asked: &SqliteRequest) -> Result<Connection> {
     let folder = asked.folder.canonicalize().map_err(|_| missing())?;
     let file = file.canonicalize().map_err(|_| missing())?;
     if !file.starts_with(&folder) {
-        return Err(Error::new(ErrorKind::Denied, format!("`{}` leads out of the files", asked.path)));
+        return Err(Error::new(ErrorKind::Denied, format!("`{}` leads outside of the files", asked.path)));
     }
     if !file.is_file() {
-        return Err(Error::invalid(format!("`{}` is not an ordinary file", asked.path)));
+        return Err(Error::invalid(format!("`{}` is not a regular file", asked.path)));
     }
     // SQLite refuses a path that has become a link since it was checked.
     let flags =

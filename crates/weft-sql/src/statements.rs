@@ -50,16 +50,16 @@ pub(crate) fn checked(kind: DatabaseKind, sql: &[SqlPart]) -> Result<Vec<Checked
     }
     // Checked before any statement is parsed: a text can contain a hundred thousand of them.
     match statements.len() {
-        0 => {
-            Err(Error::invalid("there is no SQL to carry out")
-                .help("give `sql` a statement, such as `SELECT 1`"))
-        }
+        0 => Err(Error::invalid("there is no SQL to execute")
+            .help("enter a statement in `sql`, such as `SELECT 1`")),
         1..=STATEMENTS_MAX => {
             let judged = |one: &str| allowed(kind, &*dialect, one).map(|()| one.to_owned());
             Ok(statements.into_iter().map(judged).collect())
         }
-        count => Err(Error::invalid(format!("{count} statements are more than {STATEMENTS_MAX}"))
-            .help("ask for less at a time")),
+        count => {
+            Err(Error::invalid(format!("there are {count} statements; at most {STATEMENTS_MAX} are allowed"))
+                .help("query less at a time"))
+        }
     }
 }
 
@@ -123,17 +123,16 @@ fn filled_in(kind: DatabaseKind, dialect: &dyn Dialect, sql: &[SqlPart]) -> Resu
         SqlPart::Text(text) => text.len(),
         SqlPart::Value(_) => 0,
     };
-    let too_long = || {
-        Err(Error::invalid(format!("the SQL has more than {SQL_MAX} bytes")).help("ask for less at a time"))
-    };
+    let too_long =
+        || Err(Error::invalid(format!("the SQL has more than {SQL_MAX} bytes")).help("query less at a time"));
     if sql.iter().map(length).sum::<usize>() > SQL_MAX {
         return too_long();
     }
     let (marked, name, values) = marked(sql);
     // Before the text is split: tokens within such a comment have no position of their own in the text.
     if misreadings::hides_sql(kind, &marked) {
-        return Err(Error::invalid("the SQL holds a comment that some servers carry out (`/*!`)")
-            .help("leave the comment out"));
+        return Err(Error::invalid("the SQL contains a comment that some servers execute (`/*!`)")
+            .help("remove the comment"));
     }
     if values.is_empty() {
         return Ok(marked);
@@ -206,7 +205,7 @@ fn put(text: &mut String, kind: DatabaseKind, token: &WrittenToken<'_>, marks: &
     match token {
         Token::Word(found) if found.quote_style.is_none() => {
             let value = values.iter().enumerate().find(|(place, _)| found.value == word(*place));
-            let Some((_, value)) = value else { return Err(misplaced("right beside a word")) };
+            let Some((_, value)) = value else { return Err(misplaced("directly next to a word")) };
             text.push_str(&literal(kind, value)?);
             text.push_str(&written[found.value.len()..]);
         }
@@ -218,7 +217,7 @@ fn put(text: &mut String, kind: DatabaseKind, token: &WrittenToken<'_>, marks: &
             while let Some(at) = rest.find(name) {
                 let before = &rest[..at];
                 if kind == DatabaseKind::MySql && before.ends_with('\\') {
-                    return Err(misplaced("behind a backslash"));
+                    return Err(misplaced("after a backslash"));
                 }
                 text.push_str(before);
                 let digits = rest[at + name.len()..].find('x').unwrap_or(0);
@@ -239,8 +238,9 @@ fn put(text: &mut String, kind: DatabaseKind, token: &WrittenToken<'_>, marks: &
 }
 
 fn misplaced(place: &str) -> Error {
-    Error::invalid(format!("a reference in the SQL stands {place}, where no value can be"))
-        .help("references are values, such as in `WHERE name = {begin@name}`; SQL that a model wrote is a reference of its own")
+    Error::invalid(format!("a reference in the SQL is {place}, where no value is possible"))
+        .help("references are values, such as in `WHERE name = {begin@name}`; use a single reference for SQL written \
+               by a model")
 }
 
 fn literal(kind: DatabaseKind, value: &Json) -> Result<String> {
@@ -263,7 +263,9 @@ fn literal(kind: DatabaseKind, value: &Json) -> Result<String> {
 /// MySQL treat them as escapes.
 fn escaped(kind: DatabaseKind, text: &str, quote: char) -> Result<String> {
     if text.contains('\0') {
-        return Err(Error::invalid("a value in the SQL holds a character 0, which no database takes"));
+        return Err(Error::invalid(
+            "a value in the SQL contains a null character, which no database accepts",
+        ));
     }
     let doubled = text.replace(quote, &format!("{quote}{quote}"));
     Ok(if kind == DatabaseKind::MySql { doubled.replace('\\', "\\\\") } else { doubled })
@@ -289,9 +291,7 @@ fn allowed(kind: DatabaseKind, dialect: &dyn Dialect, statement: &str) -> std::r
     }
     // Before parsing, because merely dropping the syntax tree could overflow the stack.
     if is_too_long(&tokens) {
-        return Err(
-            "one of its expressions goes on for too long; write a list, such as `a IN (1, 2)`".to_owned()
-        );
+        return Err("one of its expressions is too long; use a list, such as `a IN (1, 2)`".to_owned());
     }
     let parsed = Parser::new(dialect)
         .with_recursion_limit(DEPTH_MAX)
@@ -310,7 +310,7 @@ fn allowed(kind: DatabaseKind, dialect: &dyn Dialect, statement: &str) -> std::r
     };
     match parsed.as_slice() {
         [one] => reads(one),
-        _ => Err("the statement cannot be read as one".to_owned()),
+        _ => Err("the statement cannot be parsed as a single one".to_owned()),
     }
 }
 
@@ -393,9 +393,10 @@ fn tells_of_tables(dialect: &dyn Dialect, statement: &str) -> bool {
 }
 
 /// Reason for refusing a query that locks rows.
-const LOCKS: &str = "FOR UPDATE, FOR SHARE and the like are refused: nothing is locked for others";
+const LOCKS: &str = "FOR UPDATE, FOR SHARE and the like are refused: statements may not lock rows";
 /// Reason for refusing a query that writes its result to a file on the server.
-const FILES: &str = "INTO OUTFILE and INTO DUMPFILE are refused: only statements that read are carried out, and no file is written";
+const FILES: &str = "INTO OUTFILE and INTO DUMPFILE are refused: only read-only statements are executed, and no file \
+                     is written";
 
 /// Whether a query or one of its subqueries locks rows, which MySQL allows in a read-only transaction. For PostgreSQL
 /// the parser detects locks, as far as it supports their syntax.
@@ -452,7 +453,7 @@ fn reads(statement: &Statement) -> std::result::Result<(), String> {
             let text = other.to_string();
             let verb: String = text.chars().take_while(|c| c.is_alphanumeric()).collect();
             Err(format!(
-                "{} is refused: only statements that read are carried out, such as SELECT",
+                "{} is refused: only read-only statements are executed, such as SELECT",
                 verb.to_uppercase()
             ))
         }
@@ -471,7 +472,7 @@ fn query_reads(query: &Query) -> std::result::Result<(), String> {
 fn body_reads(body: &SetExpr) -> std::result::Result<(), String> {
     match body {
         SetExpr::Select(select) if select.into.is_some() => {
-            Err("SELECT INTO is refused: only statements that read are carried out".to_owned())
+            Err("SELECT INTO is refused: only read-only statements are executed".to_owned())
         }
         SetExpr::Select(_) | SetExpr::Values(_) | SetExpr::Table(_) => Ok(()),
         SetExpr::Query(query) => query_reads(query),
@@ -679,7 +680,7 @@ mod tests {
             ] {
                 let found = checked(kind, &text(&long)).unwrap();
                 let why = found[0].as_ref().unwrap_err();
-                assert!(why.contains("goes on for too long"), "{kind:?} {why}");
+                assert!(why.contains("expressions is too long"), "{kind:?} {why}");
             }
             for good in [
                 format!("SELECT a FROM t WHERE a IN ({}1)", "-1, ".repeat(50_000)),

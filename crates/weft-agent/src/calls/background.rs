@@ -266,7 +266,7 @@ impl<'a> Background<'a> {
         let mut state = self.state();
         let told = calls.iter().map(|number| state.over.remove(number));
         told.collect::<Option<_>>().ok_or_else(|| {
-            Error::new(ErrorKind::Conflict, "the journal tells of a call in the background that was not made")
+            Error::new(ErrorKind::Conflict, "the journal contains a background call that was not made")
         })
     }
 

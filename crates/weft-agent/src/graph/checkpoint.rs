@@ -127,7 +127,9 @@ impl Thread {
                 if version > VERSION {
                     let message =
                         format!("the checkpoint {id} has version {version}; this program reads {VERSION}");
-                    return Err(Error::new(ErrorKind::Conflict, message).help("use a newer version of it"));
+                    return Err(
+                        Error::new(ErrorKind::Conflict, message).help("use a newer version of the program")
+                    );
                 }
                 let before = self.saved.take().map(|saved| saved.state);
                 let mut state = before.unwrap_or_default();
@@ -151,8 +153,8 @@ fn check_next(thread: &str, last: Option<&str>, parent: Option<&str>) -> Result<
     if last == parent {
         return Ok(());
     }
-    let message = format!("somebody else has gone on with the thread `{thread}`");
-    Err(Error::new(ErrorKind::Conflict, message).help("wait for their turn to end, and ask again"))
+    let message = format!("another turn has continued the thread `{thread}`");
+    Err(Error::new(ErrorKind::Conflict, message).help("wait for that turn to end, and try again"))
 }
 
 fn check_name(thread: &str) -> Result<()> {

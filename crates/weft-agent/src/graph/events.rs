@@ -111,7 +111,7 @@ impl Events {
         let Some(to) = &self.to else { return Ok(()) };
         // The number is assigned when there is room: an event that is never sent must not leave a gap.
         let room = to.reserve().await;
-        let room = room.map_err(|_| Error::new(ErrorKind::Cancelled, "nobody reads the events any more"))?;
+        let room = room.map_err(|_| Error::new(ErrorKind::Cancelled, "the events are no longer read"))?;
         let seq = self.seq.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
         let step = self.step.load(std::sync::atomic::Ordering::Relaxed);
         room.send(GraphEvent { kind, run_id: self.run_id.clone(), seq, ts, step });

@@ -261,10 +261,8 @@ impl Turn<'_> {
                         let told = events.send(clock.now_ms(), EventKind::MemoryStored { ids }).await;
                         told.err().map(|error| error.full())
                     }
-                    Ok(Err(error)) => {
-                        Some(format!("what is to be remembered is not stored: {}", error.full()))
-                    }
-                    Err(_) => Some(format!("what is to be remembered was not stored within {limit:?}")),
+                    Ok(Err(error)) => Some(format!("the requested memory was not stored: {}", error.full())),
+                    Err(_) => Some(format!("the requested memory was not stored within {limit:?}")),
                 }
             }
             .boxed(),

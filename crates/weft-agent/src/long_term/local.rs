@@ -83,11 +83,11 @@ impl LocalMemory {
         // Does not wait for the lock: the other process holds it for its lifetime.
         file.try_lock().map_err(|cause| match cause {
             TryLockError::WouldBlock => {
-                let message = format!("another process has the memories in {} open", path.display());
-                Error::new(ErrorKind::Conflict, message).help("give each process a file of its own")
+                let message = format!("another process has opened the memories in {}", path.display());
+                Error::new(ErrorKind::Conflict, message).help("use a separate file for each process")
             }
             // Some file systems do not support locks.
-            TryLockError::Error(cause) => failed(cause).help("put the file on a disk of this machine"),
+            TryLockError::Error(cause) => failed(cause).help("put the file on a local disk"),
         })?;
         let mut all = Vec::new();
         let (mut lines, mut line, mut end) = (BufReader::new(&file), Vec::new(), 0_u64);
@@ -99,8 +99,8 @@ impl LocalMemory {
                 break;
             }
             let damaged = |cause| {
-                let message = format!("line {number} of {} is no memory", path.display());
-                Error::new(ErrorKind::Conflict, message).because(cause).help("put the file back from a copy")
+                let message = format!("line {number} of {} is not a memory", path.display());
+                Error::new(ErrorKind::Conflict, message).because(cause).help("restore the file from a backup")
             };
             all.push(serde_json::from_slice(&line).map_err(damaged)?);
             end += u64::try_from(length).unwrap_or_default();
@@ -145,7 +145,7 @@ impl State {
     fn add(&mut self, memory: Memory) -> Result<()> {
         if let Some(file) = &mut self.file {
             let mut line = serde_json::to_vec(&memory)
-                .map_err(|cause| Error::internal("cannot write down a memory").because(cause))?;
+                .map_err(|cause| Error::internal("cannot serialize a memory").because(cause))?;
             line.push(b'\n');
             file.append(&line).map_err(|cause| {
                 let message = format!("cannot write the memories in {}", file.path.display());
@@ -194,7 +194,7 @@ impl LongTermMemory for LocalMemory {
             return Ok(Vec::new());
         }
         if text.len() > MEMORY_BYTES_MAX {
-            return Err(Error::invalid(format!("a memory has {MEMORY_BYTES_MAX} bytes at most")));
+            return Err(Error::invalid(format!("a memory has at most {MEMORY_BYTES_MAX} bytes")));
         }
         let (memories, owner, text) = (self.clone(), owner.clone(), text.to_owned());
         blocking(move || {

@@ -90,7 +90,7 @@ impl Mem0 {
             // An error page may be long, and the message goes into logs and to the model.
             let said: String = response.body.chars().take(200).collect();
             let message = format!("the memory service answered {}: {said}", response.status);
-            return Err(Error::new(kind, message).help("look at its address and its key"));
+            return Err(Error::new(kind, message).help("check its address and its key"));
         }
         let answer: Answer<T> = serde_json::from_str(&response.body).map_err(|cause| {
             Error::new(ErrorKind::Garbled, "the memory service's answer cannot be read").because(cause)

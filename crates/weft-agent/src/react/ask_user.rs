@@ -84,7 +84,7 @@ impl UserQuestions {
         let Some((_, reply)) = place.and_then(|place| state.open.remove(place)) else {
             let error = Error::not_found(format!("the session has no open question `{id}`"));
             return Err(
-                error.help("it may have been answered, stopped or given up; look at those that are open")
+                error.help("it may have been answered, stopped or given up; check the open questions")
             );
         };
         // The asking call may just have been dropped.

@@ -177,7 +177,7 @@ fn without_results(messages: Vec<Message>, trigger_tokens: usize, keep_recent: u
             ))];
         }
     }
-    let note = (left_out > 0).then(|| format!("what {left_out} earlier calls of tools gave is left out"));
+    let note = (left_out > 0).then(|| format!("the results of {left_out} earlier tool calls are left out"));
     View { messages, note }
 }
 
@@ -253,8 +253,9 @@ impl Turn<'_> {
         let (text, through) = (as_text(messages.get(..older).unwrap_or_default()), through.id.clone());
         match self.summary_of(&text).await {
             Ok(summary) => {
-                let told =
-                    format!("to keep the conversation short, its older part ({older} messages) is summed up");
+                let told = format!(
+                    "to keep the conversation short, its older part ({older} messages) is summarized"
+                );
                 self.ctx.signal(Signal::Warn(told)).await?;
                 if self.agent.settings.hints == Hints::Printed {
                     let message = notice(summary.to_text()).stamped(self.now_ms());
@@ -267,7 +268,7 @@ impl Turn<'_> {
             Err(error) if self.ctx.cancel.is_cancelled() || error.kind == ErrorKind::QuotaExceeded => {
                 Err(error)
             }
-            Err(error) => self.warn("the conversation is not summed up", &error).await,
+            Err(error) => self.warn("the conversation is not summarized", &error).await,
         }
     }
 
@@ -296,7 +297,7 @@ impl Turn<'_> {
             value = Box::pin(asking) => value?,
         };
         serde_json::from_value(value)
-            .map_err(|cause| Error::new(ErrorKind::Garbled, "the model gave no summary").because(cause))
+            .map_err(|cause| Error::new(ErrorKind::Garbled, "the model returned no summary").because(cause))
     }
 }
 
@@ -348,7 +349,7 @@ mod tests {
             .collect();
         assert!(results[0].starts_with("[The call was made.") && results[1].starts_with("second second"));
         assert_eq!(view.messages.iter().flat_map(Message::tool_uses).count(), 2);
-        assert_eq!(view.note.as_deref(), Some("what 1 earlier calls of tools gave is left out"));
+        assert_eq!(view.note.as_deref(), Some("the results of 1 earlier tool calls are left out"));
         assert!(without_results(conversation(), 10_000, 0).note.is_none(), "there is no need yet");
     }
 

@@ -55,7 +55,7 @@ impl StructuredOutput {
     /// `Invalid` when the schema has no `properties`.
     pub fn with_schema(schema: Json) -> Result<Self> {
         if !schema.get("properties").is_some_and(Json::is_object) {
-            return Err(Error::invalid("the schema of a structured answer describes no object")
+            return Err(Error::invalid("the schema of a structured answer does not describe an object")
                 .help("give it `\"type\": \"object\"` and `properties`"));
         }
         Ok(Self { schema, check: Arc::new(|_| Ok(())) })
@@ -93,7 +93,7 @@ fn extended(with: &Json) -> Result<Json> {
     for (name, property) in with.get("properties").and_then(Json::as_object).into_iter().flatten() {
         if properties.insert(name.clone(), property.clone()).is_some() {
             return Err(Error::invalid(format!("a structured answer cannot have a field `{name}`"))
-                .help("give the field another name: this one is the text of the answer"));
+                .help("rename the field: this name is used for the text of the answer"));
         }
     }
     let also = with.get("required").and_then(Json::as_array).into_iter().flatten().cloned();
@@ -174,6 +174,6 @@ pub(crate) fn as_shown(mut message: Message) -> Message {
 
 /// The error of a model that never called the finish function correctly.
 pub(crate) fn given_up(problem: &str) -> Error {
-    Error::new(ErrorKind::Garbled, format!("the model gave no structured answer that fits: {problem}"))
+    Error::new(ErrorKind::Garbled, format!("the model returned no valid structured answer: {problem}"))
         .help("simplify the type, raise `max_iters` or try another model")
 }

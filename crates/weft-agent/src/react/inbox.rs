@@ -28,7 +28,7 @@ impl Inbox {
     pub fn send(&self, message: impl Into<Message>) -> Result<()> {
         let mut waiting = self.waiting();
         if waiting.len() >= INBOX_MAX {
-            return Err(Error::new(ErrorKind::QuotaExceeded, "too many messages wait for the agent")
+            return Err(Error::new(ErrorKind::QuotaExceeded, "too many messages are waiting for the agent")
                 .help("wait until it has read some of them"));
         }
         waiting.push_back(message.into());

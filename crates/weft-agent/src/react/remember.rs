@@ -165,7 +165,7 @@ impl Turn<'_> {
         match memory.recalled(asked).await {
             Ok(Some(text)) => self.inform("long_term_memory", text).await,
             Ok(None) => Ok(()),
-            Err(error) => self.warn("what is remembered is left out", &error).await,
+            Err(error) => self.warn("memories are left out", &error).await,
         }
     }
 
@@ -177,7 +177,7 @@ impl Turn<'_> {
         };
         match memory.keep(&format!("user: {asked}\n{}: {}", self.agent.name, reply.text())).await {
             Ok(()) => Ok(()),
-            Err(error) => self.warn("the exchange is not remembered", &error).await,
+            Err(error) => self.warn("the exchange was not stored in the memory", &error).await,
         }
     }
 }

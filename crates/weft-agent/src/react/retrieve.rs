@@ -70,9 +70,9 @@ pub(super) async fn rewritten(
     let text = ask_text(ctx, model, request, &mut |_| {}).await?;
     let (object, _) = arguments::object(&text)?;
     let Rewritten { rewritten_query } = serde_json::from_value(object.into())
-        .map_err(|cause| Error::invalid("the model gave no question").because(cause))?;
+        .map_err(|cause| Error::invalid("the model returned no question").because(cause))?;
     match rewritten_query.trim() {
-        "" => Err(Error::invalid("the model gave an empty question")),
+        "" => Err(Error::invalid("the model returned an empty question")),
         query => Ok(query.to_owned()),
     }
 }

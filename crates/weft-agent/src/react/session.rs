@@ -148,7 +148,7 @@ impl Session {
         } = state;
         if format != FORMAT || of != agent.name() {
             let message = format!("the state is not one of the agent `{}` in this version", agent.name());
-            return Err(Error::new(ErrorKind::Conflict, message).help("begin a new session"));
+            return Err(Error::new(ErrorKind::Conflict, message).help("start a new session"));
         }
         let resumed = Self::with(agent, notebook.unwrap_or_default(), Tasks::after(tasks_started));
         resumed.tools.set_active(&active_groups)?;

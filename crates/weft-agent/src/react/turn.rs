@@ -154,14 +154,14 @@ impl<'a> Turn<'a> {
                     return Err(error);
                 }
                 Err(error) => {
-                    self.warn("the question is looked up as it stands", &error).await?;
+                    self.warn("the search uses the original question", &error).await?;
                     asked.to_owned()
                 }
             },
         };
         let (told, problems) = retrieved(&extras.knowledge, &query).await;
         for problem in problems {
-            self.warn("a collection of knowledge is left out", &problem).await?;
+            self.warn("a knowledge source is left out", &problem).await?;
         }
         match told {
             Some(text) => self.inform("retrieved_knowledge", text).await,
@@ -446,7 +446,7 @@ impl<'a> Turn<'a> {
             return Ok(());
         }
         let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-        Err(Error::invalid(format!("the tool `{name}` cannot be forced: it is not on offer"))
+        Err(Error::invalid(format!("the tool `{name}` cannot be forced: it is not offered"))
             .help(format!("choose one of these: {}", known.join(", "))))
     }
 

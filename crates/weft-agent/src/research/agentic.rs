@@ -224,7 +224,7 @@ async fn planned(course: &mut Course<'_, '_>, question: &str) -> Result<Vec<Work
         Ok(planned) => planned.claims,
         Err(error) if ends_the_work(error.kind) => return Err(error),
         Err(error) => {
-            course.findings.notes.push(format!("the question could not be taken apart: {}", error.full()));
+            course.findings.notes.push(format!("the question could not be decomposed: {}", error.full()));
             Vec::new()
         }
     };

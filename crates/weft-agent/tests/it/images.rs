@@ -26,7 +26,7 @@ async fn images_that_a_model_refuses_are_left_out() {
         let images =
             |request: &ChatRequest| request.messages.iter().map(|message| message.images.len()).sum();
         assert_eq!(world.asked().iter().map(images).collect::<Vec<usize>>(), expected);
-        let told = world.signals().into_iter().filter(|signal| signal.contains("the images that tools gave"));
+        let told = world.signals().into_iter().filter(|signal| signal.contains("images returned by tools"));
         assert_eq!(told.count(), warnings);
         answer.map(|answer| answer.text).map_err(|error| error.kind)
     };

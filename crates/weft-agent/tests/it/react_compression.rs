@@ -45,7 +45,12 @@ async fn results_of_old_calls_are_left_out_and_the_memory_keeps_them() {
     assert!(texts[2].starts_with("[The call was made. What it gave ("), "{texts:?}");
     assert!(texts.contains(&"found b".to_owned()), "what is recent stays: {texts:?}");
     assert!(remembered(session.memory()).iter().any(|line| line.contains(&format!("=found {long}"))));
-    assert!(session.warnings().iter().any(|told| told.contains("1 earlier calls of tools gave is left out")));
+    assert!(
+        session
+            .warnings()
+            .iter()
+            .any(|told| told.contains("the results of 1 earlier tool calls are left out"))
+    );
 }
 
 #[tokio::test]
@@ -84,7 +89,7 @@ async fn the_older_part_is_summed_up_once_and_the_summary_stands_for_it() {
     assert_eq!(texts.last().unwrap(), "second");
     assert!(!texts.iter().any(|text| text.contains(&long)));
     assert!(is_tidy(session.memory()) && remembered(session.memory())[0] == "user:first", "nothing is lost");
-    assert!(session.warnings().iter().any(|told| told.contains("is summed up")));
+    assert!(session.warnings().iter().any(|told| told.contains("is summarized")));
     // It is not asked for again while there is room.
     session.reply("third").await.unwrap();
     assert_eq!(model.requests().len(), 5);
@@ -123,7 +128,7 @@ async fn a_summary_that_fails_leaves_the_conversation_as_it_is() {
     session.reply("first").await.unwrap();
     assert_eq!(session.reply("second").await.unwrap().text(), "two");
     assert!(
-        session.warnings().iter().any(|told| told.contains("is not summed up")),
+        session.warnings().iter().any(|told| told.contains("is not summarized")),
         "{:?}",
         session.warnings()
     );

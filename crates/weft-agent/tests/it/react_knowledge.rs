@@ -83,7 +83,7 @@ async fn the_users_words_are_looked_up_where_rewriting_is_off_or_fails() {
     let mut session = agent.session();
     session.reply("Q").await.unwrap();
     assert_eq!(base.asked(), ["Q", "Q"]);
-    assert!(session.warnings().join("").contains("looked up as it stands"));
+    assert!(session.warnings().join("").contains("uses the original question"));
 }
 
 #[tokio::test]

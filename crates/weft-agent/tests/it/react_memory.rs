@@ -107,7 +107,7 @@ async fn a_memory_that_fails_fails_no_reply() {
     let mut session = agent.session();
     assert_eq!(session.reply("Q").await.unwrap().text(), "Hi.");
     let warnings = session.warnings().join("\n");
-    assert!(warnings.contains("left out") && warnings.contains("not remembered"), "{warnings}");
+    assert!(warnings.contains("left out") && warnings.contains("not stored in the memory"), "{warnings}");
     let result = model.requests().pop().unwrap().messages.pop().unwrap().text;
     assert!(result.contains("503"), "the model is told: {result}");
 }

@@ -403,7 +403,7 @@ async fn points_that_cannot_be_planned_are_the_question_itself() {
     let findings = findings.unwrap();
     assert_eq!(datasets.asked(), ["Why is it wet?"]);
     assert_eq!((findings.stopped, findings.claims[0].verified), (StopReason::Enough, true));
-    assert!(findings.notes[0].contains("could not be taken apart"), "{:?}", findings.notes);
+    assert!(findings.notes[0].contains("could not be decomposed"), "{:?}", findings.notes);
     // Without a source that answers there is nothing to report, and no model is asked to.
     let world = World::with(investigator());
     let away = Stub::failing(SourceKind::Web, ErrorKind::NotFound);

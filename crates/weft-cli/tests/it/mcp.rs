@@ -150,7 +150,7 @@ fn an_agent_uses_the_tools_of_a_server() {
     // The server is gone: the tool is there as it was accepted, and the run says what is the matter.
     home.settings(servers.replace("\"sh\"", "\"/nowhere/server\""));
     home.weft(&["run", "canvas.json", "--query", "where is it"]).says(&[
-        "warning: Agent:A: the tools of the MCP server `files` can't be used now: ",
+        "warning: Agent:A: the tools of the MCP server `files` are unavailable: ",
         "→ Agent:A-->look_up_0",
     ]);
 }

@@ -47,7 +47,7 @@ fn models_are_added_and_listed() {
     // The source is not needed any more.
     std::fs::remove_dir_all(home.path().join("minilm")).unwrap();
     assert!(home.weft(&["models", "list"]).with(0).stdout.contains("embedding   small@local (default)"));
-    home.weft(&["models", "add", "judge"]).with(2).says(&["there is a model `judge`", "--name"]);
+    home.weft(&["models", "add", "judge"]).with(2).says(&["a model `judge` already exists", "--name"]);
     home.weft(&["models", "add", "nowhere"]).with(2).says(&["there is no folder nowhere"]);
     std::fs::remove_file(home.path().join("judge/model.safetensors")).unwrap();
     home.write("judge/pytorch_model.bin", "x");

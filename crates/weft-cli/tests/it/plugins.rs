@@ -109,7 +109,7 @@ fn a_component_in_the_folder_is_a_tool_of_agents() {
     let refused =
         home.command(&["plugins", "--data", "d"]).env("WEFT_SANDBOX__SECONDS", "1").output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    for part in ["broken.wasm: it is no WebAssembly component", "endless.wasm", "longer than 1 seconds"] {
+    for part in ["broken.wasm: it is not a WebAssembly component", "endless.wasm", "longer than 1 seconds"] {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
@@ -124,7 +124,11 @@ fn a_file_that_is_not_valid_is_named_before_anything_runs() {
     {
         let refused = home.weft(command);
         assert_ne!(refused.code, Some(0));
-        refused.says(&["weather.json", "no OpenAPI document of version 3", "take it out of the folder"]);
+        refused.says(&[
+            "weather.json",
+            "not an OpenAPI document of version 3",
+            "remove them from the plugin folder",
+        ]);
     }
 }
 

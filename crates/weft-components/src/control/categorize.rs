@@ -115,7 +115,7 @@ fn categories(params: &mut Params<'_>) -> Vec<Category> {
         let other = params.get(&CATEGORY_DESCRIPTION).filter(|other| !other.is_object() && !is_empty(other));
         let message = other.map_or_else(
             || "there is no category".to_owned(),
-            |other| format!("must be an object of categories by their names, and is {}", described(other)),
+            |other| format!("must be an object of categories by name, and is {}", described(other)),
         );
         let problem = ParamProblem::new("/category_description", message);
         params.problem(problem.help("add a category with a description and a branch"));

@@ -82,14 +82,14 @@ fn doubtful(at: &str, field: &Json) -> Option<ParamProblem> {
         let meant = TYPES.into_iter().find(|known| strsim::osa_distance(&kind, known) == 1);
         let help =
             meant.map_or_else(|| format!("use one of {listed}"), |meant| format!("did you mean `{meant}`?"));
-        let message = format!("there is no type `{kind}` of fields: anything may be filled in");
+        let message = format!("`{kind}` is not a field type: any value is accepted");
         return Some(ParamProblem::new(at("type"), message).help(help));
     }
     let offers = |options: &Json| !options.as_array().is_some_and(Vec::is_empty);
     if kind == "options" && !field.get("options").is_some_and(offers) {
         let problem =
-            ParamProblem::new(at("type"), "there is nothing to choose from: anything may be filled in");
-        return Some(problem.help("list what to choose from in `options`"));
+            ParamProblem::new(at("type"), "there are no options to choose from: any value is accepted");
+        return Some(problem.help("list the choices in `options`"));
     }
     None
 }

@@ -98,7 +98,7 @@ impl Component for Iteration {
                 "`{reference}` has {} items; at most {ITEMS_MAX} can be run",
                 items.len()
             ))
-            .help("run it over parts of the list, such as ListOperations gives"));
+            .help("run it over parts of the list, such as ListOperations returns"));
         }
         Ok(Finished { items: Some(items.clone()), ..Finished::default() })
     }

@@ -25,7 +25,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             // Problems with the Loop's parameters are reported at the Loop.
             Some((id, outer)) => End::read(&mut Params::of(&NodeSource { id, params: outer, ..*source })),
             None => {
-                let problem = ParamProblem::new("", "a LoopItem stands outside a Loop");
+                let problem = ParamProblem::new("", "a LoopItem is outside of a Loop");
                 params.problem(problem.help("put it inside a Loop"));
                 End::default()
             }
@@ -70,13 +70,13 @@ impl End {
             // If the operator can compare the value with one of its own type, the right side is at fault.
             let key = if holds_typed(value, *operator, value).is_ok() { "value" } else { "operator" };
             let message = format!(
-                "`{left}` begins with {}, which `{}` cannot compare with {}: the loop fails when it looks at that",
+                "`{left}` starts as {}, which `{}` cannot compare with {}: the loop fails at this condition",
                 described(value),
                 operator.spelled(),
                 described(right)
             );
             let at = pointer(&["loop_termination_condition", &place.to_string(), key]);
-            params.warn(ParamProblem::new(at, message).help("choose what fits the type of the variable"));
+            params.warn(ParamProblem::new(at, message).help("choose one that fits the type of the variable"));
         }
     }
 }

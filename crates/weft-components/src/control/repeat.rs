@@ -81,10 +81,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             if !seen.insert(object.get("variable").and_then(Json::as_str)) {
                 let at = pointer(&["loop_variables", &place.to_string(), "variable"]);
                 let message =
-                    format!("there is a variable `{}` before this one: only this one counts", variable.name);
-                params.warn(
-                    ParamProblem::new(at, message).help("give it another name, or take one of them out"),
-                );
+                    format!("an earlier variable is also called `{}`: only this one is used", variable.name);
+                params.warn(ParamProblem::new(at, message).help("rename or remove one of them"));
             }
             variables.push(variable);
         }
@@ -155,8 +153,7 @@ fn variable(
         Start::From(_) => None,
     };
     if let Some(must) = must {
-        let message =
-            format!("`{name}` must be {must}, as its type says, and begins with {}", described(value));
+        let message = format!("`{name}` must be {must} by its type, but starts as {}", described(value));
         params.warn(ParamProblem::new(at("value"), message).help("change the value or the type"));
     }
     (!name.is_empty()).then_some(Variable { name, start, fits: must.is_none() })

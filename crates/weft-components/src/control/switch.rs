@@ -112,7 +112,7 @@ fn case(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Ca
     if items.is_empty() && written.is_none_or(Json::is_array) {
         let at = pointer(&["conditions", &place, "items"]);
         let problem = ParamProblem::new(at, "the case has no condition, so it never holds");
-        params.warn(problem.help("add a condition, or take the case out"));
+        params.warn(problem.help("add a condition, or remove the case"));
     }
     let to = params.targets(&pointer(&["conditions", &place, "to"]), object.get("to"));
     Case { any, items, to }
@@ -174,7 +174,7 @@ fn no_option(params: &Params<'_>, at: String, item: &Item) -> Option<ParamProble
     if texts.iter().any(is_there) {
         return None;
     }
-    let message = format!("`{value}` is none of the options of `{}`: the condition {so} holds", item.left);
+    let message = format!("`{value}` is not an option of `{}`: the condition {so} holds", item.left);
     let listed: Vec<String> = texts.iter().map(|option| format!("`{option}`")).collect();
     Some(ParamProblem::new(at, message).help(format!("the options are {}", listed.join(", "))))
 }

@@ -44,31 +44,33 @@ pub(crate) static ALL: [ComponentSpec; 14] = [
 fn remedy(kind: &str) -> &'static str {
     match kind {
         "AgentInvoke" => {
-            "give the other agent to an Agent among its `tools`, or ask it by Invoke at `/api/v1/agents/ID/completions`"
+            "add the other agent to the `tools` of an Agent, or call it with Invoke at `/api/v1/agents/ID/completions`"
         }
         "Answer" => {
-            "show the answer with Message, and wait for a reply with UserFillUp; a conversation needs no node to go on"
+            "show the answer with Message, and wait for a reply with UserFillUp; a conversation needs no node to \
+             continue"
         }
         "Baidu" => "use WebSearch with an engine of your choice",
         "BaiduFanyi" => "use DeepL, or LLM with the languages in its prompt",
         "Code" => "use CodeExec, whose program has a function `main`",
         "Concentrator" => {
-            "lead the branches to VariableAggregator, or to the next node: it waits for what it reads"
+            "connect the branches to VariableAggregator, or to the next node, which waits for the outputs that it reads"
         }
         "Relevant" => "use Categorize with two categories, or LLM and Switch",
         "Template" => "use StringTransform with `method` `merge`, or Message",
         "Generate" => {
-            "use LLM or Agent, with the prompt in `sys_prompt` and what it refers to as `{Node:Id@output}`"
+            "use LLM or Agent, with the prompt in `sys_prompt` and references such as `{Node:Id@output}`"
         }
         "RewriteQuestion" => "use LLM with the history of the conversation (`message_history_window_size`)",
         "WaitingDialogue" => "use UserFillUp",
         "WenCai" => {
-            "its service has no public interface; use TuShare, AkShare, Jin10 or YahooFinance, or ask a service of yours by Invoke"
+            "its service has no public interface; use TuShare, AkShare, Jin10 or YahooFinance, or call a service of \
+             your own with Invoke"
         }
         "ExtractKeywords" | "KeywordExtract" => {
             "use LLM, or `keyword` of Retrieval, which has a model add keywords"
         }
-        _ => "take the node out, or give it a default value for exceptions",
+        _ => "remove the node, or give it a default value for exceptions",
     }
 }
 

@@ -91,7 +91,8 @@ fn timeout(params: &mut Params<'_>, fields: &Fields) -> Option<Timeout> {
             Some(values.clone())
         }
         Some(other) => {
-            let message = format!("must be an object of fields and values, and is {}", described(other));
+            let message =
+                format!("must be an object that maps fields to values, and is {}", described(other));
             params.problem(ParamProblem::new("/timeout_default", message));
             None
         }
@@ -99,12 +100,13 @@ fn timeout(params: &mut Params<'_>, fields: &Fields) -> Option<Timeout> {
     let seconds = params.take(&TIMEOUT_SECONDS);
     if seconds.is_none() && (default.is_some() || !goto.is_empty()) {
         let key = if goto.is_empty() { "/timeout_default" } else { "/timeout_goto" };
-        let problem = ParamProblem::new(key, "has no effect: the form waits for ever");
-        params.warn(problem.help("say how long to wait in `timeout_seconds`"));
+        let problem = ParamProblem::new(key, "has no effect: the form never times out");
+        params.warn(problem.help("set a time limit in `timeout_seconds`"));
         return None;
     }
     if seconds.is_some() && default.is_none() && goto.is_empty() {
-        let problem = ParamProblem::new("/timeout_seconds", "nobody says what happens then: the run fails");
+        let problem =
+            ParamProblem::new("/timeout_seconds", "no action is set for a timeout, so the run fails");
         params.warn(problem.help("name components in `timeout_goto`, or values in `timeout_default`"));
     }
     Some(Timeout { seconds: seconds?, goto, default })

@@ -164,11 +164,9 @@ pub(super) fn read(params: &mut Params<'_>) -> Webhook {
         webhook.networks = reading.networks();
         webhook.rate = reading.rate();
     } else {
-        let warning = ParamProblem::new("/security", "says nothing, so every call is refused");
+        let warning = ParamProblem::new("/security", "is missing or empty, so every call is refused");
         params.warn(
-            warning.help(
-                "say in `security.auth_type` who may call; `none` with `allow_anonymous` lets everybody",
-            ),
+            warning.help("set `security.auth_type`; `none` with `allow_anonymous` admits every caller"),
         );
     }
     let schema = params.object(&SCHEMA);
@@ -187,8 +185,10 @@ fn methods(params: &mut Params<'_>, webhook: &mut Webhook) {
         if KNOWN_METHODS.contains(&method.as_str()) {
             webhook.methods.push(method);
         } else {
-            let problem =
-                ParamProblem::new(format!("/methods/{place}"), format!("`{method}` is no method of calls"));
+            let problem = ParamProblem::new(
+                format!("/methods/{place}"),
+                format!("`{method}` is not an accepted method"),
+            );
             params.problem(problem.help(format!("use {}", KNOWN_METHODS.join(", "))));
         }
     }
@@ -242,7 +242,7 @@ impl Reading<'_, '_> {
     fn needed(&mut self, part: &str, name: &str, message: &str) -> Option<String> {
         let text = self.text(part, name);
         if text.is_empty() {
-            let help = "write it there; a secret is best named as `{secret.NAME}`";
+            let help = "enter it here, preferably as a reference `{secret.NAME}`";
             self.problem(&format!("{part}/{name}"), message, help);
             return None;
         }
@@ -276,8 +276,9 @@ impl Reading<'_, '_> {
             "none" if self.allows_anonymous() => Some(WebhookAuth::Anonymous),
             "none" | "" => {
                 let warning =
-                    ParamProblem::new("/security/auth_type", "lets nobody in, so every call is refused");
-                let help = "choose `token`, `basic`, `jwt` or `signature`; with `none` set `allow_anonymous` to true, too";
+                    ParamProblem::new("/security/auth_type", "admits no caller, so every call is refused");
+                let help = "choose `token`, `basic`, `jwt` or `signature`; with `none`, also set `allow_anonymous` to \
+                            true";
                 self.params.warn(warning.help(help));
                 Some(if kind.trim().is_empty() { WebhookAuth::Unsaid } else { WebhookAuth::Unconfirmed })
             }
@@ -309,7 +310,7 @@ impl Reading<'_, '_> {
         if algorithm.is_none() {
             self.problem(
                 "jwt/algorithm",
-                format!("tokens of `{name}` are not checked here"),
+                format!("the algorithm `{name}` is not supported"),
                 "use HS256, HS384 or HS512",
             );
         }
@@ -322,7 +323,7 @@ impl Reading<'_, '_> {
         for claim in &claims {
             if RESERVED_CLAIMS.contains(&claim.as_str()) {
                 let message = format!("Reserved JWT claim cannot be required: {claim}");
-                self.problem("jwt/required_claims", message, "leave it out: it is looked at anyway");
+                self.problem("jwt/required_claims", message, "remove it: this claim is always checked");
             }
         }
         let said = |text: String| (!text.is_empty()).then_some(text);
@@ -351,7 +352,7 @@ impl Reading<'_, '_> {
             self.problem(
                 "signature/tolerance_seconds",
                 "must be a number from 1 to 86400",
-                "write how many seconds old a call may be",
+                "enter the maximum age of a call in seconds",
             );
         }
         Some(WebhookAuth::Signature {
@@ -406,7 +407,7 @@ impl Reading<'_, '_> {
                     self.problem(
                         &format!("ip_whitelist/{place}"),
                         message,
-                        "write such as `203.0.113.7` or `10.0.0.0/8`",
+                        "use a form such as `203.0.113.7` or `10.0.0.0/8`",
                     );
                 }
             }
@@ -468,7 +469,7 @@ fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Secti
         properties.into_iter().flat_map(Map::keys).map(|field| known_as(field)).collect();
     for (field, described) in properties.into_iter().flatten() {
         let place = weft_core::params::pointer(&["schema", name, "properties", field]);
-        let unheard = header_problem(place, field, "no call has it").filter(|_| name == "headers");
+        let unheard = header_problem(place, field, "no call can contain it").filter(|_| name == "headers");
         unheard.into_iter().for_each(|problem| params.warn(problem));
         let told = described.get("type").map(weft_core::value::to_text).unwrap_or_default();
         match PayloadType::parse(&told) {
@@ -478,7 +479,7 @@ fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Secti
             }
             None => {
                 let place = weft_core::params::pointer(&["schema", name, "properties", field, "type"]);
-                let problem = ParamProblem::new(place, format!("`{told}` is no type of a value"));
+                let problem = ParamProblem::new(place, format!("`{told}` is not a value type"));
                 params.problem(problem.help("use string, number, boolean, object, array<…>, file or any"));
             }
         }
@@ -487,9 +488,9 @@ fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Secti
         // With a misspelled name, every call would be refused without a visible reason.
         let problem = ParamProblem::new(
             format!("/schema/{name}/required"),
-            format!("`{field}` is required and not declared"),
+            format!("`{field}` is required but not declared"),
         );
-        params.problem(problem.help("declare it in `properties`, or take it out of `required`"));
+        params.problem(problem.help("declare it in `properties`, or remove it from `required`"));
     }
     section
 }

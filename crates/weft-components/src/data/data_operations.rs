@@ -183,7 +183,7 @@ fn rules(params: &mut Params<'_>) -> Vec<Rule> {
             if is_missing {
                 let at = pointer(&["filter_values", &place.to_string(), name]);
                 let problem = ParamProblem::new(at, "is missing, so no object passes");
-                params.warn(problem.help("fill the rule in, or take it out"));
+                params.warn(problem.help("fill the rule in, or remove it"));
             }
         }
         rules.push(Rule { key, operator, value: value(params, object) });
@@ -265,10 +265,10 @@ impl DataOperations {
         let nothing = |keys: &HashSet<String>| keys.iter().all(|key| key.trim().is_empty());
         let (field, so) = match &self.work {
             Work::SelectKeys(keys) if nothing(keys) => {
-                (&SELECT_KEYS, "names no member, so what comes out is always empty")
+                (&SELECT_KEYS, "names no member, so the result is always empty")
             }
             Work::RemoveKeys(keys) if nothing(keys) => {
-                (&REMOVE_KEYS, "names no member, so nothing is dropped")
+                (&REMOVE_KEYS, "names no member, so nothing is removed")
             }
             Work::RenameKeys(names) if names.is_empty() => {
                 (&RENAME_KEYS, "names no member, so nothing is renamed")
@@ -281,7 +281,7 @@ impl DataOperations {
             }
             _ => return None,
         };
-        Some(ParamProblem::new(pointer(&[field.name()]), so).help("fill it in, or take another operation"))
+        Some(ParamProblem::new(pointer(&[field.name()]), so).help("fill it in, or choose another operation"))
     }
 
     fn result(&self, ctx: &NodeContext, objects: Vec<Object>) -> Result<Json> {

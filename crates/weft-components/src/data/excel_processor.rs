@@ -123,7 +123,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 Vec::new()
             }
         };
-        params.ignored(&TRANSFORM_INSTRUCTIONS, "rows are handed on as they are");
+        params.ignored(&TRANSFORM_INSTRUCTIONS, "rows are passed on unchanged");
         let rows = params.take(&TRANSFORM_DATA);
         let missing = match operation {
             "read" | "merge" if files.is_empty() => Some((
@@ -132,7 +132,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 "refer to `sys.files` or to a field of the type `file`",
             )),
             "transform" | "output" if rows.is_none() => {
-                Some(("/transform_data", "there are no rows to work on", "refer to a list of objects"))
+                Some(("/transform_data", "there are no input rows", "refer to a list of objects"))
             }
             _ => None,
         };
@@ -143,7 +143,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let join = (params.take(&MERGE_STRATEGY) == "join").then_some(column);
         if join.as_ref().is_some_and(|column| column.trim().is_empty()) && operation == "merge" {
             let problem = ParamProblem::new("/join_on", "is missing");
-            params.problem(problem.help("name the column by which rows belong together"));
+            params.problem(problem.help("name the column by which rows are matched"));
         }
         let format =
             if params.take(&OUTPUT_FORMAT) == "csv" { DocumentFormat::Csv } else { DocumentFormat::Xlsx };
@@ -263,7 +263,7 @@ impl ExcelProcessor {
         if ids.len() <= FILES_MAX {
             Ok(ids)
         } else {
-            Err(Error::invalid(format!("{} files are named, more than {FILES_MAX}", ids.len()))
+            Err(Error::invalid(format!("{} files are named; at most {FILES_MAX} are allowed", ids.len()))
                 .help("read them in several steps"))
         }
     }
@@ -297,8 +297,8 @@ impl Size {
             Self { cells, .. } if *cells > CELLS_MAX => (*cells, "cells", CELLS_MAX),
             Self { .. } => return Ok(()),
         };
-        Err(Error::invalid(format!("the tables have {count} {what}, more than {max}"))
-            .help("divide the file"))
+        Err(Error::invalid(format!("the tables have {count} {what}; at most {max} are allowed"))
+            .help("split the file"))
     }
 }
 
@@ -345,7 +345,7 @@ fn objects(sheet: Sheet) -> (Vec<String>, Vec<Map<String, Json>>) {
 fn tables(value: &Json) -> Result<Tables> {
     let wrong = |value: &Json| {
         Error::invalid(format!("the rows must be a list of objects, and are {}", described(value)))
-            .help("hand over what `read` or `merge` gives, or `json` of another component")
+            .help("pass the output of `read` or `merge`, or `json` of another component")
     };
     let list = |value: &Json| -> Result<Vec<Map<String, Json>>> {
         let row = |row: &Json| match row {
@@ -379,8 +379,10 @@ fn sheet(name: &str, rows: &[Map<String, Json>]) -> Result<Sheet> {
     let columns: IndexSet<&String> = rows.iter().flat_map(Map::keys).collect();
     let count = columns.len().saturating_mul(rows.len());
     if count > CELLS_MAX {
-        return Err(Error::invalid(format!("the table `{name}` has {count} cells, more than {CELLS_MAX}"))
-            .help("give its rows the same columns, or divide it"));
+        return Err(Error::invalid(format!(
+            "the table `{name}` has {count} cells; at most {CELLS_MAX} are allowed"
+        ))
+        .help("give its rows the same columns, or split the table"));
     }
     let header = columns.iter().map(|column| Json::from(column.as_str())).collect();
     let cells = |row: &Map<String, Json>| {

@@ -78,8 +78,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let is_read = given.is_some() || params.get(&N).is_none_or(is_empty);
         if is_read && matches!(work, Work::First(..=0) | Work::Last(..=0) | Work::Nth(0)) {
             let problem =
-                ParamProblem::new(pointer(&["n"]), format!("`n` is {n}: what comes out is always empty"));
-            params.warn(problem.help("say how many, or which, from 1 on"));
+                ParamProblem::new(pointer(&["n"]), format!("`n` is {n}: the result is always empty"));
+            params.warn(problem.help("enter a number or a position, from 1 on"));
         }
         let warnings = params.warnings();
         params.finish(ListOperations { query, work, strict, warnings })
@@ -111,7 +111,7 @@ fn work(params: &mut Params<'_>, n: i64) -> Work {
             let method = params.take(&SORT_METHOD);
             let descending = method.trim().eq_ignore_ascii_case("desc");
             if !descending && !method.trim().is_empty() && !method.trim().eq_ignore_ascii_case("asc") {
-                let message = format!("`{method}` is no order: the least comes first");
+                let message = format!("`{method}` is not a sort order: sorting is ascending");
                 let problem = ParamProblem::new(params.pointer(&SORT_METHOD), message);
                 params.warn(problem.help("write `asc` or `desc`"));
             }
@@ -151,7 +151,7 @@ impl ListOperations {
         let outside = |n: i64| self.strict && (n == 0 || n.saturating_abs() > count);
         match &self.work {
             Work::First(n) | Work::Last(n) | Work::Nth(n) if outside(*n) => {
-                Err(Error::invalid(format!("n is {n}, and the list has {count} elements"))
+                Err(Error::invalid(format!("n is {n}, but the list has {count} elements"))
                     .help("choose another `n`, or switch `strict` off"))
             }
             Work::First(n) => Ok(items[..part(*n)].to_vec()),

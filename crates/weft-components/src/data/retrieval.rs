@@ -159,9 +159,9 @@ impl Component for Retrieval {
                 ..Shape::default()
             },
         };
-        let so = "nothing is looked for";
+        let so = "nothing is searched for";
         let unfilled =
-            params::unfilled(&QUERY, &self.query, so, "write what to look for, such as `{sys.query}`");
+            params::unfilled(&QUERY, &self.query, so, "enter a search query, such as `{sys.query}`");
         let unfilled = unfilled.into_iter().collect();
         Shape { main_output: "formalized_content", warnings: self.warnings(), unfilled, ..shape }
     }

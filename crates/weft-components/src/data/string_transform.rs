@@ -55,8 +55,9 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             );
         }
         if delimiters.len() > DELIMITERS_MAX {
-            let message = format!("there are {} delimiters, more than {DELIMITERS_MAX}", delimiters.len());
-            params.problem(ParamProblem::new("/delimiters", message).help("cut in several steps"));
+            let message =
+                format!("there are {} delimiters; at most {DELIMITERS_MAX} are allowed", delimiters.len());
+            params.problem(ParamProblem::new("/delimiters", message).help("split in several steps"));
         }
         let mut is_blank = false;
         // An invalid method says nothing about the other parameters.
@@ -145,7 +146,7 @@ impl Component for StringTransform {
         let warnings = self.warnings.clone();
         let unfilled = self.is_blank.then(|| {
             ParamProblem::new("/script", "is empty, so the result is always an empty text")
-                .help("write the text to put together, such as `{sys.query}`")
+                .help("enter the text to produce, such as `{sys.query}`")
         });
         let unfilled = unfilled.into_iter().collect();
         Shape { reads: Reads::always(reads), main_output: "result", warnings, unfilled, ..Shape::default() }

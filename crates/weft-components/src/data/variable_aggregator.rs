@@ -42,10 +42,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             let name = object.get("group_name").and_then(Json::as_str).filter(|name| !name.is_empty());
             if let Some(name) = name.filter(|name| !seen.insert(*name)) {
                 let at = pointer(&["groups", &place.to_string(), "group_name"]);
-                let message = format!("there is a group `{name}` before this one: both are one output");
-                params.warn(
-                    ParamProblem::new(at, message).help("give it another name, or put its variables there"),
-                );
+                let message = format!("an earlier group is also called `{name}`: both are the same output");
+                params.warn(ParamProblem::new(at, message).help("rename it, or move its variables there"));
             }
         }
         let groups = groups.into_iter().map(|(place, object)| group(&mut params, place, object)).collect();
@@ -64,13 +62,13 @@ fn group(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> G
     let name = object.get("group_name").and_then(Json::as_str).unwrap_or_default().to_owned();
     if name.is_empty() {
         let problem = ParamProblem::new(pointer(&["groups", &place, "group_name"]), "the group has no name");
-        params.problem(problem.help("its name is the name of the output"));
+        params.problem(problem.help("enter a name, which is also that of the output"));
     }
     let variables = object.get("variables").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     if variables.is_empty() {
         let at = pointer(&["groups", &place, "variables"]);
         let message = format!("the group has no variables: `{name}` is always empty");
-        params.warn(ParamProblem::new(at, message).help("add variables, or take the group out"));
+        params.warn(ParamProblem::new(at, message).help("add variables, or remove the group"));
     }
     let mut references = Vec::new();
     for (number, variable) in variables.iter().enumerate() {

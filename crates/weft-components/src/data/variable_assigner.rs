@@ -50,8 +50,8 @@ fn change(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> 
     let target = params.reference_at(at("variable"), text("variable"));
     // The author of a canvas may use a secret, but never set one.
     if target.as_ref().is_some_and(|target| target.secret().is_some()) {
-        let problem = ParamProblem::new(at("variable"), "a secret cannot be changed by a canvas");
-        params.problem(problem.help("`weft secret set NAME` puts another value"));
+        let problem = ParamProblem::new(at("variable"), "a canvas cannot change a secret");
+        params.problem(problem.help("change its value with `weft secret set NAME`"));
         return None;
     }
     let value = object.get("parameter").unwrap_or(&Json::Null);
@@ -102,7 +102,7 @@ fn misfit(operator: AssignOperator, operand: &Operand) -> Option<String> {
             Some(format!("is {}, not a number: the change fails", described(value)))
         }
         Divide if number == Some(0.0) => {
-            Some("is 0, and nothing can be divided by it: the change fails".to_owned())
+            Some("is 0, and division by zero is not possible: the change fails".to_owned())
         }
         Extend if !value.is_array() => Some(format!("is {}, not a list: the change fails", described(value))),
         _ => None,

@@ -112,7 +112,7 @@ impl Compiler {
         if made.len() > room {
             let left_out = made.len() - room;
             let warning = format!(
-                "{left_out} chunks of what is compiled are left out: a document has {CHUNKS_MAX} at most"
+                "{left_out} compiled chunks are left out: a document has at most {CHUNKS_MAX} chunks"
             );
             warn(asker.ctx, document, warning).await?;
         }

@@ -101,16 +101,18 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let passed = Passed::of(&mut params);
         let field = params.take(&FIELD_NAME).trim().to_owned();
         if field.is_empty() && !several::is_said(&params) {
-            let problem = ParamProblem::new("/field_name", "nothing says what the answers are");
+            let problem = ParamProblem::new("/field_name", "the kind of answer is missing");
             params.problem(problem.help(format!("use {}, or a name of your own", MEANT.join(", "))));
         }
         if let Some(meant) = MEANT.into_iter().find(|name| is_slip(&field, name)) {
-            let problem = ParamProblem::new("/field_name", format!("`{field}` is a name of its own"));
+            let problem = ParamProblem::new("/field_name", format!("`{field}` is treated as a custom name"));
             params.warn(problem.help(format!("did you mean `{meant}`?")));
         }
         if TAKEN.contains(&field.as_str()) {
-            params
-                .problem(ParamProblem::new("/field_name", format!("`{field}` is what a chunk has already")));
+            params.problem(ParamProblem::new(
+                "/field_name",
+                format!("`{field}` is a built-in field of chunks"),
+            ));
         }
         let system = Words::read(&params.take(&SYS_PROMPT), &params);
         let prompts = prompts(&mut params);
@@ -341,9 +343,9 @@ impl Extractor {
             1 if place == 1 && refused == 0 => Ok(()),
             count if count > 0 && count == place => Err(Error::new(
                 ErrorKind::Garbled,
-                format!("the model could answer for none of the {count} chunks"),
+                format!("the model returned no usable answer for any of the {count} chunks"),
             )
-            .help("look at the prompts, and at the warnings of this run")),
+            .help("check the prompts, and the warnings of this run")),
             _ => Ok(()),
         }
     }
@@ -370,7 +372,7 @@ impl Extractor {
 fn object(answer: &str) -> Result<Metadata> {
     match arguments::parse(answer)?.value {
         Json::Object(object) => Ok(object),
-        _ => Err(Error::new(ErrorKind::Garbled, "the answer is no JSON object")),
+        _ => Err(Error::new(ErrorKind::Garbled, "the answer is not a JSON object")),
     }
 }
 
@@ -414,7 +416,7 @@ impl Component for Extractor {
                 [one] if matches!(one.reading, Reading::AsWritten) => {
                     self.once(ctx, &model, one, document).await
                 }
-                _ => Err(Error::invalid("the document has not been cut: there is nothing to ask about")
+                _ => Err(Error::invalid("the document has not been split into chunks")
                     .help("put a chunker such as TokenChunker before it")),
             };
         };

@@ -45,7 +45,7 @@ impl Component for File {
         // Attached pictures are passed as bytes and have no id.
         if given.as_array().is_some_and(|files| files.iter().any(is_picture)) {
             return Err(Error::invalid("a picture has no text for a pipeline to read")
-                .help("make a text of it first, or give it to a model that sees"));
+                .help("convert it to text first, or pass it to a vision model"));
         }
         let ids = artifact::readable(ctx, &given)?;
         let [id] = ids.as_slice() else {

@@ -15,14 +15,14 @@ use crate::suggest;
 
 /// Settings of a family that have no effect here, and why.
 const IGNORED: [(&str, &str); 8] = [
-    ("lang", "the reader tells languages and scripts apart by itself"),
+    ("lang", "languages and scripts are detected automatically"),
     ("llm_id", NO_MODEL),
     ("system_prompt", NO_MODEL),
     ("prompt", NO_MODEL),
     ("vlm", NO_MODEL),
-    ("enable_multi_column", "columns are found by themselves"),
-    ("remove_header_footer", "lines that stand on every page are left out by themselves"),
-    ("flatten_media_to_text", "pictures and tables have chunks of their own"),
+    ("enable_multi_column", "columns are detected automatically"),
+    ("remove_header_footer", "lines that are repeated on every page are always left out"),
+    ("flatten_media_to_text", "pictures and tables become separate chunks"),
 ];
 /// The parts of a mail, all of which are read.
 const MAIL_PARTS: [&str; 8] = ["from", "to", "cc", "bcc", "date", "subject", "body", "attachments"];
@@ -180,9 +180,9 @@ fn read_family(params: &mut Params<'_>, at: &str, name: &str, setup: &Map<String
         given.map(|ending| ending.trim().trim_start_matches('.').to_lowercase()).collect();
     if endings.is_empty() {
         let Some(usual) = usual else {
-            let problem = ParamProblem::new(at, format!("`{name}` is no family of files that is known"));
+            let problem = ParamProblem::new(at, format!("`{name}` is not a known file family"));
             let meant = suggest::did_you_mean(name, FAMILIES.iter().map(|(field, _)| field.name()));
-            let help = "give the endings of its files as `suffix`";
+            let help = "list its file extensions in `suffix`";
             params.problem(problem.help(meant.unwrap_or_else(|| help.to_owned())));
             return None;
         };
@@ -195,7 +195,7 @@ fn read_family(params: &mut Params<'_>, at: &str, name: &str, setup: &Map<String
         "text" => "text",
         other => {
             let problem =
-                ParamProblem::new(format!("{at}/output_format"), format!("`{other}` is no format of a text"));
+                ParamProblem::new(format!("{at}/output_format"), format!("`{other}` is not a text format"));
             params.problem(problem.help("use json, markdown, html or text"));
             "json"
         }
@@ -204,11 +204,11 @@ fn read_family(params: &mut Params<'_>, at: &str, name: &str, setup: &Map<String
     if !["", "deepdoc", "plain text", "plain_text", "naive", "ocr"].contains(&method.to_lowercase().as_str())
     {
         let problem = ParamProblem::new(format!("{at}/parse_method"), format!("`{method}` has no effect"));
-        params.warn(problem.help("files are read by the reader that is built in, without a model"));
+        params.warn(problem.help("files are read by the built-in reader, without a model"));
     }
     let mut ignored = |name: &str, why: &str| {
         let problem = ParamProblem::new(format!("{at}/{name}"), format!("has no effect: {why}"));
-        params.warn(problem.help("take it out"));
+        params.warn(problem.help("remove it"));
     };
     for (name, why) in IGNORED {
         if setup.get(name).is_some_and(asks_for_something) {
@@ -219,10 +219,10 @@ fn read_family(params: &mut Params<'_>, at: &str, name: &str, setup: &Map<String
     // Editors write all parts for each family of mails, and plain reading for every family.
     let parts = said("fields");
     if !parts.is_empty() && !MAIL_PARTS.iter().all(|part| parts.contains(part)) {
-        ignored("fields", "all parts of a mail are read");
+        ignored("fields", "all parts of an e-mail are read");
     }
     if said("preprocess").iter().any(|step| *step != "main_content") {
-        ignored("preprocess", "files are read as they are");
+        ignored("preprocess", "files are read without preprocessing");
     }
     let pages =
         setup.get("pages").cloned().filter(|pages| pages.as_array().is_some_and(|all| !all.is_empty()));
@@ -248,8 +248,8 @@ impl Parser {
         }
         let of = self.families.iter().find(|family| family.endings.contains(&ending));
         of.map(Some).ok_or_else(|| {
-            Error::invalid(format!("the pipeline reads no files that end in `.{ending}`"))
-                .help("add the family of such files to `setups` of Parser")
+            Error::invalid(format!("the pipeline does not read files with the extension `.{ending}`"))
+                .help("add their file family to `setups` of Parser")
         })
     }
 }
@@ -289,9 +289,8 @@ impl Component for Parser {
         match format {
             "json" => {
                 let blocks = serde_json::to_value(chunks_of(read));
-                let blocks = blocks.map_err(|cause| {
-                    Error::internal("cannot hand the blocks of a text over").because(cause)
-                })?;
+                let blocks = blocks
+                    .map_err(|cause| Error::internal("cannot pass on the blocks of a text").because(cause))?;
                 finished.outputs.set("json", blocks);
             }
             "markdown" => finished.outputs.set("markdown", Value::text(marked(&read))),

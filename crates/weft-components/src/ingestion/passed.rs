@@ -68,8 +68,10 @@ impl Passed {
             }
         }
         if source.upstream.is_empty() {
-            let problem = ParamProblem::new("", "nothing leads to this step of an ingestion pipeline");
-            params.problem(problem.help("lead an edge to it, in the order File, Parser, a chunker such as TokenChunker, Extractor, Tokenizer"));
+            let problem = ParamProblem::new("", "no edge leads to this step of an ingestion pipeline");
+            params.problem(problem.help(
+                "connect it, in the order File, Parser, a chunker such as TokenChunker, Extractor, Tokenizer",
+            ));
         }
         passed.without_document = passed.lacks_document(params);
         passed
@@ -86,7 +88,7 @@ impl Passed {
             return None;
         }
         let message = format!(
-            "no document reaches this step of an ingestion pipeline: {} hands none over, and the step fails",
+            "no document reaches this step of an ingestion pipeline: {} outputs none, so the step fails",
             kinds.join(" or ")
         );
         let help = "a pipeline starts with File and is chosen in the settings of a dataset; \
@@ -122,7 +124,7 @@ impl Passed {
                 Some(Err(error)) => return Err(error),
                 None => {
                     return Err(Error::invalid("no document reaches this component").help(
-                        "an ingestion pipeline starts with File, and each component hands it to the next",
+                        "an ingestion pipeline starts with File, and each component passes the document on",
                     ));
                 }
             }
@@ -249,7 +251,7 @@ async fn count(ctx: &NodeContext, sums: &CallSums) -> Result<()> {
 /// `Internal` for a value that cannot be serialised as JSON.
 pub(super) fn finished(document: &PipelineDocument, chunks: Option<Vec<PipelineChunk>>) -> Result<Finished> {
     let json = |value: serde_json::Result<Json>| {
-        value.map_err(|cause| Error::internal("cannot hand a document over").because(cause))
+        value.map_err(|cause| Error::internal("cannot pass on a document").because(cause))
     };
     let mut outputs = Outputs::of(DOCUMENT, json(serde_json::to_value(document))?);
     if let Some(chunks) = chunks {
@@ -264,7 +266,7 @@ fn given<T: DeserializeOwned>(ctx: &NodeContext, from: &Reference) -> Result<Opt
         Json::Null => Ok(None),
         Json::String(text) if text.is_empty() => Ok(None),
         value => T::deserialize(value).map(Some).map_err(|cause| {
-            Error::invalid(format!("`{from}` is not what a step of a pipeline hands over")).because(cause)
+            Error::invalid(format!("`{from}` is not the output of a pipeline step")).because(cause)
         }),
     }
 }
@@ -274,7 +276,7 @@ fn chunk(value: Json, from: &Reference) -> Result<PipelineChunk> {
     match value {
         Json::String(text) => Ok(PipelineChunk { text, ..PipelineChunk::default() }),
         value => serde_json::from_value(value).map_err(|cause| {
-            Error::invalid(format!("`{from}` has an entry that is no chunk"))
+            Error::invalid(format!("`{from}` has an entry that is not a chunk"))
                 .because(cause)
                 .help("a chunk is an object with a `text`")
         }),

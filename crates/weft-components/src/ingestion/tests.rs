@@ -380,7 +380,7 @@ async fn one_extractor_may_ask_for_several_things() {
     let stage = Stage::new(&node, &*component, Setting::values([("Parser:P@document", document())]));
     stage.answer_text("of what?");
     let error = component.run(&stage.ctx).await.unwrap_err();
-    assert!(error.kind == ErrorKind::Invalid && error.message.contains("not been cut"), "{error:?}");
+    assert!(error.kind == ErrorKind::Invalid && error.message.contains("not been split"), "{error:?}");
 }
 
 #[tokio::test]
@@ -440,7 +440,7 @@ async fn the_tokenizer_says_how_chunks_are_found_and_joins_branches() {
     assert_eq!(failure(&node, Setting::values(values)).await.kind, ErrorKind::Invalid);
     let uncut = Node::new("Tokenizer", json!({})).behind("Parser:P", "Parser");
     let uncut = failure(&uncut, Setting::values([("Parser:P@document", document())])).await;
-    assert!(uncut.message.contains("not been cut"), "{uncut:?}");
+    assert!(uncut.message.contains("not been split"), "{uncut:?}");
     let wrong =
         Node::new("Tokenizer", json!({"search_method": ["magic"]})).behind("Extractor:A", "Extractor");
     assert_eq!(wrong.problems(), ["/search_method"]);

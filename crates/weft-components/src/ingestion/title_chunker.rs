@@ -101,8 +101,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let cap = params.take(&CHUNK_TOKEN_CAP);
         if cap > TOKENS_MAX {
             let problem =
-                ParamProblem::new("/chunk_token_cap", format!("chunks have {TOKENS_MAX} tokens at most"));
-            params.warn(problem.help("a longer section is cut into several chunks"));
+                ParamProblem::new("/chunk_token_cap", format!("chunks have at most {TOKENS_MAX} tokens"));
+            params.warn(problem.help("a longer section is split into several chunks"));
         }
         settings.insert("chunk_token_num".to_owned(), cap.min(TOKENS_MAX).into());
         if params.take(&ROOT_CHUNK_AS_HEADING) {
@@ -146,8 +146,8 @@ fn levels(params: &mut Params<'_>) -> Vec<Vec<String>> {
             match pattern::compile(text) {
                 Ok(_) => found.push(text.to_owned()),
                 Err(cause) => {
-                    let message = format!("`{text}` is no regular expression that can be used: {cause}");
-                    let help = "correct it; what looks around, such as `(?=…)`, is not known here";
+                    let message = format!("`{text}` is not a valid regular expression: {cause}");
+                    let help = "correct it; look-around such as `(?=…)` is not supported";
                     params.problem(ParamProblem::new(at, message).help(help));
                 }
             }

@@ -81,7 +81,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         set("overlapped_percent", percent(params.take(&OVERLAPPED_PERCENT).unwrap_or(0.0)).into());
         set("table_context_size", params.take(&TABLE_CONTEXT_SIZE).into());
         if params.take(&IMAGE_CONTEXT_SIZE) > 0 {
-            params.ignored(&IMAGE_CONTEXT_SIZE, "pictures have no chunks of their own");
+            params.ignored(&IMAGE_CONTEXT_SIZE, "pictures do not become separate chunks");
         }
         let method = if mode == "one" { ChunkMethod::One } else { ChunkMethod::Naive };
         let warnings = params.warnings();

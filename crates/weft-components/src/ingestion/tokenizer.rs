@@ -43,20 +43,21 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let methods = params.take(&SEARCH_METHOD);
         for method in &methods {
             if !["full_text", "embedding"].contains(&method.as_str()) {
-                let problem = ParamProblem::new("/search_method", format!("`{method}` is no way to search"));
+                let problem =
+                    ParamProblem::new("/search_method", format!("`{method}` is not a search method"));
                 params.problem(problem.help("use `full_text`, `embedding` or both"));
             }
         }
         let has = |name: &str| methods.is_empty() || methods.iter().any(|method| method == name);
         let (words, vectors) = (has("full_text"), has("embedding"));
         if !words && vectors {
-            let problem = ParamProblem::new("/search_method", "chunks are found by their words all the same");
-            params.warn(problem.help("weigh vectors against words when you search"));
+            let problem = ParamProblem::new("/search_method", "full-text search cannot be switched off");
+            params.warn(problem.help("set the weight of vectors and words in the search instead"));
         }
         let share = params.take(&FILENAME_EMBD_WEIGHT).unwrap_or(NAME_SHARE);
         // Editors write the default whether or not it is meant.
         if (share - NAME_SHARE).abs() > f64::EPSILON {
-            params.ignored(&FILENAME_EMBD_WEIGHT, "the settings of the dataset say it");
+            params.ignored(&FILENAME_EMBD_WEIGHT, "the settings of the dataset determine it");
         }
         let field = match params.take(&FIELDS) {
             "summary" => SearchedField::Summary,
@@ -83,7 +84,7 @@ impl Component for Tokenizer {
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let mut document = self.passed.document(ctx)?;
         let Some(chunks) = self.passed.chunks(ctx)? else {
-            return Err(Error::invalid("the document has not been cut into chunks")
+            return Err(Error::invalid("the document has not been split into chunks")
                 .help("put a chunker, such as TokenChunker, before Tokenizer"));
         };
         document.search = Some(self.search.clone());

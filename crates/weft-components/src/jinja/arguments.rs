@@ -31,7 +31,7 @@ impl Arguments {
             let listed = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             JinjaError::new(
                 JinjaKind::InvalidOperation,
-                format!("`{filter}` {what}: it takes {listed}, in this order or by their names"),
+                format!("`{filter}` {what}: it takes {listed}, in this order or by name"),
             )
         };
         let (by_place, by_name) = match given.split_last() {
@@ -47,7 +47,7 @@ impl Arguments {
                 return Err(takes(format!("has no argument `{name}`")));
             };
             if bound.iter().any(|(there, _)| there == known) {
-                return Err(takes(format!("is given `{name}` twice")));
+                return Err(takes(format!("has the argument `{name}` twice")));
             }
             let value = by_name.as_ref().map(|all| all.get::<Value>(name)).transpose()?;
             bound.push((known, value.unwrap_or_default()));
@@ -82,7 +82,7 @@ impl Arguments {
 
     /// Returns the text form of a required argument.
     pub(super) fn needed_text(&self, name: &str) -> Result<String, JinjaError> {
-        self.text(name).ok_or_else(|| refused("a filter lacks one of its arguments"))
+        self.text(name).ok_or_else(|| refused("a filter argument is missing"))
     }
 
     /// Returns all arguments by name, as the library's own filters take them.

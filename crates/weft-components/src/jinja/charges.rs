@@ -72,7 +72,7 @@ impl Budget {
         if fits(&self.0.read, bytes, self.0.read_max) {
             Ok(())
         } else {
-            Err(refused("it reads long texts too often: shorten them before, or loop over fewer items"))
+            Err(refused("it reads long texts too often: shorten them first, or loop over fewer items"))
         }
     }
 
@@ -90,7 +90,7 @@ impl Budget {
     /// Charges a value with everything in it; shared parts count each time they occur.
     pub(super) fn charge_value(&self, value: &Value, depth: usize) -> Result<(), JinjaError> {
         if depth > DEPTH_MAX {
-            return Err(refused("it builds values that nest too deep"));
+            return Err(refused("it builds values that are nested too deeply"));
         }
         self.charge(NODE_COST + value.as_str().map_or(0, str::len))?;
         match value.kind() {
@@ -270,8 +270,7 @@ fn numbers(environment: &mut Environment<'static>, budget: &Budget) {
     environment.add_filter("sum", move |items: Value, args: Rest<ValueOrKwargs>| {
         let args = Arguments::of("sum", &["attribute", "start"], args)?;
         let path = args.text("attribute");
-        let number =
-            |value: Value| f64::try_from(value).map_err(|_| refused("only numbers can be summed up"));
+        let number = |value: Value| f64::try_from(value).map_err(|_| refused("only numbers can be added up"));
         let mut sum = number(args.set("start").cloned().unwrap_or_else(|| Value::from(0)))?;
         for item in items.try_iter()? {
             sum += number(member(&b, item, path.as_deref())?)?;

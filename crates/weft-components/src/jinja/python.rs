@@ -26,8 +26,8 @@ pub(super) fn added(environment: &mut Environment<'static>, budget: &Budget) {
         b.charge_value(&value, 0)?;
         match value.kind() {
             ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
-                let plain =
-                    serde_json::to_value(&value).map_err(|_| refused("it keeps a value that is no data"))?;
+                let plain = serde_json::to_value(&value)
+                    .map_err(|_| refused("it stores a value that JSON cannot represent"))?;
                 Ok::<_, JinjaError>(Value::from(Serde(plain)))
             }
             _ => Ok(value),

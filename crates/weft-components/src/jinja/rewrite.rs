@@ -253,9 +253,7 @@ impl<'a> Writer<'a> {
             self.at += self.rest().len() - self.rest().trim_start().len();
             let rest = self.rest();
             if rest.is_empty() {
-                return Err(Error::invalid(format!(
-                    "the Jinja template has a mistake: `{close}` is missing"
-                )));
+                return Err(Error::invalid(format!("the Jinja template has an error: `{close}` is missing")));
             }
             // Within brackets, two braces close brackets rather than the block.
             if descent.nesting() == 0
@@ -327,9 +325,9 @@ impl<'a> Writer<'a> {
     fn note_filter(&mut self, statement: &str) -> Result<()> {
         match statement {
             "for" | "filter" if self.filtered => Err(Error::invalid(format!(
-                "the Jinja template uses `{statement}` within `filter`, which isn't allowed here"
+                "the Jinja template uses `{statement}` within `filter`, which isn't allowed"
             ))
-            .help("put the loop around the `filter`, or the filter behind a value: `{{ text|upper }}`")),
+            .help("put the loop around the `filter`, or apply the filter to a value: `{{ text|upper }}`")),
             "filter" | "endfilter" => {
                 self.filtered = statement == "filter";
                 Ok(())
@@ -363,7 +361,7 @@ impl<'a> Writer<'a> {
         // With such a name a template could call the charging functions itself, or replace them.
         if atom.starts_with("weft_") {
             return Err(Error::invalid(format!(
-                "the Jinja template uses the name `{atom}`: names that begin with `weft_` are taken"
+                "the Jinja template uses the name `{atom}`: names that begin with `weft_` are reserved"
             )));
         }
         if !after_dot && let (Some(item), "item" | "index" | "result") = (self.names.item, atom) {
@@ -439,7 +437,7 @@ fn check_statement(tokens: &[Token<'_>]) -> Result<()> {
     let Some(Token::Atom(statement)) = tokens.first() else { return Ok(()) };
     let has = |text: &str| tokens.iter().any(|token| token.text() == text);
     let refused =
-        |what: &str| Err(Error::invalid(format!("the Jinja template uses {what}, which isn't allowed here")));
+        |what: &str| Err(Error::invalid(format!("the Jinja template uses {what}, which isn't allowed")));
     if REFUSED.contains(statement) {
         return refused(&format!("`{statement}`"));
     }
@@ -451,7 +449,7 @@ fn check_statement(tokens: &[Token<'_>]) -> Result<()> {
     }
     // The engine does not support one there, and its error is less clear.
     if *statement == "for" && bare_tuple(tokens) {
-        return Err(Error::invalid("the Jinja template makes a list without brackets: put them around it"));
+        return Err(Error::invalid("the Jinja template has a list without brackets: add them"));
     }
     Ok(())
 }

@@ -225,7 +225,7 @@ impl Agent {
         };
         let planner = extras::planner(&mut params);
         let budget = extras::budget(&mut params);
-        params.ignored(&CUSTOM_HEADER, "what MCP servers are sent is the operator's, in `mcp.servers`");
+        params.ignored(&CUSTOM_HEADER, "the operator sets the headers for MCP servers in `mcp.servers`");
         let rounds_max = u32::try_from(params.take(&MAX_ROUNDS)).unwrap_or(u32::MAX);
         let parallel = params.take(&MAX_PARALLEL_TOOLS);
         let search = match params.take(&TOOL_SEARCH) {
@@ -337,9 +337,8 @@ impl Agent {
             End::Answered(answer) => Ok(outputs(answer).into()),
             End::Suspended(Suspension { form, state }) => {
                 let waiting = Waiting { planned, spent: ctx.budget.spent(), state };
-                let state = serde_json::to_value(waiting).map_err(|cause| {
-                    Error::internal("cannot write down what the agent was doing").because(cause)
-                })?;
+                let state = serde_json::to_value(waiting)
+                    .map_err(|cause| Error::internal("cannot store the state of the agent").because(cause))?;
                 Ok(Finished::suspended(Suspension { form, state }))
             }
         }
@@ -378,7 +377,7 @@ impl Agent {
         let cannot = !model.info().tools;
         if cannot && self.drive != Drive::Planner && !self.review {
             let message =
-                format!("the model `{}` doesn't call tools itself: the planner does it", model.info().name);
+                format!("the model `{}` doesn't support tool calls: the planner is used", model.info().name);
             ctx.signal(Signal::Warn(message)).await?;
         }
         Ok(cannot || self.drive == Drive::Planner || self.review)
@@ -387,7 +386,7 @@ impl Agent {
 
 fn waiting(state: Json) -> Result<Waiting> {
     serde_json::from_value(state).map_err(|cause| {
-        Error::internal("cannot read what the agent was doing").because(cause).help("start a new turn")
+        Error::internal("cannot read the stored state of the agent").because(cause).help("start a new turn")
     })
 }
 

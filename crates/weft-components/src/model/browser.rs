@@ -107,12 +107,13 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let found = |item: &Json| Reference::whole(&to_text(item), names).ok_or_else(|| to_text(item));
         let (known, unknown): (Vec<_>, Vec<_>) = uploads.iter().map(found).partition(|item| item.is_ok());
         for text in unknown.into_iter().filter_map(std::result::Result::err) {
-            let problem = ParamProblem::new("/upload_sources", format!("`{text}` is no reference to files"));
+            let problem =
+                ParamProblem::new("/upload_sources", format!("`{text}` is not a reference to files"));
             params.problem(problem.help("refer to `sys.files` or to a field of the type `file`"));
         }
-        params.ignored(&HEADLESS, "no window is ever shown");
-        params.ignored(&EXTENSIONS, "browsers have no extensions here");
-        params.ignored(&CHROMIUM_SANDBOX, "the operator decides it by `browser.sandbox`");
+        params.ignored(&HEADLESS, "browser windows are never shown");
+        params.ignored(&EXTENSIONS, "browser extensions are not supported");
+        params.ignored(&CHROMIUM_SANDBOX, "the operator sets it as `browser.sandbox`");
         let exception = params.exception();
         let browser = Browser {
             task: params.take(&PROMPTS),
@@ -203,7 +204,7 @@ impl Browser {
             ids.extend(artifact::readable(ctx, &ctx.inputs.json(reference))?);
         }
         if ids.len() > UPLOADS_MAX {
-            let message = format!("pages are given the first {UPLOADS_MAX} of {} files only", ids.len());
+            let message = format!("pages can only use the first {UPLOADS_MAX} of {} files", ids.len());
             ctx.signal(Signal::Warn(message)).await?;
             ids.truncate(UPLOADS_MAX);
         }

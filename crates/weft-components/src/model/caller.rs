@@ -110,7 +110,7 @@ pub(crate) async fn warn_of_prices(ctx: &NodeContext, model: &dyn ChatModel) -> 
         return Ok(());
     }
     let message = format!(
-        "the budget of money does not count the model `{}`: it has no prices (set them at its entry in `models`)",
+        "the money budget does not count the model `{}`: it has no prices (set them at its entry in `models`)",
         info.name
     );
     ctx.signal(Signal::Warn(message)).await

@@ -267,7 +267,7 @@ impl DeepResearch {
     async fn work(&self, ctx: &NodeContext, writer: Option<&TextWriter>) -> Result<Outputs> {
         let question = self.query.render(&ctx.inputs)?.trim().to_owned();
         if question.is_empty() {
-            return Err(Error::invalid("there is no question").help("say in `query` what to look into"));
+            return Err(Error::invalid("there is no question").help("enter the question in `query`"));
         }
         // The model is resolved first: without it the searches would be paid for in vain.
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
@@ -342,7 +342,7 @@ impl DeepResearch {
         }
         sources.extend(web.as_ref().map(|web| web as &dyn Source));
         if sources.is_empty() {
-            let help = "choose datasets in `dataset_ids`, or an engine of the web in `engine`";
+            let help = "choose datasets in `dataset_ids`, or a search engine in `engine`";
             return Err(Error::invalid("there is nothing to search").help(help));
         }
         let request = |messages| self.request(writer, messages);

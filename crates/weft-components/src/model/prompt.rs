@@ -148,7 +148,7 @@ fn attach(lines: &mut Vec<Line>, images: Vec<String>) -> Result<()> {
     message.images = images;
     if message.text.trim().is_empty() && message.images.is_empty() {
         return Err(Error::invalid("there is nothing to ask the model: the user's message is empty")
-            .help("ask a question, or refer to something that isn't empty in the prompt of this node"));
+            .help("ask a question, or refer to a non-empty value in the prompt of this node"));
     }
     Ok(())
 }
@@ -160,7 +160,7 @@ async fn within_reach(ctx: &NodeContext, images: &[String]) -> Result<()> {
         // The result is stored with the run: work that is repeated queries no resolver.
         let looked_up = ctx.run.seams.http.may_reach(&ctx.run.tenant, address);
         ctx.effect("address", Delivery::Idempotent, looked_up).await.map_err(|error| {
-            let message = "an image is at an address that the model's server must not be sent to";
+            let message = "the model's server may not be sent to the address of an image";
             Error::new(error.kind, message).because(error.full()).help("attach the image itself")
         })?;
     }

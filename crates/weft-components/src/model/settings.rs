@@ -308,7 +308,7 @@ fn schema_of_answer(params: &mut Params<'_>) -> Option<Arc<Schema>> {
         // Editors start with empty `properties`.
         let none_yet = structured.contains_key("properties");
         if !none_yet && SCHEMA_WORDS.iter().any(|word| structured.contains_key(*word)) {
-            let message = "asks for no structured answer: only a schema with `properties` does";
+            let message = "has no effect: only a schema with `properties` requests a structured answer";
             let help = "describe an object; a list can be one of its properties";
             params.warn(ParamProblem::new("/outputs/structured", message).help(help));
         }
@@ -345,7 +345,7 @@ pub(crate) fn author_of(params: &mut Params<'_>, place: usize, entry: &Json) -> 
         "system" => Some(Author::System),
         other => {
             let at = pointer(&["prompts", &place.to_string(), "role"]);
-            let problem = ParamProblem::new(at, format!("`{other}` says nothing in a conversation"));
+            let problem = ParamProblem::new(at, format!("`{other}` is not a role of a conversation"));
             params.problem(problem.help("use `user`, `assistant` or `system`"));
             None
         }
@@ -372,7 +372,7 @@ fn doubts_of(params: &mut Params<'_>, place: usize, entry: &Json) {
         Some(other) => {
             let problem =
                 ParamProblem::new(at("content"), format!("must be a text, and is {}", described(other)));
-            params.problem(problem.help("write what is said"));
+            params.problem(problem.help("enter the text of the message"));
         }
     }
 }

@@ -148,15 +148,15 @@ fn build(source: &NodeSource<'_>) -> Result<Arc<dyn Component>, Vec<ParamProblem
         // Editors write all of them at every node, so that only the one that users would miss is reported.
         let _ = params.get(field);
     }
-    params.ignored(&LOGO_IMAGE, "documents have no logo here");
+    params.ignored(&LOGO_IMAGE, "logos are not supported");
     let content = params.take(&CONTENT);
     if content.source().trim().is_empty() {
-        let problem = ParamProblem::new("/content", "there is no text to make a document of");
+        let problem = ParamProblem::new("/content", "there is no text for the document");
         params.problem(problem.help("add a text, such as `{Agent:Writer@content}`"));
     }
     let name = params.take(&OUTPUT_FORMAT);
     let format = DocumentFormat::named(&name).unwrap_or_else(|| {
-        let problem = ParamProblem::new("/output_format", format!("`{name}` is no format that can be made"));
+        let problem = ParamProblem::new("/output_format", format!("`{name}` is not a supported format"));
         params.problem(problem.help("use pdf, docx, xlsx, html, markdown, txt or csv"));
         DocumentFormat::Pdf
     });
@@ -218,9 +218,8 @@ impl DocGenerator {
         // Reasoning is not part of a document.
         let content = without_thinking(&self.content.render(&ctx.inputs)?);
         if content.trim().is_empty() {
-            return Err(Error::invalid("there is no text to make a document of: `content` is empty").help(
-                "look at what its references give; lead past this node where there is nothing to write",
-            ));
+            return Err(Error::invalid("there is no text for the document: `content` is empty")
+                .help("check the values of its references; bypass this node if there is nothing to write"));
         }
         text.push_str(&with_sources(content, self.format, &ctx.run.citations));
         let timestamp = if self.timestamp { when(ctx).await? } else { String::new() };
@@ -242,7 +241,7 @@ impl DocGenerator {
 async fn when(ctx: &NodeContext) -> Result<String> {
     let now = ctx.effect("clock", Delivery::Idempotent, async { Ok(ctx.run.seams.clock.now_ms()) }).await?.0;
     let time = jiff::Timestamp::from_millisecond(now)
-        .map_err(|cause| Error::internal("the clock is wrong").because(cause))?;
+        .map_err(|cause| Error::internal("the system clock is wrong").because(cause))?;
     Ok(time.strftime("%Y-%m-%d %H:%M UTC").to_string())
 }
 

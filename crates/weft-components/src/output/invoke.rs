@@ -208,7 +208,7 @@ fn variable(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -
         let problem =
             ParamProblem::new(name, format!("`{key}` has neither `ref` nor `value`, so it is sent as null"));
         params.warn(problem.help(match object.get("component_id") {
-            Some(_) => "write the component's output as `ref`; `component_id` is of an older generation",
+            Some(_) => "write the component's output as `ref`; `component_id` is obsolete",
             None => "write a reference as `ref`, or a text as `value`",
         }));
     }
@@ -238,7 +238,7 @@ impl Invoke {
         let mut url = url::Url::parse(&with_scheme(text.trim(), "http")).map_err(|cause| {
             Error::invalid(format!("`{}` is not an address", self.url.source()))
                 .because(cause)
-                .help("write a whole address, such as `https://service.example/path`")
+                .help("enter a complete address, such as `https://service.example/path`")
         })?;
         let values = self.values(ctx)?;
         let body = match self.method.as_str() {
@@ -276,7 +276,8 @@ impl Invoke {
     /// Reports that an answer is elsewhere: a redirect is not followed, and its body is of no use.
     async fn answer_to_redirect(&self, ctx: &NodeContext, response: &HttpResponse) -> Result<()> {
         let Some(place) = redirected(response) else { return Ok(()) };
-        let said = format!("the answer has the status {} and leads to `{}`", response.status, shown(place));
+        let said =
+            format!("the response has the status {} and redirects to `{}`", response.status, shown(place));
         // Many forms answer like this once their work is done.
         let is_done = matches!(response.status, 302 | 303) && self.method != "GET";
         if !self.fail_on_status || is_done {
@@ -550,8 +551,8 @@ mod tests {
             check(right, "");
         }
         check("ftp://a.example/x", "begins with `ftp:`");
-        check("http://", "is no address");
-        check("http://a.example:99999/", "is no address");
+        check("http://", "is not an address");
+        check("http://a.example:99999/", "is not an address");
         let headers = json!({"X-Right_1": "a", " Trimmed ": "b", "Bad Name": "c"});
         let node = Node::new("HttpGet", json!({"url": "https://a.example", "headers": headers}));
         let warnings = node.build().shape().warnings;

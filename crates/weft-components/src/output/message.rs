@@ -84,7 +84,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             DocumentFormat::named(&format).unwrap_or_else(|| {
                 // Other products' editors offer names that mean Markdown to them.
                 let message =
-                    format!("`{}` is no format that can be made, and the file is Markdown", format.trim());
+                    format!("`{}` is not a supported format, so the file is Markdown", format.trim());
                 let problem = ParamProblem::new("/output_format", message);
                 params.warn(problem.help("use pdf, docx, xlsx, html or markdown"));
                 DocumentFormat::Markdown
@@ -249,7 +249,7 @@ impl Component for Message {
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let Some(text) = self.texts.get(ctx.alternative) else {
-            return Err(Error::internal(format!("the Message has no text number {}", ctx.alternative)));
+            return Err(Error::internal(format!("the Message node has no text number {}", ctx.alternative)));
         };
         let mut downloads = Vec::new();
         let said = self.spoken(text, ctx, &mut downloads).await?;
@@ -430,7 +430,7 @@ mod tests {
         assert!(component.shape().warnings.is_empty());
         let odd =
             Node::new("Message", json!({"content": "a", "output_format": "odt"})).build().shape().warnings;
-        assert!(odd.len() == 1 && format!("{odd:?}").contains("`odt` is no format"), "{odd:?}");
+        assert!(odd.len() == 1 && format!("{odd:?}").contains("`odt` is not a supported format"), "{odd:?}");
         let mut stage = Stage::new(&node, &*component, setting);
         let finished = component.run(&stage.ctx).await.unwrap();
         assert_eq!(said(&mut stage).concat(), format!("<think>x</think>A {kept}"));
@@ -508,7 +508,7 @@ mod tests {
             assert!(warned, "{content}");
         };
         check("<think>x</think> ", "no pdf file was made", 0).await;
-        check("a ![b](data:image/png;base64,AAAA)", "1 pictures of the text", 1).await;
+        check("a ![b](data:image/png;base64,AAAA)", "text in place of 1 pictures", 1).await;
     }
 
     #[tokio::test]

@@ -69,7 +69,7 @@ impl Remembering {
                     return Err(error);
                 }
                 Err(error) => {
-                    let warning = format!("the memory `{memory}` does not remember this: {}", error.full());
+                    let warning = format!("the memory `{memory}` did not store this: {}", error.full());
                     ctx.signal(Signal::Warn(warning)).await?;
                 }
             }

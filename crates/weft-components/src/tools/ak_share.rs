@@ -63,7 +63,7 @@ impl Service for AkShare {
 fn unwrapped(answer: &str) -> Result<Json> {
     let inside = answer.split_once('(').and_then(|(_, rest)| Some(rest.rsplit_once(')')?.0));
     serde_json::from_str(inside.unwrap_or(answer))
-        .map_err(|cause| garbled("the answer is not what it promises to scripts").because(cause))
+        .map_err(|cause| garbled("the answer is not valid JSONP").because(cause))
 }
 
 fn hit(row: Json) -> Hit {

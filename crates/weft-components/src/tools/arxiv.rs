@@ -88,9 +88,7 @@ fn hit(entry: &Element) -> Result<Hit> {
     let id = entry.text_at("id");
     // Errors are returned as an entry of the feed.
     if id.contains("/api/errors") {
-        return Err(
-            Error::new(ErrorKind::Invalid, format!("it says: {content}")).help("ask in simpler words")
-        );
+        return Err(Error::new(ErrorKind::Invalid, format!("it says: {content}")).help("simplify the query"));
     }
     let authors: Vec<String> = entry.children("author").map(|author| author.text_at("name")).collect();
     let mut links = entry.children("link");

@@ -70,7 +70,7 @@ impl Calculator {
 impl Component for Calculator {
     fn shape(&self) -> Shape {
         let reads = Reads::always(self.expression.references().cloned());
-        let so = "there is nothing to work out, and the node fails";
+        let so = "there is nothing to calculate, and the node fails";
         let help = "write an expression, such as `2 * {Agent:A@n}`";
         let unfilled = params::unfilled(&EXPRESSION, &self.expression, so, help);
         let unfilled = unfilled.or_else(|| self.mistake()).into_iter().collect();

@@ -140,7 +140,7 @@ fn doubt(language: Language, text: &str) -> Option<ParamProblem> {
         Language::JavaScript | Language::Python => {
             let what = unclosed::first(language, &unfenced(text))?;
             let problem = ParamProblem::new("/script", format!("{what}: the program fails"));
-            return Some(problem.help("look for a bracket or a quote that is missing there, or too much"));
+            return Some(problem.help("look for a missing or superfluous bracket or quote there"));
         }
     };
     Some(ParamProblem::new("/script", message).help(help))
@@ -381,7 +381,7 @@ mod tests {
         let kind = check("def main(): return 1", &python, &["no sandbox for Python", "JavaScript"]).await;
         assert_eq!(kind, ErrorKind::Unsupported);
         let typed = json!({"outputs": {"n": {"type": "Number"}}});
-        let parts = ["the output `n` has to be Number", "the text `x`", "it printed: so far"];
+        let parts = ["the output `n` must be Number", "the text `x`", "it printed: so far"];
         check("function main() { console.log('so far'); return {n: 'x'} }", &typed, &parts).await;
     }
 

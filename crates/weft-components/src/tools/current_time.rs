@@ -60,7 +60,7 @@ fn find(name: &str) -> Result<TimeZone> {
 fn told(now_ms: i64, zone: &str) -> Result<Outputs> {
     let zone = if zone.trim().is_empty() { DEFAULT_ZONE } else { zone };
     let moment = Timestamp::from_millisecond(now_ms)
-        .map_err(|cause| Error::internal("the machine's clock is far off").because(cause))?
+        .map_err(|cause| Error::internal("the system clock is wrong").because(cause))?
         .to_zoned(find(zone)?);
     let iso = moment.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
     let weekday = moment.strftime("%A").to_string();

@@ -72,7 +72,7 @@ impl Service for DuckDuckGo {
                 refuse_riddle(page)?;
                 let hits = pages(&page.body);
                 if hits.is_empty() && !has_frame(&page.body) {
-                    return Err(answer::garbled("the page is none with hits"));
+                    return Err(answer::garbled("the page is not a page of results"));
                 }
                 Ok(Step::Hits(hits))
             }
@@ -80,8 +80,8 @@ impl Service for DuckDuckGo {
             // News require a token that a previous visit to the page provides.
             (true, [page]) => {
                 refuse_riddle(page)?;
-                let token =
-                    token(&page.body).ok_or_else(|| answer::garbled("the page holds no token for news"))?;
+                let token = token(&page.body)
+                    .ok_or_else(|| answer::garbled("the page contains no token for news"))?;
                 let query = [
                     ("l", REGION),
                     ("o", "json"),
@@ -105,8 +105,8 @@ fn refuse_riddle(page: &HttpResponse) -> Result<()> {
     if page.status != 202 && !page.body.contains("anomaly-modal") {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::RateLimited, "it takes the questions for those of a robot")
-        .help("ask later and less often, or use an engine with a key"))
+    Err(Error::new(ErrorKind::RateLimited, "it suspects that the queries are automated")
+        .help("try later and less often, or use a search engine with a key"))
 }
 
 /// Whether a page has the element that contains hits, or says that there are none. Any other page is not a result.

@@ -120,8 +120,8 @@ impl Email {
 
     fn lacks(&self) -> Option<ParamProblem> {
         let needed = [
-            (&SMTP_SERVER, &self.server, "name the server that takes mail"),
-            (&EMAIL, &self.from, "name the address of the sender"),
+            (&SMTP_SERVER, &self.server, "enter the name of the SMTP server"),
+            (&EMAIL, &self.from, "enter the sender's address"),
         ];
         let (field, _, help) = needed.into_iter().find(|(_, text, _)| text.source().trim().is_empty())?;
         Some(ParamProblem::new(format!("/{}", field.name()), "is empty, so no mail can be sent").help(help))
@@ -134,10 +134,9 @@ impl Email {
             let other = addresses(written_out(text)?)
                 .into_iter()
                 .find(|one| is_address(one) && !self.may_go_to(one))?;
-            let message =
-                format!("mail may not go to `{other}`, as `allowed_recipients` has it: the node fails");
+            let message = format!("`allowed_recipients` does not allow mail to `{other}`: the node fails");
             let problem = ParamProblem::new(format!("/{}", field.name()), message);
-            Some(problem.help("add the address or its domain there, or write to somebody else"))
+            Some(problem.help("add the address or its domain there, or choose another recipient"))
         })
     }
 
@@ -146,7 +145,7 @@ impl Email {
         let all = [(&TO_EMAIL, &self.to), (&CC_EMAIL, &self.cc), (&EMAIL, &self.from)];
         all.into_iter().filter_map(|(field, text)| {
             let wrong = addresses(written_out(text)?).into_iter().find(|one| !is_address(one))?;
-            let message = format!("`{wrong}` is no address that mail can be sent to, and the node fails");
+            let message = format!("`{wrong}` is not a valid e-mail address, and the node fails");
             let problem = ParamProblem::new(format!("/{}", field.name()), message);
             Some(problem.help("write it as `name@example.org`"))
         })
@@ -161,7 +160,7 @@ impl Email {
         let text = |template: &Template| Ok::<_, Error>(template.render(&ctx.inputs)?.trim().to_owned());
         let (to, cc) = (addresses(&text(&self.to)?), addresses(&text(&self.cc)?));
         if to.is_empty() {
-            return Err(Error::invalid("the mail has no recipient").help("give `to_email` an address"));
+            return Err(Error::invalid("the mail has no recipient").help("enter an address in `to_email`"));
         }
         // Before anything is sent: a mail goes to all of its recipients or to none.
         if let Some(other) = to.iter().chain(&cc).find(|address| !self.may_go_to(address)) {

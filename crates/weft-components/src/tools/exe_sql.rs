@@ -141,9 +141,9 @@ impl ExeSql {
                 "database" if !on_a_server => "name a file below `files.root`",
                 "database" => "name the database on the server",
                 "host" => "name the server",
-                _ => "name a user that may read",
+                _ => "name a user with read access",
             };
-            ParamProblem::new(format!("/{}", field.name()), "is empty, so there is no database to ask")
+            ParamProblem::new(format!("/{}", field.name()), "is empty, so there is no database to query")
                 .help(help)
         })
     }
@@ -212,7 +212,8 @@ impl ExeSql {
         let text = |template: &Template| Ok::<_, Error>(template.render(&ctx.inputs)?.trim().to_owned());
         if let Some(why) = self.unsupported() {
             return Err(Error::new(weft_core::ErrorKind::Unsupported, why).help(
-                "use one of mysql, mariadb, postgres and sqlite, or ask the database by an MCP server or by Invoke over its HTTP interface",
+                "use one of mysql, mariadb, postgres and sqlite, or access the database through an MCP server, or \
+                 through its HTTP interface with Invoke",
             ));
         }
         if let Some(lacks) = self.lacks() {
@@ -525,7 +526,7 @@ mod tests {
             assert!(other.build().shape().unsupported.unwrap().contains(name));
             let error = failure(&other, Setting::default()).await;
             assert_eq!(error.kind, ErrorKind::Unsupported);
-            assert!(error.full().contains("by an MCP server"), "{}", error.full());
+            assert!(error.full().contains("through an MCP server"), "{}", error.full());
         }
     }
 

@@ -123,7 +123,7 @@ mod tests {
         };
         let (without, with) = (refused(json!({})).await, refused(json!({"token": "ghp-x"})).await);
         assert!(without.contains("rate limit") && without.contains("set `token` to a key"), "{without}");
-        assert!(with.contains("`token` holds a key that is still good"), "{with}");
+        assert!(with.contains("`token` contains a valid key"), "{with}");
     }
 
     #[tokio::test]

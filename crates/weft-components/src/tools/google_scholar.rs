@@ -95,8 +95,8 @@ impl Service for GoogleScholar {
         let place = page.headers.iter().find(|(name, _)| name == "location").map(|(_, place)| place.as_str());
         let riddle = |text: &str| RIDDLES.iter().any(|riddle| text.contains(riddle));
         if riddle(place.unwrap_or_default()) || riddle(&page.body) {
-            return Err(Error::new(ErrorKind::RateLimited, "it wants to know whether a person asks")
-                .help("ask later and less often, or search papers with ArXiv or PubMed"));
+            return Err(Error::new(ErrorKind::RateLimited, "it asks for proof that a human is searching")
+                .help("try later and less often, or search papers with ArXiv or PubMed"));
         }
         if page.status >= 300 {
             return Ok(Step::Refused);
@@ -104,7 +104,7 @@ impl Service for GoogleScholar {
         let hits: Vec<Hit> = with_class(&page.body, "gs_r").iter().filter_map(hit).collect();
         // A page without the element that contains papers is not a result.
         if hits.is_empty() && !page.body.contains(FRAME) {
-            return Err(answer::garbled("the page is none with papers"));
+            return Err(answer::garbled("the page is not a page of papers"));
         }
         Ok(Step::Hits(hits))
     }

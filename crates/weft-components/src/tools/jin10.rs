@@ -200,7 +200,7 @@ impl Service for Jin10 {
             let kind =
                 if matches!(status, 401 | 403) { ErrorKind::Unauthenticated } else { ErrorKind::Unavailable };
             return Err(Error::new(kind, format!("it says: {}", text(&answer, "/message")))
-                .help("look whether `secret_key` holds a key that is still good for this"));
+                .help("check that `secret_key` contains a valid key with access to this data"));
         }
         // The service cannot search calendars and quotes by words.
         let word = self.word.render(ask.inputs)?.trim().to_lowercase();

@@ -85,8 +85,9 @@ impl Service for PubMed {
             }
             [_, papers, ..] => {
                 let document = xml::parse(&papers.body)?;
-                let papers =
-                    document.at("PubmedArticleSet").ok_or_else(|| garbled("the answer holds no papers"))?;
+                let papers = document
+                    .at("PubmedArticleSet")
+                    .ok_or_else(|| garbled("the answer contains no papers"))?;
                 Ok(Step::Hits(papers.children("PubmedArticle").map(hit).collect()))
             }
         }
@@ -97,7 +98,7 @@ impl Service for PubMed {
 fn ids(found: &HttpResponse) -> Result<Vec<String>> {
     let found = answer::json(found)?;
     let ids = found.pointer("/esearchresult/idlist").and_then(weft_core::Json::as_array);
-    let ids = ids.ok_or_else(|| garbled("the answer holds no list of papers"))?;
+    let ids = ids.ok_or_else(|| garbled("the answer contains no list of papers"))?;
     // Digits only, because they go into the next request.
     let number = |id: &&str| !id.is_empty() && id.chars().all(|c| c.is_ascii_digit());
     Ok(ids

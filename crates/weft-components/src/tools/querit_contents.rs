@@ -116,7 +116,7 @@ impl Service for QueritContents {
         let read = |page: &Json| !failed.contains(&text(page, "/id"));
         if (pages.is_empty() && !failed.is_empty()) || (!pages.is_empty() && !pages.iter().any(read)) {
             return Err(Error::new(ErrorKind::Unavailable, "none of the pages could be read")
-                .help("look whether the addresses are right, or raise `crawl_timeout`"));
+                .help("check the addresses, or raise `crawl_timeout`"));
         }
         let told = |page: Json| {
             if read(&page) {

@@ -158,8 +158,7 @@ pub(super) fn answered(answer: &HttpResponse) -> Result<Json> {
     let said = if said.is_empty() { format!("it failed ({code})") } else { format!("{said} ({code})") };
     // As if it were the HTTP status: retries depend on the kind.
     let kind = refused(&HttpResponse { status, headers: Vec::new(), body: String::new() }).kind;
-    Err(Error::new(kind, said)
-        .help("look whether `api_key` holds a key that is still good, and what was asked for"))
+    Err(Error::new(kind, said).help("check that `api_key` contains a valid key, and check the request"))
 }
 
 fn hit(row: Json) -> Hit {

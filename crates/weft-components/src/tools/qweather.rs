@@ -198,7 +198,7 @@ fn place(answer: &HttpResponse) -> Result<Json> {
 }
 
 fn nowhere() -> Error {
-    Error::not_found("it knows no such place").help("write the name of a town, as `Paris` or `北京`")
+    Error::not_found("the place is unknown").help("enter the name of a town, such as `Paris` or `北京`")
 }
 
 /// Returns the answer, if its code reports success.
@@ -207,16 +207,15 @@ fn checked(answer: &HttpResponse) -> Result<Json> {
     let (kind, message) = match text(&answer, "/code").as_str() {
         "200" => return Ok(answer),
         "204" | "404" => return Err(nowhere()),
-        "400" => (ErrorKind::Invalid, "it doesn't understand the question"),
-        "401" => (ErrorKind::Unauthenticated, "it doesn't know the key in `web_apikey`"),
-        "402" => (ErrorKind::QuotaExceeded, "what the key was paid for is used up"),
-        "403" => (ErrorKind::Denied, "the key in `web_apikey` is not good for this"),
-        "429" => (ErrorKind::RateLimited, "it was asked too often"),
+        "400" => (ErrorKind::Invalid, "the request is not valid"),
+        "401" => (ErrorKind::Unauthenticated, "the key in `web_apikey` is unknown"),
+        "402" => (ErrorKind::QuotaExceeded, "the quota of the key is exhausted"),
+        "403" => (ErrorKind::Denied, "the key in `web_apikey` does not allow this request"),
+        "429" => (ErrorKind::RateLimited, "too many requests were sent"),
         "" => return Err(answer::garbled("the answer has no code")),
         _ => (ErrorKind::Unavailable, "it failed"),
     };
-    Err(Error::new(kind, message)
-        .help("look at the key, at `user_type`, and at what the account may ask for"))
+    Err(Error::new(kind, message).help("check the key, `user_type`, and the permissions of the account"))
 }
 
 #[cfg(test)]

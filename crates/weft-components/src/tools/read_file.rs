@@ -68,7 +68,7 @@ pub(super) fn path_problem(field: &Field<Template>, path: &Template) -> Option<P
     if path.references().next().is_some() || path.source().contains(['{', '}']) {
         return None;
     }
-    let so = "there is no file to work on, and the node fails";
+    let so = "there is no file to use, and the node fails";
     params::unfilled(field, path, so, "name a file, such as `notes/today.md`").or_else(|| {
         let Error { message, help, .. } = workspace::names(path.source().trim()).err()?;
         let problem = ParamProblem::new(pointer(&[field.name()]), format!("{message}: the node fails"));
@@ -109,7 +109,7 @@ fn lines(text: &str, first: Option<usize>, last: Option<usize>) -> Result<Vec<(u
     let first = first.unwrap_or(1);
     let last = last.unwrap_or(usize::MAX);
     if first > last {
-        return Err(Error::invalid(format!("`from` is {first} and `to` is {last}")).help("exchange the two"));
+        return Err(Error::invalid(format!("`from` is {first} and `to` is {last}")).help("swap the two"));
     }
     let all: Vec<_> = (1..).zip(text.split_inclusive('\n')).collect();
     // An empty file can be read from its first line on, too.

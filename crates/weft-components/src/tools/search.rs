@@ -144,7 +144,7 @@ impl Facts {
             hit_max: HIT_MAX,
             text: None,
             server: None,
-            hint: "ask another service",
+            hint: "use another service",
             asks,
         }
     }
@@ -211,7 +211,7 @@ impl Ask<'_> {
         let mut url = Url::parse(&format!("{base}{path}")).map_err(|cause| {
             Error::invalid(format!("`{}` is not an address", self.base_name))
                 .because(cause)
-                .help("write a whole address, such as `https://service.example/path`")
+                .help("enter a complete address, such as `https://service.example/path`")
         })?;
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
@@ -281,12 +281,11 @@ impl Asking {
             problem: ParamProblem::new(format!("/{name}"), message).help(help),
         };
         let server = self.service.facts().server.map(|help| {
-            let message = "is missing, so there is no server to ask".to_owned();
+            let message = "is missing, so there is no server to query".to_owned();
             needed(self.base.0, &self.base.1, message, help.to_owned())
         });
         let key = self.key.as_ref().filter(|_| self.service.need() == Need::Always).map(|(name, key)| {
-            let message =
-                format!("is missing, and {} answers nobody without a key", self.service.facts().name);
+            let message = format!("is missing, and {} requires a key", self.service.facts().name);
             needed(name, key, message, self.remedy())
         });
         server.into_iter().chain(key).collect()
@@ -295,7 +294,7 @@ impl Asking {
     fn remedy(&self) -> String {
         let (name, service) = (self.key.as_ref().map_or("", |(name, _)| name), self.service.facts().name);
         format!(
-            "set `{name}` to a key of {service}: put it with `weft secret set NAME` and write `{{secret.NAME}}` here"
+            "set `{name}` to a key of {service}: store it with `weft secret set NAME` and enter `{{secret.NAME}}` here"
         )
     }
 
@@ -332,18 +331,18 @@ impl Asking {
         let facts = self.service.facts();
         let rendered = |text: &Template| text.render(&ctx.inputs).map(|text| text.trim().to_owned());
         if query.len() > QUERY_MAX {
-            let message = format!("the question has more than {QUERY_MAX} bytes");
-            return Err(Error::invalid(message).help("ask for a few words"));
+            let message = format!("the query has more than {QUERY_MAX} bytes");
+            return Err(Error::invalid(message).help("search for a few words"));
         }
         let key = self.key.as_ref().map(|(_, key)| rendered(key)).transpose()?.unwrap_or_default();
         // The key may be a reference, so that only now is it known to be empty.
         if key.is_empty() && self.service.need() == Need::Always {
-            let message = format!("{} needs a key, and there is none", facts.name);
+            let message = format!("{} requires a key, and none is set", facts.name);
             return Err(Error::new(ErrorKind::Unauthenticated, message).help(self.remedy()));
         }
         let base = Some(rendered(&self.base.1)?).filter(|base| !base.is_empty());
         if let (Some(help), None) = (facts.server, &base) {
-            return Err(Error::invalid(format!("{}: there is no server to ask", facts.name)).help(help));
+            return Err(Error::invalid(format!("{}: there is no server to query", facts.name)).help(help));
         }
         let now_ms = if self.service.wants_time() {
             // Repeated work gets the time of the first attempt.
@@ -373,9 +372,9 @@ impl Asking {
             let request = match self.service.step(ask, &answers).map_err(|error| self.told(error))? {
                 Step::Ask(request) if answers.len() < REQUESTS_MAX => request,
                 // A faulty service implementation that never finishes: the canvas cannot do anything about it.
-                Step::Ask(_) => return Err(Error::internal("a service is asked without an end")),
+                Step::Ask(_) => return Err(Error::internal("a service is queried without end")),
                 Step::Refused => {
-                    let none = || Error::internal("the call was refused without anybody being asked");
+                    let none = || Error::internal("the call was refused before any request was sent");
                     return Err(answers.last().map_or_else(none, |answer| self.refused(answer, ask.key)));
                 }
                 Step::Hits(hits) => {
@@ -416,15 +415,15 @@ impl Asking {
             }
             (ErrorKind::Unauthenticated | ErrorKind::Denied, Some((name, _))) => {
                 // The service's message refers to its own pages, and not to the canvas.
-                error.help(format!("look whether `{name}` holds a key that is still good for this"))
+                error.help(format!("check that `{name}` contains a valid key with access to this service"))
             }
-            (ErrorKind::RateLimited, _) => error.help("ask later, or less often"),
+            (ErrorKind::RateLimited, _) => error.help("try later, or less often"),
             _ if answer.status < 400 => {
-                error.help("the service is elsewhere now: `base_url` says where to ask instead")
+                error.help("the service has moved: set `base_url` to its new address")
             }
             _ if error.help.is_none() => {
                 // An invalid request gets the same answer at any time.
-                let first = if passes(answer.status) { "try again later" } else { "ask in another way" };
+                let first = if passes(answer.status) { "try again later" } else { "change the request" };
                 error.help(format!("{first}, or {}", self.service.facts().hint))
             }
             _ => error,

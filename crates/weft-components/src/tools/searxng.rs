@@ -9,7 +9,8 @@ use crate::params::{Field, Params, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 /// Remedy for a missing server.
-const HELP: &str = "set `searxng_url` to the address of a SearXNG server that gives JSON, and let an operator allow it in `net.allow` when it is not public";
+const HELP: &str = "set `searxng_url` to the address of a SearXNG server that returns JSON; if it is not public, an \
+                    operator has to allow it in `net.allow`";
 
 /// The server.
 pub(crate) static SEARXNG_URL: Field<Template> =
@@ -17,7 +18,7 @@ pub(crate) static SEARXNG_URL: Field<Template> =
 
 static FACTS: Facts = Facts {
     server: Some(HELP),
-    hint: "look at the server's log; its settings must allow the format `json`",
+    hint: "check the server's log; its settings must allow the format `json`",
     asks: Asks { query: Some(&QUERY), top: Some(&TOP_N), key: None, base: &SEARXNG_URL },
     ..Facts::free("SearXNG")
 };

@@ -101,7 +101,7 @@ impl Service for TavilyExtract {
         let failed = rows_if_any(&answer, "/failed_results")?.unwrap_or_default();
         if let ([], Some(first)) = (&*read, failed.first()) {
             let message = format!("cannot read `{}`: {}", text(first, "/url"), text(first, "/error"));
-            return Err(Error::new(ErrorKind::Unavailable, message).help("look whether the address is right"));
+            return Err(Error::new(ErrorKind::Unavailable, message).help("check the address"));
         }
         Ok(Step::Hits(read.into_iter().map(page).chain(failed.into_iter().map(unread)).collect()))
     }

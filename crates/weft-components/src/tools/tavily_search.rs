@@ -96,7 +96,7 @@ impl TavilySearch {
     pub(super) fn of(params: &mut Params<'_>) -> Self {
         let _ = params.get(&INCLUDE_RAW_CONTENT);
         for field in [&INCLUDE_ANSWER, &INCLUDE_IMAGES, &INCLUDE_IMAGE_DESCRIPTIONS] {
-            params.ignored(field, "only passages are asked for");
+            params.ignored(field, "only passages are requested");
         }
         Self {
             topic: params.take(&TOPIC),

@@ -202,8 +202,8 @@ async fn what_editors_write_by_themselves_is_open_and_what_lacks_a_key_is_left_o
         signals.iter().any(warns)
     };
     let signals = stage.signals();
-    assert!(told("`api_key` is missing, and SerpApi answers nobody without a key", &signals));
-    assert!(told("no server to ask", &signals));
+    assert!(told("`api_key` is missing, and SerpApi requires a key", &signals));
+    assert!(told("no server to query", &signals));
     let shape = Node::new("Agent", json!({"llm_id": "tools", "tools": tools})).build().shape();
     let places: Vec<_> = shape.warnings.iter().map(|warning| warning.pointer.as_str()).collect();
     assert_eq!(places, ["/tools/3/params/api_key", "/tools/5/params/searxng_url"]);

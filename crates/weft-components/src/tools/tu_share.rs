@@ -115,7 +115,7 @@ impl Service for TuShare {
 
 /// Formats the time as the service does.
 fn now(now_ms: i64) -> Result<String> {
-    let wrong = |cause| Error::internal("cannot tell the time in China").because(cause);
+    let wrong = |cause| Error::internal("cannot determine the time in China").because(cause);
     let moment = jiff::Timestamp::from_millisecond(now_ms).map_err(wrong)?;
     let moment = moment.to_zoned(TimeZone::get(ZONE).map_err(wrong)?);
     Ok(moment.strftime("%Y-%m-%d %H:%M:%S").to_string())
@@ -130,16 +130,16 @@ fn rows(answer: &Json) -> Result<Vec<Json>> {
         None => return Err(garbled("the answer has no code")),
         Some(_) if refusal.contains("token") => {
             return Err(Error::new(ErrorKind::Unauthenticated, format!("it says: {refusal}"))
-                .help("look whether `token` holds a key that is still good"));
+                .help("check that `token` contains a valid key"));
         }
         Some(_) => {
             return Err(Error::new(ErrorKind::Denied, format!("it says: {refusal}"))
-                .help("look at what the account may ask for, and how often"));
+                .help("check the permissions and the rate limit of the account"));
         }
     }
     let list = |place: &str| answer.pointer(place).and_then(Json::as_array);
     let (Some(columns), Some(items)) = (list("/data/fields"), list("/data/items")) else {
-        return Err(garbled("the answer holds no table"));
+        return Err(garbled("the answer contains no table"));
     };
     let row = |item: &Json| {
         let cells = columns.iter().filter_map(Json::as_str).zip(item.as_array()?);

@@ -142,7 +142,7 @@ fn engine(params: &mut Params<'_>) -> Box<dyn Service> {
         return read(params);
     }
     let known: Vec<_> = names().collect();
-    let message = format!("`{wanted}` is not an engine; known are {}", known.join(", "));
+    let message = format!("`{wanted}` is not an engine; available are {}", known.join(", "));
     let help = did_you_mean(wanted, names()).unwrap_or_else(|| "name one of these".to_owned());
     params.problem(ParamProblem::new("/engine", message).help(help));
     // Never used: the problem prevents the component from being built.

@@ -51,8 +51,8 @@ impl Wikipedia {
         let code =
             language.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') && language.len() <= CODE_MAX;
         if !code {
-            let problem = ParamProblem::new(params.pointer(&LANGUAGE), "is not a code of a language");
-            params.problem(problem.help("write it as in the address of that Wikipedia: `en`, `de`, `zh`"));
+            let problem = ParamProblem::new(params.pointer(&LANGUAGE), "is not a language code");
+            params.problem(problem.help("use the code in the address of that Wikipedia: `en`, `de`, `zh`"));
         }
         Self { host: format!("https://{language}.wikipedia.org") }
     }

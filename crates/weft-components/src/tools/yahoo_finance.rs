@@ -182,9 +182,9 @@ impl Service for YahooFinance {
             || !ask.query.chars().all(plain)
             || ask.query.starts_with('.')
         {
-            let message = "what is asked for is not a symbol of a stock";
+            let message = "the query is not a ticker symbol";
             return Err(
-                weft_core::Error::invalid(message).help("write a symbol, such as `AAPL` or `0700.HK`")
+                weft_core::Error::invalid(message).help("enter a symbol, such as `AAPL` or `0700.HK`")
             );
         }
         // If it sets a cookie, the missing page is expected; without one, its status states the reason.
@@ -226,7 +226,7 @@ fn crumb(answer: Option<&HttpResponse>) -> Result<&str> {
     let crumb = answer.map_or("", |answer| answer.body.trim());
     // A page or JSON in its place indicates a failure.
     let is_one = !crumb.is_empty() && crumb.len() <= CRUMB_MAX && !crumb.contains(['<', '{', ' ']);
-    is_one.then_some(crumb).ok_or_else(|| garbled("there is no word that goes with the cookie"))
+    is_one.then_some(crumb).ok_or_else(|| garbled("the answer contains no crumb for the cookie"))
 }
 
 #[cfg(test)]

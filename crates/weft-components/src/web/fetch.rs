@@ -66,7 +66,7 @@ fn address(text: &str) -> Result<Url> {
     let text = text.trim();
     let wrong = |why: &str| {
         Error::invalid(format!("`{}` {why}", shown(text)))
-            .help("write a whole address, such as `https://example.org/page`")
+            .help("enter a complete address, such as `https://example.org/page`")
     };
     // A URL parser would treat them as slashes, and take `http:\\host` without `://` for the host `http`.
     if text.contains('\\') {
@@ -74,7 +74,7 @@ fn address(text: &str) -> Result<Url> {
     }
     let mut url = Url::parse(&with_scheme(text, "https")).map_err(|_| wrong("is not an address"))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong("is not an address of the web"));
+        return Err(wrong("is not a web address"));
     }
     // A fragment is for browsers and is never sent to a server.
     url.set_fragment(None);
@@ -90,7 +90,7 @@ fn next(from: &Url, answer: &HttpResponse) -> Result<Option<Url>> {
     let to = from.join(place).map_err(|cause| {
         Error::new(
             ErrorKind::Garbled,
-            format!("`{}` redirects to `{}`, which is no address", shown(from.as_str()), shown(place)),
+            format!("`{}` redirects to `{}`, which is not an address", shown(from.as_str()), shown(place)),
         )
         .because(cause)
     })?;
@@ -170,8 +170,8 @@ pub(crate) fn content(answer: &HttpResponse) -> Result<Content> {
         text if text.starts_with("text/") || text.ends_with("+json") || text.ends_with("+xml") => {
             Ok(Content::Text)
         }
-        other => Err(Error::invalid(format!("the answer is `{other}`, which is not text"))
-            .help("name the address of a page or of a text")),
+        other => Err(Error::invalid(format!("the response is `{other}`, which is not text"))
+            .help("enter the address of a page or of a text")),
     }
 }
 

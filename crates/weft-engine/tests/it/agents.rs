@@ -414,13 +414,13 @@ async fn an_agent_goes_on_without_the_tools_it_lacks() {
     let (names, ran) = run(lacking.clone(), FakeServer::up(), model()).await;
     // A place that stays empty takes nobody's name.
     assert_eq!(names, ["string_transform_1", "one_3"]);
-    for part in ["the tool `w`", "the tool `n`", "there is no MCP server `nowhere`", "goes on without x"] {
+    for part in ["the tool `w`", "the tool `n`", "there is no MCP server `nowhere`", "continues without x"] {
         assert!(warned(&ran, part), "{part}");
     }
     // Nobody knows the arguments of a tool whose server is away and that the canvas only names.
     let (names, ran) = run(lacking, FakeServer::down(), model()).await;
     assert_eq!(names, ["string_transform_1"]);
-    assert!(warned(&ran, "the server is down; the agent goes on without one"));
+    assert!(warned(&ran, "the server is down; the agent continues without one"));
     // With nothing left it answers by itself.
     let bare = agent(json!([{"component_name": "WenCai", "name": "w", "params": {}}]));
     let (names, ran) = run(bare, FakeServer::up(), ScriptedModel::new(Script::text("so"))).await;

@@ -82,7 +82,7 @@ pub(super) fn model(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<
         | Provider::DashScope
         | Provider::Voyage => {
             let error = Error::invalid(format!(
-                "the provider `{}` of the model `{}` answers no messages",
+                "the provider `{}` of the model `{}` has no chat models",
                 provider.as_str(),
                 entry.name
             ));

@@ -43,10 +43,10 @@ impl ModelTask {
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Answer => "answering messages",
-            Self::Embed => "turning texts into vectors",
-            Self::Rerank => "ordering passages",
+            Self::Embed => "embedding texts",
+            Self::Rerank => "reranking passages",
             Self::ReadAloud => "reading aloud",
-            Self::Transcribe => "writing down speech",
+            Self::Transcribe => "transcribing speech",
             Self::ReadPictures => "reading pictures",
         }
     }
@@ -68,7 +68,8 @@ impl ModelTask {
                 ("add an entry with `kind = \"speech\"` to `models.entries`", "models.default_speech")
             }
             Self::ReadPictures => (
-                "write `none`, `tesseract`, or the name of an entry of `models.entries` with `kind = \"ocr\"` or `kind = \"vision\"`",
+                "set it to `none`, `tesseract`, or the name of an entry of `models.entries` with `kind = \"ocr\"` or \
+                 `kind = \"vision\"`",
                 "documents.ocr",
             ),
         }

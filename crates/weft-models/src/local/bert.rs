@@ -53,7 +53,7 @@ impl BertShape {
         if !is_known || self.hidden_act != "gelu" {
             let (kind, act) = (&self.model_type, &self.hidden_act);
             return Err(format!(
-                "it is `{kind}` with `{act}`, and `bert`, `roberta` and `xlm-roberta` with `gelu` are understood"
+                "it is `{kind}` with `{act}`; only `bert`, `roberta` and `xlm-roberta` with `gelu` are supported"
             ));
         }
         if self.num_attention_heads == 0 || !self.hidden_size.is_multiple_of(self.num_attention_heads) {
@@ -261,7 +261,7 @@ impl ScoreHead {
         match score.matrix.dim(1)? {
             1 => Ok(Self { dense, score }),
             count => {
-                Err(candle_core::Error::Msg(format!("it gives {count} scores, and a reranker gives one")))
+                Err(candle_core::Error::Msg(format!("it returns {count} scores, but a reranker returns one")))
             }
         }
     }

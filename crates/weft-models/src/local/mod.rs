@@ -139,9 +139,8 @@ impl ModelFiles {
     fn open(folder: PathBuf) -> Result<Self> {
         for file in MODEL_FILES {
             if !folder.join(file).is_file() {
-                return Err(Error::invalid(format!("there is no {file} in {}", folder.display())).help(
-                    "`scripts/local-embedder` installs a model, and `weft models add FOLDER` takes one",
-                ));
+                return Err(Error::invalid(format!("there is no {file} in {}", folder.display()))
+                    .help("install a model with `scripts/local-embedder` or `weft models add FOLDER`"));
             }
         }
         let shape: BertShape = settings(&folder.join(SHAPE_FILE))?;
@@ -175,7 +174,7 @@ async fn blocking<T: Send + 'static>(
         work()
     };
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|cause| Error::internal("the local model stopped in the middle").because(cause))?
+    done.map_err(|cause| Error::internal("the local model stopped unexpectedly").because(cause))?
 }
 
 fn settings<T: DeserializeOwned>(path: &Path) -> Result<T> {
@@ -209,7 +208,7 @@ impl Model {
         if marks >= tokens_max {
             return Err(failed(
                 TOKENIZER_FILE,
-                format!("{marks} marks leave no room in {tokens_max} tokens"),
+                format!("{marks} special tokens leave no room in {tokens_max} tokens"),
             ));
         }
         let truncation = TruncationParams { max_length: tokens_max, ..TruncationParams::default() };
@@ -219,9 +218,9 @@ impl Model {
         // Otherwise a text would fail later, at the first token without a row in the weights.
         let words = tokenizer.get_vocab_size(true);
         if words > bert.words() || shape.max_position_embeddings > bert.places() {
-            let known = format!("there are {} words and {} places", bert.words(), bert.places());
+            let known = format!("it has {} tokens and {} positions", bert.words(), bert.places());
             let wanted =
-                format!("and {words} words and {} places are spoken of", shape.max_position_embeddings);
+                format!("but {words} tokens and {} positions are required", shape.max_position_embeddings);
             return Err(failed(WEIGHTS_FILE, format!("{known}, {wanted}")));
         }
         Ok(Self { bert, head, tokenizer, tokens_max })

@@ -52,7 +52,7 @@ impl LocalReranker {
 impl Model {
     /// A score from 0 to 1 for each pair.
     fn scores(&self, pairs: &[&TokenIds]) -> Result<Vec<f32>> {
-        let Some(head) = &self.head else { return Err(Error::internal("the model makes no scores")) };
+        let Some(head) = &self.head else { return Err(Error::internal("the model returns no scores")) };
         let logits = self.bert.firsts(pairs).and_then(|firsts| head.logits(&firsts));
         let logits = logits
             .map_err(|cause| Error::internal("the local reranker failed").because(cause.to_string()))?;

@@ -245,14 +245,14 @@ async fn what_is_wrong_with_a_folder_is_told() {
     let mut wider = shape();
     wider["max_position_embeddings"] = json!(PLACES + 1);
     folder.write(SHAPE_FILE, &wider);
-    check(&folder, "and 10 words and 13 places").await;
+    check(&folder, "but 10 tokens and 13 positions").await;
     folder.write(SHAPE_FILE, &shape());
     folder.write(TOKENIZER_FILE, &json!({}));
     check(&folder, "tokenizer.json").await;
     let mut larger = tokenizer();
     larger["model"]["vocab"]["more"] = json!(WORDS.len());
     folder.write(TOKENIZER_FILE, &larger);
-    check(&folder, "11 words").await;
+    check(&folder, "11 tokens").await;
     std::fs::write(folder.0.join(WEIGHTS_FILE), "no weights").unwrap();
     check(&folder, "model.safetensors").await;
     std::fs::remove_file(folder.0.join(WEIGHTS_FILE)).unwrap();

@@ -281,11 +281,11 @@ impl NativeAssembly {
             Some(object) => failure::reported(model, &object, key),
             // An answer that broke off before its first word is one that may be asked for again, and so is silence.
             None if !self.has_begun() && self.frames().heard == Heard::Something => {
-                failure::garbled(model, "it holds no event of an answer", key)
+                failure::garbled(model, "it contains no event of an answer", key)
             }
             // Most likely silence, which is asked for again; when nothing else comes, the address may be wrong.
             None if !self.has_begun() && self.frames().heard == Heard::Blank => {
-                failure::cut_off(model).because("it holds no event of an answer").help(failure::CHECK_WIRE)
+                failure::cut_off(model).because("it contains no event of an answer").help(failure::CHECK_WIRE)
             }
             None => failure::cut_off(model),
         };

@@ -272,7 +272,7 @@ impl OpenAiAssembly {
             () if self.understood => self.fail(failure::cut_off(&self.model)),
             () => {
                 let error =
-                    failure::garbled(&self.model, "it holds no event of a chat completion", &self.key);
+                    failure::garbled(&self.model, "it contains no event of a chat completion", &self.key);
                 self.fail(error);
             }
         }

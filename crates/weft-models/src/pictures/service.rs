@@ -63,9 +63,9 @@ impl HttpPictureReader {
     /// `Invalid` when its provider has no such service, or for an address that is not valid.
     pub(crate) fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
         if entry.wire() != Provider::OpenAi || entry.base_url.is_none() {
-            let what = format!("the model `{}` of the kind `ocr` has no address of a service", entry.name);
+            let what = format!("the model `{}` of the kind `ocr` has no service address", entry.name);
             return Err(Error::invalid(what).help(
-                "set `base_url` to a server of PaddleOCR, and leave `provider` out; a model that sees has the kind `vision`",
+                "set `base_url` to a PaddleOCR server, and omit `provider`; a vision model has the kind `vision`",
             ));
         }
         let url = format!("{}/ocr", entry.address()?.trim_end_matches('/'));

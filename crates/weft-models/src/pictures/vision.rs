@@ -53,7 +53,7 @@ impl PictureReader for VisionPictureReader {
     async fn read_counted(&self, _: &TenantId, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
         check(picture)?;
         if !KINDS.contains(&picture.media_type.as_str()) {
-            let message = format!("models take no pictures of the type {}", picture.media_type);
+            let message = format!("models do not accept pictures of the type {}", picture.media_type);
             return Err(Error::invalid(message).help("save it as PNG or JPEG"));
         }
         let url = format!("data:{};base64,{}", picture.media_type, STANDARD.encode(&picture.bytes));
@@ -85,7 +85,7 @@ impl PictureReader for VisionPictureReader {
         let Some(usage) = told else {
             return Err(Error::new(
                 ErrorKind::Garbled,
-                format!("the answer of `{}` has no end", self.name()),
+                format!("the answer of `{}` is too long or incomplete", self.name()),
             ));
         };
         Ok(Counted { given: lines(&text), usage, prices })

@@ -92,7 +92,7 @@ fn batches(texts: Vec<String>, texts_max: usize) -> Vec<Vec<String>> {
 /// without a direction, invalidates the whole response.
 fn in_order(answer: Vectors, count: usize, wanted: Option<usize>) -> Result<Vec<Vec<f32>>, String> {
     if answer.items.len() != count {
-        return Err(format!("{count} texts were sent and {} vectors came back", answer.items.len()));
+        return Err(format!("{count} texts were sent, but {} vectors were returned", answer.items.len()));
     }
     let dimensions = wanted.or(answer.items.first().map(|vector| vector.numbers.len())).unwrap_or_default();
     let mut vectors = vec![Vec::new(); count];
@@ -100,7 +100,7 @@ fn in_order(answer: Vectors, count: usize, wanted: Option<usize>) -> Result<Vec<
         let index = vector.index.unwrap_or(at);
         let numbers = vector.numbers;
         if numbers.len() != dimensions {
-            return Err(format!("vector {index} has {} numbers and not {dimensions}", numbers.len()));
+            return Err(format!("vector {index} has {} numbers instead of {dimensions}", numbers.len()));
         }
         if !numbers.iter().all(|number| number.is_finite()) || numbers.iter().all(|number| *number == 0.0) {
             return Err(format!("vector {index} has no direction"));
@@ -108,7 +108,7 @@ fn in_order(answer: Vectors, count: usize, wanted: Option<usize>) -> Result<Vec<
         match vectors.get_mut(index) {
             Some(place) if place.is_empty() => *place = normalised(numbers),
             Some(_) => return Err(format!("there are two vectors for text {index}")),
-            None => return Err(format!("there is a vector for text {index}, and {count} were sent")),
+            None => return Err(format!("there is a vector for text {index}, but only {count} were sent")),
         }
     }
     Ok(vectors)
@@ -191,7 +191,7 @@ mod tests {
         let (east, north): (&[f32], &[f32]) = (&[2.0, 0.0], &[0.0, 3.0]);
         check(&[(Some(1), east), (Some(0), north)], None, Ok(&[0.0, 1.0]));
         check(&[(None, east), (None, north)], Some(2), Ok(&[1.0, 0.0]));
-        check(&[(None, east)], None, Err("2 texts were sent and 1 vectors"));
+        check(&[(None, east)], None, Err("2 texts were sent, but 1 vectors"));
         check(&[(Some(0), east), (Some(0), north)], None, Err("two vectors for text 0"));
         check(&[(Some(0), east), (Some(2), north)], None, Err("text 2, and 2 were sent"));
         check(&[(None, east), (None, &[1.0])], None, Err("vector 1 has 1 numbers"));

@@ -28,7 +28,7 @@ pub(crate) fn embedder(entry: &ModelEntry, client: &reqwest::Client) -> Result<A
         return local(entry);
     }
     let Some(wire) = entry.wire().embedding_wire() else {
-        return Err(without(entry, "turns no texts into vectors"));
+        return Err(without(entry, "has no embedding models"));
     };
     Ok(Arc::new(KeptQueries::new(HttpEmbedder::new(entry, wire, client)?)))
 }
@@ -42,7 +42,7 @@ pub(crate) fn reranker(entry: &ModelEntry, client: &reqwest::Client) -> Result<A
         return local_reranker(entry);
     }
     let Some(wire) = entry.wire().rerank_wire() else {
-        return Err(without(entry, "orders no passages"));
+        return Err(without(entry, "has no rerankers"));
     };
     Ok(Arc::new(HttpReranker::new(entry, wire, client)?))
 }
@@ -50,7 +50,7 @@ pub(crate) fn reranker(entry: &ModelEntry, client: &reqwest::Client) -> Result<A
 fn without(entry: &ModelEntry, what: &str) -> Error {
     let provider = entry.wire().as_str();
     Error::invalid(format!("the provider `{provider}` of the model `{}` {what}", entry.name))
-        .help("set `kind` and `provider` to what fits together; docs/models.md has a table")
+        .help("choose a `kind` that the `provider` supports; docs/models.md has a table")
 }
 
 #[cfg(feature = "local-embedder")]
@@ -87,6 +87,6 @@ fn local_reranker(entry: &ModelEntry) -> Result<Arc<dyn Reranker>> {
 #[cfg(not(feature = "local-embedder"))]
 fn not_built(entry: &ModelEntry) -> Error {
     let error =
-        Error::invalid(format!("the model `{}` is local, and this build has no such models", entry.name));
+        Error::invalid(format!("the model `{}` is local, but this build has no local models", entry.name));
     error.help("build with `--features local-embedder`")
 }

@@ -68,9 +68,9 @@ impl HttpReranker {
             Scores::Logits => Ok(1.0 / (1.0 + (-score).exp())),
             Scores::Unsure if !(-SLACK..=1.0 + SLACK).contains(&score) => {
                 let message =
-                    format!("the model `{}` gives scores that are not from 0 to 1", self.remote.name);
+                    format!("the model `{}` returns scores that are not from 0 to 1", self.remote.name);
                 Err(Error::invalid(message).because(format!("one is {score}")).help(
-                    "set `raw_scores = true` if they are logits, or `raw_scores = false` to cut them off",
+                    "set `raw_scores = true` if they are logits, or `raw_scores = false` to clamp them",
                 ))
             }
             // The thresholds in canvases are from 0 to 1.
@@ -87,10 +87,10 @@ fn in_order(scores: &[Score], count: usize) -> Result<Vec<f32>, String> {
             Some(place @ None) if relevance_score.is_finite() => *place = Some(*relevance_score),
             Some(None) => return Err(format!("the score of passage {index} is not a number")),
             Some(Some(_)) => return Err(format!("there are two scores for passage {index}")),
-            None => return Err(format!("there is a score for passage {index}, and {count} were sent")),
+            None => return Err(format!("there is a score for passage {index}, but only {count} were sent")),
         }
     }
-    let missing = || format!("{count} passages were sent and {} scores came back", scores.len());
+    let missing = || format!("{count} passages were sent, but {} scores were returned", scores.len());
     ordered.into_iter().collect::<Option<Vec<f32>>>().ok_or_else(missing)
 }
 
@@ -134,7 +134,7 @@ mod tests {
             }
         };
         check(&[(1, 0.9), (0, 0.1)], Ok(&[0.1, 0.9]));
-        check(&[(1, 0.9)], Err("2 passages were sent and 1 scores"));
+        check(&[(1, 0.9)], Err("2 passages were sent, but 1 scores"));
         check(&[(1, 0.9), (1, 0.8)], Err("two scores for passage 1"));
         check(&[(0, 0.9), (2, 0.8)], Err("passage 2, and 2 were sent"));
         check(&[(0, f32::NAN), (1, 0.8)], Err("not a number"));

@@ -94,7 +94,7 @@ impl Playback {
         let last = request.messages.last().map_or("", |m| m.text.as_str());
         let shown: String = last.chars().take(80).collect();
         Err(Error::invalid(format!("the script has no reply left for `{shown}`"))
-            .help("add a reply, or give one of them `times: 0`"))
+            .help("add a reply, or set `times: 0` for one of them"))
     }
 }
 

@@ -117,7 +117,7 @@ fn settings_of_a_model_that_make_no_sense_are_named() {
             entry.kind = ModelKind::Embedding;
             entry.fallback = vec!["a".into()];
         },
-        "answers no messages",
+        "the model is not a chat model",
     );
 }
 

@@ -217,7 +217,7 @@ async fn failures_are_told_by_kind_and_those_that_pass_are_tried_again() {
     check(400, r#"{"message": "too long"}"#, ErrorKind::Invalid, "too long").await;
     check(413, r#"{"error": "batch size 3 > maximum 2"}"#, ErrorKind::Invalid, "batch size").await;
     check(200, "<html>", ErrorKind::Garbled, "cannot be understood").await;
-    check(200, r#"{"data": []}"#, ErrorKind::Garbled, "1 texts were sent and 0 vectors").await;
+    check(200, r#"{"data": []}"#, ErrorKind::Garbled, "1 texts were sent, but 0 vectors").await;
     check(200, r#"{"data": [{"index": 0, "embedding": [null]}]}"#, ErrorKind::Garbled, "").await;
     check(200, r#"{"data": [{"index": 0, "embedding": [0, 0]}]}"#, ErrorKind::Garbled, "no direction").await;
 }
@@ -306,15 +306,15 @@ fn models_for_searching_are_found_by_name_and_by_default() {
     };
     check(
         embedder("gpt").unwrap_err(),
-        &["`gpt` is configured for answering messages and not for turning texts"],
+        &["`gpt` is configured for answering messages, not for embedding texts"],
     );
-    check(embedder("second").unwrap_err(), &["for ordering passages and not for turning"]);
-    check(embedder("voice").unwrap_err(), &["for reading aloud and not for turning"]);
+    check(embedder("second").unwrap_err(), &["for reranking passages, not for embedding"]);
+    check(embedder("voice").unwrap_err(), &["for reading aloud, not for embedding"]);
     check(embedder("e5").unwrap_err(), &["`e5` is not configured", "`small@OpenAI`, `bge-m3`"]);
-    check(reranker("bge-m3").unwrap_err(), &["for turning texts into vectors and not for ordering passages"]);
+    check(reranker("bge-m3").unwrap_err(), &["for embedding texts, not for reranking passages"]);
     let unset = open(&ModelsConfig { default_embedding: None, default_rerank: None, ..config });
     let error = unset.embedder(&tenant(), "").err().unwrap();
-    check(error, &["a default model for turning texts into vectors", "`models.default_embedding`"]);
+    check(error, &["a default model for embedding texts", "`models.default_embedding`"]);
     let none = open(&ModelsConfig::default());
     check(none.reranker(&tenant(), "").err().unwrap(), &["kind = \"rerank\""]);
 }
@@ -327,9 +327,9 @@ fn an_entry_that_cannot_work_is_refused_when_it_is_opened() {
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.full().contains(words), "{}", error.full());
     };
-    check(json!({"name": "x", "provider": "cohere"}), "answers no messages");
-    check(json!({"name": "x", "provider": "anthropic", "kind": "embedding"}), "turns no texts into vectors");
-    check(json!({"name": "x", "provider": "ollama", "kind": "rerank"}), "orders no passages");
+    check(json!({"name": "x", "provider": "cohere"}), "has no chat models");
+    check(json!({"name": "x", "provider": "anthropic", "kind": "embedding"}), "has no embedding models");
+    check(json!({"name": "x", "provider": "ollama", "kind": "rerank"}), "has no rerankers");
     check(json!({"name": "x", "provider": "tei", "kind": "rerank"}), "set its `base_url`");
     check(json!({"name": "x", "factory": "HuggingFace", "kind": "embedding"}), "set its `base_url`");
     check(json!({"name": "x", "provider": "local", "kind": "embedding"}), "local");

@@ -123,7 +123,7 @@ fn models_for_speech_are_found_and_refused_by_name() {
     let models = directory(&json!([{"name": "reader", "kind": "tts"}, {"name": "gpt"}])).unwrap();
     assert_eq!(models.speech(&tenant(), "reader").unwrap().name(), "reader");
     let error = models.speech(&tenant(), "gpt").err().unwrap();
-    assert!(error.full().contains("for answering messages and not for reading aloud"), "{}", error.full());
+    assert!(error.full().contains("for answering messages, not for reading aloud"), "{}", error.full());
     let error = models.transcription(&tenant(), "").err().unwrap();
     assert!(error.full().contains("kind = \"speech\""), "{}", error.full());
     let error = directory(&json!([{"name": "a", "provider": "anthropic", "kind": "tts"}])).unwrap_err();

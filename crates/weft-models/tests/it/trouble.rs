@@ -227,6 +227,6 @@ async fn the_models_of_the_list_answer_in_its_place() {
     );
     assert_eq!(down.requests().len(), 4);
     let (_, error) = read(&*directory.resolve(&tenant, "second").unwrap(), at_once("hi")).await;
-    assert!(error.unwrap().message.contains("nor could those in its place"));
+    assert!(error.unwrap().message.contains("nor could its fallbacks"));
     assert_eq!(down.requests().len(), 8);
 }

@@ -93,11 +93,11 @@ async fn an_answer_that_nobody_unpacks_is_no_text() {
         async |path: &str| outbound.send(&tenant, get(&format!("http://{}{path}", server.address))).await;
     let error = ask("/packed/200/br").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Garbled);
-    assert!(error.message.contains("packed as `br`"), "{}", error.message);
+    assert!(error.message.contains("has the encoding `br`"), "{}", error.message);
     assert_eq!(ask("/packed/200/identity,%20Zstd").await.unwrap_err().kind, ErrorKind::Garbled);
     let refused = ask("/packed/401/deflate").await.unwrap();
     assert_eq!(refused.status, 401);
-    assert!(refused.body.contains("packed as `deflate`"), "{}", refused.body);
+    assert!(refused.body.contains("has the encoding `deflate`"), "{}", refused.body);
     // A mistake of many servers, whose answers can be read.
     assert_eq!(ask("/packed/200/utf-8").await.unwrap().body, "\u{8}plain");
 }

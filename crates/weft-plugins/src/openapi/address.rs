@@ -50,18 +50,18 @@ pub(super) fn of_servers(part: &Json) -> Result<Url> {
 }
 
 fn absolute(written: &str) -> Result<Url> {
-    let url = Url::parse(written).map_err(|_| refused(written, "is no absolute URL"))?;
+    let url = Url::parse(written).map_err(|_| refused(written, "is not an absolute URL"))?;
     let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
     if matches!(url.scheme(), "http" | "https") && plain && url.password().is_none() && url.has_host() {
         Ok(url)
     } else {
-        Err(refused(written, "has to be http or https, without a user, a query and a fragment"))
+        Err(refused(written, "must be http or https, without a user, a query or a fragment"))
     }
 }
 
 fn refused(written: &str, why: &str) -> Error {
     Error::invalid(format!("its address `{written}` {why}"))
-        .help("set `base_url` in the file of its settings, such as \"https://api.example\"")
+        .help("set `base_url` in its settings file, such as \"https://api.example\"")
 }
 
 /// Returns the address with the defaults of its variables filled in.

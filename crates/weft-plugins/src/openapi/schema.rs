@@ -139,9 +139,9 @@ impl<'a> OperationSchemas<'a> {
             }
             value = self
                 .target(reference)
-                .ok_or_else(|| format!("`{reference}` leads nowhere in the document"))?;
+                .ok_or_else(|| format!("`{reference}` does not exist in the document"))?;
         }
-        Err("its references lead round in circles".to_owned())
+        Err("its references are circular".to_owned())
     }
 
     fn target(&self, reference: &str) -> Option<&'a Json> {

@@ -87,14 +87,14 @@ async fn a_component_that_is_no_tool_stops_the_start_and_is_named() {
     let says = |said: Json| ScriptedSandbox::new(&[]).with_wasm(move |_| Ok(said.to_string()));
     let bad = says(json!({"name": "two words", "description": "d", "parameters": {"type": "object"}}));
     let error = refused(&[("a.wasm", ""), ("b.wasm", "")], &bad).await;
-    for part in ["a.wasm: `two words` is no name of a tool", "b.wasm: `two words`"] {
+    for part in ["a.wasm: `two words` is not a valid tool name", "b.wasm: `two words`"] {
         assert!(error.contains(part), "{error}");
     }
     let endless = ScriptedSandbox::new(&[]).with_wasm(|_| Err(Failure::Time));
     assert!(
         refused(&[("a.wasm", "")], &endless)
             .await
-            .contains("its description cannot be had: the program ran longer")
+            .contains("its description cannot be obtained: the program ran longer")
     );
     let error = refused(&[("a.wasm", "")], &NoSandbox).await;
     assert!(error.contains("a.wasm") && error.contains("sandbox"), "{error}");
@@ -113,6 +113,6 @@ async fn two_plugins_of_one_name_stop_the_start() {
         [[("say.wasm", ""), ("say.json", document.as_str())], [("say.wasm", ""), ("say/SKILL.md", skill)]]
     {
         let error = refused(&files, &sandbox).await;
-        assert!(error.contains("there is another plugin called say"), "{error}");
+        assert!(error.contains("another plugin is also called say"), "{error}");
     }
 }

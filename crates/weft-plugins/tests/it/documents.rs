@@ -102,7 +102,7 @@ fn an_operator_chooses_what_is_offered() {
     refused("approval = [\"delete\"]", "an operation `delete`");
     refused("disable = [\"forcast\"]", "an operation `forcast`");
     refused("seconds = 0", "from 1 to 3600");
-    refused("base_url = \"weather.test\"", "no absolute URL");
+    refused("base_url = \"weather.test\"", "not an absolute URL");
     refused("base_url = \"file:///etc\"", "http or https");
     refused("base_url = \"https://user:key@weather.test\"", "without a user");
     assert!(toml::from_str::<PluginSettings>("headerz = {}").is_err());
@@ -144,8 +144,8 @@ fn documents_that_are_not_valid_are_refused_in_words() {
         let error = Plugin::new("p", &document, PluginSettings::default()).expect_err(part);
         assert!(error.kind == ErrorKind::Invalid && error.full().contains(part), "{part}: {}", error.full());
     };
-    refused(json!({"swagger": "2.0"}), "no OpenAPI document of version 3");
-    refused(json!([]), "no OpenAPI document of version 3");
+    refused(json!({"swagger": "2.0"}), "not an OpenAPI document of version 3");
+    refused(json!([]), "not an OpenAPI document of version 3");
     refused(json!({"openapi": "3.0.0", "paths": {}}), "base_url");
     let server = json!([{"url": "https://x.test"}]);
     let twice = json!({"/a": {"get": {"operationId": "x"}, "post": {"operationId": "x"}}});
@@ -201,9 +201,9 @@ async fn a_folder_is_read_when_the_program_starts() {
     let error = Plugins::open(folder.path(), &NoSandbox).await.unwrap_err().full();
     for part in [
         "weather.toml: unknown field `enabel`",
-        "broken.json: it is no JSON",
-        "torn.yaml: it is no YAML",
-        "moon.yml: there is another plugin called moon",
+        "broken.json: it is not valid JSON",
+        "torn.yaml: it is not valid YAML",
+        "moon.yml: another plugin is also called moon",
         "there is no alone.json",
         "larger than",
     ] {

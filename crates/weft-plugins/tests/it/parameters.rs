@@ -224,7 +224,7 @@ async fn an_operation_and_a_path_may_have_servers_of_their_own() {
     expected.sort();
     assert_eq!(found, expected);
     assert_eq!(pets.left_out().len(), 1);
-    assert!(pets.left_out()[0].to_string().starts_with("relative: its address `/v3` is no absolute URL"));
+    assert!(pets.left_out()[0].to_string().starts_with("relative: its address `/v3` is not an absolute URL"));
     // A document whose operations all have one needs none.
     let alone = json!({"/b": paths["/b"]});
     assert_eq!(urls(&plugin(json!([]), alone, json!({})).unwrap()).await.len(), 3);
@@ -286,7 +286,7 @@ async fn paths_and_names_with_signs_may_be_referred_to() {
     assert_eq!(sent(count, json!({"n": 1})).await.unwrap().url, "http://pets.test/pets?n=1");
     let left_out: Vec<String> = plugin.left_out().iter().map(ToString::to_string).collect();
     assert_eq!(left_out.len(), 2);
-    assert_eq!(left_out[0], "more: `more.json#/x` leads nowhere in the document");
+    assert_eq!(left_out[0], "more: `more.json#/x` does not exist in the document");
 }
 
 #[test]

@@ -134,10 +134,10 @@ async fn a_skill_that_is_not_valid_is_named() {
     };
     let error =
         refused(&[("a/SKILL.md", "# No start"), ("b/SKILL.md", "---\nname: c\ndescription: x\n---\n")]).await;
-    assert!(error.contains("a/SKILL.md: it does not begin"), "{error}");
+    assert!(error.contains("a/SKILL.md: its front matter is missing"), "{error}");
     assert!(error.contains("b/SKILL.md: the skill is called `c`"), "{error}");
     let whole = "---\nname: weather\ndescription: x\n---\n";
     let document = crate::documents::weather().to_string();
     let error = refused(&[("weather/SKILL.md", whole), ("weather.json", &document)]).await;
-    assert!(error.contains("there is another plugin called weather"), "{error}");
+    assert!(error.contains("another plugin is also called weather"), "{error}");
 }

@@ -52,7 +52,10 @@ impl ProcessSandbox {
         limits: Limits,
     ) -> Result<Ran> {
         let Some(components) = &self.components else {
-            return Err(Error::new(ErrorKind::Unsupported, "this sandbox runs no WebAssembly components"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "this sandbox does not support WebAssembly components",
+            ));
         };
         let limits = limits.within(self.limits);
         let code = components.file(tool);
@@ -71,7 +74,7 @@ impl ProcessSandbox {
         match (told(&ended)?, ended) {
             (Some(SandboxAnswer::Ran(ran)), _) => Ok(ran),
             (Some(SandboxAnswer::Unable(reason)), _) => Err(unusable(&reason)),
-            (Some(_), _) => Err(unusable("its machine code is gone again")),
+            (Some(_), _) => Err(unusable("its machine code was removed again")),
             (None, WorkerEnd::Late) => Ok(Ran::silent(Err(Failure::Time))),
             (None, _) => Ok(Ran::silent(Err(Failure::Broken))),
         }
@@ -109,11 +112,16 @@ impl ProcessSandbox {
                 let target = code.to_owned();
                 tokio::task::spawn_blocking(move || keep(&target, &bytes))
                     .await
-                    .map_err(|cause| Error::internal("machine code could not be kept").because(cause))?
+                    .map_err(|cause| Error::internal("machine code could not be stored").because(cause))?
             }
-            Some(SandboxAnswer::Unable(reason)) => Err(Error::invalid(format!("it is no WebAssembly component: {reason}"))
-                .help("build it for the world `tool` of docs/agents.md; a core module is made a component by `wasm-tools component new`")),
-            _ => Err(Error::new(ErrorKind::Garbled, "a worker answers what was not asked")),
+            Some(SandboxAnswer::Unable(reason)) => {
+                let error = Error::invalid(format!("it is not a WebAssembly component: {reason}"));
+                Err(error.help(
+                    "build it for the world `tool` of docs/agents.md; `wasm-tools component new` turns a core module \
+                     into a component",
+                ))
+            }
+            _ => Err(Error::new(ErrorKind::Garbled, "unexpected answer of a worker")),
         }
     }
 
@@ -126,7 +134,7 @@ impl ProcessSandbox {
         limits: AskLimits,
     ) -> Result<WorkerEnd> {
         let mut line = serde_json::to_vec(order)
-            .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
+            .map_err(|cause| Error::internal("cannot serialize an order").because(cause))?;
         line.push(b'\n');
         let asked: Vec<&[u8]> = std::iter::once(line.as_slice()).chain(rest.iter().copied()).collect();
         self.worker.ask(duty, &asked, limits).await
@@ -138,7 +146,7 @@ fn told(ended: &WorkerEnd) -> Result<Option<SandboxAnswer>> {
     let WorkerEnd::Answered(answer) = ended else { return Ok(None) };
     let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
     serde_json::from_slice(line).map(Some).map_err(|cause| {
-        Error::new(ErrorKind::Garbled, "cannot read what the worker of a component says").because(cause)
+        Error::new(ErrorKind::Garbled, "cannot read the answer of a component's worker").because(cause)
     })
 }
 
@@ -159,7 +167,7 @@ fn keep(target: &Path, code: &[u8]) -> Result<()> {
     let failed = |cause| {
         Error::new(
             ErrorKind::Unavailable,
-            format!("cannot keep the code of a component in {}", folder.display()),
+            format!("cannot store the code of a component in {}", folder.display()),
         )
         .because(cause)
     };

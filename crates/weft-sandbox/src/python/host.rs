@@ -72,7 +72,7 @@ impl PythonHost {
     fn keep(&mut self, name: String, bytes: &[u8]) -> bool {
         let together = self.file_bytes.saturating_add(bytes.len());
         self.unkept = if plain_name(&name) != name {
-            Some(format!("the file `{name}` has a name that no file should have"))
+            Some(format!("the file name `{name}` is not allowed"))
         } else if self.files.len() >= FILES_MAX {
             Some(format!("it leaves more than {FILES_MAX} files; the file `{name}` is one too many"))
         } else if together > FILES_BYTES_MAX {
@@ -188,7 +188,7 @@ fn chance(linker: &mut Linker<PythonHost>) -> Result<()> {
     let mut random = interface(linker, "random/random")?;
     random.func_wrap("get-random-bytes", |_: StoreContextMut<'_, PythonHost>, (count,): (u64,)| {
         if count > CHANCE_MAX {
-            bail!("{count} random bytes at once are too many");
+            bail!("{count} random bytes are too many for one call");
         }
         let mut bytes = vec![0; usize::try_from(count).unwrap_or_default()];
         getrandom::fill(&mut bytes).map_err(|cause| format_err!("no random bytes: {cause}"))?;
@@ -212,7 +212,7 @@ fn nothing_else(linker: &mut Linker<PythonHost>) -> Result<()> {
     let mut exit = interface(linker, "cli/exit")?;
     exit.func_new("exit", |mut host: StoreContextMut<'_, PythonHost>, _, _, _| {
         host.data_mut().exited = true;
-        bail!("the program has ended itself")
+        bail!("the program has exited")
     })
 }
 

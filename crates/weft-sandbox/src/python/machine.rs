@@ -138,13 +138,15 @@ fn raised(message: String, line: Option<u32>, host: &PythonHost) -> Failure {
 /// Returns why an interpreter did not complete.
 fn broken(error: &Error, host: &PythonHost) -> Failure {
     match error.downcast_ref::<Trap>() {
-        _ if host.exited => says("it ended itself instead of returning its result"),
+        _ if host.exited => says("it exited instead of returning its result"),
         Some(Trap::Interrupt) => Failure::Time,
         // Without memory anything may fail, such as unwinding deeply nested calls.
         _ if host.denied => Failure::Memory,
         Some(Trap::StackOverflow) => says("RecursionError: it calls itself too deeply"),
         Some(_) => Failure::Broken,
-        None => says("it asked for what no program has: files, network, other processes or threads"),
+        None => says(
+            "it requested something that programs may not use: files, network, other processes or threads",
+        ),
     }
 }
 

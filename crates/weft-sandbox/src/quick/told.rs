@@ -24,7 +24,7 @@ const LANGUAGES: &str = "there are no tables of languages and time zones: a prog
     `n.toFixed(2).replace(/\\B(?=(\\d{3})+(?!\\d))/g, ',')`";
 /// Remedy for a program that awaits outside of an async function.
 const WAITING: &str =
-    "`await` stands only within an `async` function: write `async function main(args) { … }` and wait in it";
+    "`await` is only allowed in `async` functions: write `async function main(args) { … }` and await there";
 
 /// Converts a text of the program; `None` when there is no memory for it. Lone surrogates, which only a program's own
 /// mistakes leave, become U+FFFD.

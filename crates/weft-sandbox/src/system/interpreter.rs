@@ -33,15 +33,15 @@ const SYSTEM: [&str; 8] = [
 /// Returns the folders and files that this interpreter needs. It is the operator's own, so its report can be trusted.
 pub(super) async fn folders(program: &Path) -> Result<Vec<PathBuf>> {
     let unusable = |reason: String| {
-        let message = format!("{} cannot run programs in Python: {reason}", program.display());
-        Error::new(ErrorKind::Unavailable, message).help("name another interpreter as `sandbox.python`")
+        let message = format!("{} cannot run Python programs: {reason}", program.display());
+        Error::new(ErrorKind::Unavailable, message).help("set `sandbox.python` to another interpreter")
     };
     let mut command = Command::new(program);
     // Isolated, so that no variable or folder of the caller affects the reported location.
     command.args(["-I", "-B", "-c", WHERE]).env_clear().stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(TIME, command.output())
         .await
-        .map_err(|_| unusable("it does not say where it lies".to_owned()))?
+        .map_err(|_| unusable("it does not report its location".to_owned()))?
         .map_err(|cause| unusable(cause.to_string()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut lines = text.lines();
@@ -52,16 +52,16 @@ pub(super) async fn folders(program: &Path) -> Result<Vec<PathBuf>> {
     match version {
         Some(version) if version >= OLDEST => {}
         Some((major, minor)) => {
-            return Err(unusable(format!("it is Python {major}.{minor}, and 3.11 is needed")));
+            return Err(unusable(format!("it is Python {major}.{minor}, but 3.11 is required")));
         }
-        None => return Err(unusable("it is no Python".to_owned())),
+        None => return Err(unusable("it is not Python".to_owned())),
     }
     let mut folders: Vec<PathBuf> =
         SYSTEM.into_iter().map(PathBuf::from).filter(|path| path.exists()).collect();
     for path in lines.map(PathBuf::from) {
         // The root contains everything on the machine.
         if path.parent().is_none() {
-            return Err(unusable(format!("it lies at {}", path.display())));
+            return Err(unusable(format!("it is located at {}", path.display())));
         }
         if !folders.iter().any(|folder| path.starts_with(folder)) {
             folders.push(path);

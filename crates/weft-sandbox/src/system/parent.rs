@@ -62,7 +62,7 @@ pub(super) async fn lacks_namespaces(bubblewrap: Option<&Path>) -> Option<&'stat
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     match tokio::time::timeout(TRYING, command.status()).await {
         Ok(Ok(status)) if status.success() => None,
-        _ => Some("this system allows no namespaces to users"),
+        _ => Some("this system does not allow user namespaces"),
     }
 }
 
@@ -132,7 +132,7 @@ impl Parent {
             let idle_seconds = idle.as_secs().max(1);
             let serve = Serve { program, modules, read: read.to_vec(), confinement, idle_seconds };
             serde_json::to_vec(&SandboxOrder::Serve(serve))
-                .map_err(|cause| Error::internal("cannot write an order down").because(cause))
+                .map_err(|cause| Error::internal("cannot serialize an order").because(cause))
         };
         if let Some(bubblewrap) = bubblewrap {
             // The worker must be visible inside, to drop privileges there.
@@ -190,9 +190,9 @@ impl Parent {
 }
 
 fn unable(reason: &str) -> Error {
-    let reason = if reason.is_empty() { "its process ended without a word" } else { reason };
-    Error::new(ErrorKind::Unavailable, format!("the interpreter of Python cannot be started: {reason}"))
-        .help("see `sandbox.python`, `sandbox.python_modules` and `sandbox.confinement`")
+    let reason = if reason.is_empty() { "its process ended without a message" } else { reason };
+    Error::new(ErrorKind::Unavailable, format!("the Python interpreter cannot be started: {reason}"))
+        .help("check `sandbox.python`, `sandbox.python_modules` and `sandbox.confinement`")
 }
 
 /// Returns the arguments of bubblewrap: only what may be read is visible.

@@ -80,13 +80,13 @@ async fn what_is_no_tool_is_named() {
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.full().contains(words), "{}", error.full());
     };
-    refused(Vec::new(), "no WebAssembly component").await;
-    refused(b"hello, world".to_vec(), "no WebAssembly component").await;
+    refused(Vec::new(), "not a WebAssembly component").await;
+    refused(b"hello, world".to_vec(), "not a WebAssembly component").await;
     // A core module, and half of a component.
     refused(b"\0asm\x01\0\0\0".to_vec(), "wasm-tools component new").await;
     let mut half = WasmToolText::default().bytes();
     half.truncate(half.len() / 2);
-    refused(half, "no WebAssembly component").await;
+    refused(half, "not a WebAssembly component").await;
     // A component that is no tool.
     let empty = b"\0asm\x0d\0\x01\0".to_vec();
     for (call, lacking) in [(WasmCall::Describe, "describe: func() -> string"), (arguments(), "call: func(")]

@@ -298,7 +298,7 @@ async fn what_is_no_answer_of_an_executor_is_an_error() {
                 "an error of a megabyte",
                 answer(&json!({"status": "program_runner_error", "detail": "x".repeat(1 << 20)})),
             ),
-            ("no place", answer(&json!({"exit_code": -10}))),
+            ("no capacity", answer(&json!({"exit_code": -10}))),
             ("a result in no base64", marker("%%%")),
             ("a result that is no JSON", marker(&STANDARD.encode("{")).clone()),
             ("files of no form", files(&json!("x"))),

@@ -299,7 +299,7 @@ async fn files_that_are_not_kept_are_told_why() {
     check("for n in range(11): open(f'{n}', 'w').write('x')\n1", "it leaves more than 10 files").await;
     check("open('b.bin', 'wb').write(bytes(11 << 20))\n1", "more than 10 MiB together; the file `b.bin`")
         .await;
-    check("open('a:b', 'w').write('x')\n1", "a name that no file should have").await;
+    check("open('a:b', 'w').write('x')\n1", "the file name `a:b` is not allowed").await;
 }
 
 #[tokio::test]
@@ -389,7 +389,7 @@ async fn without_an_interpreter_programs_in_python_are_refused_by_name() {
     std::fs::write(&file, "x").unwrap();
     let error = sandbox().with_python(file).run(&TenantId::new("t"), python("1", LIMITS)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
-    assert!(error.full().contains("in the way can be written to"), "{}", error.full());
+    assert!(error.full().contains("in the way is writable"), "{}", error.full());
 }
 
 /// As two processes would, which know nothing of each other.

@@ -92,7 +92,7 @@ async fn both_names_of_the_route_are_understood() {
     let sandbox = remote(&format!("{address}/nowhere"), LIMITS);
     let error = sandbox.run(&TenantId::new("t"), program("1", LIMITS)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
-    assert!(error.full().contains("status 404 (see whether `sandbox.remote`"), "{}", error.full());
+    assert!(error.full().contains("status 404 (check that `sandbox.remote`"), "{}", error.full());
 }
 
 #[tokio::test]

@@ -82,7 +82,7 @@ async fn what_cannot_be_imported_and_what_is_no_python_is_told() {
         SystemPython::new(worker(), interpreter, LIMITS, 1)
     };
     let message = told(other("/bin/true")).await;
-    assert!(message.contains("it is no Python (name another"), "{message}");
+    assert!(message.contains("it is not Python (set `sandbox.python`"), "{message}");
     told(other("/no/such/python")).await;
 }
 

@@ -38,7 +38,7 @@ impl FolderCheckpointer {
     /// `Unavailable` when it cannot be created.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
-        std::fs::create_dir_all(&folder).map_err(|cause| unavailable("make the folder", &folder, cause))?;
+        std::fs::create_dir_all(&folder).map_err(|cause| unavailable("create the folder", &folder, cause))?;
         Ok(Self { folder, ends: Arc::default() })
     }
 
@@ -129,8 +129,8 @@ fn read(file: &File, path: &Path) -> Result<(Thread, u64)> {
             break;
         }
         let damaged = |cause| {
-            let message = format!("line {number} of {} is no entry of a thread", path.display());
-            Error::new(ErrorKind::Conflict, message).because(cause).help("put the file back from a copy")
+            let message = format!("line {number} of {} is not an entry of a thread", path.display());
+            Error::new(ErrorKind::Conflict, message).because(cause).help("restore the file from a backup")
         };
         kept.take(serde_json::from_slice(&line).map_err(damaged)?)?;
         end += u64::try_from(length).unwrap_or_default();
@@ -160,5 +160,5 @@ fn unavailable(what: &str, path: &Path, cause: io::Error) -> Error {
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|cause| Error::internal("the thread that keeps checkpoints broke").because(cause))?
+    done.map_err(|cause| Error::internal("the checkpoint thread stopped unexpectedly").because(cause))?
 }

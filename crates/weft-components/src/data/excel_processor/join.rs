@@ -72,7 +72,7 @@ fn has_room(
         (false, false) => return Ok(()),
     };
     Err(Error::invalid(format!("the joined table has more than {max} {what}"))
-        .help("join by a column whose values differ"))
+        .help("join by a column with distinct values"))
 }
 
 fn beside(row: &Map<String, Json>, other: &Map<String, Json>, column: &str) -> Map<String, Json> {

@@ -21,7 +21,7 @@ pub(super) static USER_ID: Field<Template> =
     Field::template("user_id", "the user whose memories are searched; if empty, all users");
 
 /// Remedy when no memories are named.
-const CHOOSE: &str = "name them in `memory_ids`; `GET /api/v1/memories` shows those that there are";
+const CHOOSE: &str = "name them in `memory_ids`; `GET /api/v1/memories` lists them";
 
 /// A search of memories.
 pub(super) struct MemorySearch {
@@ -57,7 +57,7 @@ impl MemorySearch {
         search: &DatasetSearch,
     ) -> Result<Recollection> {
         if self.chooses_nothing() {
-            return Err(Error::invalid("no memory is chosen").help(CHOOSE));
+            return Err(Error::invalid("no memory is selected").help(CHOOSE));
         }
         // As a search of datasets treats a question.
         let question = stripped(question).to_owned();

@@ -95,7 +95,7 @@ impl Asker<'_> {
         let form = Form::of_parts(template)?;
         let mut notes = Notes::of(template);
         if let Some(place) = material.ends_before {
-            notes.missing(&format!("the chunks from {place} on: `max_calls` is used up"));
+            notes.missing(&format!("the chunks from {place} on: `max_calls` is exhausted"));
         }
         let (texts, places): (Vec<_>, Vec<_>) =
             material.parts.into_iter().map(|part| (part.text, part.places)).unzip();
@@ -168,7 +168,7 @@ fn is_about_the_question(error: &Error) -> bool {
 /// Returns why there is no answer, as a message for people.
 pub(super) fn reason(error: &Error) -> String {
     match error.kind {
-        ErrorKind::Garbled => "no answer of the model had the form that was asked for".to_owned(),
+        ErrorKind::Garbled => "no answer of the model had the required form".to_owned(),
         _ => error.full(),
     }
 }

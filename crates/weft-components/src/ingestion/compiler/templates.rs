@@ -105,7 +105,7 @@ fn usual_words(kind: TemplateKind) -> String {
 }
 
 fn is_missing(id: &str) -> String {
-    format!("no group of compilation templates `{id}` is built in")
+    format!("there is no built-in group of compilation templates `{id}`")
 }
 
 /// Reads what a node selects, and reports problems.
@@ -133,9 +133,8 @@ pub(super) fn chosen(params: &mut Params<'_>) -> Chosen {
     }
     let place = params.pointer(&GROUP);
     if templates.is_empty() && unknown.is_empty() && count == 0 {
-        let problem = ParamProblem::new(place, "nothing says what the document is compiled into");
-        params
-            .problem(problem.help("name a group that is built in, such as `timeline`, or write `templates`"));
+        let problem = ParamProblem::new(place, "no template is given");
+        params.problem(problem.help("name a built-in group, such as `timeline`, or enter `templates`"));
         return Chosen { templates, missing: None };
     }
     if templates.is_empty() {
@@ -143,7 +142,7 @@ pub(super) fn chosen(params: &mut Params<'_>) -> Chosen {
     }
     for id in unknown {
         let meant = did_you_mean(id, KINDS.iter().map(|kind| kind.value));
-        let help = meant.unwrap_or_else(|| "take it out: the other templates are followed".to_owned());
+        let help = meant.unwrap_or_else(|| "remove it: the other templates are used".to_owned());
         let problem = ParamProblem::new(place.as_str(), format!("has no effect: {}", is_missing(id)));
         params.warn(problem.help(help));
     }
@@ -163,7 +162,7 @@ impl<'a> Reader<'_, 'a> {
         for key in ["rechunk", "dataset_merge"] {
             if self.get(key).is_some_and(asks_for_something) {
                 let problem = ParamProblem::new(self.at(key), "has no effect: a document keeps its chunks");
-                self.params.warn(problem.help("take it out"));
+                self.params.warn(problem.help("remove it"));
             }
         }
         let mut words = Vec::new();
@@ -174,7 +173,7 @@ impl<'a> Reader<'_, 'a> {
         let fields = self.fields();
         if kind != TemplateKind::List && !fields.is_empty() {
             let problem = ParamProblem::new(self.at("fields"), "has no effect: only a `list` has fields");
-            self.params.warn(problem.help("say in `instruction` what to note"));
+            self.params.warn(problem.help("say in `instruction` what to record"));
         }
         let name = self.text("name").unwrap_or_else(|| kind.title().to_owned());
         let words = if words.is_empty() { usual_words(kind) } else { words.join("\n\n") };
@@ -201,8 +200,8 @@ impl<'a> Reader<'_, 'a> {
             let names = || KINDS.iter().map(|kind| kind.value);
             let listed = || format!("use one of {}", names().collect::<Vec<_>>().join(", "));
             let message = match name.trim() {
-                "" => "says nothing of what the document is compiled into".to_owned(),
-                name => format!("`{name}` is nothing that a document can be compiled into"),
+                "" => "is missing".to_owned(),
+                name => format!("`{name}` is not a kind of template"),
             };
             let problem = ParamProblem::new(self.at("kind"), message);
             self.params.problem(problem.help(did_you_mean(name, names()).unwrap_or_else(listed)));
@@ -236,7 +235,7 @@ impl<'a> Reader<'_, 'a> {
         };
         if rows.len() > ROWS_MAX {
             let problem = ParamProblem::new(self.at(key), format!("has more than {ROWS_MAX} entries"));
-            self.params.problem(problem.help("leave out what matters least"));
+            self.params.problem(problem.help("remove the least important ones"));
         }
         rows.iter().take(ROWS_MAX).filter_map(Json::as_object).collect()
     }

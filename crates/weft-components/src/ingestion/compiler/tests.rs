@@ -110,7 +110,7 @@ async fn a_part_that_the_model_cannot_answer_is_missing_and_told() {
     assert_eq!(found["chunks"][2]["text"], "Bridge – building (a.pdf)\n\nIt stands.\n- It is red.");
     assert_eq!(
         found["document"]["warnings"],
-        json!(["`Wiki` is compiled without the chunks from 2 on: `max_calls` is used up"])
+        json!(["`Wiki` is compiled without the chunks from 2 on: `max_calls` is exhausted"])
     );
     assert!(
         stage.asked()[1].messages.last().unwrap().text.contains("can't be used"),
@@ -139,7 +139,7 @@ async fn what_one_template_does_not_need_is_asked_for_another() {
     let three = json!([{"kind": "wiki"}, {"kind": "list"}, {"kind": "timeline"}]);
     let (asked, warnings) = found(three, 2, 1).await;
     assert_eq!((asked, warnings.as_array().map(Vec::len)), (2, Some(1)), "{warnings}");
-    assert_eq!(warnings[0], "`Timeline` is compiled without the chunks from 1 on: `max_calls` is used up");
+    assert_eq!(warnings[0], "`Timeline` is compiled without the chunks from 1 on: `max_calls` is exhausted");
 }
 
 #[tokio::test]

@@ -133,7 +133,7 @@ fn metadata(params: &mut Params<'_>) -> Option<Question> {
     asked.and_then(truth).filter(|wanted| *wanted)?;
     let wanted = wanted_metadata(keys);
     if wanted.is_empty() {
-        let problem = ParamProblem::new(params.pointer(&METADATA), "nothing says which metadata is wanted");
+        let problem = ParamProblem::new(params.pointer(&METADATA), "no metadata keys are given");
         params.warn(problem.help("name the keys, each with a description, or switch it off"));
         return None;
     }

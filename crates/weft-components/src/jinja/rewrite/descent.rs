@@ -58,7 +58,7 @@ impl Descent {
         }
         if self.around.iter().sum::<usize>() + self.here > CHAIN_MAX {
             let message = format!("the Jinja template has more than {CHAIN_MAX} operators in one expression");
-            return Err(Error::invalid(message).help("work parts of it out before, with `{% set %}`"));
+            return Err(Error::invalid(message).help("compute parts of it first with `{% set %}`"));
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Branches {
         if self.0.iter().sum::<usize>() <= BRANCHES_MAX {
             return Ok(());
         }
-        let message = format!("the Jinja template has more than {BRANCHES_MAX} branches within one another");
+        let message = format!("the Jinja template has more than {BRANCHES_MAX} nested branches");
         Err(Error::invalid(message).help("look values up in a table: `{% set names = {'a': 'b'} %}`"))
     }
 }

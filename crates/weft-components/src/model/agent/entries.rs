@@ -93,8 +93,7 @@ impl Flags {
             let flag = truth(value);
             if flag.is_none() {
                 let message = format!("must be true or false, and is {}", described(value));
-                params
-                    .problem(ParamProblem::new(place, message).help("write true or false, or leave it out"));
+                params.problem(ParamProblem::new(place, message).help("enter true or false, or remove it"));
             }
             flag
         };
@@ -106,7 +105,7 @@ impl Flags {
                 let seconds = number(value).filter(|seconds| *seconds > 0.0);
                 if seconds.is_none() {
                     let message = format!("must be a number of seconds above 0, and is {}", described(value));
-                    params.problem(ParamProblem::new(place, message).help("write a number, or leave it out"));
+                    params.problem(ParamProblem::new(place, message).help("enter a number, or remove it"));
                 }
                 seconds
             })
@@ -121,7 +120,7 @@ impl Flags {
             if !value.is_string() {
                 let problem =
                     ParamProblem::new(place, format!("must be a text, and is {}", described(value)));
-                params.warn(problem.help("write a text, or leave it out"));
+                params.warn(problem.help("enter a text, or remove it"));
             }
             value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
         };
@@ -204,7 +203,7 @@ pub(super) fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
                     let help = suggest::did_you_mean(key, known);
                     params.warn(
                         problem
-                            .help(help.unwrap_or_else(|| "take it out, or put it into `params`".to_owned())),
+                            .help(help.unwrap_or_else(|| "remove it, or move it into `params`".to_owned())),
                     );
                 }
                 let named_at = format!("{pointer}/component_name");
@@ -259,7 +258,7 @@ pub(super) fn servers(
             Some(Json::Object(listed)) => listed,
             Some(other) => {
                 let message = format!("must be an object, and is {}", described(other));
-                let help = "write {\"NAME\": {}}, with what is to be said of the tool inside";
+                let help = "write {\"NAME\": {}}, with the settings of the tool inside";
                 params.problem(ParamProblem::new(pointer, message).help(help));
                 continue;
             }

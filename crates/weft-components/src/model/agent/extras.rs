@@ -83,7 +83,7 @@ pub(super) fn planner(params: &mut Params<'_>) -> PlannerWords {
 pub(super) fn review(params: &mut Params<'_>, drive: Drive) -> bool {
     let review = params.take(&REVIEW_PLAN);
     if review && drive == Drive::Native {
-        let problem = ParamProblem::new("/review_plan", "the driver `native` makes no plan");
+        let problem = ParamProblem::new("/review_plan", "the driver `native` does not plan");
         params.problem(problem.help("use the driver `planner`"));
     }
     review
@@ -112,7 +112,7 @@ pub(super) fn budget(params: &mut Params<'_>) -> BudgetLimits {
                 continue;
             }
             _ => {
-                let problem = ParamProblem::new(pointer(&["budget", key]), "is nothing that a budget limits");
+                let problem = ParamProblem::new(pointer(&["budget", key]), "is not a limit of a budget");
                 params.problem(problem.help(help(key, &KEYS)));
                 continue;
             }
@@ -132,5 +132,5 @@ fn refuse(params: &mut Params<'_>, key: &str, kind: &str, value: &Json) {
 
 fn help(key: &str, known: &[&str]) -> String {
     suggest::did_you_mean(key, known.iter().copied())
-        .unwrap_or_else(|| format!("known are {}", known.join(", ")))
+        .unwrap_or_else(|| format!("use one of {}", known.join(", ")))
 }

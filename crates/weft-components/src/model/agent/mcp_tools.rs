@@ -96,10 +96,10 @@ fn told(server: &Server, offered: &Offered, away: &Away) -> String {
     };
     let lacking: Vec<&str> = server.tools.iter().filter(lacking).map(|(name, ..)| name.as_str()).collect();
     let goes_on = match lacking.as_slice() {
-        [] => "a call of one of its tools tries again".to_owned(),
-        lacking => format!("the agent goes on without {}", lacking.join(", ")),
+        [] => "calls to its tools try again".to_owned(),
+        lacking => format!("the agent continues without {}", lacking.join(", ")),
     };
-    format!("the tools of the MCP server `{}` can't be used now: {}; {goes_on}", server.id, away.why)
+    format!("the tools of the MCP server `{}` are unavailable: {}; {goes_on}", server.id, away.why)
 }
 
 /// Splits an answer into what a server offers, and why it could not be reached, if so.

@@ -113,7 +113,7 @@ fn steps_of_a_pipeline_are_no_tools() {
         let node = Node::new("Agent", json!({"llm_id": "m", "tools": tools}));
         let problems = node.try_build().err().unwrap_or_default();
         let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-        assert_eq!(told, [format!("`{kind}` is a step of an ingestion pipeline, and no tool")]);
+        assert_eq!(told, [format!("`{kind}` is a step of an ingestion pipeline, not a tool")]);
     }
 }
 
@@ -148,7 +148,7 @@ async fn tools_that_are_not_there_are_left_out() {
     component.run(&stage.ctx).await.unwrap();
     let offered: Vec<String> = stage.asked()[0].tools.iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(offered, ["sub_2"]);
-    let warned = |signal: &Signal| matches!(signal, Signal::Warn(told) if told.contains("goes on without"));
+    let warned = |signal: &Signal| matches!(signal, Signal::Warn(told) if told.contains("continues without"));
     assert_eq!(stage.signals().iter().filter(|signal| warned(signal)).count(), 4);
 }
 
@@ -167,7 +167,10 @@ async fn a_switch_is_no_tool() {
     let warnings = component.shape().warnings;
     let places: Vec<&str> = warnings.iter().map(|warning| warning.pointer.as_str()).collect();
     assert_eq!(places, ["/tools/0/component_name", "/tools/1/component_name"]);
-    assert!(warnings[0].message.contains("`Way`: `Switch` chooses where a run goes on"), "{warnings:?}");
+    assert!(
+        warnings[0].message.contains("`Way`: `Switch` chooses the next component of a run"),
+        "{warnings:?}"
+    );
     let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
     stage.answer_text("so");
     component.run(&stage.ctx).await.unwrap();
@@ -213,9 +216,9 @@ async fn tools_that_turn_out_to_lack_a_key_are_left_out() {
         .collect();
     assert_eq!(told.len(), 4, "{told:?}");
     let none = "there is no secret `NOPE` (put it with `weft secret set NOPE`)";
-    assert_eq!(told[0], format!("the agent goes on without the tool `A`: {none}"));
+    assert_eq!(told[0], format!("the agent continues without the tool `A`: {none}"));
     assert!(
-        told[1].starts_with("the agent goes on without the tool `B`: `api_key` is missing, and "),
+        told[1].starts_with("the agent continues without the tool `B`: `api_key` is missing, and "),
         "{}",
         told[1]
     );
@@ -295,7 +298,7 @@ fn slips_of_the_pen_are_told_with_what_was_meant() {
         json!({"tools": [tool], "debug_inputs": {}, "planner": {"analyze": "llm"}}),
         &[
             ("/tools/0/aproval", "did you mean `approval`?"),
-            ("/tools/0/colour", "take it out, or put it into `params`"),
+            ("/tools/0/colour", "remove it, or move it into `params`"),
             ("/planner/analyze", "did you mean `analyse`?"),
         ],
     );

@@ -82,18 +82,19 @@ impl<'n> Nesting<'n> {
             return Ok(());
         }
         let message = format!("the agent `{node}` would be a tool of itself");
-        Err(ParamProblem::new(&entry.pointer, message).help("take it out"))
+        Err(ParamProblem::new(&entry.pointer, message).help("remove it"))
     }
 
     /// Reserves a place for one more tool.
     fn take(self) -> Result<(), ParamProblem> {
         if self.depth > DEPTH_MAX {
-            let message = format!("agents are tools of agents more than {DEPTH_MAX} deep, or of each other");
-            return Err(ParamProblem::new("/tools", message).help("take one of them out"));
+            let message =
+                format!("agents are nested as tools more than {DEPTH_MAX} levels deep, or in a cycle");
+            return Err(ParamProblem::new("/tools", message).help("remove one of them"));
         }
         let left = self.left.tools.get().checked_sub(1).ok_or_else(|| {
             let message = format!("has more than {TOOLS_MAX} tools, those of its sub-agents included");
-            ParamProblem::new("/tools", message).help("take some of them out")
+            ParamProblem::new("/tools", message).help("remove some of them")
         })?;
         self.left.tools.set(left);
         Ok(())
@@ -105,7 +106,7 @@ impl<'n> Nesting<'n> {
             let message = format!(
                 "lists more than {LISTED_MAX} tools of MCP servers, those of its sub-agents included"
             );
-            ParamProblem::new("/mcp", message).help("take some of them out")
+            ParamProblem::new("/mcp", message).help("remove some of them")
         })?;
         self.left.listed.set(left);
         Ok(())
@@ -195,7 +196,7 @@ impl Toolbox {
     fn leave_out(&mut self, entry: &Entry<'_>, problem: ParamProblem) -> ParamProblem {
         let message = without(&entry.name, &problem.message);
         self.left_out.push(message.clone());
-        let help = problem.help.unwrap_or_else(|| "take it out, or use another component".to_owned());
+        let help = problem.help.unwrap_or_else(|| "remove it, or use another component".to_owned());
         ParamProblem::new(problem.pointer, message).help(help)
     }
 
@@ -401,7 +402,7 @@ impl Toolbox {
 
 /// Returns the warning about a tool that is not offered.
 fn without(name: &str, why: &str) -> String {
-    format!("the agent goes on without the tool `{name}`: {why}")
+    format!("the agent continues without the tool `{name}`: {why}")
 }
 
 fn spec(agent: &NodeSource<'_>, entry: &Entry<'_>) -> Result<&'static ComponentSpec, Lack> {
@@ -417,21 +418,20 @@ fn spec(agent: &NodeSource<'_>, entry: &Entry<'_>) -> Result<&'static ComponentS
         }));
     };
     if spec.role == Role::Step && only_chooses(spec) {
-        let message =
-            format!("`{}` chooses where a run goes on, and from a tool it goes on nowhere", spec.kind);
+        let message = format!("`{}` chooses the next component of a run, which a tool cannot do", spec.kind);
         let problem = ParamProblem::new(pointer, message);
-        return Err(Lack::LeftOut(problem.help("put it behind the agent as a node of the canvas")));
+        return Err(Lack::LeftOut(problem.help("put it after the agent as a node of the canvas")));
     }
     if ingestion::is_step(spec) {
-        let message = format!("`{}` is a step of an ingestion pipeline, and no tool", spec.kind);
-        let help = "an agent has no document to hand it; use Retrieval to search what a pipeline has read";
+        let message = format!("`{}` is a step of an ingestion pipeline, not a tool", spec.kind);
+        let help = "an agent cannot pass it a document; use Retrieval to search ingested documents";
         return Err(ParamProblem::new(pointer, message).help(help).into());
     }
     if spec.role == Role::Step {
         return Ok(spec);
     }
     Err(ParamProblem::new(pointer, format!("`{}` cannot be a tool", spec.kind))
-        .help("use a component that does one step")
+        .help("use a component that performs a single step")
         .into())
 }
 

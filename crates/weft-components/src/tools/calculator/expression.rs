@@ -32,7 +32,7 @@ pub(super) fn evaluate(text: &str) -> Result<Number> {
     let chars: Vec<char> = text.chars().take(LENGTH_MAX + 1).collect();
     if chars.len() > LENGTH_MAX {
         return Err(Error::invalid(format!("the expression has more than {LENGTH_MAX} characters"))
-            .help("work it out in parts"));
+            .help("calculate it in parts"));
     }
     let mut reader = Reader { chars: &chars, at: 0, depth: 0, steps: 0 };
     let result = reader.sum().and_then(|number| match reader.peek() {
@@ -89,11 +89,11 @@ impl Reader<'_> {
     fn unexpected(&self, found: char) -> Wrong {
         self.wrong(match found {
             ')' => "there is no `(` for this `)`".to_owned(),
-            ',' => "a comma belongs between the values of a function; write 1000 and not 1,000".to_owned(),
+            ',' => "a comma separates the arguments of a function; write 1000, not 1,000".to_owned(),
             c if c.is_alphanumeric() || c == '(' => {
-                "an operator is missing; write `2 * x` and not `2 x`".to_owned()
+                "an operator is missing; write `2 * x`, not `2 x`".to_owned()
             }
-            c => format!("{c:?} means nothing here"),
+            c => format!("unexpected character {c:?}"),
         })
     }
 
@@ -108,7 +108,7 @@ impl Reader<'_> {
 
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Wrong>) -> Result<T, Wrong> {
         if self.depth == DEPTH_MAX {
-            return Err(self.wrong(format!("this is nested more than {DEPTH_MAX} deep")));
+            return Err(self.wrong(format!("this is nested more than {DEPTH_MAX} levels deep")));
         }
         self.depth += 1;
         let read = read(self);
@@ -143,7 +143,7 @@ impl Reader<'_> {
             if operator == '%' && matches!(self.peek(), None | Some(')' | ',' | '+' | '*' | '/' | '%' | '^'))
             {
                 let message =
-                    "`%` is the rest of a division and needs a number behind it; write 5 percent as 5 / 100";
+                    "`%` is the remainder of a division and needs a number after it; write 5% as 5 / 100";
                 return Err(Wrong { at, message: message.to_owned() });
             }
             let right = self.sign()?;
@@ -292,7 +292,7 @@ mod tests {
         check("10 % 3 + -7 % 3", "3");
         check(
             "5.5 mod 2",
-            "cannot work out the expression: at character 5: an operator is missing; write `2 * x` and not `2 x`",
+            "cannot work out the expression: at character 5: an operator is missing; write `2 * x`, not `2 x`",
         );
         check("mod(5.5, 2)", "1.5");
         check("0.1 + 0.2", "0.3");

@@ -48,7 +48,7 @@ fn of_one(name: &str, x: &Number) -> Result<Number, Fault> {
         "min" | "max" | "sum" | "avg" | "gcd" | "lcm" => return of_many(name, x, &[]),
         // Checked first: a float would yield an infinity without a reason.
         "ln" | "log" | "log10" | "log2" if !Number::from(0).is_less(x) => {
-            return Err("there is a logarithm of numbers above zero only".to_owned());
+            return Err("a logarithm requires a number above zero".to_owned());
         }
         "cbrt" => f64::cbrt,
         "exp" => f64::exp,
@@ -84,7 +84,7 @@ fn of_two(name: &str, a: &Number, b: &Number) -> Result<Number, Fault> {
 fn round_to(x: &Number, places: &Number) -> Result<Number, Fault> {
     let places = places.whole().and_then(|places| places.to_i32()).filter(|places| places.abs() <= ROUND_MAX);
     let Some(places) = places else {
-        return Err(format!("`round` takes a whole number of digits, {ROUND_MAX} at most"));
+        return Err(format!("`round` takes a whole number of digits, at most {ROUND_MAX}"));
     };
     let scale = Number::from(10).pow(&Number::from(i64::from(places)))?;
     of_one("round", &x.mul(&scale)?)?.div(&scale)
@@ -140,7 +140,7 @@ pub(super) fn factorial(value: &Number) -> Result<Number, Fault> {
     let n = value.whole().filter(|n| !n.is_negative()).and_then(|n| n.to_u32());
     // An exact value would have more digits than any reader could use.
     let Some(n) = n.filter(|n| *n <= FACTORIAL_MAX) else {
-        return Err(format!("there are factorials of the whole numbers from 0 to {FACTORIAL_MAX}"));
+        return Err(format!("`factorial` takes a whole number from 0 to {FACTORIAL_MAX}"));
     };
     Number::exact(BigRational::from_integer(
         (2..=n).fold(BigInt::from(1), |product, factor| product * factor),

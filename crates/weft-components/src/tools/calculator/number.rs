@@ -32,7 +32,7 @@ fn fits(value: &BigRational) -> bool {
 
 fn near(value: f64) -> Result<Number, Fault> {
     if value.is_nan() {
-        return Err("there is no such real number".to_owned());
+        return Err("the result is not a real number".to_owned());
     }
     if value.is_infinite() {
         return Err("the result is too large".to_owned());

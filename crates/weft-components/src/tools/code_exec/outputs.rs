@@ -62,7 +62,7 @@ impl Declared {
             let wrong =
                 word.find(|word| !TYPES.contains(word) && !word.starts_with("array") && !word.is_empty())?;
             let help = suggest::did_you_mean(wrong, TYPES)?;
-            let message = format!("there is no type `{written}`: anything is taken");
+            let message = format!("`{written}` is not a type: any value is accepted");
             Some(ParamProblem::new(pointer(&["outputs", name, "type"]), message).help(help))
         };
         declared.filter_map(slip).collect()
@@ -90,7 +90,7 @@ impl Declared {
             let actual = described(&value);
             let fitted = kind.fit(value).ok_or_else(|| {
                 Error::invalid(format!(
-                    "the output `{name}` has to be {}, and the program returned {actual}",
+                    "the output `{name}` must be {}, but the program returned {actual}",
                     kind.name()
                 ))
                 .help("return a value of that type, or declare another one")
@@ -305,6 +305,6 @@ mod tests {
         check("Any", json!([1]), Some(json!([1])));
         check("whatever", json!(1), Some(json!(1)));
         let message = filled(&json!({"x": {"type": "array<number>"}}), &json!({"x": ["no"]})).unwrap_err();
-        assert_eq!(message, "the output `x` has to be Array<Number>, and the program returned a list of 1");
+        assert_eq!(message, "the output `x` must be Array<Number>, but the program returned a list of 1");
     }
 }

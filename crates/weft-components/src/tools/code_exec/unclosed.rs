@@ -82,7 +82,9 @@ impl Scan<'_> {
             match self.step() {
                 Some(b'\\') => self.escaped(),
                 Some(b'\n' | b'\r') | None if lines == Lines::One || self.at == self.text.len() => {
-                    return Err(Stop::Uneven(format!("does not close the text that begins in line {begun}")));
+                    return Err(Stop::Uneven(format!(
+                        "does not close the string that begins in line {begun}"
+                    )));
                 }
                 _ => {}
             }
@@ -102,7 +104,7 @@ impl Scan<'_> {
                     "closes the `{open}` of line {begun} with `{closing}` in line {line}"
                 )))
             }
-            None => Err(Stop::Uneven(format!("has a `{closing}` in line {line} that nothing opens"))),
+            None => Err(Stop::Uneven(format!("has an unmatched `{closing}` in line {line}"))),
         }
     }
 
@@ -202,7 +204,9 @@ impl Scan<'_> {
                     return Ok(());
                 }
                 None => {
-                    return Err(Stop::Uneven(format!("does not close the text that begins in line {begun}")));
+                    return Err(Stop::Uneven(format!(
+                        "does not close the string that begins in line {begun}"
+                    )));
                 }
                 Some(_) => {}
             }
@@ -234,10 +238,10 @@ mod tests {
         check("def main(:\n    return [1, 2", "does not close the `[` of line 2");
         check("def main(a):\n    return foo(a\n", "does not close the `(` of line 2");
         check("x = [1, 2)\n", "closes the `[` of line 1 with `)` in line 1");
-        check("x = 1\r\ny = 2)", "has a `)` in line 2 that nothing opens");
-        check("x = 1\ny = 'it is\nz = 3'", "does not close the text that begins in line 2");
-        check("\n'''a\nb", "does not close the text that begins in line 2");
-        check("x = 'a\\", "does not close the text that begins in line 1");
+        check("x = 1\r\ny = 2)", "has an unmatched `)` in line 2");
+        check("x = 1\ny = 'it is\nz = 3'", "does not close the string that begins in line 2");
+        check("\n'''a\nb", "does not close the string that begins in line 2");
+        check("x = 'a\\", "does not close the string that begins in line 1");
     }
 
     #[test]
@@ -251,11 +255,11 @@ mod tests {
         check("<!-- it's\nconst main = () => 1", "");
         check("const a = 'b\u{2028}'\n(", "");
         check("function main() {\n  return [1, 2]\n", "does not close the `{` of line 1");
-        check("function main() { return `${a` }", "does not close the text that begins in line 1");
+        check("function main() { return `${a` }", "does not close the string that begins in line 1");
         check("function main() { return (1] }", "closes the `(` of line 1 with `]` in line 1");
         check("const a = `${b)}`", "closes the `${` of line 1 with `)` in line 1");
-        check("const a = 1\n}", "has a `}` in line 2 that nothing opens");
-        check("const a = 'it\nis'", "does not close the text that begins in line 1");
+        check("const a = 1\n}", "has an unmatched `}` in line 2");
+        check("const a = 'it\nis'", "does not close the string that begins in line 1");
         check("const a = 1 /* why\n", "does not close the comment that begins in line 1");
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn json(answer: &HttpResponse) -> Result<Json> {
 /// # Errors
 /// `Garbled` when there is no list.
 pub(crate) fn rows(json: &Json, pointer: &str) -> Result<Vec<Json>> {
-    rows_if_any(json, pointer)?.ok_or_else(|| garbled(&format!("the answer holds no list at `{pointer}`")))
+    rows_if_any(json, pointer)?.ok_or_else(|| garbled(&format!("the answer contains no list at `{pointer}`")))
 }
 
 /// Returns the objects of a list that may be left out when it is empty.
@@ -38,7 +38,7 @@ pub(crate) fn rows_if_any(json: &Json, pointer: &str) -> Result<Option<Vec<Json>
         None | Some(Json::Null) if json.is_object() => failure(json).map_or(Ok(None), Err),
         // An entry that is not an object has no members to read; it must not invalidate the others.
         Some(Json::Array(rows)) => Ok(Some(rows.iter().filter(|row| row.is_object()).cloned().collect())),
-        _ => Err(garbled(&format!("the answer holds no list at `{pointer}`"))),
+        _ => Err(garbled(&format!("the answer contains no list at `{pointer}`"))),
     }
 }
 
@@ -56,7 +56,7 @@ fn failure(json: &Json) -> Option<Error> {
     let reason = REASONS.iter().map(|place| text(told, place)).find(|text| !text.trim().is_empty());
     let reason = said(&reason.unwrap_or_else(|| to_text(told)));
     let error = Error::new(ErrorKind::Unavailable, format!("it says: {reason}"));
-    Some(error.help("see what it says, or ask another service"))
+    Some(error.help("follow this message, or use another service"))
 }
 
 /// Returns the text at a JSON pointer; empty if there is none.
@@ -78,7 +78,7 @@ pub(crate) fn lines(row: &Json, names: &[(&str, &str)]) -> String {
 /// Returns the error for an invalid answer.
 pub(crate) fn garbled(message: &str) -> Error {
     Error::new(ErrorKind::Garbled, message)
-        .help("look whether `base_url`, if it is set, leads to the service")
+        .help("check that `base_url`, if set, is the address of the service")
 }
 
 #[cfg(test)]

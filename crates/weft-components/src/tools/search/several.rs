@@ -61,7 +61,7 @@ impl Several {
         let parts: Vec<String> = parts.filter(|text| !text.is_empty()).map(str::to_owned).collect();
         if parts.len() > TEXTS_MAX {
             let message = format!("`{}` has more than {TEXTS_MAX} texts", self.name);
-            return Err(Error::invalid(message).help("ask in several steps"));
+            return Err(Error::invalid(message).help("use several steps"));
         }
         Ok(parts)
     }
@@ -73,8 +73,8 @@ impl Several {
     pub(crate) fn pages(&self, inputs: &Inputs, pages_max: usize) -> Result<Vec<String>> {
         let pages = self.rendered(inputs)?;
         if pages.len() > pages_max {
-            let message = format!("{} pages are more than the {pages_max} of one request", pages.len());
-            return Err(Error::invalid(message).help("ask for fewer at a time"));
+            let message = format!("{} pages are requested; at most {pages_max} are allowed", pages.len());
+            return Err(Error::invalid(message).help("request fewer at a time"));
         }
         Ok(pages)
     }

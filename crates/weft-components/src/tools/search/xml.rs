@@ -81,8 +81,9 @@ pub(crate) fn parse(text: &str) -> Result<Element> {
     let mut open = vec![Element::default()];
     let mut count = 0_usize;
     loop {
-        let event =
-            reader.read_event().map_err(|cause| garbled("the XML of the answer is broken").because(cause))?;
+        let event = reader
+            .read_event()
+            .map_err(|cause| garbled("the XML of the answer is not well-formed").because(cause))?;
         let text = match event {
             Event::Start(start) | Event::Empty(start) => {
                 count += 1;

@@ -79,7 +79,7 @@ impl Known {
 /// `Garbled` when there is no list of them.
 pub(super) fn figures(answer: &Json) -> Result<Json> {
     let found = rows_if_any(answer, "/quoteSummary/result")?.unwrap_or_default();
-    found.into_iter().next().ok_or_else(|| garbled("the answer holds no figures"))
+    found.into_iter().next().ok_or_else(|| garbled("the answer contains no figures"))
 }
 
 /// Returns the prices in an answer, by day.
@@ -88,7 +88,7 @@ pub(super) fn figures(answer: &Json) -> Result<Json> {
 /// `Garbled` when there is no list of them.
 pub(super) fn prices(answer: &Json) -> Result<Vec<Json>> {
     let found = rows_if_any(answer, "/chart/result")?.unwrap_or_default();
-    let chart = found.first().ok_or_else(|| garbled("the answer holds no prices"))?;
+    let chart = found.first().ok_or_else(|| garbled("the answer contains no prices"))?;
     let days = chart.get("timestamp").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     let row = |(place, day): (usize, &Json)| {
         let day = jiff::Timestamp::from_second(day.as_i64()?).ok()?;

@@ -199,7 +199,7 @@ impl Numbers {
         let bytes = STANDARD.decode(text)?;
         let (numbers, rest) = bytes.as_chunks::<4>();
         if !rest.is_empty() {
-            return Err("a vector in base64 has a part of a number at its end".into());
+            return Err("a base64 vector ends with an incomplete number".into());
         }
         Ok(numbers.iter().map(|number| f32::from_le_bytes(*number)).collect())
     }
