@@ -11,8 +11,6 @@ use crate::secret::Secret;
 /// Maximum number of characters of a provider's message that are kept.
 // Some respond with a whole page, and the message goes into events and logs.
 const WORDS_MAX: usize = 500;
-/// Remedy for a model that answers in another provider's format, or not at all.
-pub(crate) const CHECK_WIRE: &str = "check that `base_url` and `provider` of the model fit together";
 /// Shorter keys are not searched for in texts; they would match by chance.
 const KEY_LENGTH_MIN: usize = 6;
 
@@ -57,7 +55,7 @@ pub(crate) fn cut_off(model: &str) -> Error {
 pub(crate) fn garbled(model: &str, cause: impl std::fmt::Display, key: &Secret) -> Error {
     let error =
         Error::new(ErrorKind::Garbled, format!("the answer of the model `{model}` cannot be understood"))
-            .help(CHECK_WIRE);
+            .help("check that `base_url` and `provider` of the model fit together");
     finish(error, &cause.to_string(), key)
 }
 

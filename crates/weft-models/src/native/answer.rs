@@ -283,10 +283,6 @@ impl NativeAssembly {
             None if !self.has_begun() && self.frames().heard == Heard::Something => {
                 failure::garbled(model, "it contains no event of an answer", key)
             }
-            // Most likely silence, which is asked for again; when nothing else comes, the address may be wrong.
-            None if !self.has_begun() && self.frames().heard == Heard::Blank => {
-                failure::cut_off(model).because("it contains no event of an answer").help(failure::CHECK_WIRE)
-            }
             None => failure::cut_off(model),
         };
         self.fail(error);

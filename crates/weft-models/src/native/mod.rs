@@ -138,14 +138,11 @@ pub(crate) struct Frames {
 }
 
 /// What has come of an answer so far, also when nothing of it is handed on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Heard {
     /// Not a word.
     #[default]
     Nothing,
-    /// Frames without data: the comments by which servers keep a line open, but also the lines of a web page,
-    /// since genai hands on neither.
-    Blank,
     /// Something that is no answer as far as one can tell.
     Something,
     /// A piece of an answer, or what comes before the first one.
@@ -162,11 +159,8 @@ fn notice(provider: Provider, noticed: &Noticed, frame: RawFrameRef<'_>) {
         noticed.blocks.frame(frame.event, frame.data);
     }
     if noticed.heard != Heard::Answer {
-        noticed.heard = noticed.heard.max(match () {
-            () if is_of_answer(provider, frame) => Heard::Answer,
-            () if frame.data.trim().is_empty() => Heard::Blank,
-            () => Heard::Something,
-        });
+        let known = is_of_answer(provider, frame);
+        noticed.heard = if known { Heard::Answer } else { Heard::Something };
     }
     // Every piece of an answer comes this way: one that cannot be an error is not read as JSON once more.
     if frame.data.trim_start().starts_with("{\"error\"")
