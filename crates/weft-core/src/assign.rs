@@ -389,8 +389,8 @@ mod tests {
         check(json!({"a": 7}), "a.b", "`env.v.a` is the number `7`, which has no members");
         check(json!([1, 2]), "2", "`env.v` is a list of 2: there is no element 2");
         check(json!([1, 2]), "-3", "there is no element -3");
-        check(json!([]), "99999999999999999999", "is not the number of an element");
-        check(json!([1, 2]), "name", "`name` is not the number of an element");
+        check(json!([]), "99999999999999999999", "is not an index");
+        check(json!([1, 2]), "name", "`name` is not an index");
         check(json!({}), &"a.".repeat(100_000), "levels deep");
     }
 

@@ -245,7 +245,7 @@ async fn answers_that_count_for_nothing_are_told_and_lose_nothing() {
         );
     }
     assert_eq!(ran[5].report.said, "done", "{:?}", ran[5].report.error);
-    let warned = |record: &Record| matches!(record, Record::Warned { message, .. } if message.contains("nothing waits"));
+    let warned = |record: &Record| matches!(record, Record::Warned { message, .. } if message.contains("no node is waiting"));
     let nothing_waits: Vec<bool> = ran.iter().map(|ran| ran.records.iter().any(warned)).collect();
     assert_eq!(nothing_waits, [false, false, false, false, false, false, true]);
 }
