@@ -74,7 +74,8 @@ async fn a_dataset_comes_back_as_it_was(store: &dyn DatasetStore) {
     };
     let changed = Dataset { key: made.key.clone(), ..changed };
     assert!(store.update(&changed).await.unwrap());
-    let there = Dataset { created_ms: 1_000, revision: 1, ..changed.clone() };
+    let generation = made.with_other_embedder();
+    let there = Dataset { created_ms: 1_000, revision: 1, generation, ..changed.clone() };
     assert_eq!(store.dataset(&made.key).await.unwrap(), there);
     // A write based on an outdated read changes nothing.
     assert!(!store.update(&Dataset { pagerank: 1, ..changed }).await.unwrap());
