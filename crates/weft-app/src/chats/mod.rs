@@ -303,8 +303,8 @@ mod tests {
             cannot_answer(&[problem.help(format!("write `{parameter}` as a text"))]).full()
         };
         let expected = "`tavily_api_key`: `tavily_api_key` is no text (write `tavily_api_key` as a text)";
-        assert!(told("api_key").ends_with(&format!("answered: {expected}")), "{}", told("api_key"));
-        let expected = "answered: `top_n`: `top_n` is no text (write `top_n` as a text)";
+        assert!(told("api_key").ends_with(&format!("settings: {expected}")), "{}", told("api_key"));
+        let expected = "settings: `top_n`: `top_n` is no text (write `top_n` as a text)";
         assert!(told("top_n").ends_with(expected), "{}", told("top_n"));
     }
 

@@ -318,8 +318,8 @@ fn files_of_any_kind_beside_a_canvas_are_searched_and_one_that_cannot_be_read_is
     assert!(!run.stdout.contains("quokka"), "{}", run.stdout);
     if cfg!(unix) {
         run.says(&[
-            "documents/key.txt leads out of the folder of the canvas",
-            "documents/more/key.txt leads out",
+            "documents/key.txt points outside the folder of the canvas",
+            "documents/more/key.txt points outside",
         ]);
     }
     let run = home.weft(&["run", &file, "--query", "How long does the warranty last?"]).with(0);

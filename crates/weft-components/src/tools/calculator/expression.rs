@@ -354,7 +354,7 @@ mod tests {
         check("2 $ 3", 3, "'$'");
         check("2 pi", 3, "operator");
         check("7 // 2", 3, "floor");
-        check("200 * 5%", 8, "percent");
+        check("200 * 5%", 8, "5 / 100");
         check("1 / (2 - 2)", 3, "by zero");
         check("0^-1", 2, "by zero");
         check("1 % 0", 3, "by zero");
