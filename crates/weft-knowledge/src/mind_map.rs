@@ -271,7 +271,7 @@ mod tests {
         let many =
             (0..NODES_MAX + 2).map(|at| MindMapNode { name: at.to_string(), ..MindMapNode::default() });
         collected.add(many);
-        assert!(collected.note().unwrap().contains("without 3 nodes"));
+        assert!(collected.note().unwrap().contains("3 nodes were left out"));
         let found = collected.finish();
         assert_eq!(found.nodes.len(), NODES_MAX);
         let foxes = &found.nodes[0];

@@ -475,7 +475,7 @@ mod tests {
         check("command = 'a'\nurl = 'http://b'", &["one is enough"]);
         check("command = ' '\nheaders = { a = 'b' }\ntype = 'sse'", &["empty", "`headers`", "`type`"]);
         check("url = 'ftp://b'\nargs = ['c']\ntype = 'stdio'", &["not an http", "`args`", "stdio"]);
-        check("url = 'http://b'\nenable = ['t', 'u']\ndisable = ['t']", &["`t` is in `enable`"]);
+        check("url = 'http://b'\nenable = ['t', 'u']\ndisable = ['t']", &["`t` is in both `enable`"]);
         check("url = 'http://b'\ncall_seconds = 0\nresult_bytes_max = 1", &["call_seconds", "result_bytes"]);
         check("url = 'http://b'\nheaders = { 'a b' = 'c' }", &["a b"]);
         check("url = 'http://b'\nheaders = { a = 'Bearer ${token}', b = '${k}' }", &["`${token}`", "`${k}`"]);

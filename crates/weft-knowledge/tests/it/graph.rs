@@ -127,7 +127,7 @@ async fn graphs_are_read_some_at_a_time_and_within_bounds() {
     let (some, note) = gathered(2_000, &all).await;
     assert!(!some.is_empty() && some.len() < 20, "{}", some.len());
     assert_eq!(some, all[..some.len()]);
-    assert!(note.unwrap().contains(&format!("it is that of {} documents", some.len())));
+    assert!(note.unwrap().contains(&format!("it covers {} documents", some.len())));
     assert!(gathered(0, &all).await.0.is_empty());
 }
 

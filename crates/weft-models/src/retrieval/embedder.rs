@@ -193,7 +193,7 @@ mod tests {
         check(&[(None, east), (None, north)], Some(2), Ok(&[1.0, 0.0]));
         check(&[(None, east)], None, Err("2 texts were sent, but 1 vectors"));
         check(&[(Some(0), east), (Some(0), north)], None, Err("two vectors for text 0"));
-        check(&[(Some(0), east), (Some(2), north)], None, Err("text 2, and 2 were sent"));
+        check(&[(Some(0), east), (Some(2), north)], None, Err("text 2, but only 2 were sent"));
         check(&[(None, east), (None, &[1.0])], None, Err("vector 1 has 1 numbers"));
         check(&[(None, east), (None, north)], Some(3), Err("and not 3"));
         check(&[(None, east), (None, &[0.0, 0.0])], None, Err("no direction"));

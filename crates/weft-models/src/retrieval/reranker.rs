@@ -136,7 +136,7 @@ mod tests {
         check(&[(1, 0.9), (0, 0.1)], Ok(&[0.1, 0.9]));
         check(&[(1, 0.9)], Err("2 passages were sent, but 1 scores"));
         check(&[(1, 0.9), (1, 0.8)], Err("two scores for passage 1"));
-        check(&[(0, 0.9), (2, 0.8)], Err("passage 2, and 2 were sent"));
+        check(&[(0, 0.9), (2, 0.8)], Err("passage 2, but only 2 were sent"));
         check(&[(0, f32::NAN), (1, 0.8)], Err("not a number"));
     }
 }

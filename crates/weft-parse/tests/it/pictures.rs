@@ -471,7 +471,7 @@ async fn recordings_are_written_down() {
     assert_eq!(text(&document), "[1mGood morning. Bye.");
     let silent = Bytes::from_static(b"ID3 ");
     let error = reader.read(&"t".into(), &request("a.mp3", ChunkMethod::Audio), silent).await.unwrap_err();
-    assert!(error.full().contains("`ears` hears no speech"), "{}", error.full());
+    assert!(error.full().contains("`ears` found no speech"), "{}", error.full());
     let deaf = MediaReader::new(documents, None, None);
     let error = deaf.read(&"t".into(), &request("a.mp3", ChunkMethod::Audio), said).await.unwrap_err();
     assert!(error.full().contains("models.default_speech"), "{}", error.full());

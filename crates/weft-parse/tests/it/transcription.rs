@@ -77,7 +77,7 @@ echo "[00:00:04.000 --> 00:00:06.000]   [BLANK_AUDIO]""#;
     assert_eq!(model.transcribe(&"t".into(), &said("")).await.unwrap(), "Good morning. The pump is broken.");
     let video = Recording { media_type: "audio/mp4".to_owned(), ..said("") };
     let error = failure(&model, &video).await;
-    assert!(error.kind == ErrorKind::Invalid && error.full().contains("no audio/mp4"), "{}", error.full());
+    assert!(error.kind == ErrorKind::Invalid && error.full().contains("not audio/mp4"), "{}", error.full());
     for (model, language, part) in [
         (folder.path().join("none.bin"), "de", "transcription.model"),
         (PathBuf::new(), "de", "transcription.model"),

@@ -169,5 +169,5 @@ async fn a_body_that_never_ends_is_not_waited_for() {
     let first = futures::stream::iter([Ok::<_, std::io::Error>("{\"title\": ")]);
     *request.body_mut() = Body::from_stream(futures::StreamExt::chain(first, futures::stream::pending()));
     let refused = bench.send(request).await.refusal();
-    assert_eq!(refused, (101, "the body of the request did not come in time".into()));
+    assert_eq!(refused, (101, "the body of the request did not arrive in time".into()));
 }

@@ -69,6 +69,6 @@ mod tests {
     fn a_huge_file_is_cut_and_says_so() {
         let document = cut(&"word ".repeat(80_000), "a.txt", ChunkMethod::One, json!({}));
         assert_eq!(document.pieces.len(), 3);
-        assert!(document.warnings[0].contains("cut into 3"));
+        assert!(document.warnings[0].contains("split into 3"));
     }
 }
