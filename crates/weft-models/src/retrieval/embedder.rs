@@ -195,7 +195,7 @@ mod tests {
         check(&[(Some(0), east), (Some(0), north)], None, Err("two vectors for text 0"));
         check(&[(Some(0), east), (Some(2), north)], None, Err("text 2, but only 2 were sent"));
         check(&[(None, east), (None, &[1.0])], None, Err("vector 1 has 1 numbers"));
-        check(&[(None, east), (None, north)], Some(3), Err("and not 3"));
+        check(&[(None, east), (None, north)], Some(3), Err("instead of 3"));
         check(&[(None, east), (None, &[0.0, 0.0])], None, Err("no direction"));
         check(&[(None, east), (None, &[f32::NAN, 0.0])], None, Err("no direction"));
     }
