@@ -404,11 +404,11 @@ async fn an_account_is_linked_by_a_confirmed_address_and_never_by_less() {
     let never = server(settings(&[("corp", OidcConfig { link_by_email: false, ..open(&provider) })]));
     let unconfirmed = NewUser { email: "ann@example.com", nickname: "Ann", password: None };
     never.app.create_user(unconfirmed, &tenant, MemberRole::User).await.unwrap();
-    assert_refused(&sign_in(&never, &provider).await, "there is an account with your e-mail address");
+    assert_refused(&sign_in(&never, &provider).await, "an account with your e-mail address exists");
     let config = AccountsConfig { sign_up: true, ..settings(&[("corp", open(&provider))]) };
     let registered = server(config);
     registered.app.register("ann@example.com", "Mallory", &password, "").await.unwrap();
-    assert_refused(&sign_in(&registered, &provider).await, "there is an account with your e-mail address");
+    assert_refused(&sign_in(&registered, &provider).await, "an account with your e-mail address exists");
 }
 
 #[tokio::test]
@@ -531,7 +531,7 @@ async fn a_user_adds_and_removes_identities_and_the_log_says_so() {
     bench.app.set_password(&ann_id, &Secret::new(PASSWORD), None).await.unwrap();
     let ann = bench.with(&token(&sign_in(&bench, &provider).await));
     assert_eq!(ann.ask("DELETE", &path, Json::Null).await.data(), true);
-    assert_refused(&sign_in(&bench, &provider).await, "you have no account here");
+    assert_refused(&sign_in(&bench, &provider).await, "no account here belongs to this sign-in");
     let log = ann.get("/api/v1/audit").await.data();
     let seen: Vec<(&str, u64)> = log["entries"]
         .as_array()

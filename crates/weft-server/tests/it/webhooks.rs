@@ -178,7 +178,7 @@ async fn secrets_let_in_whoever_knows_them_and_are_written_nowhere() {
     bench.ask("DELETE", "/api/v1/secrets/HOOK", Json::Null).await;
     let path = format!("/api/v1/agents/{token}/webhook");
     for given in ["", "rosebud-0815"] {
-        refused(&called(&bench, &path, &[JSON, ("x-key", given)], "{\"n\": 1}").await, "is not there");
+        refused(&called(&bench, &path, &[JSON, ("x-key", given)], "{\"n\": 1}").await, "does not exist");
     }
 }
 
@@ -224,7 +224,7 @@ async fn calls_of_a_canvas_that_cannot_run_do_not_fill_the_log() {
         let path = format!("/api/v1/agents/{wrong}/webhook");
         refused(&called(&bench, &path, &[JSON], "{\"n\": 1}").await, "Invalid DSL format.");
         let path = format!("/api/v1/agents/{nameless}/webhook");
-        refused(&called(&bench, &path, &[JSON, ("x-key", "k")], "{\"n\": 1}").await, "is not there");
+        refused(&called(&bench, &path, &[JSON, ("x-key", "k")], "{\"n\": 1}").await, "does not exist");
     }
     assert_eq!(noise.0.load(Ordering::Relaxed), 0);
 }
