@@ -61,7 +61,7 @@ async fn set(args: &SecretArgs, value: &Secret, app: &App) -> Outcome {
     if args.json {
         data.line(&as_json(&put).to_string())?;
     } else {
-        Notes::line(format!("kept; canvases use it as `{{secret.{}}}`", put.name));
+        Notes::line(format!("stored; canvases use it as `{{secret.{}}}`", put.name));
     }
     data.flush()?;
     Ok(Exit::Done)
@@ -100,7 +100,7 @@ fn as_json(secret: &SecretInfo) -> serde_json::Value {
     })
 }
 
-/// Formats a secret: `SMTP_PASSWORD  put 2026-01-31 …`
+/// Formats a secret: `SMTP_PASSWORD  set 2026-01-31 …`
 fn as_text(secret: &SecretInfo) -> String {
     format!("{}  set {}", secret.name, date(secret.updated_ms))
 }

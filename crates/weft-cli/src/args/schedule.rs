@@ -11,7 +11,7 @@ pub(crate) enum ScheduleCommand {
     List(ScheduleListArgs),
     /// Show a schedule, its next time and its past runs
     Show(ScheduleShowArgs),
-    /// Remove a schedule; its runs stay
+    /// Remove a schedule and its queued runs; past runs are kept
     Remove(ScheduleIdArgs),
     /// Enable a schedule
     Enable(ScheduleIdArgs),

@@ -117,7 +117,7 @@ fn a_secret_goes_where_a_canvas_sends_it_and_is_found_nowhere_else() {
     let at = |arguments: &[&str]| home.weft(&[arguments, &["--data", data.to_str().unwrap()]].concat());
     let set = |name: &str, value: &str| {
         let arguments = ["secret", "set", name, "--data", data.to_str().unwrap()];
-        let told = home.weft_reading(&arguments, &format!("{value}\n")).with(0).says(&["kept"]);
+        let told = home.weft_reading(&arguments, &format!("{value}\n")).with(0).says(&["stored"]);
         tells_nothing(&(told.stdout + &told.stderr));
     };
     set("CANARY", CANARY);
