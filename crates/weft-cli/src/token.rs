@@ -45,7 +45,8 @@ pub(crate) fn tenant(name: &str) -> Outcome<TenantId> {
     Ok(TenantId::new(name))
 }
 
-async fn note(app: &App, tenant: &TenantId, action: &str, target: &str) {
+/// Logs an action of the command line.
+pub(crate) async fn note(app: &App, tenant: &TenantId, action: &str, target: &str) {
     app.note(Audited { tenant, actor: CLI, action, target, outcome: 0, address: "" }).await;
 }
 

@@ -198,4 +198,8 @@ fn secrets_are_put_listed_and_removed_and_a_run_without_one_says_so() {
     home.weft(&["secret", "delete", "KEY"]).with(0).says(&["removed KEY"]);
     home.weft(&["secret", "delete", "KEY"]).with(2).says(&["there is no secret `KEY`"]);
     assert_eq!(home.weft(&["secret", "list", "--tenant", "shop", "--json"]).with(0).json_lines().len(), 1);
+    let log = home.weft(&["audit", "--actor", "cli", "--json"]).with(0).json_lines();
+    let logged: Vec<_> = log.iter().map(|entry| (&entry["action"], &entry["target"])).collect();
+    let (set, removed, key) = (json!("set secret"), json!("remove secret"), json!("KEY"));
+    assert_eq!(logged, [(&set, &key), (&removed, &key)]);
 }
