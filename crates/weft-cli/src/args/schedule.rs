@@ -32,7 +32,7 @@ pub(crate) struct ScheduleAddArgs {
     #[arg(long, value_name = "EXPRESSION")]
     pub cron: Option<String>,
     /// Time zone of --cron, such as Europe/Berlin; default: UTC
-    #[arg(long, value_name = "NAME", requires = "cron")]
+    #[arg(long, value_name = "NAME", conflicts_with = "every")]
     pub zone: Option<String>,
     /// Interval between runs, such as 90s, 15m, 2h or 1d
     #[arg(long, value_name = "TIME")]

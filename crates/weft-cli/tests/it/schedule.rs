@@ -69,6 +69,7 @@ fn what_makes_no_sense_is_told() {
     add(&[&greet, "--cron", "soon"]).says(&["`soon`", "MON-FRI"]);
     add(&[&greet, "--cron", "0 8 * * *", "--zone", "Berlin"]).says(&["`Berlin`", "Europe/Berlin"]);
     add(&[&greet, "--every", "often"]).says(&["`often`", "15m"]);
+    add(&[&greet, "--every", "1h", "--zone", "Europe/Berlin"]).says(&["--zone", "--every"]);
     add(&["absent.json", "--every", "1h"]).says(&["absent.json"]);
     home.write("c.json", "{\"components\": {}}");
     add(&["c.json", "--every", "1h"]).says(&["c.json"]);
