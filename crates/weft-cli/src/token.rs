@@ -123,11 +123,11 @@ fn as_json(token: &StoredToken) -> serde_json::Value {
     })
 }
 
-/// Formats a token: `3f0c9a1b2c3d  ci  default  owner  made 2026-01-31 …  used 2026-02-01 …`
+/// Formats a token: `3f0c9a1b2c3d  ci  default  owner  created 2026-01-31 …  used 2026-02-01 …`
 fn as_text(token: &StoredToken) -> String {
     let used = token.last_used_ms.map_or_else(|| "never used".to_owned(), |at| format!("used {}", date(at)));
     format!(
-        "{}  {}  {}  {}  made {}  {used}",
+        "{}  {}  {}  {}  created {}  {used}",
         token.id(),
         quoted(&token.name),
         token.tenant,
