@@ -409,7 +409,7 @@ fn given(task: &Task, answer: TaskAnswer) -> Result<Map<String, Json>> {
     match (answer, task.kind) {
         (TaskAnswer::Decision(_), TaskKind::Form) => {
             let error = Error::invalid(format!("task {id} is a form, which is not approved or denied"));
-            Err(error.help(format!("give values for its fields in `inputs`: {}", names())))
+            Err(error.help(format!("give values for its fields: {}", names())))
         }
         (TaskAnswer::Decision(decision), _) => {
             Ok(fields.keys().map(|field| (field.clone(), decision.clone())).collect())
@@ -465,7 +465,7 @@ mod tests {
         check(&form, inputs(json!({"go": 1})), Err("needs a value for `why`"));
         check(&form, inputs(json!({"note": 1})), Err("needs a value for `go`, `why`"));
         check(&form, inputs(json!({"go": 1, "why": 2, "wy": 3})), Err("no field `wy`"));
-        check(&form, decision(json!("approve")), Err("give values for its fields in `inputs`: `go`"));
+        check(&form, decision(json!("approve")), Err("give values for its fields: `go`"));
         let call = task(TaskKind::ToolApproval, &json!({"call_1": {"type": "approval"}}));
         check(&call, decision(json!("approve")), Ok(json!({"call_1": "approve"})));
         check(&call, inputs(json!({"call_1": "deny"})), Ok(json!({"call_1": "deny"})));

@@ -260,22 +260,22 @@ pub(crate) struct RunArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Measuring")]
 pub(crate) struct MeasuringArgs {
-    /// Number of runs, each in a new session; prints times instead of the answer
+    /// With --bench-json: number of runs, each in a new session
     #[arg(long, value_name = "N", requires = "bench_json", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub repeat: Option<u32>,
-    /// Number of runs before measuring starts
+    /// With --bench-json: number of runs before measuring starts
     #[arg(long, value_name = "N", requires = "bench_json")]
     pub warmup: Option<u32>,
-    /// Number of concurrent runs
+    /// With --bench-json: number of concurrent runs
     #[arg(long, value_name = "N", requires = "bench_json", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub concurrency: Option<u32>,
     /// Use the OpenAI-compatible server at this URL for every model
     #[arg(long, value_name = "URL")]
     pub llm_base_url: Option<String>,
-    /// Print the times as one JSON object
+    /// Measure runs, and print their times as one JSON object instead of the answer
     #[arg(long, conflicts_with_all = ["events", "session"])]
     pub bench_json: bool,
-    /// Keep a journal in a SQLite file while measuring
+    /// With --bench-json: keep a journal in a SQLite file
     #[arg(long, requires = "bench_json")]
     pub with_journal: bool,
 }

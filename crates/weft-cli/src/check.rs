@@ -114,7 +114,10 @@ async fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcom
 }
 
 fn show(document: &Document, problems: &[Problem], colour: Colour) {
-    let report = Report::new(document).hiding(problems);
+    print(&Report::new(document).hiding(problems), document, problems, colour);
+}
+
+fn print(report: &Report<'_>, document: &Document, problems: &[Problem], colour: Colour) {
     problems.iter().for_each(|problem| Notes::coloured(&(report.render(problem, colour) + "\n")));
     Notes::line(format!("{}: {}", document.path.display(), summary(problems)));
 }
@@ -212,8 +215,10 @@ pub(crate) async fn must_run(document: &Document, app: &App, setup: &Setup) -> O
 
 /// Prints the errors of a canvas that cannot run.
 pub(crate) fn refused(document: &Document, mut problems: Vec<Problem>, colour: Colour) -> Failure {
+    // Secrets are found by warnings, which are not shown, and may be on the line of an error.
+    let report = Report::new(document).hiding(&problems);
     problems.retain(Problem::is_error);
-    show(document, &problems, colour);
+    print(&report, document, &problems, colour);
     Failure::Reported(Exit::Usage)
 }
 

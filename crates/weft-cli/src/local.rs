@@ -250,7 +250,7 @@ pub(crate) async fn each_entry(
             let record =
                 serde_json::from_str(&weft_core::masking::shown(&stored.record)).map_err(|error| {
                     Failure::failed(format!("cannot read entry {} of run {}: {error}", stored.seq, run.id))
-                        .help("it was written by another version of weft")
+                        .help("it was written by another version of Weft")
                 })?;
             each(Entry { seq: stored.seq, event: stored.event, at_ms: stored.at_ms, record })?;
         }

@@ -168,7 +168,7 @@ pub(crate) fn inputs(flag: &str, pairs: &[String]) -> Outcome<serde_json::Map<St
     for pair in pairs {
         let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
             return Err(Failure::usage(format!("{flag} {} does not name a field", quoted(pair)))
-                .help(format!("write {flag} KEY=VALUE, such as {flag} name=Ada")));
+                .help(format!("write {flag} KEY=VALUE")));
         };
         let value = serde_json::from_str(value).unwrap_or_else(|_| Json::from(value));
         if inputs.insert(key.to_owned(), value).is_some() {

@@ -145,7 +145,7 @@ async fn list(args: &ScheduleListArgs, app: &App) -> Outcome {
     let (schedules, total) = app.schedules.list(&tenant(), &filter).await?;
     let mut data = Data::stdout();
     if schedules.is_empty() {
-        Notes::line("there is no schedule");
+        Notes::line("there are no schedules; `weft schedule add` creates one");
     }
     let shown = schedules.len() as u64;
     for schedule in schedules {
@@ -226,7 +226,7 @@ fn fire_line(fire: &Fire) -> String {
 async fn remove(id: &str, app: &App) -> Outcome {
     let schedule = find(id, app).await?;
     app.remove_schedule(&schedule.key).await?;
-    Notes::line(format!("removed schedule {id}; its runs are kept"));
+    Notes::line(format!("removed schedule {id} and its queued runs; past runs are kept"));
     Ok(Exit::Done)
 }
 

@@ -13,7 +13,7 @@ use crate::args::{SecretArgs, SecretCommand, SecretListArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
-use crate::token::tenant;
+use crate::token::{note, tenant};
 
 /// Sets, lists or removes secrets. A server on the same store looks them up when a run starts, so it need not be
 /// restarted.
@@ -56,12 +56,14 @@ fn typed(name: &str) -> Outcome<Secret> {
 }
 
 async fn set(args: &SecretArgs, value: &Secret, app: &App) -> Outcome {
-    let put = app.secrets.put(&tenant(&args.tenant)?, &args.name, value).await?;
+    let tenant = tenant(&args.tenant)?;
+    let put = app.secrets.put(&tenant, &args.name, value).await?;
+    note(app, &tenant, "set secret", &args.name).await;
     let mut data = Data::stdout();
     if args.json {
         data.line(&as_json(&put).to_string())?;
     } else {
-        Notes::line(format!("kept; canvases use it as `{{secret.{}}}`", put.name));
+        Notes::line(format!("stored; canvases use it as `{{secret.{}}}`", put.name));
     }
     data.flush()?;
     Ok(Exit::Done)
@@ -81,7 +83,9 @@ async fn list(args: &SecretListArgs, app: &App) -> Outcome {
 }
 
 async fn delete(args: &SecretArgs, app: &App) -> Outcome {
-    app.secrets.remove(&tenant(&args.tenant)?, &args.name).await?;
+    let tenant = tenant(&args.tenant)?;
+    app.secrets.remove(&tenant, &args.name).await?;
+    note(app, &tenant, "remove secret", &args.name).await;
     let mut data = Data::stdout();
     if args.json {
         data.line(&json!({"name": args.name}).to_string())?;
@@ -100,7 +104,7 @@ fn as_json(secret: &SecretInfo) -> serde_json::Value {
     })
 }
 
-/// Formats a secret: `SMTP_PASSWORD  put 2026-01-31 …`
+/// Formats a secret: `SMTP_PASSWORD  set 2026-01-31 …`
 fn as_text(secret: &SecretInfo) -> String {
     format!("{}  set {}", secret.name, date(secret.updated_ms))
 }

@@ -292,7 +292,7 @@ fn refused(file: &File, environment: &Environment) -> Option<String> {
         return None;
     }
     let told: Vec<String> = untrusted.iter().map(told).collect();
-    Some(format!("{} is not trusted to set {} ({TRUST_HELP})", file.path.display(), told.join(", ")))
+    Some(format!("{} is not trusted to set {} ({TRUST_HELP})", file.path.display(), told.join("; ")))
 }
 
 /// Reads the settings file of the current folder.

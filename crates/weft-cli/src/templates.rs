@@ -48,7 +48,7 @@ pub(crate) fn new(args: &NewArgs) -> Outcome {
         Failure::usage("the folder needs a name in valid UTF-8").help("name one that does not exist yet")
     })?;
     let failed = |path: &Path, error: std::io::Error| {
-        Failure::usage(format!("cannot make {}: {error}", quoted(&path.to_string_lossy())))
+        Failure::usage(format!("cannot create {}: {error}", quoted(&path.to_string_lossy())))
             .help("name a folder that does not exist yet")
     };
     if let Some(parent) = args.folder.parent() {

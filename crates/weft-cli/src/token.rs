@@ -45,7 +45,8 @@ pub(crate) fn tenant(name: &str) -> Outcome<TenantId> {
     Ok(TenantId::new(name))
 }
 
-async fn note(app: &App, tenant: &TenantId, action: &str, target: &str) {
+/// Logs an action of the command line.
+pub(crate) async fn note(app: &App, tenant: &TenantId, action: &str, target: &str) {
     app.note(Audited { tenant, actor: CLI, action, target, outcome: 0, address: "" }).await;
 }
 
@@ -122,11 +123,11 @@ fn as_json(token: &StoredToken) -> serde_json::Value {
     })
 }
 
-/// Formats a token: `3f0c9a1b2c3d  ci  default  owner  made 2026-01-31 …  used 2026-02-01 …`
+/// Formats a token: `3f0c9a1b2c3d  ci  default  owner  created 2026-01-31 …  used 2026-02-01 …`
 fn as_text(token: &StoredToken) -> String {
     let used = token.last_used_ms.map_or_else(|| "never used".to_owned(), |at| format!("used {}", date(at)));
     format!(
-        "{}  {}  {}  {}  made {}  {used}",
+        "{}  {}  {}  {}  created {}  {used}",
         token.id(),
         quoted(&token.name),
         token.tenant,

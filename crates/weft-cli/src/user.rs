@@ -159,7 +159,7 @@ async fn set_password(args: &UserArgs, password: &Secret, app: &App) -> Outcome 
     let user = app.find_user(&args.user).await?;
     app.set_password(&user.id, password, None).await?;
     note_everywhere(app, &user, "set password").await?;
-    Notes::line(format!("{} has another password; all their sign-ins have ended", quoted(&user.email)));
+    Notes::line(format!("the password of {} is set; all their sign-ins have ended", quoted(&user.email)));
     Ok(Exit::Done)
 }
 
@@ -216,7 +216,7 @@ fn as_json(user: &User, role: Option<MemberRole>) -> serde_json::Value {
     })
 }
 
-/// Formats a user: `ann@example.com  "Ann"  owner  made 2026-01-31 …  signed in 2026-02-01 …`
+/// Formats a user: `ann@example.com  "Ann"  owner  created 2026-01-31 …  signed in 2026-02-01 …`
 fn as_text(user: &User, role: Option<MemberRole>) -> String {
     let role = role.map(|role| format!("  {role}")).unwrap_or_default();
     let disabled = if user.enabled { "" } else { "  disabled" };
@@ -224,7 +224,7 @@ fn as_text(user: &User, role: Option<MemberRole>) -> String {
         .signed_in_ms
         .map_or_else(|| "never signed in".to_owned(), |at| format!("signed in {}", date(at)));
     format!(
-        "{}  {}{role}{disabled}  made {}  {seen}",
+        "{}  {}{role}{disabled}  created {}  {seen}",
         user.email,
         quoted(&user.nickname),
         date(user.created_ms)

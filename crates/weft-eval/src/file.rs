@@ -250,9 +250,9 @@ impl EvalFile {
             }
             Some(other) => {
                 return Err(Invalid::new(format!(
-                    "it is of version {other}; this weft reads version {VERSION}"
+                    "it has version {other}; this Weft reads version {VERSION}"
                 ))
-                .help("use the weft that wrote it, or record it again"));
+                .help("use the version of Weft that wrote it, or record it again"));
             }
         }
         let file: Self = serde_saphyr::from_str_with_options(text, options()).map_err(|e| place(&e))?;

@@ -417,7 +417,7 @@ fn sqlite_path(rest: &str) -> Result<PathBuf> {
 fn left_out(feature: &str) -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        format!("cannot open the store: this weft was built without {feature}"),
+        format!("cannot open the store: this Weft was built without {feature}"),
     )
     .help(format!(
         "build it with `cargo build --release -p weft-cli --features {feature}`, or use a store.url that begins \

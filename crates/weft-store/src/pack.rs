@@ -79,7 +79,7 @@ pub(crate) fn unpack(first_seq: u64, body: &[u8]) -> Result<Vec<StoredEntry>> {
             entries_of(first_seq, &decompress(rest, length)?)
         }
         _ => Err(Error::new(ErrorKind::Unsupported, format!("the journal row has format {format}"))
-            .help("it was written by another version of weft: use that version")),
+            .help("it was written by another version of Weft: use that version")),
     }
 }
 

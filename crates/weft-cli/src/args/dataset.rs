@@ -34,7 +34,8 @@ pub(crate) enum DatasetCommand {
 /// How documents are cut and enriched.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct DatasetMethodArgs {
-    /// Chunking method: naive, book, laws, paper, manual, presentation, qa, table, one, email or tag
+    /// Chunking method: naive, book, laws, paper, manual, presentation, qa, table, one, email, tag, picture or
+    /// resume
     #[arg(long, value_name = "NAME")]
     pub method: Option<String>,
     /// Ingestion pipeline to use instead: the file of a canvas that starts with `File`

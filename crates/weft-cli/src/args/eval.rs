@@ -14,7 +14,7 @@ pub(crate) struct EvalArgs {
     /// Eval files; for a folder, every eval.yaml and *.eval.yaml in it
     #[arg(required = true, value_name = "FILE|DIR")]
     pub files: Vec<PathBuf>,
-    /// Run only cases whose file and name contain this text
+    /// Run only cases whose file or name contains this text
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
     /// Use real models, tools and services instead of the recording

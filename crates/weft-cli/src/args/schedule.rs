@@ -11,7 +11,7 @@ pub(crate) enum ScheduleCommand {
     List(ScheduleListArgs),
     /// Show a schedule, its next time and its past runs
     Show(ScheduleShowArgs),
-    /// Remove a schedule; its runs stay
+    /// Remove a schedule and its queued runs; past runs are kept
     Remove(ScheduleIdArgs),
     /// Enable a schedule
     Enable(ScheduleIdArgs),
@@ -32,7 +32,7 @@ pub(crate) struct ScheduleAddArgs {
     #[arg(long, value_name = "EXPRESSION")]
     pub cron: Option<String>,
     /// Time zone of --cron, such as Europe/Berlin; default: UTC
-    #[arg(long, value_name = "NAME", requires = "cron")]
+    #[arg(long, value_name = "NAME", conflicts_with = "every")]
     pub zone: Option<String>,
     /// Interval between runs, such as 90s, 15m, 2h or 1d
     #[arg(long, value_name = "TIME")]

@@ -20,14 +20,14 @@ fn about(side: UsageBy) -> &'static str {
 /// Reads one side by its word.
 fn side() -> impl TypedValueParser<Value = UsageBy> {
     let known = UsageBy::ALL.map(|side| PossibleValue::new(side.as_str()).help(about(side)));
-    PossibleValuesParser::new(known).try_map(|word| UsageBy::parse(&word).ok_or("there is no such side"))
+    PossibleValuesParser::new(known).try_map(|word| UsageBy::parse(&word).ok_or("there is no such dimension"))
 }
 
 /// Flags of `weft usage`.
 #[derive(Debug, Args)]
 pub(crate) struct UsageArgs {
     /// Dimensions to group by, separated by commas
-    #[arg(long, value_name = "SIDES", value_delimiter = ',', default_value = "model", value_parser = side())]
+    #[arg(long, value_name = "DIMENSIONS", value_delimiter = ',', default_value = "model", value_parser = side())]
     pub by: Vec<UsageBy>,
     /// Number of days to show, including today
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=i64::from(USAGE_DAYS_MAX)))]

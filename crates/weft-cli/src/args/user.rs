@@ -57,7 +57,7 @@ pub(crate) struct UserCreateArgs {
     #[arg(value_name = "EMAIL")]
     pub email: String,
     /// Display name; default: the part before the @
-    #[arg(long, value_name = "NAME", default_value = "")]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub name: String,
     /// Tenant of the user
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]

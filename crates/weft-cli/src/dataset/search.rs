@@ -126,7 +126,7 @@ fn condition(text: &str) -> Outcome<Condition> {
     });
     read.ok_or_else(|| {
         Failure::usage(format!("--where {} is not a condition", quoted(text)))
-            .help("write, for example, --where year>=2020 or --where 'author contains Ada'")
+            .help("write, for example, --where 'year>=2020' or --where 'author contains Ada'")
     })
 }
 

@@ -117,3 +117,17 @@ fn datasets_are_looked_up_where_the_run_would_look() {
     home.weft(&["dataset", "ingest", "notes", "a.md"]).with(0);
     home.weft(&["check", "c.json"]).with(0).says(&["nothing is wrong"]);
 }
+
+#[test]
+fn no_report_of_an_error_shows_a_secret_beside_it() {
+    let home = Home::quoting();
+    let secret = "sk-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c";
+    let canvas = serde_json::json!({"components": {"begin": {
+        "obj": {"component_name": "Begin", "params": {"api_key": secret}}, "downstream": ["Nope:X"],
+    }}});
+    home.write("c.json", canvas.to_string());
+    for command in ["check", "run"] {
+        let told = home.weft(&[command, "c.json"]).with(2).says(&["`Nope:X`", "api_key", "***"]).stderr;
+        assert!(!told.contains(secret), "{command}: {told}");
+    }
+}

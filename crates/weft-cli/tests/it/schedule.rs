@@ -30,7 +30,7 @@ fn ended(home: &Home) -> Vec<(String, String)> {
 #[test]
 fn a_schedule_is_made_shown_changed_and_removed() {
     let home = Home::quoting();
-    home.weft(&["schedule", "list"]).with(0).says(&["there is no schedule"]);
+    home.weft(&["schedule", "list"]).with(0).says(&["there are no schedules"]);
     let id = add(
         &home,
         &["--cron", "30 8 * * MON-FRI", "--zone", "Europe/Berlin", "--name", "Morning", "--query", "hello"],
@@ -69,11 +69,12 @@ fn what_makes_no_sense_is_told() {
     add(&[&greet, "--cron", "soon"]).says(&["`soon`", "MON-FRI"]);
     add(&[&greet, "--cron", "0 8 * * *", "--zone", "Berlin"]).says(&["`Berlin`", "Europe/Berlin"]);
     add(&[&greet, "--every", "often"]).says(&["`often`", "15m"]);
+    add(&[&greet, "--every", "1h", "--zone", "Europe/Berlin"]).says(&["--zone", "--every"]);
     add(&["absent.json", "--every", "1h"]).says(&["absent.json"]);
     home.write("c.json", "{\"components\": {}}");
     add(&["c.json", "--every", "1h"]).says(&["c.json"]);
     home.weft(&["schedule", "run", "none"]).with(2).says(&["none"]);
-    home.weft(&["schedule", "list"]).with(0).says(&["there is no schedule"]);
+    home.weft(&["schedule", "list"]).with(0).says(&["there are no schedules"]);
 }
 
 #[test]

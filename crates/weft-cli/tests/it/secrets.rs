@@ -117,7 +117,7 @@ fn a_secret_goes_where_a_canvas_sends_it_and_is_found_nowhere_else() {
     let at = |arguments: &[&str]| home.weft(&[arguments, &["--data", data.to_str().unwrap()]].concat());
     let set = |name: &str, value: &str| {
         let arguments = ["secret", "set", name, "--data", data.to_str().unwrap()];
-        let told = home.weft_reading(&arguments, &format!("{value}\n")).with(0).says(&["kept"]);
+        let told = home.weft_reading(&arguments, &format!("{value}\n")).with(0).says(&["stored"]);
         tells_nothing(&(told.stdout + &told.stderr));
     };
     set("CANARY", CANARY);
@@ -198,4 +198,8 @@ fn secrets_are_put_listed_and_removed_and_a_run_without_one_says_so() {
     home.weft(&["secret", "delete", "KEY"]).with(0).says(&["removed KEY"]);
     home.weft(&["secret", "delete", "KEY"]).with(2).says(&["there is no secret `KEY`"]);
     assert_eq!(home.weft(&["secret", "list", "--tenant", "shop", "--json"]).with(0).json_lines().len(), 1);
+    let log = home.weft(&["audit", "--actor", "cli", "--json"]).with(0).json_lines();
+    let logged: Vec<_> = log.iter().map(|entry| (&entry["action"], &entry["target"])).collect();
+    let (set, removed, key) = (json!("set secret"), json!("remove secret"), json!("KEY"));
+    assert_eq!(logged, [(&set, &key), (&removed, &key)]);
 }

@@ -163,7 +163,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     ],
     outputs: &[
         weft_core::OutputSpec::new("content", "string", "the answer"),
-        weft_core::OutputSpec::new("structured", "object", "the answer as the schema in `outputs` has it")
+        weft_core::OutputSpec::new("structured", "object", "the answer, in the form that `outputs` requires")
             .when_asked_for(),
         weft_core::OutputSpec::new("use_tools", "array", "the tool calls: `name`, `arguments`, `results`"),
         weft_core::OutputSpec::new("stop_reason", "string", "`completed`, or the limit that ended the work"),

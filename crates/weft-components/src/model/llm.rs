@@ -17,7 +17,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     fields: &[settings::MODEL, settings::WORDS, settings::SAMPLING],
     outputs: &[
         weft_core::OutputSpec::new("content", "string", "the answer"),
-        weft_core::OutputSpec::new("structured", "object", "the answer as the schema in `outputs` has it")
+        weft_core::OutputSpec::new("structured", "object", "the answer, in the form that `outputs` requires")
             .when_asked_for(),
     ],
     time_limit: Some(Duration::from_secs(600)),

@@ -31,7 +31,7 @@ static START_DATE: Field<Template> =
     Field::template("start_date", "the earliest time, such as `2024-01-01 09:00:00`")
         .or("2024-01-01 09:00:00");
 static END_DATE: Field<Template> = Field::template("end_date", "the latest time; now if absent");
-static KEYWORD: Field<Template> = Field::template("keyword", "only news that contain this word")
+static KEYWORD: Field<Template> = Field::template("keyword", "only news that contains this word")
     .older(&["query"])
     .by_model_if_wanted("only news that hold this word, in Chinese");
 

@@ -63,8 +63,8 @@ impl Engine {
             ));
         };
         if *version > JOURNAL_VERSION {
-            let message = format!("the journal of run {} was written by a newer weft", run.key.id);
-            return Err(Error::new(ErrorKind::Conflict, message).help("continue it there"));
+            let message = format!("the journal of run {} was written by a newer version of Weft", run.key.id);
+            return Err(Error::new(ErrorKind::Conflict, message).help("continue it with that version"));
         }
         if *canvas_version != plan.version {
             return Err(Error::new(ErrorKind::Conflict, "the run is on another version of its canvas"));
@@ -80,7 +80,7 @@ impl Engine {
                 let message =
                     format!("run {} did not store the state of its session at the start", run.key.id);
                 return Err(Error::new(ErrorKind::Conflict, message)
-                    .help("runs of an older weft can be shown, but not repeated"));
+                    .help("runs of an older version of Weft can be shown, but not repeated"));
             }
         };
         let turns = turns_looked_back(&plan);

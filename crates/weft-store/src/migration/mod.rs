@@ -137,7 +137,7 @@ pub(crate) async fn look(db: &DatabaseConnection, place: &StorePlace) -> Result<
     if pending(db, place).await? == 0 {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Unsupported, format!("{place} was written by an older version of weft"))
+    Err(Error::new(ErrorKind::Unsupported, format!("{place} was written by an older version of Weft"))
         .help("a command that changes something, such as `weft serve`, brings it up to date"))
 }
 
@@ -146,7 +146,7 @@ async fn pending(db: &DatabaseConnection, place: &StorePlace) -> Result<usize> {
         Ok(steps) => Ok(steps.len()),
         // The only custom error of this call: the database has migrations that this program does not know.
         Err(error @ DbErr::Custom(_)) => {
-            Err(Error::new(ErrorKind::Unsupported, format!("{place} was written by a newer version of weft"))
+            Err(Error::new(ErrorKind::Unsupported, format!("{place} was written by a newer version of Weft"))
                 .help("use that version, or name another data folder")
                 .because(error))
         }

@@ -105,7 +105,7 @@ async fn a_store_that_is_opened_to_read_is_not_brought_up_to_date() {
     let before = std::fs::read(&path).unwrap();
     let older = Store::open_to_read(&url).await.unwrap_err();
     assert_eq!(older.kind, ErrorKind::Unsupported);
-    assert!(older.to_string().contains("an older version of weft"), "{older}");
+    assert!(older.to_string().contains("an older version of Weft"), "{older}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 
     let store = Store::open(&url).await.unwrap();

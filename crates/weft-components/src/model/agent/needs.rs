@@ -43,7 +43,7 @@ impl Needs {
         let missing = self.secrets.iter().filter(|reference| inputs.json(reference).is_null());
         let secret = missing
             .filter_map(Reference::secret)
-            .map(|name| format!("there is no secret `{name}` (put it with `weft secret set {name}`)"));
+            .map(|name| format!("there is no secret `{name}` (set it with `weft secret set {name}`)"));
         let empty = |needed: &&NeededText| {
             // A text that is too long is not empty.
             needed.text.render(inputs).is_ok_and(|text| text.trim().is_empty())

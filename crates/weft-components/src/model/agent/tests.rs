@@ -215,7 +215,7 @@ async fn tools_that_turn_out_to_lack_a_key_are_left_out() {
         })
         .collect();
     assert_eq!(told.len(), 4, "{told:?}");
-    let none = "there is no secret `NOPE` (put it with `weft secret set NOPE`)";
+    let none = "there is no secret `NOPE` (set it with `weft secret set NOPE`)";
     assert_eq!(told[0], format!("the agent continues without the tool `A`: {none}"));
     assert!(
         told[1].starts_with("the agent continues without the tool `B`: `api_key` is missing, and "),
