@@ -159,7 +159,7 @@ impl App {
                 match file.get("name").and_then(Json::as_str).filter(|name| !name.is_empty()) {
                     Some(name) if error.message.contains(name) => error,
                     Some(name) => at(error, &format!("the file `{name}`")),
-                    None => at(error, &format!("`files` number {place}")),
+                    None => at(error, &format!("`files[{place}]`")),
                 }
             })?;
         }

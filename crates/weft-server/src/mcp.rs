@@ -94,8 +94,8 @@ impl Service for Offering {
             name: "weft",
             title: "Weft",
             version: env!("CARGO_PKG_VERSION"),
-            instructions: "Each published agent is a tool: ask it with `query`, and go on with the same conversation \
-                by its `session_id`. `ragflow_retrieval` searches datasets. To build an agent, read the resource \
+            instructions: "Each published agent is a tool: ask it with `query`, and continue a conversation with its \
+                `session_id`. `ragflow_retrieval` searches datasets. To build an agent, read the resource \
                 skill://weft-canvas/SKILL.md first, then use `list_components`, `component_schema`, \
                 `check_canvas`, `put_canvas`, `run_canvas` and `get_run`.",
             features: &[Feature::Resources, Feature::Tasks, Feature::ListChanges],

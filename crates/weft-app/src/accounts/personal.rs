@@ -277,6 +277,9 @@ impl App {
 
     /// Before anything is removed, so that it is all or nothing as far as people see.
     async fn check_replaceable(&self, membership: &Membership) -> Result<()> {
+        if membership.role != MemberRole::Owner {
+            return Ok(());
+        }
         let members = self.accounts.stores.tenants.members(&membership.tenant, 0, LISTED_MAX).await?;
         let mut others = members.iter().filter(|(one, _)| one.user != membership.user).peekable();
         if others.peek().is_none() || others.any(|(one, _)| one.role == MemberRole::Owner) {

@@ -26,7 +26,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
     BuiltIn {
         name: "list_components",
         title: "List components",
-        description: "Lists what a canvas can be made of: the name of each component type and what it does.",
+        description: "Lists the component types that a canvas can use: the name of each and what it does.",
         changes: Changes::Nothing,
         needs: Permission::Read,
         arguments: || arguments(&json!({}), &[]),
@@ -40,7 +40,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
         needs: Permission::Read,
         arguments: || {
             let name =
-                json!({"type": "string", "description": "A name of `list_components`, such as Agent."});
+                json!({"type": "string", "description": "Name from `list_components`, such as Agent."});
             arguments(&json!({"name": name}), &["name"])
         },
         run: |_, call| done(async { component(call) }),
@@ -48,7 +48,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
     BuiltIn {
         name: "check_canvas",
         title: "Check a canvas",
-        description: "Says everything that is wrong with a canvas, each with its place and what to do. Stores nothing.",
+        description: "Reports every problem in a canvas, each with its location and how to fix it. Stores nothing.",
         changes: Changes::Nothing,
         needs: Permission::Read,
         arguments: || arguments(&json!({"canvas": canvas()}), &["canvas"]),
@@ -57,17 +57,17 @@ pub(super) static TOOLS: &[BuiltIn] = &[
     BuiltIn {
         name: "put_canvas",
         title: "Store a draft",
-        description: "Stores a canvas as a draft, new or as the next version of one that is there, and says what is wrong \
-            with it. What is published stays as it is.",
+        description: "Stores a canvas as a draft, new or as the next version of an existing one, and reports its problems. \
+            The published version does not change.",
         changes: Changes::Something,
         needs: Permission::Edit,
         arguments: || {
             let text = |what: &str| json!({"type": "string", "description": what});
             let properties = json!({
                 "canvas": canvas(),
-                "id": text("The canvas to change; without it a new one is made."),
-                "title": text("Its title, which no other canvas has; needed for a new one."),
-                "description": text("What it is for."),
+                "id": text("Id of the canvas to change; default: a new one is created."),
+                "title": text("Title, unique among all canvases; required for a new one."),
+                "description": text("Purpose."),
             });
             arguments(&properties, &["canvas"])
         },
@@ -76,16 +76,16 @@ pub(super) static TOOLS: &[BuiltIn] = &[
     BuiltIn {
         name: "run_canvas",
         title: "Try a draft",
-        description: "Runs the newest version of a canvas, published or not, and gives its answer.",
+        description: "Runs the newest version of a canvas, published or not, and returns its answer.",
         changes: Changes::Something,
         needs: Permission::Run,
         arguments: || {
             let text = |what: &str| json!({"type": "string", "description": what});
             let properties = json!({
-                "id": text("The canvas."),
+                "id": text("Id of the canvas."),
                 "query": text("The question."),
                 "inputs": {"type": "object", "description": "Values for the fields of its Begin form."},
-                "session_id": text("Goes on with the conversation that an earlier answer named."),
+                "session_id": text("Session to continue, from an earlier answer."),
             });
             arguments(&properties, &["id"])
         },
@@ -94,7 +94,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
     BuiltIn {
         name: "get_run",
         title: "Look at a run",
-        description: "Shows what a run did: each step with its outputs or its error, the answer, and how it ended.",
+        description: "Shows what a run did: each step with its outputs or its error, the answer, and the final status.",
         changes: Changes::Nothing,
         needs: Permission::Read,
         arguments: || {

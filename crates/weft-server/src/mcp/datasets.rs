@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json, json};
 use weft_core::access::Permission;
 use weft_core::seam::chat_store::{ChatFilter, ChatKind, ChatOrder};
 use weft_core::seam::dataset_store::{Counting, DatasetFilter};
+use weft_knowledge::retrieve::weights::Interface;
 use weft_mcp::serving::{Call, RpcError};
 
 use super::arguments::Arguments;
@@ -15,6 +16,8 @@ use crate::wire::retrieval::{RetrievalRequest, answer};
 
 /// Maximum number of hits on a page.
 const HITS_MAX: u64 = 100;
+/// Maximum page number.
+const PAGES_MAX: u64 = 1_000_000;
 /// Maximum number of datasets that are searched when none is named.
 const DATASETS_MAX: u64 = 1_000;
 
@@ -50,7 +53,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
 ];
 
 fn paging(max: u64) -> Json {
-    let page = json!({"type": "integer", "minimum": 1, "default": 1});
+    let page = json!({"type": "integer", "minimum": 1, "maximum": PAGES_MAX, "default": 1});
     let size = json!({"type": "integer", "minimum": 1, "maximum": max});
     arguments(&json!({"page": page, "page_size": size}), &[])
 }
@@ -59,17 +62,19 @@ fn retrieval() -> Json {
     let texts = |what: &str| json!({"type": "array", "items": {"type": "string"}, "description": what});
     let share = |what: &str, default: f64| json!({"type": "number", "minimum": 0, "maximum": 1, "default": default, "description": what});
     let whole = |what: &str, default: u64, max: u64| json!({"type": "integer", "minimum": 1, "maximum": max, "default": default, "description": what});
+    // The search itself has the same default.
+    let weight = Interface::Http.default_vector_weight();
     let properties = json!({
-        "question": {"type": "string", "description": "What to look for."},
-        "dataset_ids": texts("The datasets to search; without any, all."),
-        "document_ids": texts("Search in these documents only."),
-        "page": whole("Which page of the hits.", 1, 1_000_000),
-        "page_size": whole("How many hits on a page.", 10, HITS_MAX),
-        "similarity_threshold": share("What a hit has to score at least.", 0.2),
-        "vector_similarity_weight": share("The share of meaning, as against words, in the score.", 0.3),
-        "keyword": {"type": "boolean", "default": false, "description": "Whether a model adds words to the question."},
-        "top_k": whole("How many candidates are looked at.", 1_024, 1_024),
-        "rerank_id": {"type": "string", "description": "The model that ranks the hits."},
+        "question": {"type": "string", "description": "The search query."},
+        "dataset_ids": texts("Ids of the datasets to search; default: all."),
+        "document_ids": texts("Ids of documents; only these are searched."),
+        "page": whole("Page number, starting at 1.", 1, PAGES_MAX),
+        "page_size": whole("Hits per page.", 10, HITS_MAX),
+        "similarity_threshold": share("Minimum score of a hit.", 0.2),
+        "vector_similarity_weight": share("Weight of vector similarity in the score.", weight),
+        "keyword": {"type": "boolean", "default": false, "description": "Whether a model adds search keywords."},
+        "top_k": whole("Number of candidates to rank.", 1_024, 1_024),
+        "rerank_id": {"type": "string", "description": "The reranking model."},
         "force_refresh": {"type": "boolean", "default": false, "description": "Has no effect: nothing is cached."},
     });
     arguments(&properties, &["question"])
@@ -78,7 +83,7 @@ fn retrieval() -> Json {
 impl Offering {
     async fn list_chats(&self, call: &Call) -> Done {
         let arguments = Arguments(&call.arguments);
-        let (page, size) = (arguments.count("page", 1, u64::MAX)?, arguments.count("page_size", 30, 100)?);
+        let (page, size) = (arguments.count("page", 1, PAGES_MAX)?, arguments.count("page_size", 30, 100)?);
         let filter = ChatFilter {
             kind: Some(ChatKind::Assistant),
             order: ChatOrder::Created,
@@ -92,7 +97,8 @@ impl Offering {
 
     async fn list_datasets(&self, call: &Call) -> Done {
         let arguments = Arguments(&call.arguments);
-        let (page, size) = (arguments.count("page", 1, u64::MAX)?, arguments.count("page_size", 100, 1_000)?);
+        let (page, size) =
+            (arguments.count("page", 1, PAGES_MAX)?, arguments.count("page_size", 100, 1_000)?);
         let filter = DatasetFilter {
             counting: Counting::Without,
             offset: (page - 1).saturating_mul(size),
@@ -107,7 +113,7 @@ impl Offering {
     async fn retrieval(&self, call: &Call) -> Done {
         let arguments = Arguments(&call.arguments);
         let size = arguments.count("page_size", 10, HITS_MAX)?;
-        let page = arguments.count("page", 1, u64::MAX)?;
+        let page = arguments.count("page", 1, PAGES_MAX)?;
         if arguments.text("question")?.is_none() {
             return Err(RpcError::params("`question` is missing"));
         }

@@ -35,9 +35,9 @@ pub(super) fn arguments(fields: &Map<String, Json>) -> Json {
         }
     }
     // If the form has such a field, its meaning takes precedence.
-    properties.entry(SESSION).or_insert_with(|| {
-        json!({"type": "string", "description": "Goes on with the conversation that an earlier answer named."})
-    });
+    properties.entry(SESSION).or_insert_with(
+        || json!({"type": "string", "description": "Session to continue, from an earlier answer."}),
+    );
     json!({"type": "object", "properties": properties, "required": required})
 }
 

@@ -40,13 +40,13 @@ pub(super) fn schema() -> Json {
         "properties": {
             "answer": text("What the agent said."),
             "status": {"type": "string", "enum": ["succeeded", "waiting", "failed", "cancelled"],
-                "description": "`waiting`: the run waits for a person; `tasks` says for what."},
-            "run_id": text("The run."),
-            "session_id": text("The conversation; give it with the next question to go on."),
+                "description": "`waiting`: the run waits for a person, for the answers to `tasks`."},
+            "run_id": text("Id of the run."),
+            "session_id": text("The session; send it with the next question to continue the conversation."),
             "reference": {"type": "object", "description": "The passages that the answer cites."},
             "structured": {"type": "object", "description": "Structured outputs by component."},
             "tasks": {"type": "array", "description": "What the run waits for."},
-            "error": text("Why it failed."),
+            "error": text("Reason for the failure."),
         },
         "required": ["answer", "status", "run_id", "session_id"],
     })

@@ -182,7 +182,7 @@ pub(super) static SESSION: Shape = Shape {
         list("messages", &Type::Of(&MESSAGE), "the messages, at most the last 1,000"),
         list("message", &Type::Of(&MESSAGE), "the same"),
         member("dsl", Type::Any, "the canvas it runs on, if requested").optional(),
-        text("version_title", "title of the canvas version"),
+        text("version_title", "hash of the version that it runs on"),
         time("create_time", "start time"),
         text("create_date", "the same as text"),
         time("update_time", "time of the last message"),

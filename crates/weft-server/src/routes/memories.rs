@@ -118,11 +118,14 @@ async fn replaced(
     ];
     let frozen: Vec<&str> =
         frozen.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect();
-    if !frozen.is_empty() && store.messages(&before.key, &MessageFilter::default()).await?.1 > 0 {
-        let message = format!("Can't update {} when memory isn't empty.", frozen.join(", "));
-        return Err(ApiError::argument(message));
+    match store.change(before, settings, state.app.clock.now_ms()).await {
+        // Forgotten messages count, too.
+        Err(error) if error.kind == ErrorKind::Conflict && !frozen.is_empty() => {
+            let message = format!("Can't update {} when memory isn't empty.", frozen.join(", "));
+            Err(ApiError::argument(message))
+        }
+        changed => Ok(changed?),
     }
-    Ok(store.change(before, settings, state.app.clock.now_ms()).await?)
 }
 
 /// `DELETE /api/v1/memories/{id}`, with its messages.

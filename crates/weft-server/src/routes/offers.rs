@@ -109,7 +109,7 @@ pub(crate) async fn providers(State(state): State<ServerState>, caller: Caller) 
 /// # Errors
 /// 103 always.
 pub(crate) async fn refuse(_: Caller) -> ApiError {
-    let message = "models and the usual ones among them are set by the operator, below `models` in the server's \
+    let message = "models, including the default ones, are set by the operator, under `models` in the server's \
         configuration; `GET /api/v1/models` lists them";
     ApiError::new(code::OPERATING, message)
 }
@@ -119,7 +119,7 @@ pub(crate) async fn refuse(_: Caller) -> ApiError {
 /// # Errors
 /// 103 always.
 pub(crate) async fn refuse_connectors(_: Caller) -> ApiError {
-    let message = "connectors are not part of this build: documents come by `POST /api/v1/datasets/{id}/documents`, from a \
-        program or a schedule that fetches them, or with `weft dataset ingest`";
+    let message = "connectors are not part of this build: add documents with `POST /api/v1/datasets/{id}/documents`, from a \
+        program that fetches them, or with `weft dataset ingest`";
     ApiError::new(code::OPERATING, message)
 }

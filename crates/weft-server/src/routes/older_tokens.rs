@@ -127,7 +127,7 @@ pub(crate) async fn remove(
 pub(crate) async fn stats(_: Caller) -> ApiError {
     ApiError::new(
         crate::error::code::OPERATING,
-        "daily numbers of one assistant are not kept; `GET /api/v1/usage` returns the usage of models",
+        "daily statistics of an assistant are not kept; `GET /api/v1/usage` returns the usage of models",
     )
 }
 

@@ -244,8 +244,8 @@ async fn instruct(
     let takes =
         entry.is_some_and(|node| node.component.form(&Inputs::default()).fields.contains_key(INSTRUCTIONS));
     if !takes {
-        let message = "`instructions` and messages of system and developer have no effect: the agent's are in its \
-            canvas; omit them, or give its Begin an input `instructions` and use that";
+        let message = "`instructions` and messages with the role `system` or `developer` have no effect: the agent's \
+            instructions are in its canvas; omit them, or add an input `instructions` to its Begin and use it";
         return Err(ApiError::argument(message));
     }
     turn.input.inputs.entry(INSTRUCTIONS).or_insert_with(|| instructions.into());

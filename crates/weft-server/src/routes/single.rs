@@ -52,10 +52,14 @@ pub(crate) async fn input_form_named(
     caller: Caller,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let (Some(id), Some(component)) = (params.get("id"), params.get("component_id")) else {
-        return Err(ApiError::argument("required argument are missing: id,component_id; "));
-    };
-    form(&state, &canvas_key(&caller, id), component).await
+    let named = |key: &'static str| params.get(key).ok_or(key);
+    match (named("id"), named("component_id")) {
+        (Ok(id), Ok(component)) => form(&state, &canvas_key(&caller, id), component).await,
+        (id, component) => {
+            let missing: Vec<&str> = [id.err(), component.err()].into_iter().flatten().collect();
+            Err(ApiError::argument(format!("required argument are missing: {}; ", missing.join(","))))
+        }
+    }
 }
 
 async fn form(state: &ServerState, key: &CanvasKey, component: &str) -> Result<Response, ApiError> {

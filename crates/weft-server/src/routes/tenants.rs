@@ -20,8 +20,8 @@ use weft_app::accounts::{Audited, LISTED_MAX};
 
 /// The error for every tenant but the caller's, whether it exists or not.
 fn foreign() -> ApiError {
-    let message = "No authorization: this is not the tenant that you work in; PUT /api/v1/users/me/tenant goes to \
-                   another one of yours";
+    let message = "No authorization: this is not your current tenant; PUT /api/v1/users/me/tenant switches to another \
+                   of your tenants";
     ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN)
 }
 

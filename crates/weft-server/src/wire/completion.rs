@@ -174,8 +174,8 @@ pub fn response_mode(body: &Body, default: ResponseMode) -> Result<ResponseMode,
 /// assistant.
 ///
 /// # Errors
-/// 102 when there are no messages, or when the question has parts that are not text: they must not be dropped
-/// silently.
+/// 102 when there are no messages, or when the question is not text or has parts that are not text: they must not be
+/// dropped silently.
 pub fn last_question(messages: &[Json]) -> Result<Option<String>, ApiError> {
     if messages.is_empty() {
         return Err(ApiError::data("You must provide at least one message."));
@@ -192,9 +192,14 @@ pub fn last_question(messages: &[Json]) -> Result<Option<String>, ApiError> {
 /// Returns the text of a message, its parts joined.
 ///
 /// # Errors
-/// 102 when it has parts that are not text.
+/// 102 when it is neither text nor a list of parts, or has parts that are not text.
 pub fn content_text(content: &Json) -> Result<String, ApiError> {
-    let Json::Array(parts) = content else { return Ok(content.as_str().unwrap_or_default().to_owned()) };
+    let parts = match content {
+        Json::Null => return Ok(String::new()),
+        Json::String(text) => return Ok(text.clone()),
+        Json::Array(parts) => parts,
+        _ => return Err(ApiError::data("The content of a message must be a text or a list of parts.")),
+    };
     let text = |part: &Json| part.as_str().or_else(|| part.get("text")?.as_str()).map(str::to_owned);
     let mut texts = Vec::new();
     for part in parts {

@@ -375,6 +375,24 @@ async fn an_invitation_that_has_expired_or_was_taken_back_is_worth_nothing() {
     }
 }
 
+/// The first token of a server belongs to no user, so the tenant has no member who is an owner.
+#[tokio::test]
+async fn members_and_invitations_can_be_removed_where_an_api_key_is_the_only_owner() {
+    let bench = bench(Script::new()).await;
+    let (ann, _) = bench.as_member("default", MemberRole::Editor).await;
+    let (_, bob) = bench.as_member("default", MemberRole::User).await;
+    let (_, carl) = bench.as_member("default", MemberRole::Viewer).await;
+    let invited =
+        bench.app.invite(&default_tenant(), "d@example.com", MemberRole::User, "cli").await.unwrap();
+    let path = |name: &str| format!("/api/v1/tenants/default/users/{name}");
+    assert_eq!(bench.ask("DELETE", &path("nobody"), Json::Null).await.refusal().0, 102);
+    for name in [invited.invitation.id(), bob.as_str()] {
+        assert_eq!(bench.ask("DELETE", &path(name), Json::Null).await.data(), true);
+    }
+    assert_eq!(ann.ask("DELETE", "/api/v1/users/me", json!({})).await.data(), true);
+    assert_eq!(bench.ask("DELETE", &path(carl.as_str()), Json::Null).await.data(), true);
+}
+
 #[tokio::test]
 async fn the_role_of_a_member_counts_at_once_and_an_owner_stays() {
     let bench = bench(Script::new()).await;

@@ -159,7 +159,7 @@ async fn what_is_no_file_is_refused_in_words() {
         let (_, message) = asked(&bench, &id, json!({"question": "q", "files": files})).await.refusal();
         assert!(message.contains(part), "{part}: {message}");
     };
-    check(json!(["some text"]), "`files` number 0: it is not a file").await;
+    check(json!(["some text"]), "`files[0]`: it is not a file").await;
     check(json!([{"id": "unknown", "name": "x"}]), "the file `x`: there is no file `unknown`").await;
     check(json!(["data:text/plain,x"]), "data URI").await;
     check(json!(vec!["data:image/png;base64,AA=="; 21]), "21 files").await;

@@ -10,6 +10,8 @@ async fn form(bench: &Bench, agent: &str, component: &str) -> Json {
     for prefix in ["/v1/canvas", "/api/canvas"] {
         let path = format!("{prefix}/input_form?id={agent}&component_id={component}");
         assert_eq!(bench.get(&path).await.data(), new);
+        let refused = bench.get(&format!("{prefix}/input_form?id={agent}")).await.refusal();
+        assert_eq!(refused, (101, "required argument are missing: component_id; ".to_owned()));
     }
     new
 }

@@ -701,6 +701,10 @@ async fn datasets_are_listed_and_searched() {
         (&data["pagination"]["page_size"], &data["query_info"]["dataset_count"]),
         (&json!(10), &json!(1))
     );
+    let tools = bench.mcp("tools/list", json!({})).await;
+    let tool = tools["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "ragflow_retrieval");
+    let weight = &tool.unwrap()["inputSchema"]["properties"]["vector_similarity_weight"];
+    assert_eq!(weight["default"], data["query_info"]["vector_weight"]);
     let (_, none) = bench
         .mcp_as(
             &bench.stranger().await,

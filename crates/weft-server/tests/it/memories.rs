@@ -312,8 +312,11 @@ async fn memories_are_made_changed_and_removed() {
     assert_eq!(bench.get(&format!("/api/v1/memories/{id}/config")).await.data(), changed);
     let turn = json!({"memory_id": [id], "agent_id": "a", "session_id": "s", "user_input": "u", "agent_response": "r"});
     bench.post("/api/v1/messages", turn).await.data();
-    check(json!({"memory_type": ["raw", "episodic"]}), "Can't update memory_type when memory isn't empty.")
-        .await;
+    let (types, words) =
+        (json!({"memory_type": ["raw", "episodic"]}), "Can't update memory_type when memory isn't empty.");
+    check(types.clone(), words).await;
+    assert_eq!(bench.ask("DELETE", &format!("/api/v1/messages/{id}:1"), json!({})).await.data(), true);
+    check(types, words).await;
     let listed = bench.get("/api/v1/memories?keywords=FACT&memory_type=raw,semantic").await.data();
     assert_eq!((listed["total_count"].as_u64(), &listed["memory_list"][0]["id"]), (Some(1), &json!(id)));
     for nothing in ["memory_type=episodic", "tenant_id=other", "storage_type=graph", "page=9"] {

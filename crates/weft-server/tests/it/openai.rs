@@ -63,6 +63,8 @@ async fn refusals_come_in_both_shapes() {
     check(&path, json!({"model": "m", "messages": []}), (102, 400), "You must provide at least one message.")
         .await;
     check(&path, json!({"model": "m", "messages": "x"}), (101, 400), "messages").await;
+    let number = json!({"model": "m", "messages": [{"role": "user", "content": 5}]});
+    check(&path, number, (102, 400), "The content of a message must be a text or a list of parts.").await;
     check(
         "/api/v1/agents_openai/gone/chat/completions",
         request("x"),

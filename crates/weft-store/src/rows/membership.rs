@@ -65,6 +65,22 @@ impl Model {
     }
 }
 
+/// Whether a user may leave a tenant whose members are locked: anyone but the only owner of others. The last member of
+/// all may leave, too: an empty tenant is no loss for anyone.
+pub(crate) async fn may_leave(db: &impl ConnectionTrait, tenant: &str, user: &UserId) -> Result<bool, DbErr> {
+    let own = Entity::find()
+        .filter(Column::TenantId.eq(tenant))
+        .filter(Column::UserId.eq(text(user.as_str())))
+        .one(db)
+        .await?;
+    // A tenant may have no member who is an owner: an API key can be its owner.
+    if own.is_none_or(|own| own.role != MemberRole::Owner.as_str()) {
+        return Ok(true);
+    }
+    let (owner, member) = others(db, tenant, user).await?;
+    Ok(owner || !member)
+}
+
 /// Whether a tenant has an owner other than this user, and whether it has other members at all.
 pub(crate) async fn others(
     db: &impl ConnectionTrait,

@@ -135,9 +135,7 @@ impl Store {
         let transaction = self.begin().await?;
         let id = text(tenant.as_str());
         lock(&*transaction, &id).await?;
-        let (owner, member) = membership::others(&*transaction, &id, who).await?;
-        // The last member of all may leave: an empty tenant is no loss for anyone.
-        if member && !owner {
+        if !membership::may_leave(&*transaction, &id, who).await? {
             transaction.rollback().await?;
             return Ok(MemberChange::LastOwner);
         }

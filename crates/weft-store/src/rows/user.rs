@@ -118,8 +118,7 @@ impl Store {
         // In the order of their ids, so that two writers that lock several do not deadlock.
         for one in &theirs {
             tenant::lock(&*transaction, &one.tenant_id).await?;
-            let (owner, member) = membership::others(&*transaction, &one.tenant_id, id).await?;
-            if member && !owner {
+            if !membership::may_leave(&*transaction, &one.tenant_id, id).await? {
                 transaction.rollback().await?;
                 return Ok(MemberChange::LastOwner);
             }

@@ -214,6 +214,14 @@ async fn a_tenant_keeps_an_owner(stores: ContractStores<'_>) {
     refused(tenants.membership(&home, &other.id).await, NotFound);
     // The only member of a tenant may be removed.
     fine(users.remove_user(&owner.id).await);
+    // Where an API key is the only owner, members who are not owners may leave.
+    let others = [user(4), user(5), user(6)];
+    for one in &others {
+        fine(users.add_user(one, &[member(&home, one, MemberRole::Editor)]).await);
+    }
+    refused(tenants.remove_member(&home, &user(7).id).await, NotFound);
+    fine(tenants.remove_member(&home, &others[0].id).await);
+    fine(users.remove_user(&others[1].id).await);
     refused(users.remove_user(&owner.id).await, NotFound);
     assert!(fine(tenants.members(&home, 0, 9).await).is_empty());
 }

@@ -61,8 +61,12 @@ impl AccountTables {
         Ok(())
     }
 
-    /// Whether a tenant has another owner than this user, or no other members at all.
+    /// Whether a user is no owner of a tenant, or it has another owner, or no other members at all.
     fn can_do_without(&self, tenant: &TenantId, user: &UserId) -> bool {
+        let own = self.members.get(&(tenant.clone(), user.clone()));
+        if own.is_none_or(|one| one.role != MemberRole::Owner) {
+            return true;
+        }
         let mut others = self.members.values().filter(|one| one.tenant == *tenant && one.user != *user);
         others.clone().next().is_none() || others.any(|one| one.role == MemberRole::Owner)
     }
