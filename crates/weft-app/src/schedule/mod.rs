@@ -69,7 +69,7 @@ impl Terms {
         }
         // Who their conversations belong to: each of them would be refused, when nobody looks any more.
         if self.input.user_id.len() > USER_BYTES_MAX || self.input.user_id.contains('\0') {
-            let message = "`user_id` of the schedule is too long, or holds a NUL character";
+            let message = "`user_id` of the schedule is too long, or contains a NUL character";
             return Err(Error::invalid(message).help(format!("use at most {USER_BYTES_MAX} bytes")));
         }
         if let Misfire::All { max } = self.misfire
