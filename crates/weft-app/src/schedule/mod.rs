@@ -75,7 +75,7 @@ impl Terms {
         if let Misfire::All { max } = self.misfire
             && !(1..=MADE_UP_MAX).contains(&max)
         {
-            let message = format!("between 1 and {MADE_UP_MAX} missed times can be made up for, not {max}");
+            let message = format!("the maximum of missed runs must be from 1 to {MADE_UP_MAX}, and is {max}");
             return Err(Error::invalid(message));
         }
         Times::parse(&self.timing)
