@@ -10,6 +10,7 @@ use weft_core::{ComponentId, Json, Outputs, Record, RunId, RunKey};
 
 use crate::failure::{Failure, Outcome};
 use crate::local::{each_entry, tenant};
+use crate::runs::found;
 use crate::words::quoted;
 
 /// Parses the flags: `NODE=JSON`, or `NODE@RUN` for the outputs of the node in another run.
@@ -55,7 +56,7 @@ fn written(id: &str, json: &str) -> Outcome<Pin> {
 async fn given_by(app: &App, id: &str, run: &str) -> Outcome<Pin> {
     let key = RunKey::new(&tenant(), RunId::from(run));
     // An unknown run must be reported as such, and not as one without a journal.
-    app.runs.get(&key).await?;
+    found(&key, app).await?;
     let mut last = None;
     each_entry(app, &key, |entry| {
         if let Record::NodeFinished { who, outputs, route: NextEdges::Routed(route), error: None, .. } =

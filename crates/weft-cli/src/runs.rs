@@ -210,7 +210,7 @@ fn json_line(run: &StoredRun) -> String {
 }
 
 /// Returns a run of this data folder.
-async fn found(key: &RunKey, app: &App) -> Outcome<StoredRun> {
+pub(crate) async fn found(key: &RunKey, app: &App) -> Outcome<StoredRun> {
     app.runs.get(key).await.map_err(|error| {
         Failure::from(error)
             .help("`weft runs list` shows the runs of this data folder; --data names another one")

@@ -10,7 +10,7 @@ use weft_app::accounts::password::{BYTES_MAX, check_new};
 use weft_app::accounts::{Audited, CLI, LISTED_MAX, NewUser};
 use weft_core::access::MemberRole;
 use weft_core::seam::user_store::User;
-use weft_core::{Secret, TenantId};
+use weft_core::{ErrorKind, Secret, TenantId};
 use weft_engine::session::date;
 
 use crate::args::{UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRoleArgs};
@@ -68,6 +68,14 @@ fn typed() -> Outcome<Secret> {
 
 async fn note(app: &App, tenant: &TenantId, action: &str, target: &str) {
     app.note(Audited { tenant, actor: CLI, action, target, outcome: 0, address: "" }).await;
+}
+
+/// Returns the user with this e-mail address or id.
+async fn found(named: &str, app: &App) -> Outcome<User> {
+    app.find_user(named).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound => Failure::from(error).help("`weft user list` lists the users"),
+        _ => Failure::from(error),
+    })
 }
 
 /// Logs an action on a user in all of their tenants.
@@ -148,7 +156,7 @@ async fn list(args: &UserListArgs, app: &App) -> Outcome {
 
 async fn role(args: &UserRoleArgs, app: &App) -> Outcome {
     let (tenant, role) = (tenant(&args.tenant)?, MemberRole::from(args.role));
-    let user = app.find_user(&args.user).await?;
+    let user = found(&args.user, app).await?;
     app.set_role(&tenant, &user.id, role).await?;
     note(app, &tenant, &format!("set role {role}"), &user.email).await;
     Notes::line(format!("{} is now {role} of {tenant}", quoted(&user.email)));
@@ -156,7 +164,7 @@ async fn role(args: &UserRoleArgs, app: &App) -> Outcome {
 }
 
 async fn set_password(args: &UserArgs, password: &Secret, app: &App) -> Outcome {
-    let user = app.find_user(&args.user).await?;
+    let user = found(&args.user, app).await?;
     app.set_password(&user.id, password, None).await?;
     note_everywhere(app, &user, "set password").await?;
     Notes::line(format!("the password of {} is set; all their sign-ins have ended", quoted(&user.email)));
@@ -164,7 +172,7 @@ async fn set_password(args: &UserArgs, password: &Secret, app: &App) -> Outcome 
 }
 
 async fn disable(args: &UserArgs, app: &App) -> Outcome {
-    let user = app.find_user(&args.user).await?;
+    let user = found(&args.user, app).await?;
     app.disable_user(&user.id).await?;
     note_everywhere(app, &user, "disable user").await?;
     Notes::line(format!("{} is disabled", quoted(&user.email)));
@@ -172,7 +180,7 @@ async fn disable(args: &UserArgs, app: &App) -> Outcome {
 }
 
 async fn enable(args: &UserArgs, app: &App) -> Outcome {
-    let user = app.find_user(&args.user).await?;
+    let user = found(&args.user, app).await?;
     app.enable_user(&user.id).await?;
     note_everywhere(app, &user, "enable user").await?;
     Notes::line(format!("{} is enabled", quoted(&user.email)));
@@ -180,12 +188,12 @@ async fn enable(args: &UserArgs, app: &App) -> Outcome {
 }
 
 async fn export(args: &UserArgs, app: &App) -> Outcome {
-    let user = app.find_user(&args.user).await?;
+    let user = found(&args.user, app).await?;
     // Logged before anything is shown.
     note_everywhere(app, &user, "export user").await?;
     let mut data = Data::stdout();
-    let mut found = Box::pin(app.personal_data(user, None));
-    while let Some(one) = found.try_next().await? {
+    let mut data_of_user = Box::pin(app.personal_data(user, None));
+    while let Some(one) = data_of_user.try_next().await? {
         data.line(&one.to_string())?;
     }
     data.flush()?;
@@ -193,7 +201,7 @@ async fn export(args: &UserArgs, app: &App) -> Outcome {
 }
 
 async fn remove(args: &UserArgs, app: &App) -> Outcome {
-    let user = app.find_user(&args.user).await?;
+    let user = found(&args.user, app).await?;
     // Looked up before they are erased with the user.
     let theirs = app.accounts.stores.tenants.memberships(&user.id).await?;
     app.erase_user(&user.id).await?;

@@ -123,7 +123,7 @@ impl<'a> Builder<'a> {
         };
         if let Some(spec) = self.spec(frame).filter(|spec| !matches!(spec.role, Role::Each | Role::Repeat)) {
             let message = format!(
-                "the enclosing component `{id}` is a {}, and only an Iteration or Loop has a body",
+                "the enclosing component `{id}` has the type {}, and only an Iteration or Loop has a body",
                 spec.kind
             );
             problems.add(wrong("parent-without-body", message, "put the component on the top level"));

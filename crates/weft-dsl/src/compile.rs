@@ -261,7 +261,7 @@ impl<'a> Compiler<'a> {
         };
         if let Some(node) = self.canvas.nodes.get(*entry).filter(|node| self.starts_no_pipeline(node)) {
             let message =
-                format!("an ingestion pipeline starts with a File, but this one starts with a {}", node.kind);
+                format!("an ingestion pipeline starts with a File, but this one starts with {}", node.kind);
             let problem = Problem::warning("no-entry", &node.place.kind, message);
             problems.add(
                 problem.help("make it a File, which receives the documents").about(&node.id, &node.name),

@@ -247,7 +247,7 @@ impl Reporter<'_> {
         let kind = &self.linked.nodes[ix].kind;
         let message = format!("the {kind} has no body: no {kind}Item names it as its parent");
         let pointer = self.place(ix, |node| node.place.node.clone());
-        let help = format!("add a {kind}Item with `\"parent_id\": \"{}\"`", self.linked.nodes[ix].id);
+        let help = format!("add one: {kind}Item with `\"parent_id\": \"{}\"`", self.linked.nodes[ix].id);
         Some(self.about(Problem::error("frame-without-start", pointer, message).help(help), ix))
     }
 

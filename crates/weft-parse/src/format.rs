@@ -328,7 +328,12 @@ fn in_place_of(
 
 fn not_such(format: &FileFormat) -> String {
     let name = format.name.trim_start_matches("a ");
-    format!("it is not a {name}, or its beginning is missing")
+    // By how the names are spoken.
+    let article = match name {
+        "EPUB" | "MSG" | "OpenDocument" | "RTF" => "an",
+        _ => "a",
+    };
+    format!("it is not {article} {name}, or its beginning is missing")
 }
 
 fn names() -> String {

@@ -33,7 +33,7 @@ pub(crate) fn fits(what: &str, id: &str) -> Result<()> {
             .help(format!("use at most {ID_BYTES_MAX} bytes")));
     }
     if id.contains('\0') {
-        return Err(Error::invalid(format!("the {what} id holds a NUL character")));
+        return Err(Error::invalid(format!("the {what} id contains a NUL character")));
     }
     Ok(())
 }

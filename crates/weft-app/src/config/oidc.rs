@@ -89,7 +89,7 @@ impl OidcConfig {
         let is_word = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'_');
         need(
             (1..=32).contains(&name.len()) && name.bytes().all(is_word),
-            at(": its name must have 1 to 32 lower-case letters, digits, - and _: it stands in addresses"),
+            at(": its name must have 1 to 32 lower-case letters, digits, - and _: it is part of URLs"),
         );
         need(
             is_base(&self.issuer),

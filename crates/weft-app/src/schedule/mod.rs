@@ -69,13 +69,13 @@ impl Terms {
         }
         // Who their conversations belong to: each of them would be refused, when nobody looks any more.
         if self.input.user_id.len() > USER_BYTES_MAX || self.input.user_id.contains('\0') {
-            let message = "`user_id` of the schedule is too long, or holds a NUL character";
+            let message = "`user_id` of the schedule is too long, or contains a NUL character";
             return Err(Error::invalid(message).help(format!("use at most {USER_BYTES_MAX} bytes")));
         }
         if let Misfire::All { max } = self.misfire
             && !(1..=MADE_UP_MAX).contains(&max)
         {
-            let message = format!("between 1 and {MADE_UP_MAX} missed times can be made up for, not {max}");
+            let message = format!("the maximum of missed runs must be from 1 to {MADE_UP_MAX}, and is {max}");
             return Err(Error::invalid(message));
         }
         Times::parse(&self.timing)

@@ -113,6 +113,7 @@ fn a_pinned_node_does_not_run() {
     assert_eq!(pinned(&format!("LLM:A@{id}"), 0).stdout.trim(), "from the model");
     drop(pinned("LLM:A=7", 2).says(&["LLM:A", "is not a JSON object", "--pin"]));
     drop(pinned("LLM:Z={}", 2).says(&["LLM:Z"]));
+    drop(pinned("LLM:A@none", 2).says(&["there is no run `none`", "weft runs list"]));
     drop(pinned("nonsense", 2).says(&["--pin"]));
 }
 

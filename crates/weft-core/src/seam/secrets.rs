@@ -95,10 +95,15 @@ pub fn check(name: &str, value: &Secret) -> Result<()> {
         let help = format!(
             "a secret has {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX} bytes; a shorter one cannot be hidden in texts"
         );
-        return Err(Error::invalid(format!("the value of the secret `{name}` has {bytes} bytes")).help(help));
+        // A reader may have stopped at the limit, so a larger number would say nothing.
+        let has = match bytes {
+            0..=VALUE_BYTES_MAX => bytes.to_string(),
+            _ => format!("more than {VALUE_BYTES_MAX}"),
+        };
+        return Err(Error::invalid(format!("the value of the secret `{name}` has {has} bytes")).help(help));
     }
     if value.reveal().contains('\0') {
-        return Err(Error::invalid(format!("the value of the secret `{name}` holds a NUL character")));
+        return Err(Error::invalid(format!("the value of the secret `{name}` contains a NUL character")));
     }
     Ok(())
 }
@@ -148,5 +153,7 @@ mod tests {
         }
         let told = check("NAME", &Secret::new("rose")).unwrap_err().full();
         assert!(!told.contains("rose") && told.contains("4 bytes"), "{told}");
+        let told = check("NAME", &Secret::new("v".repeat(VALUE_BYTES_MAX + 2))).unwrap_err().full();
+        assert!(told.contains("has more than 16384 bytes"), "{told}");
     }
 }

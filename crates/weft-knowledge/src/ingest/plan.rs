@@ -184,10 +184,10 @@ pub fn wanted_metadata(schema: Option<&Json>) -> Vec<(String, String)> {
 pub(super) fn doing(stage: IngestStage) -> &'static str {
     match stage {
         IngestStage::Reading => "Reading the file",
-        IngestStage::Enriching | IngestStage::EnrichingWords => "Asking the model",
-        IngestStage::Embedding => "Making vectors",
-        IngestStage::Summarizing => "Summing up",
-        IngestStage::Indexing => "Putting it into the index",
+        IngestStage::Enriching | IngestStage::EnrichingWords => "Querying the model",
+        IngestStage::Embedding => "Computing vectors",
+        IngestStage::Summarizing => "Summarizing",
+        IngestStage::Indexing => "Indexing",
     }
 }
 

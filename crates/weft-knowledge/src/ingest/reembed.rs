@@ -422,7 +422,9 @@ impl<'a> DatasetWork<'a> {
                 staged.extend(made);
             }
             let done = self.done.fetch_add(some.len() as u64, Ordering::Relaxed) + some.len() as u64;
-            self.say(format!("Making vectors: {done} of {} chunks", self.dataset.counts.chunks.max(done)));
+            let doing = if embedder.is_some() { "Computing" } else { "Removing" };
+            let all = self.dataset.counts.chunks.max(done);
+            self.say(format!("{doing} vectors: {done} of {all} chunks"));
         }
         for chunk in chunks {
             chunk.vector = staged.remove(&chunk.id);

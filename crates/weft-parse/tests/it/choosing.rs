@@ -50,6 +50,7 @@ fn what_is_not_read_says_why() {
     check("a.xlsx", b"this is no archive", "it is not a spreadsheet");
     check("a.docx", b"# neither is this", "it is not a DOCX");
     check("a.pptx", b"name,age\nAda,36\n", "it is not a PPTX");
+    check("a.epub", b"this is no archive", "it is not an EPUB");
     check("a.dat", b"\x00\x01\x02", "this kind of file is not known");
     check("a.txt", b"\x00\x01\x02\x03", "it is not text");
     check("a.txt", b"  \n", "it is empty");

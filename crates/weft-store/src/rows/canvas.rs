@@ -73,7 +73,7 @@ fn checked(key: &CanvasKey, head: &CanvasHead, dsl: &str) -> Result<()> {
             .help(format!("use at most {TITLE_CHARS_MAX} characters")));
     }
     if dsl.contains('\0') {
-        return Err(Error::invalid(format!("the DSL of the canvas `{}` holds a NUL character", key.id)));
+        return Err(Error::invalid(format!("the DSL of the canvas `{}` contains a NUL character", key.id)));
     }
     Ok(())
 }

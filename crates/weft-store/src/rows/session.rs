@@ -296,7 +296,7 @@ impl SessionStore for Store {
         repeated(|| self.create_session(session, opening)).await.map_err(|error| {
             if is_duplicate(&error) {
                 let taken = format!("cannot {DOING}: there is a session `{}` already", session.key.id);
-                return Error::new(ErrorKind::Conflict, taken);
+                return Error::new(ErrorKind::Conflict, taken).help("choose another id");
             }
             self.fail(DOING, error)
         })
