@@ -25,7 +25,7 @@ pub async fn page(state: &ServerState) -> Result<String> {
     models(&mut page, app);
     documents(&mut page, app);
     page.counters(
-        ("weft_store_errors_total", "Failures of the store, each attempt by itself."),
+        ("weft_store_errors_total", "Failed store operations, counted per attempt."),
         by("kind", &app.meters.store_failures),
     );
     if let Some(backlog) = backlog(app).await {
@@ -126,13 +126,19 @@ fn by_both<R: Label, C: Label>(labels: [&'static str; 2], table: &CountTable<R, 
 
 async fn process(page: &mut Page, since_ms: i64) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
-    page.gauges(("weft_build_info", "The version that runs; always 1."), vec![Sample::new(&version, 1)]);
+    page.gauges(
+        ("weft_build_info", "Version of the running server; always 1."),
+        vec![Sample::new(&version, 1)],
+    );
     let since = Sample { labels: Vec::new(), value: since_ms as f64 / 1_000.0 };
-    page.gauges(("process_start_time_seconds", "When it began, in seconds since 1970."), vec![since]);
+    page.gauges(
+        ("process_start_time_seconds", "Start time of the process in seconds since 1970."),
+        vec![since],
+    );
     // Left out where the system does not provide this file.
     let status = tokio::fs::read_to_string("/proc/self/status").await.unwrap_or_default();
     if let Some(bytes) = resident_bytes(&status) {
-        page.gauge(("process_resident_memory_bytes", "Memory that the process has."), bytes);
+        page.gauge(("process_resident_memory_bytes", "Resident memory of the process in bytes."), bytes);
     }
 }
 
@@ -145,32 +151,35 @@ fn resident_bytes(status: &str) -> Option<u64> {
 
 fn runs(page: &mut Page, app: &App) {
     let counts = app.engine.counts();
-    page.counter(("weft_runs_started_total", "Runs that began in this process."), counts.started.get());
-    let picked_up = "Runs that were cut off, or forked, and went on in this process.";
+    page.counter(("weft_runs_started_total", "Runs started in this process."), counts.started.get());
+    let picked_up = "Interrupted or forked runs that were resumed in this process.";
     page.counter(("weft_runs_picked_up_total", picked_up), counts.picked_up.get());
     let ended = "Runs that ended in this process; `waiting` ones wait for a person.";
     page.counters(("weft_runs_ended_total", ended), by("status", &counts.ended));
-    page.gauge(("weft_runs_under_way", "Runs under way in this process."), app.engine.under_way() as u64);
-    page.gauge(("weft_runs_max", "Runs that may be under way in it."), app.engine.runs_at_once() as u64);
-    let questions = "Questions in this process that stand in line for their sessions, or are about to begin.";
+    page.gauge(("weft_runs_under_way", "Runs in progress in this process."), app.engine.under_way() as u64);
+    page.gauge(
+        ("weft_runs_max", "Maximum number of concurrent runs in this process."),
+        app.engine.runs_at_once() as u64,
+    );
+    let questions = "Questions in this process that wait for their sessions or are about to start.";
     page.gauge(("weft_questions_waiting", questions), app.questions_waiting() as u64);
-    page.counters(("weft_tool_calls_total", "Calls of tools by agents."), by("outcome", &counts.tools));
+    page.counters(("weft_tool_calls_total", "Tool calls by agents."), by("outcome", &counts.tools));
 }
 
 fn models(page: &mut Page, app: &App) {
     let counts = &app.meters.models;
-    let calls = "Calls of models that are over, by runs and by all other work; an outcome that is no success is the kind of \
-                 failure, or `abandoned` where nobody waited for the end.";
+    let calls = "Finished model calls of runs and all other work; an outcome other than success is the kind of failure, \
+                 or `abandoned` if nobody waited for the end.";
     page.counters(("weft_model_calls_total", calls), by_both(["kind", "outcome"], &counts.calls));
-    let tokens = "Tokens of these calls, as far as providers tell.";
+    let tokens = "Tokens of these calls, as far as providers report them.";
     page.counters(("weft_model_tokens_total", tokens), by_both(["kind", "direction"], &counts.tokens));
 }
 
 fn documents(page: &mut Page, app: &App) {
     let counts = app.library.counts();
-    let documents = "Work on documents that has ended in this process, for now or for good.";
+    let documents = "Document tasks that ended in this process, temporarily or permanently.";
     page.counters(("weft_ingestion_tasks_total", documents), by("outcome", &counts.documents));
-    let vectors = "Datasets whose vectors were made anew in this process, or could not be.";
+    let vectors = "Datasets whose vectors were recomputed in this process, or could not be.";
     page.counters(("weft_reembedding_tasks_total", vectors), by("outcome", &counts.reembeddings));
 }
 
@@ -196,7 +205,7 @@ fn waiting(page: &mut Page, Backlog { queued_runs, documents, reembeddings, task
         ("human_tasks", tasks),
     ];
     let samples = all.iter().map(|(queue, count)| Sample::new(&[("queue", *queue)], *count)).collect();
-    let meaning = "What waits in the store for any process, or for a person, of all tenants together.";
+    let meaning = "Work of all tenants that waits in the store for a process or a person.";
     page.gauges(("weft_backlog", meaning), samples);
 }
 
