@@ -46,7 +46,9 @@ pub(crate) async fn is_pipeline(dsl: Arc<str>) -> Result<bool> {
     let looked = tokio::task::spawn_blocking(move || {
         weft_dsl::load(dsl.as_bytes()).is_ok_and(|canvas| canvas.is_pipeline())
     });
-    looked.await.map_err(|cause| Error::internal("the look at a canvas stopped unexpectedly").because(cause))
+    looked
+        .await
+        .map_err(|cause| Error::internal("the check of a pipeline stopped unexpectedly").because(cause))
 }
 
 /// Files of conversations, and in addition the documents of datasets: `DATASET/DOCUMENT`.

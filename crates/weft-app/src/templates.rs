@@ -44,7 +44,7 @@ pub static TEMPLATES: &[Template] = &[
         "A first greeting",
         "Start",
         "good morning",
-        "A form and a question go into a message. The smallest agent, without any model.",
+        "A form and a question go into a message, without any model: the smallest agent.",
     ),
     sample!(
         "customer_service",
@@ -106,7 +106,7 @@ pub static TEMPLATES: &[Template] = &[
         "Two models, one message",
         "Conversations",
         "rain",
-        "Two models work at the same time and stream into one message, each in its place.",
+        "Two models work concurrently and stream into one message, each in its place.",
     ),
     sample!(
         "form_pause",
@@ -127,7 +127,7 @@ pub static TEMPLATES: &[Template] = &[
         "Branch on a condition",
         "Decisions",
         "I want my money back",
-        "Conditions decide without a model, and the branches come together in one message.",
+        "Conditions decide without a model, and the branches join in one message.",
     ),
     sample!(
         "nested_iteration",
@@ -141,7 +141,7 @@ pub static TEMPLATES: &[Template] = &[
         "Lists and objects",
         "Lists and data",
         "pear apple pear fig",
-        "Filters, changes, sorts and cuts lists and objects without any model.",
+        "Filters, changes, sorts and slices lists and objects without any model.",
     ),
     sample!(
         "jinja_message",

@@ -49,16 +49,16 @@ impl HttpMetrics {
 
     fn registered(since_ms: i64) -> prometheus::Result<Self> {
         let requests =
-            Opts::new("weft_http_requests_total", "Requests that were answered, or whose stream has begun.");
+            Opts::new("weft_http_requests_total", "Requests that were answered or whose stream has started.");
         let seconds = HistogramOpts::new(
             "weft_http_request_duration_seconds",
-            "How long requests took until their answer, or until their stream began.",
+            "Time until requests were answered or their stream started.",
         );
         let all = Self {
             registry: Registry::new(),
             requests: IntCounterVec::new(requests, &["route", "method", "status"])?,
             seconds: HistogramVec::new(seconds.buckets(BUCKETS.to_vec()), &["route", "method"])?,
-            streams: IntGauge::new("weft_http_streams_open", "Streams of events that are being read.")?,
+            streams: IntGauge::new("weft_http_streams_open", "Open event streams.")?,
             since_ms,
         };
         all.registry.register(Box::new(all.requests.clone()))?;

@@ -261,8 +261,8 @@ impl App {
     /// the agents and datasets of their tenants.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when a tenant that has other members would be left without an owner, or while a turn of
-    /// theirs is under way.
+    /// `NotFound`; `Conflict` for the last owner of a tenant that has other members, or while a turn of theirs is under
+    /// way.
     pub async fn erase_user(&self, id: &UserId) -> Result<()> {
         let memberships = self.accounts.stores.tenants.memberships(id).await?;
         for membership in &memberships {

@@ -109,7 +109,7 @@ impl OidcConfig {
         need(
             !self.sign_up || !self.allowed_domains.is_empty(),
             at(".allowed_domains must say whose addresses may get an account, such as [\"example.com\"]; \
-                [\"*\"] lets everybody in whom the provider knows"),
+                [\"*\"] admits everybody whom the provider knows"),
         );
         need(
             self.roles.is_empty() || !self.role_claim.is_empty(),

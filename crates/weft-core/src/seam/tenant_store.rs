@@ -149,7 +149,7 @@ pub trait TenantStore: Send + Sync {
     /// Removes a member with their sign-ins and API keys there.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when the tenant has other members and would be left without an owner.
+    /// `NotFound`; `Conflict` for the last owner of a tenant that has other members.
     async fn remove_member(&self, tenant: &TenantId, user: &UserId) -> Result<()>;
 
     /// Stores an invitation. It replaces an older one of the same tenant for the same address; expired ones are

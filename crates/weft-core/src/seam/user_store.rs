@@ -108,7 +108,7 @@ pub trait UserStore: Send + Sync {
     /// Removes a user with their memberships, sign-ins and API keys.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when a tenant that has other members would be left without an owner.
+    /// `NotFound`; `Conflict` for the last owner of a tenant that has other members.
     async fn remove_user(&self, id: &UserId) -> Result<()>;
 
     /// Stores a sign-in.

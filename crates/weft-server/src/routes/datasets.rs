@@ -180,7 +180,7 @@ async fn replaced(
         let (chunks, embedder) = (before.counts.chunks, &before.embedder);
         // Clients know the first sentence.
         let message = format!(
-            "When chunk_num ({chunks}) > 0, embedding_model must remain {embedder}. To have all vectors made anew: \
+            "When chunk_num ({chunks}) > 0, embedding_model must remain {embedder}. To compute all vectors again: \
              POST /api/v1/datasets/{id}/index?type=embedding with this embedding_model",
             id = before.key.id
         );

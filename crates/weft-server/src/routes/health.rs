@@ -20,7 +20,7 @@ pub(crate) async fn about() -> Response {
         "docs": "/api/docs",
         "openapi": "/api/openapi.json",
         "ready": "/readyz",
-        "first_call": "POST /api/canvas/set stores a canvas, with a token in the header Authorization where tokens are on",
+        "first_call": "POST /api/canvas/set stores a canvas; send a token in the header Authorization unless the server runs with --no-auth",
     });
     respond(StatusCode::OK, &said)
 }

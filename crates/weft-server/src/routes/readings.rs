@@ -113,7 +113,7 @@ pub(crate) async fn rerun(
         return Err(ApiError::data(format!("`{}` is processing...", document.name)));
     }
     let Some((pipeline, stored)) = pipeline(&state, &caller, &reading).await? else {
-        let message = "this document has been through no existing pipeline; have it read with POST …/datasets/{id}/chunks";
+        let message = "no existing pipeline has processed this document; start reading it with POST …/datasets/{id}/chunks";
         return Err(ApiError::argument(message));
     };
     if stored["components"].get(&component).is_none() {

@@ -150,7 +150,7 @@ async fn of_model(
         return Ok(whole);
     }
     let unknown =
-        || ApiError::data(format!("There is no agent `{}`: `model` names one by its id.", whole.id));
+        || ApiError::data(format!("There is no agent `{}`: `model` must be the id of an agent.", whole.id));
     let (agent, version) = model.rsplit_once('@').ok_or_else(unknown)?;
     let canvas = canvas_key(caller, agent);
     found(state.app.canvases.newest(&canvas).await)?.ok_or_else(unknown)?;

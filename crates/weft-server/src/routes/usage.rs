@@ -31,7 +31,10 @@ fn sides(params: &Params) -> Result<Vec<UsageBy>, ApiError> {
     for word in params.get("by").unwrap_or("model").split(',').map(str::trim) {
         let side = UsageBy::parse(word).ok_or_else(|| {
             let known: Vec<&str> = UsageBy::ALL.into_iter().map(UsageBy::as_str).collect();
-            ApiError::argument(format!("`by` must be some of {}, with commas between", known.join(", ")))
+            ApiError::argument(format!(
+                "`by` must be one or more of {}, separated by commas",
+                known.join(", ")
+            ))
         })?;
         if !sides.contains(&side) {
             sides.push(side);

@@ -40,7 +40,7 @@ pub(super) fn refused(refusal: SignInRefusal) -> ApiError {
         }
         SignInRefusal::NoTenant => ApiError::new(
             code::OPERATING,
-            "This account is no member there; ask an owner of the tenant for an invitation.",
+            "This account is not a member of the tenant; ask one of its owners for an invitation.",
         ),
         SignInRefusal::TooMany => {
             let message = "Too many attempts to sign in. Try again in a quarter of an hour.";

@@ -102,7 +102,7 @@ fn verified(
     }
     // Extensions marked as critical must be understood, or the token is rejected (RFC 7515, 4.1.11).
     if about.contains_key("crit") {
-        return invalid("The head asks for what is not known");
+        return invalid("The header requires an unknown extension");
     }
     let expected = sign(algorithm, secret.as_bytes(), &[head.as_bytes(), b".", body.as_bytes()]);
     // Invalid Base64 becomes an empty signature, which never matches.
@@ -182,7 +182,8 @@ pub(crate) fn check_signature(
 /// Checks that a signing time is not too far from now.
 fn timely(time: Option<&str>, tolerance: u64, now_ms: i64) -> Result<&str, Refusal> {
     let Some(time) = time else { return Err("Missing timestamp of the signature".to_owned()) };
-    let signed: i64 = time.parse().map_err(|_| "The timestamp of the signature is no number".to_owned())?;
+    let signed: i64 =
+        time.parse().map_err(|_| "The timestamp of the signature is not a number".to_owned())?;
     if now_ms.div_euclid(1000).abs_diff(signed) > tolerance {
         return Err("The signature is too old".to_owned());
     }

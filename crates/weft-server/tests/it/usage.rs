@@ -58,7 +58,7 @@ async fn usage_is_shown_from_every_side() {
 async fn sides_days_and_dates_that_are_none_are_named() {
     let bench = bench(Script::new()).await;
     for (query, part) in [
-        ("?by=planet", "`by` must be some of day, agent, node, model, user, session"),
+        ("?by=planet", "`by` must be one or more of day, agent, node, model, user, session"),
         ("?days=0", "`days` must be a number between 1 and 3660"),
         ("?days=many", "`days` must be"),
         ("?date=2024-02-30", "`date` must be a day"),
