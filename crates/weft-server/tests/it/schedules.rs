@@ -240,7 +240,7 @@ async fn what_makes_no_sense_and_what_is_somebody_elses_is_refused() {
         (json!({"every": "soon"}), "`soon`"),
         (json!({"every": "1ms"}), "at least a second"),
         (json!({"every": "1m", "misfire": "maybe"}), "`misfire`"),
-        (json!({"every": "1m", "misfire": "all", "misfire_max": 0}), "missed times"),
+        (json!({"every": "1m", "misfire": "all", "misfire_max": 0}), "missed runs"),
         (json!({"every": "1m", "query": 7}), "query"),
         (json!({"every": "1m", "name": "n".repeat(300)}), "too long"),
         (json!({"every": "1m", "user_id": "u".repeat(300)}), "`user_id`"),
