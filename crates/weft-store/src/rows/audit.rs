@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect};
+use sea_orm::{IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::Result;
 use weft_core::id::TenantId;
 use weft_core::seam::AuditStore;
@@ -11,6 +11,7 @@ use weft_core::seam::audit_store::{AuditEntry, AuditFilter};
 use crate::Store;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
+use crate::rows::behind;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "audit")]
@@ -81,17 +82,11 @@ impl AuditStore for Store {
         if let Some(until) = filter.until_ms {
             found = found.filter(Column::AtMs.lt(until));
         }
-        if let Some(after) = &filter.after {
-            // After an entry and not by offset: new entries arrive while the log is read, and it may be long.
-            let same = Condition::all().add(Column::AtMs.eq(after.at_ms));
-            let (later, same) = if filter.ascending {
-                (Column::AtMs.gt(after.at_ms), same.add(Column::Id.gt(text(&after.id))))
-            } else {
-                (Column::AtMs.lt(after.at_ms), same.add(Column::Id.lt(text(&after.id))))
-            };
-            found = found.filter(Condition::any().add(later).add(same));
-        }
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
+        if let Some(after) = &filter.after {
+            let time = (Column::AtMs, order.clone(), after.at_ms);
+            found = found.filter(behind(time, (Column::Id, order.clone(), text(&after.id))));
+        }
         let rows = found
             .order_by(Column::AtMs, order.clone())
             .order_by(Column::Id, order)

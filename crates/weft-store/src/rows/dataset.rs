@@ -16,8 +16,8 @@ use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::{
-    ROWS_AT_ONCE_MAX, chunk, document, document_extra, fresh, kept_picture, reading, reembedding, removed,
-    sum,
+    ROWS_AT_ONCE_MAX, behind, chunk, document, document_extra, fresh, kept_picture, reading, reembedding,
+    removed, sum,
 };
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
@@ -268,14 +268,8 @@ impl Store {
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let by = if filter.by_update { Column::UpdatedMs } else { Column::CreatedMs };
         if let Some((time_ms, id)) = &filter.after {
-            let id = text(id.as_str());
-            let (behind, beside) = if filter.ascending {
-                (by.gt(*time_ms), Column::Id.gt(id))
-            } else {
-                (by.lt(*time_ms), Column::Id.lt(id))
-            };
-            let same = Condition::all().add(by.eq(*time_ms)).add(beside);
-            found = found.filter(Condition::any().add(behind).add(same));
+            let id = (Column::Id, order.clone(), text(id.as_str()));
+            found = found.filter(behind((by, order.clone(), *time_ms), id));
         }
         let rows = found
             .order_by(by, order.clone())

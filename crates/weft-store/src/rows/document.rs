@@ -17,7 +17,7 @@ use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, containing, text};
 use crate::open::repeated;
 use crate::rows::{
-    ROWS_AT_ONCE_MAX, chunk, document_extra, fresh, index_note, kept_picture, reading, removed,
+    ROWS_AT_ONCE_MAX, behind, chunk, document_extra, fresh, index_note, kept_picture, reading, removed,
 };
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
@@ -294,8 +294,12 @@ fn filtered(dataset: &DatasetKey, filter: &DocumentFilter) -> Select<Entity> {
     if let Some(to) = filter.to_ms {
         found = found.filter(Column::CreatedMs.lte(to));
     }
-    let order = if filter.ascending { Order::Asc } else { Order::Desc };
+    let order = direction(filter);
     found.order_by(ordering(filter.order), order.clone()).order_by(Column::Id, order)
+}
+
+fn direction(filter: &DocumentFilter) -> Order {
+    if filter.ascending { Order::Asc } else { Order::Desc }
 }
 
 /// The column by which a list is sorted, before the ids.
@@ -308,20 +312,14 @@ fn ordering(order: DocumentOrder) -> Column {
 }
 
 /// The condition for what comes after a row in the order of a list.
-fn behind(filter: &DocumentFilter, row: &Model) -> Condition {
-    let by = ordering(filter.order);
+fn after_row(filter: &DocumentFilter, row: &Model) -> Condition {
+    let (by, order) = (ordering(filter.order), direction(filter));
     let at = match filter.order {
         DocumentOrder::Created => Value::from(row.created_ms),
         DocumentOrder::Updated => Value::from(row.updated_ms),
         DocumentOrder::Name => Value::from(row.name_folded.as_str()),
     };
-    let id = row.id.as_str();
-    let (later, next) = if filter.ascending {
-        (by.gt(at.clone()), Column::Id.gt(id))
-    } else {
-        (by.lt(at.clone()), Column::Id.lt(id))
-    };
-    Condition::any().add(later).add(Condition::all().add(by.eq(at)).add(next))
+    behind((by, order.clone(), at), (Column::Id, order, row.id.as_str()))
 }
 
 impl Store {
@@ -355,7 +353,8 @@ impl Store {
             let rows = some.limit(ROWS_AT_ONCE_MAX as u64).all(&self.inner.read).await.map_err(fail)?;
             // After a row and not by offset: each step costs the same, and no row is missed when the list changes
             // meanwhile.
-            let next = rows.last().filter(|_| rows.len() == ROWS_AT_ONCE_MAX).map(|row| behind(filter, row));
+            let next =
+                rows.last().filter(|_| rows.len() == ROWS_AT_ONCE_MAX).map(|row| after_row(filter, row));
             for row in rows {
                 let what = || format!("the document `{}`", row.id);
                 if !wanted.matches(&ids::read_json(&row.metadata, what)?) {

@@ -62,13 +62,32 @@ pub(crate) mod waiting;
 pub(crate) mod work;
 
 use sea_orm::sea_query::{Expr, ExprTrait as _};
-use sea_orm::{ColumnTrait, DbBackend};
+use sea_orm::{ColumnTrait, Condition, DbBackend, Order, Value};
 use weft_core::{Error, Result};
 
 /// The sum of a column as an integer: PostgreSQL and MariaDB would return a decimal number.
 pub(crate) fn sum(backend: DbBackend, column: impl ColumnTrait) -> Expr {
     let whole = if backend == DbBackend::MySql { "SIGNED" } else { "BIGINT" };
     Expr::expr(column.sum()).cast_as(whole)
+}
+
+/// The condition for the rows behind a place in a list, so that a page continues where the last one ended: a place and
+/// not an offset, because rows are added and removed while a list is read, and because each page then costs the same.
+///
+/// The list is sorted by the first column and, where that is the same, by the second one, which no two rows share, such
+/// as a time and an id. Each column comes with its direction in the list and its value at the place.
+pub(crate) fn behind<C: ColumnTrait>(
+    (first, first_order, first_at): (C, Order, impl Into<Value>),
+    (second, second_order, second_at): (C, Order, impl Into<Value>),
+) -> Condition {
+    let past = |column: C, order: Order, at: Value| match order {
+        Order::Desc => column.lt(at),
+        _ => column.gt(at),
+    };
+    let first_at = first_at.into();
+    let beside = past(second, second_order, second_at.into());
+    let same = Condition::all().add(first.eq(first_at.clone())).add(beside);
+    Condition::any().add(past(first, first_order, first_at)).add(same)
 }
 
 /// The rows that can be parsed. A row that is damaged or was written by a newer program is logged: it must not block

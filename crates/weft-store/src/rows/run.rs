@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Query};
-use sea_orm::{Condition, DbBackend, IntoActiveModel, QueryOrder, QuerySelect, Statement};
+use sea_orm::{Condition, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect, Statement};
 use weft_core::id::{RunKey, SessionKey, TenantId};
 use weft_core::seam::RunStore;
 use weft_core::seam::run_store::{
@@ -23,7 +23,7 @@ use crate::open::repeated;
 use crate::pace::Haste;
 use crate::pack;
 use crate::pieces::{self, Cut};
-use crate::rows::{journal, process, session};
+use crate::rows::{behind, journal, process, session};
 
 /// Rows of a journal that are read at a time: packed ones are as large as many steps.
 const ROWS_READ_MAX: u64 = 64;
@@ -423,9 +423,8 @@ impl RunStore for Store {
             found = found.filter(Column::Ending.is_null());
         }
         if let Some((started_ms, id)) = &filter.after {
-            let same =
-                Condition::all().add(Column::StartedMs.eq(*started_ms)).add(Column::Id.lt(text(id.as_str())));
-            found = found.filter(Condition::any().add(Column::StartedMs.lt(*started_ms)).add(same));
+            let time = (Column::StartedMs, Order::Desc, *started_ms);
+            found = found.filter(behind(time, (Column::Id, Order::Desc, text(id.as_str()))));
         }
         let rows = found
             .order_by_desc(Column::StartedMs)

@@ -20,7 +20,7 @@ use crate::ids::{self, bounded, containing, containing_as_written, text};
 use crate::lane::{NumberedColumn, RowId, row_with};
 use crate::open::repeated;
 use crate::pieces::{self, Cut};
-use crate::rows::{run, session_message, task};
+use crate::rows::{behind, run, session_message, task};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "session")]
@@ -414,9 +414,8 @@ impl SessionStore for Store {
         }
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         if let Some((created_ms, id)) = &filter.after {
-            let same =
-                Condition::all().add(Column::CreatedMs.eq(*created_ms)).add(Column::Id.gt(text(id.as_str())));
-            found = found.filter(Condition::any().add(Column::CreatedMs.gt(*created_ms)).add(same));
+            let time = (Column::CreatedMs, Order::Asc, *created_ms);
+            found = found.filter(behind(time, (Column::Id, Order::Asc, text(id.as_str()))));
         }
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let by = match filter.order {

@@ -2,14 +2,14 @@
 //! does not require reading the existing ones.
 
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, IntoActiveModel};
+use sea_orm::{Condition, IntoActiveModel, Order};
 use weft_core::id::SessionKey;
 use weft_core::seam::session_store::{MessagePosition, SessionMessage};
 use weft_core::{RunId, value::Json};
 
 use crate::batch::Batch;
 use crate::ids::text;
-use crate::rows::ROWS_AT_ONCE_MAX;
+use crate::rows::{ROWS_AT_ONCE_MAX, behind};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "session_message")]
@@ -64,12 +64,10 @@ pub(crate) fn of_run(key: &SessionKey, run: &RunId) -> Condition {
 
 /// The messages after one, of those of its session.
 pub(crate) fn after(at: MessagePosition) -> Condition {
-    let of_the_same =
-        Condition::all().add(Column::Revision.eq(at.revision)).add(Column::Position.gt(at.place));
     // The first condition allows the key to be used.
     Condition::all()
         .add(Column::Revision.gte(at.revision))
-        .add(Condition::any().add(Column::Revision.gt(at.revision)).add(of_the_same))
+        .add(behind((Column::Revision, Order::Asc, at.revision), (Column::Position, Order::Asc, at.place)))
 }
 
 /// Adds the messages of a revision.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, OnConflict};
-use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::component::Form;
 use weft_core::id::{SessionKey, TaskKey, TenantId};
 use weft_core::seam::TaskStore;
@@ -13,7 +13,7 @@ use weft_core::{Error, ErrorKind, Result, RunId};
 use crate::Store;
 use crate::batch::Batch;
 use crate::ids::{self, bounded, text};
-use crate::rows::{ROWS_AT_ONCE_MAX, readable};
+use crate::rows::{ROWS_AT_ONCE_MAX, behind, readable};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "task")]
@@ -181,9 +181,8 @@ impl TaskStore for Store {
         }
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         if let Some((created_ms, id)) = &filter.after {
-            let later =
-                Condition::all().add(Column::CreatedMs.eq(*created_ms)).add(Column::Id.gt(text(id.as_str())));
-            found = found.filter(Condition::any().add(Column::CreatedMs.gt(*created_ms)).add(later));
+            let time = (Column::CreatedMs, Order::Asc, *created_ms);
+            found = found.filter(behind(time, (Column::Id, Order::Asc, text(id.as_str()))));
         }
         let rows = found
             .order_by_asc(Column::CreatedMs)

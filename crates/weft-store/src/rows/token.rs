@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect, Select};
+use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect, Select};
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::TokenStore;
 use weft_core::seam::token_store::{StoredToken, TokenFilter};
@@ -12,6 +12,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, hashes_of, text};
 use crate::open::repeated;
+use crate::rows::behind;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "token")]
@@ -121,9 +122,8 @@ impl TokenStore for Store {
     async fn list(&self, filter: &TokenFilter) -> Result<Vec<StoredToken>> {
         let mut found = found_by(filter);
         if let Some((created_ms, hash)) = &filter.after {
-            let same =
-                Condition::all().add(Column::CreatedMs.eq(*created_ms)).add(Column::Hash.gt(text(hash)));
-            found = found.filter(Condition::any().add(Column::CreatedMs.gt(*created_ms)).add(same));
+            let time = (Column::CreatedMs, Order::Asc, *created_ms);
+            found = found.filter(behind(time, (Column::Hash, Order::Asc, text(hash))));
         }
         let rows = found
             .order_by_asc(Column::CreatedMs)

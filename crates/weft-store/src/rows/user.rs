@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::{ConnectionTrait, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::access::MemberRole;
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::UserStore;
@@ -15,7 +15,7 @@ use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, fold, text};
 use crate::open::repeated;
 use crate::rows::tenant::{self, MemberChange};
-use crate::rows::{identity, login, membership, token};
+use crate::rows::{behind, identity, login, membership, token};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "account")]
@@ -247,11 +247,8 @@ impl UserStore for Store {
     ) -> Result<Vec<Login>> {
         let mut found = login::Entity::find().filter(login::Column::UserId.eq(text(user.as_str())));
         if let Some((created_ms, hash)) = after {
-            let same = Condition::all()
-                .add(login::Column::CreatedMs.eq(created_ms))
-                .add(login::Column::Hash.gt(text(hash)));
-            let earlier = login::Column::CreatedMs.lt(created_ms);
-            found = found.filter(Condition::any().add(earlier).add(same));
+            let time = (login::Column::CreatedMs, Order::Desc, created_ms);
+            found = found.filter(behind(time, (login::Column::Hash, Order::Asc, text(hash))));
         }
         let rows = found
             .order_by_desc(login::Column::CreatedMs)
