@@ -130,17 +130,10 @@ pub struct WorkFilter {
 /// A queue in which runs wait for a worker. Callers supply the time: a queue has no clock.
 #[async_trait]
 pub trait WorkQueue: Send + Sync {
-    /// Queues work, not necessarily atomically. Work that names a run which was queued before is skipped, whatever
-    /// its state.
-    ///
-    /// # Errors
-    /// `Invalid` for an id that cannot be stored; nothing is queued then.
-    async fn push(&self, work: &[Work], now_ms: i64) -> Result<()>;
-
     /// Queues work of one tenant and one source atomically, as long as fewer than `open_max` of that source are
     /// waiting or taken. They are counted in the same step, so that concurrent callers cannot exceed the limit. Work
-    /// that names a run which was queued before is skipped and needs no room. If there is no room for all, the last
-    /// ones are queued. Returns how many were not.
+    /// that names a run which was queued before, whatever its state, is skipped and needs no room. If there is no room
+    /// for all, the last ones are queued. Returns how many were not.
     ///
     /// # Errors
     /// `Invalid` for an id that cannot be stored, and then nothing is.

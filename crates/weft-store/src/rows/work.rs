@@ -189,16 +189,6 @@ impl Store {
 
 #[async_trait]
 impl WorkQueue for Store {
-    async fn push(&self, work: &[Work], now_ms: i64) -> Result<()> {
-        let rows: Vec<Model> = work.iter().map(|work| Model::new(work, now_ms)).collect::<Result<_>>()?;
-        for some in rows.chunks(ROWS_AT_ONCE_MAX) {
-            let _permit = self.inner.gate.permit().await;
-            let pushed = repeated(|| insert(&self.inner.write, some)).await;
-            pushed.map_err(|error| self.fail("queue the work", error))?;
-        }
-        Ok(())
-    }
-
     async fn push_within(&self, work: &[Work], now_ms: i64, open_max: u64) -> Result<u64> {
         let rows: Vec<Model> = work.iter().map(|work| Model::new(work, now_ms)).collect::<Result<_>>()?;
         let Some(first) = rows.first() else { return Ok(0) };
@@ -206,14 +196,14 @@ impl WorkQueue for Store {
             let transaction = self.begin().await?;
             // Those that come at the same time are counted one after the other.
             tenant_lock::hold(&transaction, &first.tenant_id, "work").await?;
-            let known = known(&transaction, &rows).await?;
+            let mut known = known(&transaction, &rows).await?;
             let open = Entity::find()
                 .filter(Column::TenantId.eq(first.tenant_id.as_str()))
                 .filter(Column::Source.eq(first.source.as_str()))
                 .filter(Column::State.is_in([WAITING, TAKEN]))
                 .count(&*transaction)
                 .await?;
-            let fresh: Vec<&Model> = rows.iter().filter(|row| !known.contains(&row.run_id)).collect();
+            let fresh: Vec<&Model> = rows.iter().filter(|row| known.insert(row.run_id.clone())).collect();
             let room = usize::try_from(open_max.saturating_sub(open)).unwrap_or(usize::MAX);
             let passed_over = fresh.len().saturating_sub(room);
             let last: Vec<Model> = fresh.into_iter().skip(passed_over).cloned().collect();

@@ -130,7 +130,7 @@ async fn what_waits_is_counted() {
         let (session, source, due_ms) = (None, String::new(), 5);
         let work =
             Work { run, canvas: CanvasId::from("c"), session, input: Default::default(), source, due_ms };
-        opened.work().push(&[work], 1).await.unwrap();
+        assert_eq!(opened.work().push_within(&[work], 1, 1).await.unwrap(), 0);
     }
     let dataset = datasets::dataset(&TenantId::from("one"), "waiting");
     opened.datasets().create(&dataset).await.unwrap();

@@ -48,7 +48,7 @@ async fn what_cannot_be_read_keeps_nobody_waiting() {
     let store = Store::open(&url).await.unwrap();
     for name in ["damaged", "whole"] {
         let tenant = TenantId::from(format!("of-{name}"));
-        WorkQueue::push(&store, &[work(&tenant, name)], 1).await.unwrap();
+        assert_eq!(store.push_within(&[work(&tenant, name)], 1, 1).await.unwrap(), 0);
         store.push_notices(&[Notice::run_failed(&RunKey::new(&tenant, name), 1)]).await.unwrap();
         ScheduleStore::create(&store, &schedule(&tenant, name), 9).await.unwrap();
         let of = dataset(&tenant, "d");

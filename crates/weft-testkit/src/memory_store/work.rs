@@ -1,5 +1,7 @@
 //! An in-memory queue of work.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use weft_core::Result;
 use weft_core::id::{RunId, RunKey, TenantId};
@@ -66,15 +68,6 @@ fn ready_ms(stored: &StoredWork) -> Option<i64> {
 
 #[async_trait]
 impl WorkQueue for MemoryStore {
-    async fn push(&self, work: &[Work], now_ms: i64) -> Result<()> {
-        check(work)?;
-        let mut tables = self.tables();
-        for work in work {
-            tables.work.entry(at(work)).or_insert_with(|| Queued::new(work, now_ms));
-        }
-        Ok(())
-    }
-
     async fn push_within(&self, work: &[Work], now_ms: i64, open_max: u64) -> Result<u64> {
         check(work)?;
         let Some(first) = work.first() else { return Ok(0) };
@@ -86,7 +79,8 @@ impl WorkQueue for MemoryStore {
         };
         let open = tables.work.values().filter(|queued| is_open(&queued.stored)).count();
         let mut fresh: Vec<&Work> = work.iter().collect();
-        fresh.retain(|work| !tables.work.contains_key(&at(work)));
+        let mut seen = HashSet::new();
+        fresh.retain(|work| !tables.work.contains_key(&at(work)) && seen.insert(at(work)));
         let room = usize::try_from(open_max).unwrap_or(usize::MAX).saturating_sub(open);
         let passed_over = fresh.len().saturating_sub(room);
         for work in fresh.into_iter().skip(passed_over) {

@@ -34,7 +34,8 @@ pub async fn stores_remove_what_belongs_together(
         for canvas in ["x", "y"] {
             all.fill(tenant, canvas).await;
             schedules.create(&schedule(tenant, canvas, canvas), MANY).await.unwrap();
-            queue.push(&[Work { canvas: canvas.into(), ..work(tenant, canvas, 0) }], 0).await.unwrap();
+            let one = Work { canvas: canvas.into(), ..work(tenant, canvas, 0) };
+            assert_eq!(queue.push_within(&[one], 0, MANY).await.unwrap(), 0);
         }
     }
     sessions.delete(&session(&ours, "x1", "x").key).await.unwrap();

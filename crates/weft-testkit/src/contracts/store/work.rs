@@ -70,10 +70,19 @@ async fn of_much_work_at_once_the_last_gets_in(queue: &dyn WorkQueue) {
     assert_eq!(open(queue, &tenant).await, ["r0002", "r0003", "r0004", "r0005", "r0007"]);
     assert_eq!(queue.push_within(&many, 1, u64::MAX).await.unwrap(), 0);
     assert_eq!(open(queue, &tenant).await.len(), many.len());
+    // A run that is named twice needs room once.
+    let twice =
+        ["again", "again", "other"].map(|run| Work { source: "twice".into(), ..work(&tenant, run, 1_000) });
+    assert_eq!(queue.push_within(&twice, 1, 2).await.unwrap(), 0);
     let nameless = [work(&tenant, "named", 1), work(&tenant, "", 1)];
     refused(queue.push_within(&nameless, 1, u64::MAX).await, Invalid);
     refused(queue.get(&nameless[0].run).await, NotFound);
     drain(queue).await;
+}
+
+/// Queues work of one tenant and source, for checks in which there is room for all.
+async fn push(queue: &dyn WorkQueue, work: &[Work], now_ms: i64) {
+    assert_eq!(queue.push_within(work, now_ms, u64::MAX).await.unwrap(), 0);
 }
 
 /// The runs of a tenant that are waiting or taken, in order.
@@ -114,8 +123,8 @@ async fn work_comes_back_as_it_was(queue: &dyn WorkQueue) {
     first.session = Some("s".into());
     first.input.inputs.insert("text".into(), "ж".repeat(LARGE).into());
     refused(queue.get(&first.run).await, NotFound);
-    queue.push(&[], 900).await.unwrap();
-    queue.push(&[first.clone(), work(&tenant, "second", 2_000)], 900).await.unwrap();
+    push(queue, &[], 900).await;
+    push(queue, &[first.clone(), work(&tenant, "second", 2_000)], 900).await;
     let stored = StoredWork {
         work: first.clone(),
         state: WorkState::Waiting { from_ms: 1_000 },
@@ -129,7 +138,7 @@ async fn work_comes_back_as_it_was(queue: &dyn WorkQueue) {
     assert!(taken == stored && queue.get(&first.run).await.unwrap() == stored);
     assert_eq!(lease.run, first.run);
     let nameless = [work(&tenant, "third", 1), work(&tenant, "", 1)];
-    refused(queue.push(&nameless, 900).await, Invalid);
+    refused(queue.push_within(&nameless, 900, u64::MAX).await, Invalid);
     refused(queue.get(&nameless[0].run).await, NotFound);
     drain(queue).await;
 }
@@ -138,20 +147,21 @@ async fn a_run_is_queued_once(queue: &dyn WorkQueue) {
     let (ours, theirs) = (tenant(), tenant());
     let (first, other) = (work(&ours, "same", 1_000), work(&theirs, "same", 1_500));
     let again = Work { source: "another".into(), due_ms: 5, ..first.clone() };
-    join_all((0..8).map(|_| queue.push(std::slice::from_ref(&first), 900))).await;
-    queue.push(&[again.clone(), other.clone(), again.clone()], 950).await.unwrap();
+    join_all((0..8).map(|_| push(queue, std::slice::from_ref(&first), 900))).await;
+    push(queue, &[again.clone(), again.clone()], 950).await;
+    push(queue, std::slice::from_ref(&other), 950).await;
     assert_eq!(queue.get(&first.run).await.unwrap().work, first);
     assert_eq!(queue.get(&other.run).await.unwrap().work, other);
     let Taken { lease, .. } = one(queue, 1_000, 2_000).await;
-    queue.push(std::slice::from_ref(&again), 950).await.unwrap();
+    push(queue, std::slice::from_ref(&again), 950).await;
     none(queue, 1_001).await;
     queue.settle(&lease, &WorkOutcome::Done, 1_100).await.unwrap();
-    queue.push(std::slice::from_ref(&again), 950).await.unwrap();
+    push(queue, std::slice::from_ref(&again), 950).await;
     assert_eq!(queue.get(&first.run).await.unwrap().state, WorkState::Done { at_ms: 1_100 });
     assert_eq!(one(queue, 2_000, 3_000).await.stored.work.run, other.run);
     let many: Vec<Work> = (0..1_100).map(|n| work(&ours, &format!("r{n:04}"), 5_000)).collect();
-    queue.push(&many, 1).await.unwrap();
-    queue.push(&many, 2).await.unwrap();
+    push(queue, &many, 1).await;
+    push(queue, &many, 2).await;
     let filter = WorkFilter { open: true, ..WorkFilter::default() };
     assert_eq!(queue.list(&ours, &filter).await.unwrap(), (Vec::new(), 1_100));
     drain(queue).await;
@@ -160,7 +170,7 @@ async fn a_run_is_queued_once(queue: &dyn WorkQueue) {
 async fn what_is_due_is_taken_the_longest_waiting_first(queue: &dyn WorkQueue) {
     let tenant = tenant();
     let all = [("c", 3_000), ("a", 1_000), ("d", 4_000), ("b", 2_000)];
-    queue.push(&all.map(|(run, due)| work(&tenant, run, due)), 0).await.unwrap();
+    push(queue, &all.map(|(run, due)| work(&tenant, run, due)), 0).await;
     none(queue, 999).await;
     assert_eq!(queue.take(4_000, END, 0).await.unwrap(), []);
     let names = async |now, count| -> Vec<String> {
@@ -176,7 +186,7 @@ async fn what_is_due_is_taken_the_longest_waiting_first(queue: &dyn WorkQueue) {
 async fn of_many_takers_one_gets_each(queue: &dyn WorkQueue) {
     let tenant = tenant();
     let all: Vec<Work> = (0..40).map(|n| work(&tenant, &format!("r{n:02}"), 1_000)).collect();
-    queue.push(&all, 0).await.unwrap();
+    push(queue, &all, 0).await;
     let mut seen = BTreeSet::new();
     // A caller that collides with others may get fewer than there are.
     while seen.len() < all.len() {
@@ -191,7 +201,7 @@ async fn of_many_takers_one_gets_each(queue: &dyn WorkQueue) {
 
 async fn time_that_has_passed_lets_another_one_take(queue: &dyn WorkQueue) {
     let tenant = tenant();
-    queue.push(&[work(&tenant, "r", 1_000)], 0).await.unwrap();
+    push(queue, &[work(&tenant, "r", 1_000)], 0).await;
     let first = one(queue, 1_000, 2_000).await;
     none(queue, 1_999).await;
     // Until another worker takes it, it still belongs to the first one.
@@ -223,7 +233,7 @@ fn every_way(from_ms: i64) -> [WorkOutcome; 4] {
 }
 
 async fn a_lease_can_be_renewed(queue: &dyn WorkQueue) {
-    queue.push(&[work(&tenant(), "r", 1_000)], 0).await.unwrap();
+    push(queue, &[work(&tenant(), "r", 1_000)], 0).await;
     let first = one(queue, 1_000, 2_000).await;
     queue.renew(&first.lease, 5_000).await.unwrap();
     none(queue, 4_999).await;
@@ -236,7 +246,7 @@ async fn what_is_settled_is_let_go(queue: &dyn WorkQueue) {
     let tenant = tenant();
     for (n, settled) in every_way(3_000).into_iter().enumerate() {
         let one_work = work(&tenant, &format!("r{n}"), 1_000);
-        queue.push(std::slice::from_ref(&one_work), 0).await.unwrap();
+        push(queue, std::slice::from_ref(&one_work), 0).await;
         let first = one(queue, 1_000, 2_000).await;
         queue.settle(&first.lease, &settled, 1_500).await.unwrap();
         // The work is over; a second report comes too late.
@@ -265,8 +275,9 @@ async fn what_nobody_has_taken_can_be_withdrawn(queue: &dyn WorkQueue) {
     let (ours, theirs) = (tenant(), tenant());
     let other = Work { source: "other".into(), ..work(&ours, "other", 2_000) };
     let ours_all = [work(&ours, "a", 1_000), work(&ours, "b", 2_000), work(&ours, "c", 3_000), other.clone()];
-    queue.push(&ours_all, 0).await.unwrap();
-    queue.push(&[work(&theirs, "a", 2_000)], 0).await.unwrap();
+    push(queue, &ours_all[..3], 0).await;
+    push(queue, &ours_all[3..], 0).await;
+    push(queue, &[work(&theirs, "a", 2_000)], 0).await;
     let taken = one(queue, 1_000, 9_000).await;
     assert_eq!(queue.withdraw(&ours, "daily").await.unwrap(), 2);
     assert_eq!(queue.withdraw(&ours, "daily").await.unwrap(), 0);
@@ -275,7 +286,7 @@ async fn what_nobody_has_taken_can_be_withdrawn(queue: &dyn WorkQueue) {
         queue.get(kept).await.unwrap();
     }
     // Withdrawn work was never queued.
-    queue.push(&ours_all[1..2], 0).await.unwrap();
+    push(queue, &ours_all[1..2], 0).await;
     queue.get(&ours_all[1].run).await.unwrap();
     queue.renew(&taken.lease, END).await.unwrap();
     drain(queue).await;
@@ -286,13 +297,13 @@ async fn what_was_settled_long_ago_is_forgotten(queue: &dyn WorkQueue) {
     let tenant = tenant();
     let all = ["done", "later", "waiting", "taken"].map(|run| work(&tenant, run, 1_000));
     for (one_work, settled_ms) in all.iter().zip([1_000, 2_000]) {
-        queue.push(std::slice::from_ref(one_work), 0).await.unwrap();
+        push(queue, std::slice::from_ref(one_work), 0).await;
         let taken = one(queue, 1_000, 2_000).await;
         queue.settle(&taken.lease, &WorkOutcome::Done, settled_ms).await.unwrap();
     }
-    queue.push(&all[3..], 0).await.unwrap();
+    push(queue, &all[3..], 0).await;
     one(queue, 1_000, 1_500).await;
-    queue.push(&all[2..], 0).await.unwrap();
+    push(queue, &all[2..], 0).await;
     assert_eq!(queue.prune(1_000).await.unwrap(), 0);
     assert_eq!(queue.prune(2_000).await.unwrap(), 1);
     refused(queue.get(&all[0].run).await, NotFound);
@@ -307,7 +318,9 @@ async fn work_is_listed_the_latest_first(queue: &dyn WorkQueue) {
     let mut all =
         [("a", 1_000), ("b", 4_000), ("c", 2_000), ("d", 2_000)].map(|(r, due)| work(&tenant, r, due));
     all[1].source = "Daily".into();
-    queue.push(&all, 0).await.unwrap();
+    for one_work in &all {
+        push(queue, std::slice::from_ref(one_work), 0).await;
+    }
     let taken = one(queue, 1_000, 2_000).await;
     queue.settle(&taken.lease, &WorkOutcome::Done, 1_500).await.unwrap();
     let every = WorkFilter { limit: u64::MAX, ..WorkFilter::default() };
