@@ -36,6 +36,7 @@ pub async fn keep(ctx: &NodeContext, name: &str, mime_type: &str, bytes: Bytes) 
         mime_type: mime_type.to_owned(),
         size: bytes.len() as u64,
         session: Some(ctx.run.session.clone()),
+        user: None,
         created_ms: ctx.run.seams.clock.now_ms(),
     };
     ctx.run.seams.files.put(&ctx.run.tenant, &file, bytes).await?;

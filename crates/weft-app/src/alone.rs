@@ -67,7 +67,7 @@ impl App {
             return Ok(alone.filled(values));
         }
         let (input, globals) = alone.given(user_id, values);
-        let input = self.files_read(&key.tenant, input, &Arc::default()).await?;
+        let input = self.files_read(&key.tenant, user_id, input, &Arc::default()).await?;
         let (app, key, name) = (self.clone(), key.clone(), component.to_owned());
         let run = async move |given_up: CancellationToken| {
             let outputs = app.outputs_of_one(&key, &alone, (input, globals), &given_up).await?;

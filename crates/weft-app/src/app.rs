@@ -236,7 +236,7 @@ impl App {
     /// # Errors
     /// As [`App::start_turn`].
     pub async fn start_turn_of(&self, session: &Session, input: TurnInput) -> Result<RunHandle> {
-        let input = self.with_files_read(&session.key, input).await?;
+        let input = self.with_files_read(session, input).await?;
         self.start_turn_read(RunId::generate(), session, input, None).await
     }
 

@@ -33,7 +33,7 @@ impl App {
         let read = OnceCell::new();
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
             Box::pin(async {
-                let input = || self.with_files_read(&session.key, input.clone());
+                let input = || self.with_files_read(session, input.clone());
                 let input = read.get_or_try_init(input).await?.clone();
                 self.check_goes_on(&session.key, waiting).await?;
                 if first.swap(false, Ordering::Relaxed) {
@@ -76,7 +76,7 @@ impl App {
             Box::pin(async {
                 let session = self.sessions.load(&session.key).await?;
                 let key = RunKey::new(&session.key.tenant, run.clone());
-                let with_files = || self.with_files_read(&session.key, input.clone());
+                let with_files = || self.with_files_read(&session, input.clone());
                 let with_files = read.get_or_try_init(with_files).await?.clone();
                 let started = match self.check_goes_on(&session.key, waiting).await {
                     Ok(()) => self.start_turn_read(run.clone(), &session, with_files, task.as_ref()).await,

@@ -8,11 +8,12 @@ use bytes::Bytes;
 use weft_core::id::FileId;
 use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
 use weft_core::seam::file_store::{StoredFile, as_text, is_document, plain_name};
+use weft_core::seam::session_store::Session;
 use weft_core::seam::speech::Recording;
 use weft_core::seam::{DocumentReader, ModelDirectory};
 use weft_core::usage::{self, UsageOwner};
 use weft_core::watched_models::{CallSums, ModelWatcher, WatchedModels};
-use weft_core::{Error, ErrorKind, Json, Result, SessionKey, TenantId, TurnInput, media_type};
+use weft_core::{Error, ErrorKind, Json, Result, SessionKey, TenantId, TurnInput, UserId, media_type};
 
 use crate::app::App;
 
@@ -69,16 +70,24 @@ fn brings_files(value: &Json) -> bool {
 /// The context for reading files.
 struct FileReading<'a> {
     tenant: &'a TenantId,
+    /// The owner of the files that are in the request itself.
+    user: Option<UserId>,
     documents: Arc<dyn DocumentReader>,
     models: WatchedModels,
 }
 
 impl App {
-    /// Stores an attached file.
+    /// Stores an attached file, which belongs to `user` from then on.
     ///
     /// # Errors
     /// `Invalid` when it is too large, `QuotaExceeded` when the tenant's quota is used up.
-    pub async fn keep_file(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<StoredFile> {
+    pub async fn keep_file(
+        &self,
+        tenant: &TenantId,
+        user: Option<UserId>,
+        name: &str,
+        bytes: Bytes,
+    ) -> Result<StoredFile> {
         let name = plain_name(name);
         let file = StoredFile {
             id: FileId::from(weft_core::id::generate()),
@@ -86,6 +95,7 @@ impl App {
             name,
             size: bytes.len() as u64,
             session: None,
+            user,
             created_ms: self.clock.now_ms(),
         };
         self.files.put(tenant, &file, bytes).await?;
@@ -93,17 +103,18 @@ impl App {
     }
 
     /// Reads the files in the input of a turn: pictures become data URIs, anything else text under a line that names
-    /// the file. Form values that are files become lists of these. The usage of models for this is recorded for the
-    /// conversation, because the run has not started yet.
+    /// the file. Form values that are files become lists of these. Files in the request itself are stored, too, and
+    /// belong to the user of the conversation. The usage of models for this is recorded for the conversation, because
+    /// the run has not started yet.
     ///
     /// # Errors
     /// `Invalid` for a value that is not a file or cannot be read, `NotFound` for an unknown file, `Denied` for a
     /// document of a dataset in a form.
-    pub async fn with_files_read(&self, session: &SessionKey, input: TurnInput) -> Result<TurnInput> {
+    pub async fn with_files_read(&self, session: &Session, input: TurnInput) -> Result<TurnInput> {
         let sums = Arc::new(CallSums::default());
-        let read = self.files_read(&session.tenant, input, &sums).await;
+        let read = self.files_read(&session.key.tenant, &session.user_id, input, &sums).await;
         // Even after a failure, because other files may have been read before.
-        self.note_files(session, &sums).await;
+        self.note_files(&session.key, &sums).await;
         read
     }
 
@@ -131,16 +142,19 @@ impl App {
         }
     }
 
-    /// The same as [`App::with_files_read`] outside of any conversation. The usage of models is added to `sums`.
+    /// The same as [`App::with_files_read`] outside of any conversation: files in the request itself belong to this
+    /// user. The usage of models is added to `sums`.
     pub(crate) async fn files_read(
         &self,
         tenant: &TenantId,
+        user_id: &str,
         mut input: TurnInput,
         sums: &Arc<CallSums>,
     ) -> Result<TurnInput> {
         let watcher = Arc::clone(sums) as Arc<dyn ModelWatcher>;
         let models = WatchedModels::new(Arc::clone(&self.models), watcher);
-        let reading = FileReading { tenant, documents: sums.reader(&self.reader), models };
+        let user = (!user_id.is_empty()).then(|| UserId::from(user_id));
+        let reading = FileReading { tenant, user, documents: sums.reader(&self.reader), models };
         let mut count = input.files.len();
         count += input.inputs.values().map(files_in).sum::<usize>();
         // Counted before the first is read, which may take long.
@@ -209,7 +223,7 @@ impl App {
             Some(Brought::Inline(uri)) => {
                 let (name, bytes) = inline(uri)?;
                 // It is also stored, so that tools which work on the file itself find it by its id.
-                let file = self.keep_file(tenant, &name, bytes.clone()).await?;
+                let file = self.keep_file(tenant, reading.user.clone(), &name, bytes.clone()).await?;
                 read_kept(reading, &file, bytes).await
             }
             // People who fill in forms may not have access to everything of the tenant.

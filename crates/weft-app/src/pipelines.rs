@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::Arc;
 use weft_core::error::found;
-use weft_core::id::{CanvasId, DatasetKey, DocumentKey, FileId, RunId, SessionId};
+use weft_core::id::{CanvasId, DatasetKey, DocumentKey, FileId, RunId, SessionId, UserId};
 use weft_core::journal::Ending;
 use weft_core::seam::blob_store::BlobStore;
 use weft_core::seam::dataset_store::{DatasetStore, Document};
@@ -82,6 +82,7 @@ fn stored(document: &Document) -> StoredFile {
         mime_type: crate::attachments::served_media_type(&document.name),
         size: document.size,
         session: None,
+        user: None,
         created_ms: document.created_ms,
     }
 }
@@ -116,6 +117,16 @@ impl FileStore for FilesAndDocuments {
 
     async fn of_session(&self, tenant: &TenantId, session: &SessionId) -> Result<Vec<StoredFile>> {
         self.files.of_session(tenant, session).await
+    }
+
+    async fn of_user(
+        &self,
+        tenant: &TenantId,
+        user: &UserId,
+        after: Option<(i64, &FileId)>,
+        count_max: u64,
+    ) -> Result<Vec<StoredFile>> {
+        self.files.of_user(tenant, user, after, count_max).await
     }
 }
 

@@ -363,9 +363,9 @@ impl App {
     ) -> Result<RunHandle> {
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;
-        let (canvas, session) = (canvas.id, session.key.clone());
         let task = Some(task.key.id.clone());
-        let input = self.with_files_read(&session, input).await?;
+        let input = self.with_files_read(session, input).await?;
+        let (canvas, session) = (canvas.id, session.key.clone());
         let run = run.unwrap_or_else(RunId::generate);
         self.engine.start_as(run, StartRun { plan, canvas, session, input, seed: None, task }).await
     }

@@ -92,7 +92,7 @@ impl App {
 
     async fn request(&self, work: &Work) -> Result<StartRun> {
         let session = self.session_of(work).await?;
-        let input = self.with_files_read(&session.key, work.input.clone()).await?;
+        let input = self.with_files_read(&session, work.input.clone()).await?;
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;
         Ok(StartRun { plan, canvas: canvas.id, session: session.key, input, seed: None, task: None })

@@ -62,7 +62,7 @@ async fn attached(paths: &[PathBuf], app: &App) -> Outcome<Vec<Json>> {
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let bytes = tokio::fs::read(path).await.map_err(unread)?;
-        let file = app.keep_file(&tenant, &name, bytes.into()).await?;
+        let file = app.keep_file(&tenant, None, &name, bytes.into()).await?;
         files.push(json!(file));
     }
     Ok(files)

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use weft_core::id::{FileId, SessionId, TenantId};
+use weft_core::id::{FileId, SessionId, TenantId, UserId};
 use weft_core::seam::FileStore;
 use weft_core::seam::file_store::StoredFile;
 use weft_core::{Error, ErrorKind, Result};
@@ -96,6 +96,25 @@ impl FileStore for MemoryFiles {
             .filter(|((owner, _), (file, _))| owner == tenant && file.session.as_ref() == Some(session));
         let mut found: Vec<StoredFile> = theirs.map(|(_, (file, _))| file.clone()).collect();
         found.sort_by_key(|file| (file.created_ms, file.id.clone()));
+        Ok(found)
+    }
+
+    async fn of_user(
+        &self,
+        tenant: &TenantId,
+        user: &UserId,
+        after: Option<(i64, &FileId)>,
+        count_max: u64,
+    ) -> Result<Vec<StoredFile>> {
+        let files = self.files();
+        let theirs = files.iter().filter(|((owner, _), (file, _))| {
+            owner == tenant
+                && file.user.as_ref() == Some(user)
+                && after.is_none_or(|after| (file.created_ms, &file.id) > after)
+        });
+        let mut found: Vec<StoredFile> = theirs.map(|(_, (file, _))| file.clone()).collect();
+        found.sort_by_key(|file| (file.created_ms, file.id.clone()));
+        found.truncate(usize::try_from(count_max).unwrap_or(usize::MAX));
         Ok(found)
     }
 }

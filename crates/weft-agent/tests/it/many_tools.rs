@@ -193,6 +193,7 @@ async fn only_results_of_this_conversation_can_be_read() {
             mime_type: "text/plain".to_owned(),
             size: 1,
             session: Some(session.to_owned().into()),
+            user: None,
             created_ms: 0,
         };
         use weft_core::seam::FileStore as _;

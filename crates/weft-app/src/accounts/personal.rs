@@ -5,8 +5,9 @@ use futures::channel::mpsc;
 use serde_json::json;
 use weft_core::access::MemberRole;
 use weft_core::error::found;
-use weft_core::id::UserId;
+use weft_core::id::{FileId, UserId};
 use weft_core::seam::audit_store::{AuditFilter, AuditPosition};
+use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::memory_store::MessageFilter;
 use weft_core::seam::session_store::{MessagePosition, Session, SessionFilter, SessionOrder};
 use weft_core::seam::tenant_store::Membership;
@@ -30,8 +31,9 @@ type Sink = mpsc::Sender<Result<Json>>;
 
 impl App {
     /// Everything that is kept of a user, of one tenant or of all of theirs, one thing after the other: who they are,
-    /// where they belong, their sign-ins, identities at providers and API keys without the secrets, their conversations, what memories have of
-    /// them, and what the audit log says of them.
+    /// where they belong, their sign-ins, identities at providers and API keys without the secrets, their
+    /// conversations, descriptions of the files that they have attached, what memories have of them, and what the audit
+    /// log says of them.
     pub fn personal_data(
         &self,
         user: User,
@@ -67,6 +69,7 @@ impl App {
             let tenant = &membership.tenant;
             self.gather_keys(tenant, &user.id, sink).await?;
             self.gather_sessions(tenant, &user.id, sink).await?;
+            self.gather_files(tenant, &user.id, sink).await?;
             self.gather_memories(tenant, &user.id, sink).await?;
             self.gather_audit(tenant, &user.id, sink).await?;
         }
@@ -211,6 +214,36 @@ impl App {
         Ok(self.sessions.list(tenant, &filter).await?.0)
     }
 
+    async fn gather_files(&self, tenant: &TenantId, user: &UserId, sink: &mut Sink) -> Result<()> {
+        let mut last: Option<StoredFile> = None;
+        loop {
+            let mut files = self.files_of(tenant, user, last.as_ref()).await?;
+            for file in &files {
+                give(
+                    sink,
+                    json!({"kind": "file", "id": file.id, "tenant": tenant, "name": file.name,
+                    "mime_type": file.mime_type, "size": file.size, "created": date(file.created_ms)}),
+                )
+                .await?;
+            }
+            last = files.pop();
+            if last.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Files that a user has attached, after one of them.
+    async fn files_of(
+        &self,
+        tenant: &TenantId,
+        user: &UserId,
+        last: Option<&StoredFile>,
+    ) -> Result<Vec<StoredFile>> {
+        let after = last.map(|file| (file.created_ms, &file.id));
+        self.files.of_user(tenant, user, after, AT_ONCE).await
+    }
+
     async fn gather_memories(&self, tenant: &TenantId, user: &UserId, sink: &mut Sink) -> Result<()> {
         let store = &self.memories.store;
         for memory in store.list(tenant).await? {
@@ -256,9 +289,9 @@ impl App {
         }
     }
 
-    /// Removes a user and what is kept of them: conversations with their runs and files, what memories have of them,
-    /// sign-ins, API keys, memberships. What the audit log says stays, with an id that leads to nobody any more; so do
-    /// the agents and datasets of their tenants.
+    /// Removes a user and what is kept of them: conversations with their runs and files, the files that they have
+    /// attached, what memories have of them, sign-ins, API keys, memberships. What the audit log says stays, with an id
+    /// that leads to nobody any more; so do the agents, the datasets and the file manager of their tenants.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` for the last owner of a tenant that has other members, or while a turn of theirs is under
@@ -300,6 +333,7 @@ impl App {
                 self.erase_session(&session.key).await?;
             }
         }
+        self.erase_files(tenant, user).await?;
         let store = &self.memories.store;
         for memory in store.list(tenant).await? {
             loop {
@@ -317,6 +351,19 @@ impl App {
             }
         }
         Ok(())
+    }
+
+    async fn erase_files(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
+        let mut last: Option<StoredFile> = None;
+        loop {
+            let mut files = self.files_of(tenant, user, last.as_ref()).await?;
+            let ids: Vec<FileId> = files.iter().map(|file| file.id.clone()).collect();
+            self.files.remove(tenant, &ids).await?;
+            last = files.pop();
+            if last.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     async fn erase_session(&self, key: &SessionKey) -> Result<()> {

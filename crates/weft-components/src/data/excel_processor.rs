@@ -543,6 +543,7 @@ mod tests {
                 mime_type: String::new(),
                 size: bytes.len() as u64,
                 session: None,
+                user: None,
                 created_ms: 0,
             };
             files.put(&"t".into(), &file, bytes.into()).await.unwrap();

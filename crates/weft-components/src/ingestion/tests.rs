@@ -103,6 +103,7 @@ async fn kept() -> Arc<MemoryFiles> {
         mime_type: "text/markdown".to_owned(),
         size: text.len() as u64,
         session: None,
+        user: None,
         created_ms: 0,
     };
     files.put(&"t".into(), &file, text.into()).await.unwrap();

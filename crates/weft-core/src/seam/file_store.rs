@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::id::{DocumentKey, FileId, SessionId, TenantId};
+use crate::id::{DocumentKey, FileId, SessionId, TenantId, UserId};
 
 /// The description of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,11 @@ pub struct StoredFile {
     pub size: u64,
     /// The session whose run created it; absent for attached files.
     pub session: Option<SessionId>,
+    /// The user to whom an attached file belongs: whoever uploaded it or, when it came with a question, the user of the
+    /// conversation. Absent for files that runs created, which belong to their session, and for files from nobody in
+    /// particular. It is for the store alone: no model and no client is shown it.
+    #[serde(skip)]
+    pub user: Option<UserId>,
     /// When it was stored, in milliseconds since 1970.
     pub created_ms: i64,
 }
@@ -120,6 +125,19 @@ pub trait FileStore: Send + Sync + fmt::Debug {
     /// # Errors
     /// When the store cannot be read.
     async fn of_session(&self, tenant: &TenantId, session: &SessionId) -> Result<Vec<StoredFile>>;
+
+    /// Returns up to `count_max` files that belong to this user, oldest first, then by id; only those after `after`, the
+    /// time and the id of the last file of the previous page, if that is given.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn of_user(
+        &self,
+        tenant: &TenantId,
+        user: &UserId,
+        after: Option<(i64, &FileId)>,
+        count_max: u64,
+    ) -> Result<Vec<StoredFile>>;
 }
 
 /// A store that holds no files.
@@ -153,6 +171,16 @@ impl FileStore for NoFiles {
     }
 
     async fn of_session(&self, _: &TenantId, _: &SessionId) -> Result<Vec<StoredFile>> {
+        Ok(Vec::new())
+    }
+
+    async fn of_user(
+        &self,
+        _: &TenantId,
+        _: &UserId,
+        _: Option<(i64, &FileId)>,
+        _: u64,
+    ) -> Result<Vec<StoredFile>> {
         Ok(Vec::new())
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use weft_core::id::FileId;
 use weft_core::media_type::ending;
 use weft_core::seam::file_store::{StoredFile, download_path};
-use weft_core::{CanvasKey, ErrorKind, TenantId};
+use weft_core::{CanvasKey, ErrorKind};
 
 use super::uploads::{FormCount, form, passed_over, timely, whole};
 use crate::auth::Caller;
@@ -47,7 +47,7 @@ pub(crate) async fn upload(
     let (app, maker) = (state.app.clone(), caller.user_id.clone());
     let kept = app.whole(async move |given_up| {
         let form = form(request, &state, given_up).await?;
-        keep_all(&state, &caller.tenant, form).await
+        keep_all(&state, &caller, form).await
     });
     let kept = kept.await??;
     let described: Vec<Json> = kept.iter().map(|file| descriptor(file, &maker)).collect();
@@ -61,22 +61,22 @@ pub(crate) async fn upload(
 /// Stores the files of a form: all of them, or none.
 async fn keep_all(
     state: &ServerState,
-    tenant: &TenantId,
+    caller: &Caller,
     mut form: Multipart,
 ) -> Result<Vec<StoredFile>, ApiError> {
     let mut kept = Vec::new();
-    let outcome = keep_each(state, tenant, &mut form, &mut kept).await;
+    let outcome = keep_each(state, caller, &mut form, &mut kept).await;
     if outcome.is_err() && !kept.is_empty() {
         // A failed request leaves no files behind: no client would know their ids, and they take up space.
         let ids: Vec<FileId> = kept.iter().map(|file| file.id.clone()).collect();
-        state.app.files.remove(tenant, &ids).await?;
+        state.app.files.remove(&caller.tenant, &ids).await?;
     }
     outcome.map(|()| kept)
 }
 
 async fn keep_each(
     state: &ServerState,
-    tenant: &TenantId,
+    caller: &Caller,
     form: &mut Multipart,
     kept: &mut Vec<StoredFile>,
 ) -> Result<(), ApiError> {
@@ -91,7 +91,7 @@ async fn keep_each(
         count.file()?;
         let name = form_name(part.headers(), part.file_name())?;
         let bytes = whole(part, most, &name).await?;
-        kept.push(state.app.keep_file(tenant, &name, bytes).await?);
+        kept.push(state.app.keep_file(&caller.tenant, caller.user.clone(), &name, bytes).await?);
     }
     Ok(())
 }

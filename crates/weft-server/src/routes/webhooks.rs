@@ -335,12 +335,12 @@ async fn form_of(
             continue;
         }
         let file =
-            state.app.keep_file(&called.canvas.tenant, &file, bytes).await.map_err(|error| {
-                match error.kind {
+            state.app.keep_file(&called.canvas.tenant, None, &file, bytes).await.map_err(
+                |error| match error.kind {
                     ErrorKind::Invalid | ErrorKind::QuotaExceeded => refused(error.full()),
                     _ => error.into(),
-                }
-            })?;
+                },
+            )?;
         let described =
             json!({"id": file.id, "name": file.name, "size": file.size, "mime_type": file.mime_type});
         kept.push(file.id);

@@ -12,6 +12,7 @@ use weft_app::accounts::NewUser;
 use weft_app::config::{AccountsConfig, AuditLevel, LimitsConfig};
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
+use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::memory_store::NewMessage;
 use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
 use weft_core::seam::token_store::StoredToken;
@@ -23,6 +24,7 @@ use weft_testkit::contracts::memories::{memory, message};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Script, ScriptedModel};
 
+use crate::attachments::upload;
 use crate::support::{Bench, HandClock, Reading, bench, default_tenant, echo_canvas, process_with};
 
 const PASSWORD: &str = "correct horse battery";
@@ -602,6 +604,19 @@ fn conversation(nth: i64, user: &str) -> Session {
     }
 }
 
+/// One of many files that a user has attached.
+fn attached(nth: i64, user: &UserId) -> StoredFile {
+    StoredFile {
+        id: format!("f{nth}").into(),
+        name: "a.txt".to_owned(),
+        mime_type: "text/plain".to_owned(),
+        size: 1,
+        session: None,
+        user: Some(user.clone()),
+        created_ms: nth,
+    }
+}
+
 #[tokio::test]
 async fn conversations_that_go_on_during_an_export_hide_no_others() {
     let bench = bench(Script::new()).await;
@@ -636,7 +651,7 @@ async fn what_goes_away_during_an_export_hides_no_others() {
     let bench = bench(Script::new()).await;
     let ann = with_ann(&bench, MemberRole::User).await;
     let (home, user) = (default_tenant(), UserId::from(ann.as_str()));
-    let (sessions, tokens) = (&bench.app.sessions, &bench.app.tokens);
+    let (sessions, tokens, files) = (&bench.app.sessions, &bench.app.tokens, &bench.app.files);
     let (users, memories) = (&bench.app.accounts.stores.users, &bench.app.memories.store);
     let mut roomy = memory(&home, "m");
     roomy.settings.size_max = 1 << 20;
@@ -644,6 +659,7 @@ async fn what_goes_away_during_an_export_hides_no_others() {
     let hash = |nth: i64| format!("{nth:064}");
     for nth in 0..ALL {
         sessions.create(&conversation(nth, &ann), &[]).await.unwrap();
+        files.put(&home, &attached(nth, &user), "x".into()).await.unwrap();
         let (created_ms, role) = (nth, MemberRole::User);
         let (hash, name, tenant) = (hash(nth), format!("key {nth}"), home.clone());
         let login = Login {
@@ -687,12 +703,16 @@ async fn what_goes_away_during_an_export_hides_no_others() {
                     let removed = users.remove_logins(&user, Logins::One(&hash(ALL - 1 - nth))).await;
                     assert_eq!(removed.unwrap(), 1);
                 }
+                "file" => {
+                    let removed = files.remove(&home, &[attached(nth, &user).id]).await;
+                    assert_eq!(removed.unwrap(), 1);
+                }
                 "memory" => memories.forget(&roomy, ALL - nth, 1).await.unwrap(),
                 _ => {}
             }
         }
     }
-    for kind in ["conversation", "api_key", "sign_in", "memory"] {
+    for kind in ["conversation", "file", "api_key", "sign_in", "memory"] {
         assert_eq!(seen[kind], ALL, "{kind}");
     }
 }
@@ -716,13 +736,26 @@ async fn what_is_kept_of_a_person_is_given_to_them_and_removed() {
     let ann = bench.signed_in("ann@example.com", PASSWORD).await;
     let agent = owner.store("Echo", echo_canvas()).await;
     let asked = json!({"query": "my words", "stream": false});
-    let answer = ann.post(&format!("/api/v1/agents/{agent}/completions"), asked.clone()).await.data();
+    let mut with_file = asked.clone();
+    with_file["files"] = json!(["data:text/plain;name=c.txt;base64,dGhyZWU="]);
+    let answer = ann.post(&format!("/api/v1/agents/{agent}/completions"), with_file).await.data();
     let theirs = owner.post(&format!("/api/v1/agents/{agent}/completions"), asked).await.data();
     ann.post("/api/v1/system/tokens", json!({"name": "hers"})).await.data();
+    let path = format!("/api/v1/agents/{agent}/upload");
+    let her_file = ann.send(upload(&ann, &path, &[("notes.txt", "hers")])).await.data();
+    let their_file = owner.send(upload(&owner, &path, &[("other.txt", "theirs")])).await.data();
     let found = ann.get("/api/v1/users/me/export").await.data();
     let kinds: Vec<&str> =
         found.as_array().unwrap().iter().map(|one| one["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["user", "sign_in", "membership", "api_key", "conversation", "audit"]);
+    assert_eq!(kinds, ["user", "sign_in", "membership", "api_key", "conversation", "file", "file", "audit"]);
+    let mut names: Vec<&str> = found
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["mime_type"].as_str().and(one["name"].as_str()))
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["c.txt", "notes.txt"], "what she sent with a question, and what she uploaded");
     let told = found.to_string();
     assert!(told.contains("you said: my words") && !told.contains("argon2"), "{told}");
     assert!(!told.contains(&answer["session_id"].to_string()) || told.contains("my words"));
@@ -741,6 +774,9 @@ async fn what_is_kept_of_a_person_is_given_to_them_and_removed() {
     owner.get(&session(&theirs)).await.data();
     let run = answer["message_id"].as_str().unwrap();
     assert_eq!(owner.get(&format!("/api/v1/runs/{run}")).await.refusal().0, 102);
+    assert_eq!(owner.get(her_file["url"].as_str().unwrap()).await.refusal().0, 102);
+    assert_eq!(owner.get(their_file["url"].as_str().unwrap()).await.text, "theirs");
+    assert_eq!(bench.app.files.older_than(i64::MAX, 9).await.unwrap().len(), 1, "the owner's alone is left");
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ fn with_files() -> Json {
     }})
 }
 
-fn upload(bench: &Bench, path: &str, files: &[(&str, &str)]) -> Request<Body> {
+pub(crate) fn upload(bench: &Bench, path: &str, files: &[(&str, &str)]) -> Request<Body> {
     let (body, kind) = form(files);
     Request::builder()
         .method("POST")

@@ -161,7 +161,7 @@ async fn pictures_and_artifacts_have_addresses_of_their_own() {
     let artifact = async |name: &str| bench.get(&format!("/api/v1/documents/artifact/{name}")).await;
     assert_eq!(artifact("x.exe").await.refusal(), (102, "invalid file type".into()));
     assert_eq!(artifact("x.txt").await.refusal(), (102, "Artifact not found.".into()));
-    let kept = bench.app.keep_file(&default_tenant(), "a.txt", "made".into()).await.unwrap();
+    let kept = bench.app.keep_file(&default_tenant(), None, "a.txt", "made".into()).await.unwrap();
     assert_eq!(artifact(&format!("{}.txt", kept.id)).await.text, "made");
 }
 

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
-use sea_orm::{IntoActiveModel, QueryOrder, QuerySelect};
-use weft_core::id::{FileId, SessionId, TenantId};
+use sea_orm::{IntoActiveModel, Order, QueryOrder, QuerySelect};
+use weft_core::id::{FileId, SessionId, TenantId, UserId};
 use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::{BlobStore, FileStore};
 use weft_core::{Error, ErrorKind, Result};
@@ -18,7 +18,7 @@ use weft_core::{Error, ErrorKind, Result};
 use crate::Store;
 use crate::ids::{self, bounded, count, number, text};
 use crate::open::repeated;
-use crate::rows::{sum, tenant_lock};
+use crate::rows::{behind, sum, tenant_lock};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "file")]
@@ -33,6 +33,8 @@ pub struct Model {
     /// Empty for files that people attach.
     pub session_id: String,
     pub created_ms: i64,
+    /// Only of files that people attach.
+    pub user_id: Option<String>,
 }
 
 impl From<Model> for StoredFile {
@@ -43,6 +45,7 @@ impl From<Model> for StoredFile {
             mime_type: row.mime_type,
             size: count(row.size),
             session: (!row.session_id.is_empty()).then(|| row.session_id.into()),
+            user: row.user_id.map(UserId::from),
             created_ms: row.created_ms,
         }
     }
@@ -111,7 +114,7 @@ impl Files {
         }
         // The id of a file created by a run is derived from the work, so that repeated work stores one file.
         let replaced = OnConflict::columns([Column::TenantId, Column::Id])
-            .update_columns([Column::Name, Column::MimeType, Column::Size, Column::SessionId])
+            .update_columns([Column::Name, Column::MimeType, Column::Size, Column::SessionId, Column::UserId])
             .to_owned();
         Entity::insert(row.clone().into_active_model())
             .on_conflict(replaced)
@@ -137,6 +140,8 @@ impl FileStore for Files {
         ids::check("file", file.id.as_str())?;
         let session = file.session.as_ref().map(SessionId::as_str).unwrap_or_default();
         ids::fits("session", session)?;
+        let user = file.user.as_ref().map(UserId::as_str);
+        ids::fits("user", user.unwrap_or_default())?;
         weft_core::seam::blob_store::checked(&blob(&file.id))?;
         let row = Model {
             tenant_id: tenant.as_str().to_owned(),
@@ -146,6 +151,7 @@ impl FileStore for Files {
             size: number(file.size),
             session_id: session.to_owned(),
             created_ms: file.created_ms,
+            user_id: user.map(str::to_owned),
         };
         self.check_size(file)?;
         let full = repeated(|| self.write(&row)).await;
@@ -223,6 +229,30 @@ impl FileStore for Files {
             .all(&self.store.inner.read)
             .await
             .map_err(|error| self.store.fail("list the files of a session", error))?;
+        Ok(rows.into_iter().map(StoredFile::from).collect())
+    }
+
+    async fn of_user(
+        &self,
+        tenant: &TenantId,
+        user: &UserId,
+        after: Option<(i64, &FileId)>,
+        count_max: u64,
+    ) -> Result<Vec<StoredFile>> {
+        let mut found = Entity::find()
+            .filter(Column::TenantId.eq(text(tenant.as_str())))
+            .filter(Column::UserId.eq(text(user.as_str())));
+        if let Some((created_ms, id)) = after {
+            let time = (Column::CreatedMs, Order::Asc, created_ms);
+            found = found.filter(behind(time, (Column::Id, Order::Asc, text(id.as_str()))));
+        }
+        let rows = found
+            .order_by_asc(Column::CreatedMs)
+            .order_by_asc(Column::Id)
+            .limit(bounded(count_max))
+            .all(&self.store.inner.read)
+            .await
+            .map_err(|error| self.store.fail("list the files of a user", error))?;
         Ok(rows.into_iter().map(StoredFile::from).collect())
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use weft_core::ErrorKind::{Invalid, NotFound, QuotaExceeded};
-use weft_core::id::{FileId, SessionId, TenantId, generate};
+use weft_core::id::{FileId, SessionId, TenantId, UserId, generate};
 use weft_core::seam::FileStore;
 use weft_core::seam::file_store::StoredFile;
 
@@ -20,6 +20,7 @@ fn file(name: &str, size: usize, created_ms: i64) -> StoredFile {
         mime_type: "text/plain; charset=utf-8".to_owned(),
         size: size as u64,
         session: None,
+        user: None,
         created_ms,
     }
 }
@@ -34,6 +35,7 @@ pub async fn file_store_keeps_its_contract(files: &dyn FileStore) {
     kept_as_they_are(files, &ours, &theirs).await;
     quotas_hold(files).await;
     found_by_age_and_session(files).await;
+    found_by_user(files).await;
 }
 
 async fn kept_as_they_are(files: &dyn FileStore, ours: &TenantId, theirs: &TenantId) {
@@ -102,4 +104,38 @@ async fn found_by_age_and_session(files: &dyn FileStore) {
     let ids: Vec<FileId> = made.into_iter().map(|file| file.id).collect();
     assert_eq!(fine(files.remove(&ours, &ids).await), 3);
     assert_eq!(fine(files.older_than(before, 10).await), []);
+}
+
+async fn found_by_user(files: &dyn FileStore) {
+    let (ours, theirs) = (tenant(), tenant());
+    let (ann, bob) = (UserId::generate(), UserId::generate());
+    let of = |user: &UserId, created_ms| StoredFile { user: Some(user.clone()), ..file("x", 1, created_ms) };
+    // Two of the same time, in the order of their ids.
+    let mut made = [of(&ann, 1), of(&ann, 2), of(&ann, 2), of(&ann, 3)];
+    made[1..3].sort_by_key(|file| file.id.clone());
+    let (other, nobodys) = (of(&bob, 2), file("x", 1, 2));
+    for file in made.iter().rev().chain([&other, &nobodys]) {
+        fine(files.put(&ours, file, bytes(1)).await);
+    }
+    let elsewhere = of(&ann, 2);
+    fine(files.put(&theirs, &elsewhere, bytes(1)).await);
+    assert_eq!(fine(files.find(&ours, &made[0].id).await), made[0]);
+    assert_eq!(fine(files.of_user(&ours, &ann, None, 9).await), made);
+    assert_eq!(fine(files.of_user(&ours, &ann, None, 2).await), made[..2]);
+    for (nth, last) in made.iter().enumerate() {
+        let after = Some((last.created_ms, &last.id));
+        assert_eq!(fine(files.of_user(&ours, &ann, after, 9).await), made[nth + 1..]);
+    }
+    assert_eq!(fine(files.of_user(&ours, &bob, None, 9).await), [other.clone()]);
+    assert_eq!(fine(files.of_user(&theirs, &ann, None, 9).await), [elsewhere.clone()]);
+    assert_eq!(fine(files.of_user(&ours, &UserId::generate(), None, 9).await), []);
+    // Whoever replaces a file has it.
+    let taken = StoredFile { user: Some(bob.clone()), ..made[3].clone() };
+    fine(files.put(&ours, &taken, bytes(1)).await);
+    assert_eq!(fine(files.of_user(&ours, &ann, None, 9).await), made[..3]);
+    assert_eq!(fine(files.of_user(&ours, &bob, None, 9).await), [other.clone(), taken]);
+    let ids: Vec<FileId> = made.iter().chain([&other, &nobodys]).map(|file| file.id.clone()).collect();
+    fine(files.remove(&ours, &ids).await);
+    assert_eq!(fine(files.of_user(&ours, &ann, None, 9).await), []);
+    fine(files.remove(&theirs, std::slice::from_ref(&elsewhere.id)).await);
 }

@@ -158,6 +158,7 @@ async fn of_too_many_files_the_first_are_given_with_a_warning() {
             mime_type: String::new(),
             size: 1,
             session: None,
+            user: None,
             created_ms: 0,
         };
         files.put(&"t".into(), &file, "x".into()).await.unwrap();

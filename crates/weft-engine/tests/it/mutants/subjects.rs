@@ -54,6 +54,7 @@ impl Subject {
                         mime_type: "text/markdown".to_owned(),
                         size: DOCUMENT.len() as u64,
                         session: None,
+                        user: None,
                         created_ms: 0,
                     };
                     world.files.put(&"t".into(), &file, DOCUMENT.into()).await.unwrap();
