@@ -52,6 +52,11 @@ impl Machine {
         }
     }
 
+    /// Whether any wait has timed out in this run.
+    pub(crate) fn has_timeouts(&self) -> bool {
+        self.ended.iter().any(|(_, status)| *status == TaskStatus::TimedOut)
+    }
+
     /// Whether a task has timed out in this run.
     pub fn has_timed_out(&self, task: &weft_core::TaskId) -> bool {
         self.ended.iter().any(|(id, status)| id == task && *status == TaskStatus::TimedOut)

@@ -407,6 +407,30 @@ async fn an_answer_in_time_is_an_answer_and_one_that_is_late_is_told() {
     assert_eq!(too_late.time_out().await, ["too late: "]);
 }
 
+/// Nobody has said anything about the other form, even though it needs no value.
+#[tokio::test]
+async fn a_form_whose_time_is_up_answers_no_other_one() {
+    let store = Arc::new(MemoryStore::new());
+    let first = later(&store, None, 0).await;
+    let mut canvas = timed(&json!({"timeout_seconds": 60, "timeout_default": {"go": false}}));
+    canvas["components"]["begin"]["downstream"] = json!(["UserFillUp:F", "UserFillUp:G"]);
+    let params = json!({"tips": "Release it?", "inputs": {"note": {"optional": true}}});
+    canvas["components"]["UserFillUp:G"] = json!({
+        "obj": {"component_name": "UserFillUp", "params": params}, "downstream": ["Message:G"],
+    });
+    canvas["components"]["Message:G"] =
+        json!({"obj": {"component_name": "Message", "params": {"content": ["released"]}}});
+    let agent = first.store("Two", canvas).await;
+    first.wait(&agent).await;
+    let second = later(&store, Some(&first), 60).await;
+    assert_eq!(second.time_out().await, ["go: false"]);
+    let open = second.inbox("").await;
+    assert_eq!((open.len(), &open[0]["component_id"]), (1, &json!("UserFillUp:G")));
+    let path = format!("/api/v1/tasks/{}/answer", id(&open[0]));
+    let ended = second.post(&path, json!({"inputs": {"note": "yes"}})).await.data();
+    assert_eq!(ended["data"]["content"], "released");
+}
+
 /// Also of a tenant that nobody thinks of first.
 #[tokio::test]
 async fn waits_of_every_tenant_are_over_in_time() {
