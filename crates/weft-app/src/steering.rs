@@ -3,6 +3,7 @@
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use weft_core::inbox::SentMessage;
 use weft_core::{Result, SessionKey, TurnInput};
 use weft_engine::RunHandle;
 use weft_engine::engine::LeftMessage;
@@ -30,7 +31,7 @@ impl App {
         let seconds = self.limits.sessions.wait_seconds;
         let until = in_seconds(seconds);
         let (run, taken) = match self.engine.send(session, &input.query)? {
-            Some((run, mut sent)) => (run, wait_for(sent.taken(), until, &waiting.stopping).await?),
+            Some((run, mut sent)) => (run, heard_of_here(&mut sent, until, waiting).await?),
             None => match self.engine.leave_message(session, &input.query).await? {
                 Some(left) => {
                     let taken = heard_of(&left, until, waiting).await?;
@@ -48,6 +49,20 @@ impl App {
             None => Err(too_long(session, seconds)),
         }
     }
+}
+
+/// Returns whether an agent of this process has taken a message; `None` when the deadline has passed.
+async fn heard_of_here(sent: &mut SentMessage, until: Instant, waiting: &Waiting) -> Result<Option<bool>> {
+    let stopping = match wait_for(sent.taken(), until, &waiting.stopping).await {
+        Ok(Some(taken)) => return Ok(Some(taken)),
+        Ok(None) => None,
+        Err(stopping) => Some(stopping),
+    };
+    if !sent.take_back() {
+        // An agent is just reading it: whoever sent it is told its fate as soon as that is stored.
+        return Ok(Some(sent.taken().await));
+    }
+    stopping.map_or(Ok(None), Err)
 }
 
 /// Returns whether an agent of another process has taken a message; `None` when the deadline has passed. A message

@@ -133,9 +133,12 @@ impl App {
             let state = SessionState::from_json(&session.state)?;
             state.paused.iter().flat_map(|paused| paused.open_tasks()).collect()
         };
+        let is_only = open.len() == 1;
         for id in open {
             let task = found(self.tasks.get(&TaskKey::new(&session.key.tenant, id)).await)?;
-            if let Some(task) = task.filter(|task| is_meant(task, &input.inputs)) {
+            // Whatever is said to a form without fields is its answer, unless it may be that of another one.
+            let unsaid = |task: &Task| is_only && task.form.fields.is_empty();
+            if let Some(task) = task.filter(|task| is_meant(task, &input.inputs) || unsaid(task)) {
                 return Ok(Some(task.key));
             }
         }
@@ -397,7 +400,7 @@ fn is_meant(task: &Task, inputs: &Map<String, Json>) -> bool {
     let below = |address: &str| inputs.get(address).and_then(Json::as_object);
     match below(&task.address).or_else(|| below(task.node.as_str())) {
         Some(own) => task.kind == TaskKind::Form || own.keys().any(|field| fields.contains_key(field)),
-        None => fields.is_empty() || inputs.keys().any(|field| fields.contains_key(field)),
+        None => inputs.keys().any(|field| fields.contains_key(field)),
     }
 }
 

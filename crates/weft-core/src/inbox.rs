@@ -143,15 +143,23 @@ impl SentMessage {
     pub async fn taken(&mut self) -> bool {
         (&mut self.gone).await.is_ok()
     }
+
+    /// Takes the message back. Returns whether it was still waiting; if not, an agent has read it or is just doing so,
+    /// or the run has ended, and [`SentMessage::taken`] tells which.
+    pub fn take_back(&self) -> bool {
+        // If the run has ended, its messages are gone with it.
+        let Some(inbox) = self.inbox.upgrade() else { return false };
+        let mut waiting = inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |message: &Message| matches!(message.origin, Origin::Sent { number, .. } if number == self.number);
+        let before = waiting.messages.len();
+        waiting.messages.retain(|message| !is_it(message));
+        waiting.messages.len() < before
+    }
 }
 
 impl Drop for SentMessage {
     fn drop(&mut self) {
-        // If the run has ended, its messages are gone with it.
-        let Some(inbox) = self.inbox.upgrade() else { return };
-        let mut waiting = inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |message: &Message| matches!(message.origin, Origin::Sent { number, .. } if number == self.number);
-        waiting.messages.retain(|message| !is_it(message));
+        self.take_back();
     }
 }
 
@@ -294,6 +302,20 @@ mod tests {
         }
         assert!(first.taken().await);
         assert!(inbox.waiting().messages.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_message_that_an_agent_is_just_reading_cannot_be_taken_back() {
+        let inbox = Inbox::default();
+        let (mut first, second) = (inbox.send("first").unwrap(), inbox.send("second").unwrap());
+        assert!(second.take_back() && !second.take_back());
+        let read = inbox.take().pop().unwrap();
+        assert!(!first.take_back());
+        let Origin::Sent { taken, .. } = read.origin else { panic!("it was sent here") };
+        taken.send(()).unwrap();
+        assert!(first.taken().await && !first.take_back());
+        drop(inbox);
+        assert!(!second.take_back(), "the run is over");
     }
 
     #[tokio::test]

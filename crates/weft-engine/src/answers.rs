@@ -35,6 +35,10 @@ pub(crate) enum AnswerStatus {
 /// continue. Answers that match no form, and fields left out, are noted so that the forms which are asked
 /// again can mention them.
 pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
+    // A turn that only ends waits whose time is up answers nothing, not even a form that needs no values.
+    if given.is_empty() && query.is_empty() && machine.has_timeouts() {
+        return;
+    }
     let waiting = machine.waiting_nodes().into_iter();
     let mut open: Vec<_> = waiting.map(|(scope, ix)| ((scope, ix), machine.form(scope, ix))).collect();
     // Which of several rounds is first must not depend on which of them was faster.
@@ -54,12 +58,13 @@ pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
         if let (true, Some(field)) = (bare && fields == 1, only_field(&waiting.form)) {
             answers.insert(field.to_owned(), Json::String(query.to_owned()));
         }
-        // Inputs meant for other forms are not an answer to this one, even if it needs none.
-        let meant = given.is_empty()
-            || waiting.form.fields.is_empty()
-            || !answers.is_empty()
-            || own(waiting, given).is_some();
-        if !meant {
+        // An answer meant for another form is not one to this form, even if it needs none.
+        let implied = if given.is_empty() {
+            !bare || fields == 0
+        } else {
+            waiting.form.fields.is_empty() && open.len() == 1
+        };
+        if !implied && answers.is_empty() && own(waiting, given).is_none() {
             continue;
         }
         if machine.suspended_node(place.0, place.1).is_some() {

@@ -12,7 +12,7 @@ use weft_dsl::plan::Plan;
 
 use crate::frame::FrameRun;
 use crate::machine::{Machine, MachineLimits, RunningNode};
-use crate::scope::{NodeState, ScopeId, ScopeRun};
+use crate::scope::{NodeState, ScopeId, ScopeRun, SuspendedSince};
 
 /// The format of [`Paused`]. Earlier formats can still be read; format 2 added work that waits midway.
 const FORMAT: u32 = 2;
@@ -151,9 +151,15 @@ impl Paused {
         self.open_tasks().any(|open| open == *task)
     }
 
-    /// Clears the times at which forms were asked: what is open when the next run ends counts as new.
-    pub fn forget_asked(&mut self) {
-        self.scopes.values_mut().flat_map(|run| &mut run.nodes).for_each(|node| node.asked = None);
+    /// Clears the times at which forms were asked: what is open when the next run ends counts as new. Nodes
+    /// with a task among `over` keep theirs, with tasks of their own.
+    pub fn forget_asked(&mut self, over: &[TaskId]) {
+        for node in self.scopes.values_mut().flat_map(|run| &mut run.nodes) {
+            let ended = node.open_tasks().any(|task| over.contains(&task));
+            // Under another run's name, because the ids of tasks follow from it.
+            let own = |asked: SuspendedSince| SuspendedSince { run: RunId::generate(), ..asked };
+            node.asked = node.asked.take().filter(|_| ended).map(own);
+        }
     }
 
     /// Whether a node waits in the middle of its work.

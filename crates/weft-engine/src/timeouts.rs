@@ -2,8 +2,8 @@
 //! replay comes to the same result.
 
 use serde_json::{Map, json};
-use weft_core::Json;
 use weft_core::seam::task_store::TaskStatus;
+use weft_core::{Json, TaskId};
 use weft_dsl::plan::NodeIx;
 
 use crate::machine::Machine;
@@ -52,8 +52,19 @@ impl Machine {
         }
     }
 
+    /// Whether any wait has timed out in this run.
+    pub(crate) fn has_timeouts(&self) -> bool {
+        self.ended.iter().any(|(_, status)| *status == TaskStatus::TimedOut)
+    }
+
+    /// Returns the tasks that have timed out in this run.
+    pub(crate) fn timed_out_tasks(&self) -> Vec<TaskId> {
+        let over = self.ended.iter().filter(|(_, status)| *status == TaskStatus::TimedOut);
+        over.map(|(task, _)| task.clone()).collect()
+    }
+
     /// Whether a task has timed out in this run.
-    pub fn has_timed_out(&self, task: &weft_core::TaskId) -> bool {
+    pub fn has_timed_out(&self, task: &TaskId) -> bool {
         self.ended.iter().any(|(id, status)| id == task && *status == TaskStatus::TimedOut)
     }
 }

@@ -152,23 +152,31 @@ impl Tasks {
         self.state().tasks.iter().for_each(|task| task.cancel.cancel());
     }
 
-    /// One sentence about each task that has ended since the last call; `None` if there is none.
-    pub(super) fn news(&self) -> Option<String> {
-        let mut state = self.state();
-        let mut news = String::new();
-        // Each is reported once: a model that reads the same news in every request believes that it is new.
-        for task in state.tasks.iter_mut().filter(|task| !task.told) {
+    /// One sentence about each task that has ended and of which the model has not been told, with the ids of these
+    /// tasks; `None` if there is none.
+    pub(super) fn news(&self) -> Option<(String, Vec<String>)> {
+        let state = self.state();
+        let (mut news, mut ended) = (String::new(), Vec::new());
+        for task in state.tasks.iter().filter(|task| !task.told) {
             let status = task.progress.borrow().status;
             if status != TaskStatus::Running {
-                task.told = true;
+                ended.push(task.id.clone());
                 let _ = writeln!(news, "The task `{}` of `{}` is {}.", task.id, task.tool, status.as_str());
             }
         }
-        if news.is_empty() {
+        if ended.is_empty() {
             return None;
         }
         let _ = write!(news, "`{VIEW_FUNCTION}` shows what it gave.");
-        Some(news)
+        Some((news, ended))
+    }
+
+    /// Notes that the model has been told of the end of these tasks: one that reads the same news in every request
+    /// believes that it is new.
+    pub(super) fn note_told(&self, ended: &[String]) {
+        for task in self.state().tasks.iter_mut().filter(|task| ended.contains(&task.id)) {
+            task.told = true;
+        }
     }
 
     /// The tool as the model sees it: a call starts a task.

@@ -225,7 +225,8 @@ impl<'a> Turn<'a> {
         if let Some(notebook) = &self.notebook {
             messages.push(self.hint(&notebook.hint()).await?);
         }
-        if let Some(news) = self.tasks.news() {
+        let (news, ended) = self.tasks.news().unzip();
+        if let Some(news) = news {
             messages.push(self.hint(&news).await?);
         }
         let input = ReasoningInput { messages, tool_choice: choice };
@@ -233,6 +234,8 @@ impl<'a> Turn<'a> {
         self.refuse_unknown(&input.tool_choice)?;
         let asked = ModelInput { messages: input.messages, choice: input.tool_choice };
         let message = self.think(asked).await?;
+        // Only now: a request that failed or was interrupted has told the model nothing.
+        self.tasks.note_told(&ended.unwrap_or_default());
         let mut message = self.hooks.run(|hooks| &hooks.post_reasoning, &self.context, message).await?;
         if message.tool_uses().next().is_none() {
             if message.text().trim().is_empty() {

@@ -99,6 +99,32 @@ async fn a_task_outlives_its_reply_and_the_model_is_told_once_when_it_is_over() 
     assert!(!remembered(session.memory()).iter().any(|line| line.contains("shows what it gave")));
 }
 
+/// A request that got no answer has told the model nothing.
+#[tokio::test]
+async fn the_end_of_a_task_is_told_again_when_the_request_with_it_failed() {
+    let (gate, ended) = (Arc::new(Notify::new()), Arc::default());
+    let model = script([
+        Reply::call("build", json!({})),
+        finish("It goes on."),
+        Reply::error(ErrorKind::Denied, "not now"),
+        finish("It is built."),
+        finish("Still."),
+    ]);
+    let agent = ada(&model).background_tool(gated("build", &gate, &ended)).build().unwrap();
+    let mut session = agent.session();
+    session.reply("Build it.").await.unwrap();
+    gate.notify_one();
+    while session.background_tasks()[0].status == TaskStatus::Running {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(session.reply("And now?").await.unwrap_err().kind, ErrorKind::Denied);
+    session.reply("And now?").await.unwrap();
+    session.reply("And now?").await.unwrap();
+    let news = "The task `task_1` of `build` is finished.\n`view_task` shows what it gave.";
+    let told: Vec<bool> = model.requests().iter().map(|request| last(request) == news).collect();
+    assert_eq!(told, [false, false, true, true, false]);
+}
+
 #[tokio::test]
 async fn a_task_is_stopped_by_the_model_by_the_program_and_with_its_session() {
     let (gate, ended): (_, Arc<AtomicUsize>) = (Arc::new(Notify::new()), Arc::default());

@@ -66,7 +66,8 @@ impl Engine {
         let original = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         let begun = BegunRun { run, session: &original, plan: Arc::clone(&plan), entries: &entries };
         // Verified before anything is stored: can the run be set up again?
-        let Prepared { mut state, context, .. } = self.as_begun(&stores, begun, None, secrets).await?;
+        let Prepared { mut state, context, machine, .. } =
+            self.as_begun(&stores, begun, None, secrets).await?;
         let now_ms = self.now_ms();
         let key = RunKey::new(&session.tenant, RunId::generate());
         let edited_before = match entries.first().map(|entry| &entry.record) {
@@ -76,8 +77,11 @@ impl Engine {
             _ => Vec::new(),
         };
         let shared = Forked { run: run.key.id.clone(), seq: shared_to, edited, edited_before };
-        // The waiting nodes are tasks of the other session; here they become new tasks.
-        state.paused.iter_mut().for_each(|paused| paused.forget_asked());
+        // The waiting nodes are tasks of the other session; here they become new tasks. Those whose time was up
+        // when the run began have to time out again when the new run is set up.
+        let over = machine.timed_out_tasks();
+        drop(machine);
+        state.paused.iter_mut().for_each(|paused| paused.forget_asked(&over));
         let state = state.to_json()?;
         let Some(Record::RunStarted { session: of, revision, forks, state: begun, .. }) =
             entries.first_mut().map(|entry| &mut entry.record)

@@ -228,6 +228,27 @@ async fn inputs_for_something_else_are_no_answer() {
     assert_eq!(third.report.said, "<>", "an empty answer is one");
 }
 
+/// Whoever answers one form has said nothing about another one, even if that needs no value.
+#[tokio::test]
+async fn an_answer_to_one_form_is_none_to_another_one() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["ask", "gate"]),
+        node("ask", Does::Ask(vec!["ok"]), &["m"]),
+        node("gate", Does::Ask(vec![]), &["n"]),
+        node("m", Does::Say(false), &[]).text("answered {ask@ok}"),
+        node("n", Does::Say(false), &[]).text("passed"),
+    ]);
+    for answer in [filled(&json!({"ok": 1})), filled(&json!({"ask": {"ok": 1}})), asking("1")] {
+        let first = go_on(&plan, SessionState::new(&plan), asking("q"), Default::default()).await;
+        assert_eq!(first.report.forms.len(), 2);
+        let second = go_on(&plan, elsewhere(&first.state), answer, Default::default()).await;
+        assert_eq!((second.report.said.as_str(), second.report.ending), ("answered 1", Ending::Waiting));
+        let own = filled(&json!({"gate": {}}));
+        let third = go_on(&plan, elsewhere(&second.state), own, Default::default()).await;
+        assert_eq!((third.report.said.as_str(), third.report.ending), ("passed", Ending::Succeeded));
+    }
+}
+
 /// A value that does not suit its field begins nothing, so the form stays open.
 #[tokio::test]
 async fn values_that_do_not_suit_their_fields_begin_no_run() {

@@ -85,8 +85,6 @@ pub(crate) async fn call(
     let id = CanvasId::from(id);
     let unknown = || refused("Canvas not found.");
     // Calls carry no API token, so the tenant is looked up by the canvas id.
-    // the same for its owner, as the canvas is drawn now. => the same for its owner, with the newest version of the
-    // canvas.
     let tenant = state.app.canvases.tenant_of(&id).await?.ok_or_else(unknown)?;
     answered(&state, CanvasKey::new(&tenant, id), By::Program, request).await
 }

@@ -6,8 +6,10 @@ use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use weft_app::config::{Auth, LimitsConfig};
 use weft_app::tasks::waiting_run;
+use weft_core::context::Pin;
 use weft_core::seam::clock::FixedClock;
-use weft_core::{ErrorKind, SessionKey};
+use weft_core::{Ending, ErrorKind, Record, SessionKey};
+use weft_engine::engine::{ForkPoint, PickedUp};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Script, ScriptedModel};
 
@@ -405,6 +407,56 @@ async fn an_answer_in_time_is_an_answer_and_one_that_is_late_is_told() {
     assert_eq!(refused.status, StatusCode::CONFLICT);
     assert!(refused.text.contains("was not answered in time"), "{}", refused.text);
     assert_eq!(too_late.time_out().await, ["too late: "]);
+}
+
+/// Nobody has said anything about the other form, even though it needs no value.
+#[tokio::test]
+async fn a_form_whose_time_is_up_answers_no_other_one() {
+    let store = Arc::new(MemoryStore::new());
+    let first = later(&store, None, 0).await;
+    let mut canvas = timed(&json!({"timeout_seconds": 60, "timeout_default": {"go": false}}));
+    canvas["components"]["begin"]["downstream"] = json!(["UserFillUp:F", "UserFillUp:G"]);
+    let params = json!({"tips": "Release it?", "inputs": {"note": {"optional": true}}});
+    canvas["components"]["UserFillUp:G"] = json!({
+        "obj": {"component_name": "UserFillUp", "params": params}, "downstream": ["Message:G"],
+    });
+    canvas["components"]["Message:G"] =
+        json!({"obj": {"component_name": "Message", "params": {"content": ["released"]}}});
+    let agent = first.store("Two", canvas).await;
+    first.wait(&agent).await;
+    let second = later(&store, Some(&first), 60).await;
+    assert_eq!(second.time_out().await, ["go: false"]);
+    let open = second.inbox("").await;
+    assert_eq!((open.len(), &open[0]["component_id"]), (1, &json!("UserFillUp:G")));
+    let path = format!("/api/v1/tasks/{}/answer", id(&open[0]));
+    let ended = second.post(&path, json!({"inputs": {"note": "yes"}})).await.data();
+    assert_eq!(ended["data"]["content"], "released");
+}
+
+/// What nobody answered in time is not asked again in a fork of the run that continued without an answer.
+#[tokio::test]
+async fn a_fork_of_a_run_that_continued_by_itself_continues_as_well() {
+    let store = Arc::new(MemoryStore::new());
+    let first = later(&store, None, 0).await;
+    let params = json!({"timeout_seconds": 60, "timeout_default": {"go": 7}});
+    let agent = first.store("Timed", timed(&params)).await;
+    first.wait(&agent).await;
+    let second = later(&store, Some(&first), 60).await;
+    let mut runs = second.app.time_out_tasks().await.unwrap();
+    while runs[0].entries.next().await.unwrap().is_some() {}
+    let point = ForkPoint { node: "UserFillUp:F".into(), activation: None, edit: Pin::default() };
+    let (_, _, forked) = second.app.fork(&runs[0].key, None, &point).await.unwrap();
+    let PickedUp::Running(mut run) = forked else { panic!("it was given up") };
+    let (mut text, mut ended) = (String::new(), None);
+    while let Some(entry) = run.entries.next().await.unwrap() {
+        match &entry.record {
+            Record::Said { text: piece, .. } => text.push_str(piece),
+            Record::RunFinished { ending, .. } => ended = Some(*ending),
+            _ => {}
+        }
+    }
+    assert_eq!((text.as_str(), ended), ("go: 7", Some(Ending::Succeeded)));
+    assert_eq!(second.inbox("?status=all").await.len(), 1, "there is no other task");
 }
 
 /// Also of a tenant that nobody thinks of first.

@@ -174,6 +174,26 @@ async fn work_that_ended_its_process_twice_is_not_begun_again_and_its_schedule_s
     assert!(matches!(shared.state(&work).await.state, WorkState::Abandoned { .. }));
 }
 
+/// Why it had to wait before says nothing about how its attempts ended.
+#[tokio::test]
+async fn work_that_has_waited_and_then_ended_its_process_twice_is_not_begun_again_either() {
+    let shared = Shared::with(echo_canvas()).await;
+    let work = shared.push("r1").await;
+    let key = shared.schedule().await;
+    let app = shared.process();
+    let busy = shared.take().await;
+    let waits = WorkOutcome::Released { from_ms: NOW, reason: "its session is busy".to_owned() };
+    app.queue.settle(&busy.lease, &waits, NOW).await.unwrap();
+    assert_eq!(shared.state(&work).await.reason, "its session is busy");
+    for _ in 0..2 {
+        shared.take().await;
+        shared.clock.go_on(A_WHILE);
+    }
+    let WorkOutcome::Abandoned { reason } = shared.next_worker(&app).await else { panic!("it is given up") };
+    assert!(reason.contains("ended 2 times"), "{reason}");
+    assert_eq!(app.schedules.get(&key).await.unwrap().next_ms, None);
+}
+
 /// A schedule of seconds asks for new runs long before the workers' time is over: what counts is how many processes
 /// ended with its runs, not how many runs ended with a process.
 #[tokio::test]

@@ -171,11 +171,16 @@ impl Model {
 impl Store {
     /// Takes what was read just now, unless somebody else was faster.
     async fn take_one(&self, row: &Model, until_ms: i64) -> Result<bool, DbErr> {
-        let taken = Entity::update_many()
+        let mut change = Entity::update_many()
             .col_expr(Column::State, Expr::value(TAKEN))
             .col_expr(Column::AtMs, Expr::value(until_ms))
             .col_expr(Column::Fence, Expr::value(row.fence + 1))
-            .col_expr(Column::Attempts, Expr::value(row.attempts + 1))
+            .col_expr(Column::Attempts, Expr::value(row.attempts + 1));
+        // Why it had to wait says nothing about the attempt that begins now, which may end without leaving a reason.
+        if row.attempts == 0 {
+            change = change.col_expr(Column::Reason, Expr::value(""));
+        }
+        let taken = change
             .filter(Column::TenantId.eq(&row.tenant_id))
             .filter(Column::RunId.eq(&row.run_id))
             .filter(Column::State.eq(&row.state))

@@ -103,7 +103,11 @@ impl WorkQueue for MemoryStore {
             queued.stored.attempts += 1;
             queued.stored.state = WorkState::Taken { until_ms };
             let lease = Lease { run: queued.stored.work.run.clone(), fence: queued.fence };
-            Taken { lease, stored: queued.stored.clone() }
+            let stored = queued.stored.clone();
+            if stored.attempts == 1 {
+                queued.stored.reason.clear();
+            }
+            Taken { lease, stored }
         };
         Ok(ready.into_iter().take(count_max).map(take).collect())
     }

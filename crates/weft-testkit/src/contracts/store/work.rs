@@ -266,6 +266,9 @@ async fn what_is_settled_is_let_go(queue: &dyn WorkQueue) {
             let second = one(queue, 3_000, 4_000).await;
             assert!(second.lease.fence > first.lease.fence);
             assert_eq!((second.stored.attempts, second.stored.reason.as_str()), (attempts + 1, "because"));
+            // The reason of a wait ends with it; that of an attempt stays.
+            let kept = queue.get(&one_work.run).await.unwrap().reason;
+            assert_eq!(kept, if attempts == 0 { "" } else { "because" });
         }
         drain(queue).await;
     }
