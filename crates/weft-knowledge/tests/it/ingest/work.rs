@@ -1,14 +1,14 @@
 //! How documents are worked on: paused, cancelled, put off, by one worker or two.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use weft_core::Result;
-use weft_core::id::{CanvasId, DocumentKey};
+use weft_core::id::CanvasId;
 use weft_core::seam::ModelDirectory;
 use weft_core::seam::dataset_store::{Document, DocumentState, Extra, Settings, StoredChunk};
 use weft_core::seam::ingest_queue::Wanted;
@@ -364,7 +364,7 @@ impl PipelineRunner for Chunker {
         Ok(json!({"document": document, "chunks": [{"text": "a"}, {"text": "b"}]}))
     }
 
-    async fn stop(&self, _: &DocumentKey) {}
+    async fn stop(&self, _: &Document) {}
 }
 
 /// A pipeline whose chunks are to be found by words alone.
@@ -379,7 +379,50 @@ impl PipelineRunner for WordsAlone {
         Ok(json!({"document": document, "chunks": [{"text": "a"}, {"text": "b"}]}))
     }
 
-    async fn stop(&self, _: &DocumentKey) {}
+    async fn stop(&self, _: &Document) {}
+}
+
+/// A pipeline that never ends, and notes for which documents it was told to stop.
+#[derive(Debug, Default)]
+struct Endless(Mutex<Vec<String>>);
+
+#[async_trait]
+impl PipelineRunner for Endless {
+    async fn run(&self, _: &CanvasId, _: &Document) -> Result<Json> {
+        std::future::pending().await
+    }
+
+    async fn stop(&self, document: &Document) {
+        let begun = document.begun_ms.is_some();
+        self.0.lock().unwrap().push(format!("{} {begun}", document.key.id));
+    }
+}
+
+/// It is an ordinary run: it would go on by itself, and ask models that nobody reads.
+#[tokio::test(start_paused = true)]
+async fn the_run_of_a_pipeline_ends_when_nobody_waits_for_it() {
+    let world = with_settings(json!({"pipeline_id": "p"})).await;
+    let key = world.add("d", "what the pipeline reads").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    let endless = Arc::new(Endless::default());
+    let process = world.process(Faults::default());
+    let worker = process.worker.clone().with_pipelines(Arc::clone(&endless) as _);
+    let stop = CancellationToken::new();
+    let stopped = || endless.0.lock().unwrap().clone();
+    let all = async {
+        tokio::time::sleep(second() * 2).await;
+        assert!(stopped().is_empty());
+        // Its worker does not see the cancellation before the document is to be read once more.
+        process.library.stop(&key, Wanted::Cancel).await.unwrap();
+        process.library.queue(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
+        tokio::time::sleep(second() * 2).await;
+        assert_eq!(stopped(), ["d true"]);
+        process.library.remove_documents(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
+        tokio::time::sleep(second() * 2).await;
+        assert_eq!(stopped(), ["d true", "d true"]);
+        stop.cancel();
+    };
+    tokio::join!(worker.run(&stop, Duration::ZERO), all);
 }
 
 /// Crashes at each step in turn, until there is none left to crash at.
