@@ -169,8 +169,18 @@ impl Filter {
         Self { setting, values }
     }
 
+    /// Whether `method` is this one, in any spelling that the search accepts.
+    fn is_by(&self, method: &str) -> bool {
+        let given = self.setting.get("method").and_then(Json::as_str);
+        given.is_some_and(|given| given.trim().eq_ignore_ascii_case(method))
+    }
+
     fn by_hand(&self) -> bool {
-        self.setting.get("method").and_then(Json::as_str) == Some("manual")
+        self.is_by("manual")
+    }
+
+    fn by_model(&self) -> bool {
+        self.is_by("auto") || self.is_by("semi_auto")
     }
 
     fn references(&self) -> impl Iterator<Item = &Reference> {
@@ -259,13 +269,12 @@ impl DatasetSearch {
     }
 
     fn asks_a_model(&self) -> bool {
-        let method = self.filter.setting.get("method").and_then(Json::as_str);
         let asked = &self.asked;
         !asked.languages.is_empty()
             || asked.keywords
             || asked.contents
             || asked.graph
-            || matches!(method, Some("auto" | "semi_auto"))
+            || self.filter.by_model()
     }
 
     /// Returns the datasets to search. Only the canvas can select all of them: the value of a reference may come from a
