@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use weft_core::Result;
-use weft_core::id::CanvasId;
+use weft_core::id::{CanvasId, DocumentKey};
 use weft_core::seam::ModelDirectory;
-use weft_core::seam::dataset_store::{Document, DocumentState, Extra, Settings, StoredChunk};
+use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentState, Extra, Settings, StoredChunk};
+use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::Json;
 use weft_knowledge::additions::MindMap;
@@ -264,10 +265,8 @@ async fn a_model_adds_what_the_settings_ask_for() {
     let mut world = with_settings(settings).await;
     world.additions = vec![Arc::new(Count)];
     let key = world.add("d", "# whole\nalpha\nbeta").await;
-    let change = weft_core::seam::dataset_store::DocumentChange {
-        metadata: json!({"author": "by hand"}).as_object().cloned(),
-        ..Default::default()
-    };
+    let change =
+        DocumentChange { metadata: json!({"author": "by hand"}).as_object().cloned(), ..Default::default() };
     world.store.update_document(&key, &change, 1).await.unwrap();
     world.queue(std::slice::from_ref(&key)).await;
     let process = world.process(Faults::default());
@@ -351,6 +350,25 @@ async fn what_models_read_in_pictures_is_noted() {
     world.queue(std::slice::from_ref(&key)).await;
     assert!(world.work(&process).await);
     assert_eq!(world.used(&uses).await, [("dataset:d|eyes||".to_owned(), 300)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paper_has_its_title_and_its_authors_as_metadata() {
+    let world = World::new("").await;
+    let (paper, other) = (world.add("p", "a").await, world.add("o", "b").await);
+    let change = DocumentChange {
+        method: Some(ChunkMethod::Paper),
+        metadata: json!({"author": "by hand"}).as_object().cloned(),
+        ..DocumentChange::default()
+    };
+    world.store.update_document(&paper, &change, 1).await.unwrap();
+    world.queue(&[paper.clone(), other.clone()]).await;
+    assert!(world.work(&world.process(Faults::default())).await);
+    let metadata = async |key: &DocumentKey| Json::from(world.store.document(key).await.unwrap().metadata);
+    let expected = json!({"author": "by hand", "title": "A title"});
+    assert_eq!((metadata(&paper).await, metadata(&other).await), (expected.clone(), json!({})));
+    let held = world.index.held(&world.dataset);
+    assert_eq!(Json::from(held.documents[&paper.id].metadata.clone()), expected);
 }
 
 /// A pipeline whose chunker wants a table of contents.
