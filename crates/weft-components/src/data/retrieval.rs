@@ -291,6 +291,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn as_many_candidates_as_editors_offer_are_as_many_as_a_search_has() {
+        let asked = |top_k: u64| json!({"query": "sys.query", "dataset_ids": ["d"], "top_k": top_k});
+        let node = Node::new("Retrieval", asked(2_048));
+        let component = node.build();
+        let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+        component.run(&stage.ctx).await.unwrap();
+        assert_eq!(stage.outside.searched.lock().unwrap().remove(0).candidates_max, 1_024);
+        assert_eq!(Node::new("Retrieval", asked(2_049)).problems(), ["/top_k"]);
+    }
+
+    #[tokio::test]
     async fn a_method_of_the_filter_means_the_same_in_every_spelling() {
         let params = json!({"query": "sys.query", "dataset_ids": ["d"], "meta_data_filter": {
             "method": " Manual", "manual": [{"key": "year", "op": "≥", "value": "{Agent:A@year}"}]}});

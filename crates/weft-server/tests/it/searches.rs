@@ -71,7 +71,7 @@ async fn what_is_wrong_is_told_in_the_words_of_the_api() {
         (json!({"name": 5}), (102, "Search name must be string.")),
         (
             json!({"name": "x", "search_config": {"top_k": -1}}),
-            (102, "`top_k` should be a number from 1 to 1024."),
+            (102, "`top_k` should be a number from 1 to 2048."),
         ),
     ] {
         assert_eq!(bench.post(SEARCHES, body).await.refusal(), (expected.0, expected.1.to_owned()));

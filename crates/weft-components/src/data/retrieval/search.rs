@@ -15,6 +15,10 @@ use crate::params::{Choice, Field, Kind, Params, Widget, choice};
 /// Maximum number of chunks that a search returns.
 pub(crate) const CHUNKS_MAX: usize = 1_024;
 
+/// Maximum number of candidates that a canvas may name: as many as the editors of stored canvases offer. A search uses
+/// no more than [`CHUNKS_MAX`].
+const CANDIDATES_NAMED_MAX: usize = 2_048;
+
 /// The entry of `dataset_ids` that stands for all datasets of the tenant.
 const ALL: &str = "*";
 /// Remedy when no dataset is chosen.
@@ -38,8 +42,8 @@ pub(crate) static TOP_N: Field<usize> =
 pub(crate) static TOP_K: Field<usize> = Field::count(
     "top_k",
     CHUNKS_MAX,
-    &(1..=CHUNKS_MAX),
-    "the maximum number of candidates each from full-text and vector search",
+    &(1..=CANDIDATES_NAMED_MAX),
+    "the maximum number of candidates each from full-text and vector search; more than 1024 count as 1024",
 );
 /// The minimum score.
 pub(crate) static SIMILARITY_THRESHOLD: Field<f64> =
