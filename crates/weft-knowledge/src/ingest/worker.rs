@@ -210,7 +210,14 @@ impl IngestWorker {
                 Ok(()) => IngestEnd::Settled,
                 Err(error) if error.kind == ErrorKind::Cancelled => IngestEnd::Stopped,
                 Err(error) if error.kind == ErrorKind::Conflict => IngestEnd::Lost,
-                Err(error) => return Some(plan::failed(&error, work.attempts(), self.library.now_ms())),
+                Err(error) => {
+                    let now = found(self.library.parts.store.document(&taken.document.key).await);
+                    // Whatever it failed at: a document that was removed has no outcome.
+                    if !matches!(now, Ok(None)) {
+                        return Some(plan::failed(&error, work.attempts(), self.library.now_ms()));
+                    }
+                    IngestEnd::Lost
+                }
             },
         };
         match ended {

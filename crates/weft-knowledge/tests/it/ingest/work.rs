@@ -371,6 +371,30 @@ async fn a_paper_has_its_title_and_its_authors_as_metadata() {
     assert_eq!(Json::from(held.documents[&paper.id].metadata.clone()), expected);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_document_that_was_removed_has_not_failed() {
+    let mut world = World::new("").await;
+    // Its worker learns it from what it cannot store any more.
+    world.pace.tell_every = second() * 3_600;
+    let key = world.add("d", "a").await;
+    let change = DocumentChange { method: Some(ChunkMethod::Paper), ..DocumentChange::default() };
+    world.store.update_document(&key, &change, 1).await.unwrap();
+    world.queue(std::slice::from_ref(&key)).await;
+    let process = world.process(Faults::default());
+    *process.reader.pause.lock().unwrap() = second() * 5;
+    let stop = CancellationToken::new();
+    let remove = async {
+        tokio::time::sleep(second() * 2).await;
+        process.library.remove_documents(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
+        tokio::time::sleep(second() * 5).await;
+        stop.cancel();
+    };
+    tokio::join!(process.worker.run(&stop, Duration::ZERO), remove);
+    let counts = &process.library.counts().documents;
+    assert_eq!((counts.get(IngestEnding::Lost), counts.get(IngestEnding::Failed)), (1, 0));
+    assert!(world.blobs.names().is_empty());
+}
+
 /// A pipeline whose chunker wants a table of contents.
 #[derive(Debug)]
 struct Chunker;
