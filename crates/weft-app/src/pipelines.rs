@@ -217,9 +217,8 @@ impl PipelineRunner for Pipelines {
         }
     }
 
-    async fn stop(&self, document: &DocumentKey) {
-        let Ok(document) = self.app.library.store().document(document).await else { return };
-        let Ok(run) = self.reading(&document).await else { return };
+    async fn stop(&self, document: &Document) {
+        let Ok(run) = self.reading(document).await else { return };
         // The run does not exist if it was never started.
         if let Err(error) = self.app.engine.cancel(&run).await
             && error.kind != ErrorKind::NotFound

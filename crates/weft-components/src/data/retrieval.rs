@@ -291,6 +291,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn as_many_candidates_as_editors_offer_are_as_many_as_a_search_has() {
+        let asked = |top_k: u64| json!({"query": "sys.query", "dataset_ids": ["d"], "top_k": top_k});
+        let node = Node::new("Retrieval", asked(2_048));
+        let component = node.build();
+        let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+        component.run(&stage.ctx).await.unwrap();
+        assert_eq!(stage.outside.searched.lock().unwrap().remove(0).candidates_max, 1_024);
+        assert_eq!(Node::new("Retrieval", asked(2_049)).problems(), ["/top_k"]);
+    }
+
+    #[tokio::test]
+    async fn a_method_of_the_filter_means_the_same_in_every_spelling() {
+        let params = json!({"query": "sys.query", "dataset_ids": ["d"], "meta_data_filter": {
+            "method": " Manual", "manual": [{"key": "year", "op": "≥", "value": "{Agent:A@year}"}]}});
+        let node = Node::new("Retrieval", params);
+        let component = node.build();
+        let mut setting = Setting { query: "Q", ..Setting::default() };
+        setting.values.insert("Agent:A@year", json!(1999).into());
+        let stage = Stage::new(&node, &*component, setting);
+        component.run(&stage.ctx).await.unwrap();
+        let request = json!(stage.outside.searched.lock().unwrap().remove(0));
+        assert_eq!(request["filter"]["conditions"][0]["value"], 1999);
+        let params =
+            json!({"query": "sys.query", "dataset_ids": ["d"], "meta_data_filter": {"method": "Auto"}});
+        let component = Node::new("Retrieval", params).build();
+        assert_eq!(component.shape().models, [("/llm_id".to_owned(), String::new())]);
+    }
+
+    #[tokio::test]
     async fn a_search_goes_on_without_a_reranker_that_is_not_there_and_says_so() {
         let params = json!({"query": "sys.query", "dataset_ids": ["d"], "rerank_id": "missing"});
         let node = Node::new("Retrieval", params);

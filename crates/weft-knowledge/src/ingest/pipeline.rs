@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use serde::Deserialize as _;
-use weft_core::id::{CanvasId, DocumentKey};
+use weft_core::id::CanvasId;
 use weft_core::pipeline::{CHUNKS, DOCUMENT, PipelineChunk, PipelineDocument};
 use weft_core::seam::dataset_store::{Document, Settings};
 use weft_core::value::Json;
@@ -29,8 +29,8 @@ pub trait PipelineRunner: Send + Sync + fmt::Debug {
     /// error such as `Unavailable` or `RateLimited` when it could not start.
     async fn run(&self, pipeline: &CanvasId, document: &Document) -> Result<Json>;
 
-    /// Stops the run in progress for a document.
-    async fn stop(&self, document: &DocumentKey);
+    /// Stops the run in progress for a document, which may have been removed since.
+    async fn stop(&self, document: &Document);
 }
 
 /// A runner for places where pipelines cannot be run.
@@ -44,7 +44,7 @@ impl PipelineRunner for NoPipelines {
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 
-    async fn stop(&self, _: &DocumentKey) {}
+    async fn stop(&self, _: &Document) {}
 }
 
 /// Parses the outputs of a pipeline's last component.

@@ -2,6 +2,7 @@
 
 mod indexed;
 mod names;
+mod paper;
 mod pictured;
 mod piped;
 mod summarize;
@@ -252,6 +253,7 @@ impl<'a> DocumentWork<'a> {
             self.warn(warning);
         }
         let pictures = Box::pin(self.keep_pictures(&request, &read)).await?;
+        self.keep_title(&mut read).await?;
         let chunks = ids::chunks(&document.key, read, &pictures, self.library.now_ms());
         self.keep_new(&chunks).await
     }

@@ -7,6 +7,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use weft_core::error::found;
+use weft_core::seam::dataset_store::Document;
 use weft_core::seam::ingest_queue::{IngestOutcome, TakenDocument};
 use weft_core::{ErrorKind, Result};
 
@@ -208,7 +210,14 @@ impl IngestWorker {
                 Ok(()) => IngestEnd::Settled,
                 Err(error) if error.kind == ErrorKind::Cancelled => IngestEnd::Stopped,
                 Err(error) if error.kind == ErrorKind::Conflict => IngestEnd::Lost,
-                Err(error) => return Some(plan::failed(&error, work.attempts(), self.library.now_ms())),
+                Err(error) => {
+                    let now = found(self.library.parts.store.document(&taken.document.key).await);
+                    // Whatever it failed at: a document that was removed has no outcome.
+                    if !matches!(now, Ok(None)) {
+                        return Some(plan::failed(&error, work.attempts(), self.library.now_ms()));
+                    }
+                    IngestEnd::Lost
+                }
             },
         };
         match ended {
@@ -218,23 +227,31 @@ impl IngestWorker {
             }
             IngestEnd::Stopped => {
                 // The pipeline's run is an ordinary one and would otherwise continue by itself.
-                self.pipelines.stop(&taken.document.key).await;
+                self.pipelines.stop(&taken.document).await;
                 Some(IngestOutcome::Stopped)
             }
             IngestEnd::Lost => {
-                self.library.counts.documents.add(IngestEnding::Lost, 1);
-                tracing::info!(
-                    document.id = %taken.document.key.id,
-                    "a document belongs to another worker or no longer exists"
-                );
-                if let Err(error) = self.library.forget_if_gone(&taken.document).await {
-                    tracing::warn!(
-                        error = error.detail(),
-                        "some data of a removed document could not be deleted"
-                    );
-                }
+                self.lost(&taken.document).await;
                 None
             }
+        }
+    }
+
+    /// Clears up after work on a document that belongs to another worker now, or no longer exists.
+    async fn lost(&self, document: &Document) {
+        self.library.counts.documents.add(IngestEnding::Lost, 1);
+        tracing::info!(
+            document.id = %document.key.id,
+            "a document belongs to another worker or no longer exists"
+        );
+        if let Err(error) = self.library.forget_if_gone(document).await {
+            tracing::warn!(error = error.detail(), "some data of a removed document could not be deleted");
+        }
+        // Another worker continues the same run. But if the document was removed, or is to be read again from the
+        // beginning, nobody waits for the run any more.
+        let now = found(self.library.parts.store.document(&document.key).await);
+        if now.is_ok_and(|now| now.is_none_or(|now| now.begun_ms != document.begun_ms)) {
+            self.pipelines.stop(document).await;
         }
     }
 }

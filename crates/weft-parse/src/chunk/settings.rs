@@ -18,8 +18,8 @@ const LIMIT_MAX: u32 = 2_048;
 const LIMIT_LEAST: u32 = 8;
 /// Maximum percentage of a chunk that the next one repeats.
 const OVERLAP_MAX: u32 = 90;
-/// Maximum size of a list of delimiters, in bytes.
-const DELIMITER_BYTES_MAX: usize = 1_024;
+/// Maximum length of a list of delimiters, in characters.
+const DELIMITER_CHARS_MAX: usize = 1_024;
 /// Maximum number of heading levels that patterns define.
 const LEVELS_MAX: u32 = 32;
 /// Maximum number of patterns for one level.
@@ -128,8 +128,8 @@ fn wrong(name: &str, what: &str, help: &str) -> Error {
 fn text<'a>(value: Option<&'a Json>, name: &str) -> Result<Option<&'a str>> {
     match value {
         None => Ok(None),
-        Some(Json::String(text)) if text.len() <= DELIMITER_BYTES_MAX => Ok(Some(text)),
-        Some(Json::String(_)) => Err(wrong(name, "is too long", "give at most 1,024 bytes")),
+        Some(Json::String(text)) if text.chars().count() <= DELIMITER_CHARS_MAX => Ok(Some(text)),
+        Some(Json::String(_)) => Err(wrong(name, "is too long", "give at most 1,024 characters")),
         Some(_) => Err(wrong(name, "is not a string", "write it in quotes")),
     }
 }
@@ -207,6 +207,12 @@ mod tests {
         .unwrap();
         assert_eq!((settings.limit, settings.overlap(100), settings.sheets), (100, 15, SheetStyle::Html));
         assert_eq!([1, 2, 3, 4, 9].map(|page| settings.wants_page(page)), [false, true, true, false, true]);
+    }
+
+    #[test]
+    fn delimiters_are_as_long_as_the_api_accepts_them() {
+        let length = |count: usize| read(&json!({ "delimiter": "。".repeat(count) })).is_ok();
+        assert!(length(DELIMITER_CHARS_MAX) && !length(DELIMITER_CHARS_MAX + 1));
     }
 
     #[test]

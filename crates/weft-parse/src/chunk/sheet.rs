@@ -10,7 +10,8 @@ use crate::element::{Element, ElementBody, TableElement};
 /// Number of spreadsheet rows in one HTML table.
 const ROWS_OF_HTML: usize = 12;
 /// File name extensions of spreadsheets.
-const ENDINGS: [&str; 10] = ["xlsx", "xls", "xlsm", "xlsb", "xltx", "ods", "fods", "csv", "tsv", "et"];
+const ENDINGS: [&str; 12] =
+    ["xlsx", "xls", "xlsm", "xlsb", "xltx", "ods", "fods", "csv", "tsv", "tab", "psv", "et"];
 
 /// Whether a document is a spreadsheet: its extension is that of one, and it consists of tables only.
 pub(crate) fn is_sheet(source: &ChunkSource<'_>) -> bool {
@@ -169,6 +170,14 @@ mod tests {
         assert_eq!(pages, [1, 2]);
         let document = cut(text, "a.xlsx", NAIVE, json!({ "chunk_token_num": 14 }));
         assert_eq!(document.pieces.len(), 3);
+    }
+
+    #[test]
+    fn files_with_any_separator_are_spreadsheets() {
+        for name in ["a.csv", "a.tsv", "a.tab", "a.psv"] {
+            let document = cut("|name|stock|\n|pen|0|", name, NAIVE, json!({}));
+            assert_eq!(contents(&document), ["name：pen; stock：0"], "{name}");
+        }
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl<'a> PieceWriter<'a> {
             before.push_str(&self.flow.text[title.start..title.end]);
             before.push('\n');
         }
-        let (above, below) = self.context(at, titles.start);
+        let (above, below) = self.context(at, titles.start, tokens(&before));
         if !above.is_empty() {
             before = format!("{above}\n{before}");
         }
@@ -212,9 +212,12 @@ impl<'a> PieceWriter<'a> {
         }
     }
 
-    /// The whole sentences before and after a table that fit into its context.
-    fn context(&self, at: usize, titles: usize) -> (String, String) {
-        let room = self.table_context.min(self.packing.limit / 4);
+    /// The whole sentences before and after a table that fit into its context. A quarter of the limit is kept for the
+    /// table, whose chunk begins with headings of `used` tokens.
+    fn context(&self, at: usize, titles: usize, used: u32) -> (String, String) {
+        let quarter = self.packing.limit / 4;
+        let left = (quarter * 3).saturating_sub(used) / 2;
+        let room = self.table_context.min(quarter).min(left);
         if room == 0 {
             return (String::new(), String::new());
         }

@@ -118,7 +118,9 @@ impl Offering {
             return Err(RpcError::params("`question` is missing"));
         }
         let mut asked = call.arguments.clone();
+        // As they are read here: null is the default, which the search itself refuses.
         asked.insert("page_size".to_owned(), size.into());
+        asked.insert("page".to_owned(), page.into());
         if asked.get("dataset_ids").and_then(Json::as_array).is_none_or(Vec::is_empty) {
             let all = self.all_datasets().await?;
             if all.is_empty() {

@@ -79,7 +79,7 @@ const CHAT_BODY: [Member; 16] = [
     member("similarity_threshold", Type::Number, "0 to 1").optional().nullable(),
     member("vector_similarity_weight", Type::Number, "0 to 1").optional().nullable(),
     whole("top_n", "0 to 1024").optional().nullable(),
-    whole("top_k", "1 to 1024").optional().nullable(),
+    whole("top_k", "1 to 2048; more than 1024 count as 1024").optional().nullable(),
     text("rerank_id", "reranking model").optional().nullable(),
     member("meta_data_filter", SETTINGS, "`method`, `manual`, `semi_auto`, `logic`").optional().nullable(),
     member("llm", SETTINGS, "the older form: `model_name` and settings").optional().nullable(),

@@ -134,7 +134,8 @@ async fn changed(
     let change = DocumentChange { revision: Some(before.revision), ..change };
     let renamed = change.name.is_some();
     // Distinguishes two conflicts: a name that is taken, and a document that is being ingested.
-    let recut = change.method.is_some() && before.state == DocumentState::Running;
+    let resets = change.settings.as_ref().is_some_and(|settings| *settings != before.settings);
+    let recut = (change.method.is_some() || resets) && before.state == DocumentState::Running;
     let updated = state.app.library.try_document(&before.key, &change).await;
     updated.map_err(|error| match error.kind {
         ErrorKind::Conflict if renamed && !recut => document::name_taken(),

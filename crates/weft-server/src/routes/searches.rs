@@ -240,13 +240,26 @@ pub(crate) async fn found_by_searchbot(
         }
     }
     let datasets = match body.0.remove("kb_id").or_else(|| body.0.remove("kb_ids")) {
-        _ if !app.settings.datasets.is_empty() => json!(app.settings.datasets),
+        _ if !app.settings.datasets.is_empty() => json!(remaining(&state, &caller, &app).await?),
         Some(Json::String(one)) => json!([one]),
         Some(Json::Array(several)) if !several.is_empty() => Json::Array(several),
         _ => return Err(ApiError::data("Please specify dataset firstly.")),
     };
     body.0.insert("dataset_ids".to_owned(), datasets);
     retrieval::in_datasets(&state, &caller, body, None).await
+}
+
+/// Returns the datasets of a search app that have not been removed since it was set up.
+///
+/// # Errors
+/// 102 when none is left.
+async fn remaining(state: &ServerState, caller: &Caller, app: &Chat) -> Result<Vec<String>, ApiError> {
+    let there = state.app.there(&caller.tenant, &app.settings.datasets).await?;
+    if there.is_empty() {
+        let message = "The datasets of this search app have been removed: set others in its `kb_ids`";
+        return Err(ApiError::data(message));
+    }
+    Ok(there)
 }
 
 /// `POST /api/v1/sessions/ask {question, dataset_ids}`: the same under its older name, for datasets that have chunks.

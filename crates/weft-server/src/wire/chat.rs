@@ -35,8 +35,11 @@ const OLDER: [(&str, &str); 4] =
 const SEARCH: [&str; 5] =
     ["similarity_threshold", "keywords_similarity_weight", "top_n", "top_k", "rerank_model"];
 
-/// Maximum number of candidates and of passages.
+/// Maximum number of passages.
 const COUNT_MAX: u64 = 1_024;
+
+/// Maximum number of candidates that a client may name: as many as RAGFlow's own pages offer. A search uses 1,024.
+const CANDIDATES_MAX: u64 = 2_048;
 
 /// The request that a name is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,10 +181,9 @@ fn search(
         let share = value.as_f64().filter(|share| (0.0..=1.0).contains(share));
         share.ok_or_else(|| ApiError::data(format!("`{key}` should be a number from 0 to 1.")))
     };
-    let count = |(key, value): (String, &Json), least: u64| {
-        let count = value.as_u64().filter(|count| (least..=COUNT_MAX).contains(count));
-        count
-            .ok_or_else(|| ApiError::data(format!("`{key}` should be a number from {least} to {COUNT_MAX}.")))
+    let count = |(key, value): (String, &Json), (least, most): (u64, u64)| {
+        let count = value.as_u64().filter(|count| (least..=most).contains(count));
+        count.ok_or_else(|| ApiError::data(format!("`{key}` should be a number from {least} to {most}.")))
     };
     if let Some(threshold) = given("similarity_threshold", "similarity_threshold") {
         settings.similarity_threshold = share(threshold)?;
@@ -194,10 +196,10 @@ fn search(
         settings.vector_similarity_weight = Interface::Chat.vector_weight(Some(share(weight)?));
     }
     if let Some(top_n) = given("top_n", "top_n") {
-        settings.top_n = count(top_n, 0)?;
+        settings.top_n = count(top_n, (0, COUNT_MAX))?;
     }
     if let Some(top_k) = given("top_k", "top_k") {
-        settings.top_k = count(top_k, 1)?;
+        settings.top_k = count(top_k, (1, CANDIDATES_MAX))?;
     }
     match given("rerank_id", "rerank_model") {
         None => {}
@@ -413,7 +415,8 @@ mod tests {
             "`meta_data_filter/manual/0` `like it` is not an operator",
         );
         check(json!({"top_n": -1}), "`top_n` should be a number from 0 to 1024.");
-        check(json!({"top_k": 0}), "`top_k` should be a number from 1 to 1024.");
+        check(json!({"top_k": 0}), "`top_k` should be a number from 1 to 2048.");
+        check(json!({"top_k": 2_049}), "`top_k` should be a number from 1 to 2048.");
         check(json!({"similarity_threshold": 1.5}), "`similarity_threshold` should be a number from 0 to 1.");
         let twice = json!({"system": "{a}", "parameters": [{"key": "a"}, {"key": "a"}]});
         check(json!({"prompt_config": twice}), "`parameters` contains duplicate key: a");

@@ -29,6 +29,9 @@ pub(crate) const METHODS: &[&str] = &[
 
 const NO_END: i64 = i64::MAX;
 
+/// Maximum length of delimiters, in characters. With longer ones no document can be read.
+const DELIMITER_MAX: usize = 1_024;
+
 const RAPTOR: &[(&str, Rule)] = &[
     ("use_raptor", Rule::Flag),
     ("prompt", Rule::Trimmed(1, SETTINGS_MAX)),
@@ -59,7 +62,7 @@ const MIND_MAP: &[(&str, Rule)] = &[("use_mindmap", Rule::Flag), ("ext", Rule::O
 
 const PARENTS: &[(&str, Rule)] = &[
     ("use_parent_child", Rule::Flag),
-    ("children_delimiter", Rule::Text(1, SETTINGS_MAX)),
+    ("children_delimiter", Rule::Text(1, DELIMITER_MAX)),
     ("ext", Rule::Object),
 ];
 
@@ -68,7 +71,7 @@ const SETTINGS: &[(&str, Rule)] = &[
     ("auto_keywords", Rule::Integer(0, 32)),
     ("auto_questions", Rule::Integer(0, 10)),
     ("chunk_token_num", Rule::Integer(1, 2_048)),
-    ("delimiter", Rule::Text(1, SETTINGS_MAX)),
+    ("delimiter", Rule::Text(1, DELIMITER_MAX)),
     ("graphrag", Rule::Fields(GRAPH)),
     ("mindmap", Rule::Fields(MIND_MAP)),
     ("html4excel", Rule::Flag),
@@ -83,7 +86,7 @@ const SETTINGS: &[(&str, Rule)] = &[
     ("table_context_size", Rule::Integer(0, 2_048)),
     ("image_context_size", Rule::Integer(0, NO_END)),
     ("image_table_context_window", Rule::Integer(0, NO_END)),
-    ("children_delimiter", Rule::Text(0, SETTINGS_MAX)),
+    ("children_delimiter", Rule::Text(0, DELIMITER_MAX)),
     ("overlapped_percent", Rule::Integer(0, 90)),
     ("toc_extraction", Rule::Flag),
     ("enable_metadata", Rule::Flag),
@@ -295,6 +298,7 @@ mod tests {
             ("auto_questions", json!(0), json!(11)),
             ("chunk_token_num", json!(2048), json!(0)),
             ("delimiter", json!("\n"), json!("")),
+            ("delimiter", json!("。".repeat(1_024)), json!("。".repeat(1_025))),
             ("topn_tags", json!(10), json!(0)),
             ("filename_embd_weight", json!(0.5), json!(1.5)),
             ("task_page_size", json!(1), json!(0)),
@@ -306,6 +310,7 @@ mod tests {
             ("overlapped_percent", json!(10), json!(91)),
             ("overlapped_percent", json!(0), json!(0.1)),
             ("children_delimiter", json!("."), json!(1)),
+            ("children_delimiter", json!(""), json!("x".repeat(1_025))),
             ("toc_extraction", json!(false), json!(0)),
             ("raptor", json!({"use_raptor": true, "prompt": "p", "max_token": 1}), json!({"max_token": 0})),
             ("raptor", json!({"scope": "dataset"}), json!({"scope": "tenant"})),

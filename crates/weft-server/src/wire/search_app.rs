@@ -155,7 +155,7 @@ mod tests {
         };
         check(json!({"search_config": []}), "search_config must be a JSON object");
         check(json!({"search_config": {"kb_ids": "d"}}), "`kb_ids` should be a list.");
-        check(json!({"search_config": {"top_k": 0}}), "`top_k` should be a number from 1 to 1024.");
+        check(json!({"search_config": {"top_k": 0}}), "`top_k` should be a number from 1 to 2048.");
         check(json!({"search_config": {"similarity_threshold": 2}}), "`similarity_threshold`");
         check(json!({"description": 1}), "`description` should be a string.");
         let told = |asked: Json| name(&body(&asked)).unwrap_err().message().to_owned();

@@ -423,6 +423,26 @@ async fn what_is_called_off_is_so_when_the_answer_comes() {
 }
 
 #[tokio::test]
+async fn a_change_that_has_to_wait_for_the_end_of_a_reading_says_so() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let id = bench.document(&dataset, "a.txt", "one").await;
+    bench.document(&dataset, "b.txt", "two").await;
+    bench.post(&format!("{dataset}/chunks"), json!({"document_ids": [id]})).await.data();
+    let path = format!("{dataset}/documents/{id}");
+    let changed = async |body: Json| bench.ask("PATCH", &path, body).await.refusal();
+    // Its new name is free: what cannot change now is how it is read.
+    for how in [json!({"parser_config": {"chunk_token_num": 64}}), json!({"chunk_method": "qa"})] {
+        let mut body = how;
+        body["name"] = json!("c.txt");
+        let (code, message) = changed(body).await;
+        assert!(code == 102 && message.contains("`a.txt` is being read"), "{message}");
+    }
+    let taken = (102, "Duplicated document name in the same dataset.".to_owned());
+    assert_eq!(changed(json!({"name": "b.txt"})).await, taken);
+}
+
+#[tokio::test]
 async fn metadata_is_summed_up_and_changed() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;

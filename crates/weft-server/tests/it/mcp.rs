@@ -701,6 +701,11 @@ async fn datasets_are_listed_and_searched() {
         (&data["pagination"]["page_size"], &data["query_info"]["dataset_count"]),
         (&json!(10), &json!(1))
     );
+    // Clients write null for what they leave to the server.
+    let absent =
+        json!({"question": "q", "page": null, "page_size": null, "dataset_ids": null, "top_k": null});
+    let again = bench.tool("ragflow_retrieval", absent).await;
+    assert_eq!(again["content"], found["content"]);
     let tools = bench.mcp("tools/list", json!({})).await;
     let tool = tools["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "ragflow_retrieval");
     let weight = &tool.unwrap()["inputSchema"]["properties"]["vector_similarity_weight"];

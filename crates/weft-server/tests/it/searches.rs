@@ -71,7 +71,7 @@ async fn what_is_wrong_is_told_in_the_words_of_the_api() {
         (json!({"name": 5}), (102, "Search name must be string.")),
         (
             json!({"name": "x", "search_config": {"top_k": -1}}),
-            (102, "`top_k` should be a number from 1 to 1024."),
+            (102, "`top_k` should be a number from 1 to 2048."),
         ),
     ] {
         assert_eq!(bench.post(SEARCHES, body).await.refusal(), (expected.0, expected.1.to_owned()));
@@ -183,6 +183,18 @@ async fn passages_are_found_as_a_search_app_would_find_them() {
     assert_eq!(bench.post(FIND, other).await.refusal(), (109, "No authorization.".to_owned()));
     let stranger = bench.with(&bench.stranger().await);
     assert_eq!(stranger.post(FIND, json!({"question": "fox", "kb_id": [dataset]})).await.refusal().0, 102);
+    // What is removed later takes nothing with it, as when the app answers.
+    let path = bench.dataset("Removed later").await;
+    let config = json!({"kb_ids": [path.rsplit('/').next().unwrap(), dataset]});
+    let both = search_app(&bench, json!({"name": "Both", "search_config": config})).await;
+    let remove = async |id: &str| bench.ask("DELETE", "/api/v1/datasets", json!({"ids": [id]})).await.data();
+    remove(path.rsplit('/').next().unwrap()).await;
+    let asked = json!({"question": "fox dog", "search_id": both});
+    let found = bench.post(FIND, asked.clone()).await.data();
+    assert_eq!(found["chunks"].as_array().unwrap().len(), 2, "{found}");
+    remove(&dataset).await;
+    let (code, message) = bench.post(FIND, asked).await.refusal();
+    assert!(code == 102 && message.contains("have been removed"), "{message}");
 }
 
 #[tokio::test]

@@ -15,6 +15,10 @@ use crate::params::{Choice, Field, Kind, Params, Widget, choice};
 /// Maximum number of chunks that a search returns.
 pub(crate) const CHUNKS_MAX: usize = 1_024;
 
+/// Maximum number of candidates that a canvas may name: as many as the editors of stored canvases offer. A search uses
+/// no more than [`CHUNKS_MAX`].
+const CANDIDATES_NAMED_MAX: usize = 2_048;
+
 /// The entry of `dataset_ids` that stands for all datasets of the tenant.
 const ALL: &str = "*";
 /// Remedy when no dataset is chosen.
@@ -38,8 +42,8 @@ pub(crate) static TOP_N: Field<usize> =
 pub(crate) static TOP_K: Field<usize> = Field::count(
     "top_k",
     CHUNKS_MAX,
-    &(1..=CHUNKS_MAX),
-    "the maximum number of candidates each from full-text and vector search",
+    &(1..=CANDIDATES_NAMED_MAX),
+    "the maximum number of candidates each from full-text and vector search; more than 1024 count as 1024",
 );
 /// The minimum score.
 pub(crate) static SIMILARITY_THRESHOLD: Field<f64> =
@@ -169,8 +173,18 @@ impl Filter {
         Self { setting, values }
     }
 
+    /// Whether `method` is this one, in any spelling that the search accepts.
+    fn is_by(&self, method: &str) -> bool {
+        let given = self.setting.get("method").and_then(Json::as_str);
+        given.is_some_and(|given| given.trim().eq_ignore_ascii_case(method))
+    }
+
     fn by_hand(&self) -> bool {
-        self.setting.get("method").and_then(Json::as_str) == Some("manual")
+        self.is_by("manual")
+    }
+
+    fn by_model(&self) -> bool {
+        self.is_by("auto") || self.is_by("semi_auto")
     }
 
     fn references(&self) -> impl Iterator<Item = &Reference> {
@@ -259,13 +273,12 @@ impl DatasetSearch {
     }
 
     fn asks_a_model(&self) -> bool {
-        let method = self.filter.setting.get("method").and_then(Json::as_str);
         let asked = &self.asked;
         !asked.languages.is_empty()
             || asked.keywords
             || asked.contents
             || asked.graph
-            || matches!(method, Some("auto" | "semi_auto"))
+            || self.filter.by_model()
     }
 
     /// Returns the datasets to search. Only the canvas can select all of them: the value of a reference may come from a

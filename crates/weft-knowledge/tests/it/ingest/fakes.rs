@@ -369,6 +369,9 @@ impl DocumentReader for LineReader {
         }
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         let (mut read, mut pictures) = (ReadDocument::default(), 0);
+        for (key, value) in [("title", "A title"), ("author", "Somebody"), ("date", "1843")] {
+            read.metadata.insert(key.to_owned(), value.into());
+        }
         for line in text.lines() {
             if line == "broken" {
                 return Err(Error::invalid(format!("`{}` is broken in its second line", request.name)));

@@ -160,7 +160,7 @@ impl PipelineRunner for SecondPicture {
         Ok(json!({"document": handed, "chunks": chunks}))
     }
 
-    async fn stop(&self, _: &DocumentKey) {}
+    async fn stop(&self, _: &Document) {}
 }
 
 #[tokio::test(start_paused = true)]

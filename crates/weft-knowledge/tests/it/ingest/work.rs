@@ -1,7 +1,7 @@
 //! How documents are worked on: paused, cancelled, put off, by one worker or two.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use weft_core::Result;
 use weft_core::id::{CanvasId, DocumentKey};
 use weft_core::seam::ModelDirectory;
-use weft_core::seam::dataset_store::{Document, DocumentState, Extra, Settings, StoredChunk};
+use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentState, Extra, Settings, StoredChunk};
+use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::Json;
 use weft_knowledge::additions::MindMap;
@@ -264,10 +265,8 @@ async fn a_model_adds_what_the_settings_ask_for() {
     let mut world = with_settings(settings).await;
     world.additions = vec![Arc::new(Count)];
     let key = world.add("d", "# whole\nalpha\nbeta").await;
-    let change = weft_core::seam::dataset_store::DocumentChange {
-        metadata: json!({"author": "by hand"}).as_object().cloned(),
-        ..Default::default()
-    };
+    let change =
+        DocumentChange { metadata: json!({"author": "by hand"}).as_object().cloned(), ..Default::default() };
     world.store.update_document(&key, &change, 1).await.unwrap();
     world.queue(std::slice::from_ref(&key)).await;
     let process = world.process(Faults::default());
@@ -353,6 +352,49 @@ async fn what_models_read_in_pictures_is_noted() {
     assert_eq!(world.used(&uses).await, [("dataset:d|eyes||".to_owned(), 300)]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_paper_has_its_title_and_its_authors_as_metadata() {
+    let world = World::new("").await;
+    let (paper, other) = (world.add("p", "a").await, world.add("o", "b").await);
+    let change = DocumentChange {
+        method: Some(ChunkMethod::Paper),
+        metadata: json!({"author": "by hand"}).as_object().cloned(),
+        ..DocumentChange::default()
+    };
+    world.store.update_document(&paper, &change, 1).await.unwrap();
+    world.queue(&[paper.clone(), other.clone()]).await;
+    assert!(world.work(&world.process(Faults::default())).await);
+    let metadata = async |key: &DocumentKey| Json::from(world.store.document(key).await.unwrap().metadata);
+    let expected = json!({"author": "by hand", "title": "A title"});
+    assert_eq!((metadata(&paper).await, metadata(&other).await), (expected.clone(), json!({})));
+    let held = world.index.held(&world.dataset);
+    assert_eq!(Json::from(held.documents[&paper.id].metadata.clone()), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_that_was_removed_has_not_failed() {
+    let mut world = World::new("").await;
+    // Its worker learns it from what it cannot store any more.
+    world.pace.tell_every = second() * 3_600;
+    let key = world.add("d", "a").await;
+    let change = DocumentChange { method: Some(ChunkMethod::Paper), ..DocumentChange::default() };
+    world.store.update_document(&key, &change, 1).await.unwrap();
+    world.queue(std::slice::from_ref(&key)).await;
+    let process = world.process(Faults::default());
+    *process.reader.pause.lock().unwrap() = second() * 5;
+    let stop = CancellationToken::new();
+    let remove = async {
+        tokio::time::sleep(second() * 2).await;
+        process.library.remove_documents(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
+        tokio::time::sleep(second() * 5).await;
+        stop.cancel();
+    };
+    tokio::join!(process.worker.run(&stop, Duration::ZERO), remove);
+    let counts = &process.library.counts().documents;
+    assert_eq!((counts.get(IngestEnding::Lost), counts.get(IngestEnding::Failed)), (1, 0));
+    assert!(world.blobs.names().is_empty());
+}
+
 /// A pipeline whose chunker wants a table of contents.
 #[derive(Debug)]
 struct Chunker;
@@ -364,7 +406,7 @@ impl PipelineRunner for Chunker {
         Ok(json!({"document": document, "chunks": [{"text": "a"}, {"text": "b"}]}))
     }
 
-    async fn stop(&self, _: &DocumentKey) {}
+    async fn stop(&self, _: &Document) {}
 }
 
 /// A pipeline whose chunks are to be found by words alone.
@@ -379,7 +421,50 @@ impl PipelineRunner for WordsAlone {
         Ok(json!({"document": document, "chunks": [{"text": "a"}, {"text": "b"}]}))
     }
 
-    async fn stop(&self, _: &DocumentKey) {}
+    async fn stop(&self, _: &Document) {}
+}
+
+/// A pipeline that never ends, and notes for which documents it was told to stop.
+#[derive(Debug, Default)]
+struct Endless(Mutex<Vec<String>>);
+
+#[async_trait]
+impl PipelineRunner for Endless {
+    async fn run(&self, _: &CanvasId, _: &Document) -> Result<Json> {
+        std::future::pending().await
+    }
+
+    async fn stop(&self, document: &Document) {
+        let begun = document.begun_ms.is_some();
+        self.0.lock().unwrap().push(format!("{} {begun}", document.key.id));
+    }
+}
+
+/// It is an ordinary run: it would go on by itself, and ask models that nobody reads.
+#[tokio::test(start_paused = true)]
+async fn the_run_of_a_pipeline_ends_when_nobody_waits_for_it() {
+    let world = with_settings(json!({"pipeline_id": "p"})).await;
+    let key = world.add("d", "what the pipeline reads").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    let endless = Arc::new(Endless::default());
+    let process = world.process(Faults::default());
+    let worker = process.worker.clone().with_pipelines(Arc::clone(&endless) as _);
+    let stop = CancellationToken::new();
+    let stopped = || endless.0.lock().unwrap().clone();
+    let all = async {
+        tokio::time::sleep(second() * 2).await;
+        assert!(stopped().is_empty());
+        // Its worker does not see the cancellation before the document is to be read once more.
+        process.library.stop(&key, Wanted::Cancel).await.unwrap();
+        process.library.queue(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
+        tokio::time::sleep(second() * 2).await;
+        assert_eq!(stopped(), ["d true"]);
+        process.library.remove_documents(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
+        tokio::time::sleep(second() * 2).await;
+        assert_eq!(stopped(), ["d true", "d true"]);
+        stop.cancel();
+    };
+    tokio::join!(worker.run(&stop, Duration::ZERO), all);
 }
 
 /// Crashes at each step in turn, until there is none left to crash at.

@@ -379,6 +379,19 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_around_a_table_leaves_room_for_it() {
+        let (title, text) = ("word ".repeat(60), "It is so. ".repeat(30));
+        let text = format!("{title}\n\n# {title}\n\none\n\n## B\n\n{text}\n\n|a|b|\n|1|2|\n\n{text}");
+        let settings = json!({"title_opening": true, "chunk_token_num": 256, "table_context_size": 256});
+        let pieces = titled(&text, settings);
+        assert!(pieces.iter().all(|piece| crate::tokens(piece) <= 256), "{pieces:?}");
+        let table: Vec<_> = pieces.iter().filter(|piece| piece.contains("<td>")).collect();
+        let [table] = table.as_slice() else { panic!("{pieces:?}") };
+        assert!(table.starts_with("It is so. It") && table.contains("word\n<table>"), "{table}");
+        assert!(table.contains("<td>2</td></tr>\n</table>\nIt is so. It"), "{table}");
+    }
+
+    #[test]
     fn a_long_section_is_cut_at_the_limit() {
         let text = format!("# A\n\n{}", "word ".repeat(200));
         let settings = json!({"title_levels": [["^# "]], "chunk_token_num": 64});

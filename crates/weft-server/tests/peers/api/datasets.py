@@ -117,7 +117,7 @@ def creation(api: Api) -> None:
         ("a list as method", "POST", ALL, new(chunk_method=[]), 101, "Input should be 'naive', 'book', 'email'"),
         ("empty settings", "POST", ALL, new(parser_config={}), 0, {"parser_config": {"chunk_token_num": 512}}),
         ("null as settings", "POST", ALL, new(parser_config=None), 0, {"parser_config": {"chunk_token_num": 512}}),
-        ("settings too long", "POST", ALL, new(parser_config={"delimiter": "a" * 65536}), 101, "65535"),
+        ("settings too long", "POST", ALL, new(parser_config={"delimiter": "a" * 65536}), 101, "65,535"),
         *[(f"{key} of somebody else", "POST", ALL, new(**{key: "x"}), 101, "Extra inputs are not permitted")
           for key in ("id", "tenant_id", "created_by", "create_date", "token_num", "pagerank", "unknown")],
         *[(f"the method {one}", "POST", ALL, new(chunk_method=one), 0, {"chunk_method": one}) for one in METHODS],
