@@ -16,7 +16,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;
-use crate::ids::{self, TITLE_CHARS_MAX, bounded, containing, fold, text};
+use crate::ids::{self, TITLE_CHARS_MAX, containing, fold, text};
 use crate::open::repeated;
 use crate::rows::{canvas_version, run, schedule, session, work};
 
@@ -341,7 +341,6 @@ impl CanvasStore for Store {
     }
 
     async fn list(&self, tenant: &TenantId, filter: &CanvasFilter) -> Result<(Vec<StoredCanvas>, u64)> {
-        let fail = |error| self.fail("list the canvases", error);
         let mut found = Entity::find()
             .filter(Column::TenantId.eq(text(tenant.as_str())))
             .filter(Column::CanvasType.ne(CHAT_TYPE));
@@ -366,21 +365,15 @@ impl CanvasStore for Store {
             Some(false) => found.filter(Column::CanvasType.ne(PIPELINE_TYPE)),
             None => found,
         };
-        let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let by = match filter.order {
             CanvasOrder::Updated => Column::UpdatedMs,
             CanvasOrder::Created => Column::CreatedMs,
             CanvasOrder::Title => Column::TitleFolded,
         };
-        let rows = found
-            .order_by(by, order.clone())
-            .order_by(Column::Id, order)
-            .offset(bounded(filter.offset))
-            .limit(bounded(filter.limit))
-            .all(&self.inner.read)
-            .await
-            .map_err(fail)?;
+        let found = found.order_by(by, order.clone()).order_by(Column::Id, order);
+        let page = self.inner.read.page(found, filter.offset, filter.limit).await;
+        let (rows, total) = page.map_err(|error| self.fail("list the canvases", error))?;
         Ok((rows.into_iter().map(|row| row.with("".into())).collect(), total))
     }
 

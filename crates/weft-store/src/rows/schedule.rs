@@ -221,20 +221,13 @@ impl ScheduleStore for Store {
     }
 
     async fn list(&self, tenant: &TenantId, filter: &ScheduleFilter) -> Result<(Vec<Schedule>, u64)> {
-        let fail = |error| self.fail("list the schedules", error);
         let mut found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
         if let Some(canvas) = &filter.canvas {
             found = found.filter(Column::CanvasId.eq(text(canvas.as_str())));
         }
-        let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
-        let rows = found
-            .order_by_asc(Column::Name)
-            .order_by_asc(Column::Id)
-            .offset(bounded(filter.offset))
-            .limit(bounded(filter.limit))
-            .all(&self.inner.read)
-            .await
-            .map_err(fail)?;
+        let found = found.order_by_asc(Column::Name).order_by_asc(Column::Id);
+        let page = self.inner.read.page(found, filter.offset, filter.limit).await;
+        let (rows, total) = page.map_err(|error| self.fail("list the schedules", error))?;
         Ok((rows.into_iter().map(Model::into_schedule).collect::<Result<_>>()?, total))
     }
 

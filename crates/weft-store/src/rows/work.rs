@@ -302,7 +302,6 @@ impl WorkQueue for Store {
     }
 
     async fn list(&self, tenant: &TenantId, filter: &WorkFilter) -> Result<(Vec<StoredWork>, u64)> {
-        let fail = |error| self.fail("list the work", error);
         let mut found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
         if let Some(source) = &filter.source {
             found = found.filter(Column::Source.eq(text(source)));
@@ -310,15 +309,9 @@ impl WorkQueue for Store {
         if filter.open {
             found = found.filter(Column::State.is_in([WAITING, TAKEN]));
         }
-        let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
-        let rows = found
-            .order_by_desc(Column::DueMs)
-            .order_by_desc(Column::RunId)
-            .offset(bounded(filter.offset))
-            .limit(bounded(filter.limit))
-            .all(&self.inner.read)
-            .await
-            .map_err(fail)?;
+        let found = found.order_by_desc(Column::DueMs).order_by_desc(Column::RunId);
+        let page = self.inner.read.page(found, filter.offset, filter.limit).await;
+        let (rows, total) = page.map_err(|error| self.fail("list the work", error))?;
         Ok((rows.into_iter().map(Model::into_stored).collect::<Result<_>>()?, total))
     }
 
