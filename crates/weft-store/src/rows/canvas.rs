@@ -258,21 +258,24 @@ impl Store {
 }
 
 /// Removes the rows that belong to a canvas.
-async fn delete_rows_of_canvas(transaction: &DatabaseTransaction, key: &CanvasKey) -> Result<(), DbErr> {
-    let (tenant, id) = (text(key.tenant.as_str()), text(key.id.as_str()));
+async fn delete_rows_of_canvas(db: &DatabaseTransaction, key: &CanvasKey) -> Result<(), DbErr> {
     // Journals and messages are removed with their runs and sessions, by foreign key.
-    run::Entity::delete_many()
-        .filter(run::Column::TenantId.eq(&tenant))
-        .filter(run::Column::CanvasId.eq(&id))
-        .exec(transaction)
-        .await?;
-    session::Entity::delete_many()
-        .filter(session::Column::TenantId.eq(&tenant))
-        .filter(session::Column::CanvasId.eq(&id))
-        .exec(transaction)
-        .await?;
-    schedule::remove_of_canvas(transaction, &tenant, &id).await?;
-    work::remove_of_canvas(transaction, &tenant, &id).await
+    delete::<run::Entity>(db, key, [run::Column::TenantId, run::Column::CanvasId]).await?;
+    delete::<session::Entity>(db, key, [session::Column::TenantId, session::Column::CanvasId]).await?;
+    delete::<schedule::Entity>(db, key, [schedule::Column::TenantId, schedule::Column::CanvasId]).await?;
+    delete::<work::Entity>(db, key, [work::Column::TenantId, work::Column::CanvasId]).await
+}
+
+/// Removes the rows of one table that belong to a canvas.
+async fn delete<E: EntityTrait>(
+    db: &DatabaseTransaction,
+    key: &CanvasKey,
+    [tenant, canvas]: [E::Column; 2],
+) -> Result<(), DbErr> {
+    let of_canvas = E::delete_many()
+        .filter(tenant.eq(text(key.tenant.as_str())))
+        .filter(canvas.eq(text(key.id.as_str())));
+    of_canvas.exec(db).await.map(drop)
 }
 
 fn missing(key: &CanvasKey) -> Error {

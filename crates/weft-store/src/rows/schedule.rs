@@ -59,19 +59,6 @@ fn missing(key: &ScheduleKey) -> Error {
     Error::not_found(format!("there is no schedule `{}`", key.id))
 }
 
-/// Removes the schedules of a canvas.
-pub(crate) async fn remove_of_canvas(
-    transaction: &DatabaseTransaction,
-    tenant: &str,
-    canvas: &str,
-) -> Result<(), DbErr> {
-    let of_canvas = Entity::delete_many()
-        .filter(Column::TenantId.eq(tenant))
-        .filter(Column::CanvasId.eq(canvas))
-        .exec(transaction);
-    of_canvas.await.map(drop)
-}
-
 impl Model {
     fn new(schedule: &Schedule) -> Result<Self> {
         ids::check("tenant", schedule.key.tenant.as_str())?;

@@ -99,19 +99,6 @@ async fn known(transaction: &DatabaseTransaction, rows: &[Model]) -> Result<Hash
     Ok(known)
 }
 
-/// Removes the work that a canvas was to do.
-pub(crate) async fn remove_of_canvas(
-    transaction: &DatabaseTransaction,
-    tenant: &str,
-    canvas: &str,
-) -> Result<(), DbErr> {
-    let of_canvas = Entity::delete_many()
-        .filter(Column::TenantId.eq(tenant))
-        .filter(Column::CanvasId.eq(canvas))
-        .exec(transaction);
-    of_canvas.await.map(drop)
-}
-
 impl Model {
     fn new(work: &Work, now_ms: i64) -> Result<Self> {
         ids::check("tenant", work.run.tenant.as_str())?;
