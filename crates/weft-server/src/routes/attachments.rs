@@ -9,8 +9,9 @@ use serde_json::{Value as Json, json};
 use weft_core::id::FileId;
 use weft_core::media_type::ending;
 use weft_core::seam::file_store::{StoredFile, download_path};
-use weft_core::{CanvasKey, ErrorKind, TenantId};
+use weft_core::{CanvasKey, TenantId};
 
+use super::owned::or;
 use super::uploads::{FormCount, form, passed_over, timely, whole};
 use crate::auth::Caller;
 use crate::body::Params;
@@ -40,10 +41,8 @@ pub(crate) async fn upload(
     }
     let canvas = CanvasKey::new(&caller.tenant, id);
     // Looked up before the files are received, which may take long.
-    state.app.canvases.newest(&canvas).await.map_err(|error| match error.kind {
-        ErrorKind::NotFound => ApiError::data("canvas not found."),
-        _ => error.into(),
-    })?;
+    let newest = state.app.canvases.newest(&canvas).await;
+    newest.map_err(|error| or(error, ApiError::data("canvas not found.")))?;
     let (app, maker) = (state.app.clone(), caller.user_id.clone());
     let kept = app.whole(async move |given_up| {
         let form = form(request, &state, given_up).await?;
@@ -163,11 +162,8 @@ pub(crate) async fn artifact(
 }
 
 async fn file(state: &ServerState, caller: &Caller, id: &str) -> Result<Response, ApiError> {
-    let (file, bytes) =
-        state.app.files.read(&caller.tenant, &id.into()).await.map_err(|error| match error.kind {
-            ErrorKind::NotFound => ApiError::data("Artifact not found."),
-            _ => error.into(),
-        })?;
+    let read = state.app.files.read(&caller.tenant, &id.into()).await;
+    let (file, bytes) = read.map_err(|error| or(error, ApiError::data("Artifact not found.")))?;
     Ok(sent(&file.name, &file.mime_type, bytes))
 }
 

@@ -9,8 +9,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt as _, future, stream};
 use tokio_util::sync::CancellationToken;
+use weft_core::DocumentId;
 use weft_core::seam::dataset_store::{Dataset, Document, DocumentQuota};
-use weft_core::{DocumentId, ErrorKind};
 use weft_knowledge::ingest::Naming;
 
 use super::owned;
@@ -175,10 +175,7 @@ pub(super) async fn kept_as_document(
     let (library, limits) = (&state.app.library, &state.app.limits);
     let quota = DocumentQuota { documents: limits.tenant_documents, bytes: limits.tenant_document_bytes };
     let kept = library.upload_within(&dataset.key, (name, bytes), naming, quota).await;
-    let kept = kept.map_err(|error| match error.kind {
-        ErrorKind::Conflict => document::name_taken(),
-        _ => error.into(),
-    })?;
+    let kept = kept.map_err(|error| owned::or_taken(error, document::name_taken()))?;
     let Some(change) = document::suited(&kept) else { return Ok(kept) };
     match library.update_document(&kept.key, &change).await {
         Ok(suited) => Ok(suited),

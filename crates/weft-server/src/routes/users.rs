@@ -7,8 +7,9 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 use weft_core::id::UserId;
 use weft_core::seam::user_store::Logins;
-use weft_core::{Error, ErrorKind, Secret, TenantId};
+use weft_core::{Secret, TenantId};
 
+use super::owned::or_taken;
 use crate::audit::address_of;
 use crate::auth::{Actor, Caller};
 use crate::body::{Body, Page, Params};
@@ -199,13 +200,9 @@ pub(crate) async fn register(
     let email = body.text("email")?.unwrap_or_default();
     let nickname = body.text("nickname")?.unwrap_or_default();
     let (password, address) = (password(&body, "password")?, address(from));
-    let told = |error: Error| match error.kind {
-        ErrorKind::Conflict => {
-            ApiError::new(code::OPERATING, format!("Email: {email} has already registered!"))
-        }
-        _ => error.into(),
-    };
-    let signed_in = state.app.register(&email, &nickname, &password, &address).await.map_err(told)?;
+    let taken = || ApiError::new(code::OPERATING, format!("Email: {email} has already registered!"));
+    let signed_in = state.app.register(&email, &nickname, &password, &address).await;
+    let signed_in = signed_in.map_err(|error| or_taken(error, taken()))?;
     let actor = format!("user:{}", signed_in.user.id);
     note(
         &state,
