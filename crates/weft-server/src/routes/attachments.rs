@@ -12,7 +12,7 @@ use weft_core::seam::file_store::{StoredFile, download_path};
 use weft_core::{CanvasKey, TenantId};
 
 use super::owned::or;
-use super::uploads::{FormCount, form, passed_over, timely, whole};
+use super::uploads::{FormCount, form, next_file};
 use crate::auth::Caller;
 use crate::body::Params;
 use crate::error::ApiError;
@@ -20,7 +20,6 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::document;
 use crate::wire::envelope::Success;
-use crate::wire::form_name::form_name;
 
 /// Maximum number of files in one request.
 const FILES_MAX: usize = 20;
@@ -81,15 +80,7 @@ async fn keep_each(
 ) -> Result<(), ApiError> {
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
     let mut count = FormCount::new(FILES_MAX);
-    while let Some(part) = timely(form.next_field()).await? {
-        count.part()?;
-        if part.name() != Some("file") {
-            passed_over(part).await?;
-            continue;
-        }
-        count.file()?;
-        let name = form_name(part.headers(), part.file_name())?;
-        let bytes = whole(part, most, &name).await?;
+    while let Some((name, bytes)) = next_file(form, &mut count, most, |_| Ok(())).await? {
         kept.push(state.app.keep_file(tenant, &name, bytes).await?);
     }
     Ok(())

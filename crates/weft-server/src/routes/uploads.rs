@@ -133,18 +133,9 @@ async fn keep_each(
     form: &mut Multipart,
     kept: &mut Vec<Document>,
 ) -> Result<(), ApiError> {
+    let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
     let mut count = FormCount::new(FILES_MAX);
-    while let Some(part) = timely(form.next_field()).await? {
-        count.part()?;
-        if part.name() != Some("file") {
-            passed_over(part).await?;
-            continue;
-        }
-        count.file()?;
-        let name = form_name(part.headers(), part.file_name())?;
-        refuse_kind(&name)?;
-        let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
-        let bytes = whole(part, most, &name).await?;
+    while let Some((name, bytes)) = next_file(form, &mut count, most, refuse_kind).await? {
         // An empty file whose name does not tell its type either.
         if bytes.is_empty() && document::is_text(&name) && !state.app.library.knows(&name) {
             return Err(unsupported(&name));
@@ -220,6 +211,28 @@ impl FormCount {
     fn too_many(&self) -> ApiError {
         ApiError::argument(format!("one request can contain at most {} files", self.files_max))
     }
+}
+
+/// Reads the next file of a form if `checked` accepts its name, up to the limit of a setting. Passes over other fields.
+pub(super) async fn next_file(
+    form: &mut Multipart,
+    count: &mut FormCount,
+    most: (&str, u64),
+    checked: impl Fn(&str) -> Result<(), ApiError>,
+) -> Result<Option<(String, Bytes)>, ApiError> {
+    while let Some(part) = timely(form.next_field()).await? {
+        count.part()?;
+        if part.name() != Some("file") {
+            passed_over(part).await?;
+            continue;
+        }
+        count.file()?;
+        let name = form_name(part.headers(), part.file_name())?;
+        checked(&name)?;
+        let bytes = whole(part, most, &name).await?;
+        return Ok(Some((name, bytes)));
+    }
+    Ok(None)
 }
 
 pub(super) async fn passed_over(mut part: Field<'_>) -> Result<(), ApiError> {
