@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
-use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
 use serde::{Deserialize, Serialize};
 use weft_core::id::{ScheduleKey, TenantId};
 use weft_core::seam::schedule_store::{
@@ -15,7 +15,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{readable, tenant_lock};
+use crate::rows::readable;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "schedule")]
@@ -109,28 +109,15 @@ impl Model {
     }
 }
 
-impl Store {
-    /// Returns whether there was room for it.
-    async fn insert_schedule(&self, row: &Model, count_max: u64) -> Result<bool, DbErr> {
-        let transaction = self.begin().await?;
-        tenant_lock::hold(&transaction, &row.tenant_id, "schedule").await?;
-        let of_tenant = Entity::find().filter(Column::TenantId.eq(&row.tenant_id));
-        if of_tenant.count(&*transaction).await? >= count_max {
-            transaction.rollback().await?;
-            return Ok(false);
-        }
-        Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
-        transaction.commit().await?;
-        Ok(true)
-    }
-}
-
 #[async_trait]
 impl ScheduleStore for Store {
     async fn create(&self, schedule: &Schedule, count_max: u64) -> Result<()> {
         const DOING: &str = "store the schedule";
         let row = Model::new(schedule)?;
-        match repeated(|| self.insert_schedule(&row, count_max)).await {
+        let others = Entity::find().filter(Column::TenantId.eq(&row.tenant_id));
+        let insert =
+            || self.insert_within(&row.tenant_id, row.clone().into_active_model(), others.clone(), count_max);
+        match repeated(insert).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(too_many_schedules(count_max)),
             Err(error) if is_duplicate(&error) => {
