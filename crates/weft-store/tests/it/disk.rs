@@ -6,7 +6,7 @@ use sea_orm::{ConnectionTrait as _, Database, DbBackend, Statement};
 use serde_json::{Value as Json, json};
 use weft_core::Ending;
 use weft_core::id::{RunId, RunKey, SessionKey, TenantId};
-use weft_core::seam::run_store::{FinishedRun, GiveWay, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::{RunStore, SessionStore};
 use weft_store::Store;
@@ -82,19 +82,7 @@ pub(crate) fn records(turn: i64, query: &str, answer: &[String], state: &Json) -
 }
 
 pub(crate) fn begun() -> StoredRun {
-    StoredRun {
-        key: RunKey::new(&key().tenant, RunId::generate()),
-        session: key().id,
-        canvas: "assistant".into(),
-        query: String::new(),
-        ending: None,
-        started_ms: AT,
-        finished_ms: None,
-        fence: 1,
-        owner: None,
-        cancel_ms: None,
-        give_way: GiveWay::default(),
-    }
+    StoredRun::begun(RunKey::new(&key().tenant, RunId::generate()), key().id, "assistant", AT)
 }
 
 /// Holds one turn as the engine does, and returns its run.

@@ -6,23 +6,11 @@ use futures::future::join_all;
 use weft_core::ErrorKind;
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{GiveWay, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_store::Store;
 
 fn run(id: usize) -> StoredRun {
-    StoredRun {
-        key: RunKey::new(&TenantId::from("t"), format!("{id:032x}")),
-        session: format!("s{id}").into(),
-        canvas: "c".into(),
-        query: String::new(),
-        ending: None,
-        started_ms: 0,
-        finished_ms: None,
-        fence: 1,
-        owner: None,
-        cancel_ms: None,
-        give_way: GiveWay::default(),
-    }
+    StoredRun::begun(RunKey::new(&TenantId::from("t"), format!("{id:032x}")), format!("s{id}"), "c", 0)
 }
 
 fn entries(first_seq: u64, count: u64, record: &str) -> Vec<StoredEntry> {
