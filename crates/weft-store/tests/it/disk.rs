@@ -29,15 +29,15 @@ pub(crate) fn key() -> SessionKey {
 
 pub(crate) async fn begin(store: &Store, state: Json) {
     let session = Session {
-        key: key(),
-        canvas: "assistant".into(),
-        canvas_version: "bf5402a3f0dc0649588d5173deae3d1604c5e6f62d6fc34bf1d537b39fe93088".into(),
         user_id: "ada".into(),
         name: "First words".into(),
-        state,
-        revision: 0,
-        created_ms: AT,
-        updated_ms: AT,
+        ..Session::new(
+            key(),
+            "assistant",
+            "bf5402a3f0dc0649588d5173deae3d1604c5e6f62d6fc34bf1d537b39fe93088",
+            state,
+            AT,
+        )
     };
     store.sessions().create(&session, &[]).await.unwrap();
 }

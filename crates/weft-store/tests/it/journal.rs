@@ -58,17 +58,8 @@ async fn a_removed_run_does_not_hold_up_the_others() {
     use weft_core::seam::session_store::Session;
     let folder = tempfile::tempdir().unwrap();
     let (ours, theirs) = (open(folder.path()).await, open(folder.path()).await);
-    let session = Session {
-        key: SessionKey::new(&TenantId::from("t"), "doomed"),
-        canvas: "c".into(),
-        canvas_version: "v".into(),
-        user_id: String::new(),
-        name: String::new(),
-        state: serde_json::Value::Null,
-        revision: 0,
-        created_ms: 0,
-        updated_ms: 0,
-    };
+    let session =
+        Session::new(SessionKey::new(&TenantId::from("t"), "doomed"), "c", "v", serde_json::Value::Null, 0);
     SessionStore::create(&ours, &session, &[]).await.unwrap();
     RunStore::create(&ours, &StoredRun { session: "doomed".into(), ..run(0) }).await.unwrap();
     RunStore::create(&ours, &run(1)).await.unwrap();

@@ -28,17 +28,8 @@ async fn run_in(
 ) -> RunLease {
     let key = SessionKey::new(tenant, session);
     if sessions.load(&key).await.is_err() {
-        let session = Session {
-            key,
-            canvas: canvas.into(),
-            canvas_version: "v".into(),
-            user_id: user.to_owned(),
-            name: String::new(),
-            state: serde_json::json!({}),
-            revision: 0,
-            created_ms: 1,
-            updated_ms: 1,
-        };
+        let session =
+            Session { user_id: user.to_owned(), ..Session::new(key, canvas, "v", serde_json::json!({}), 1) };
         sessions.create(&session, &[]).await.unwrap();
     }
     let run = StoredRun::begun(RunKey::new(tenant, generate()), session, canvas, 1);
