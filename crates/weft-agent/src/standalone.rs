@@ -10,21 +10,7 @@ use weft_core::budget::{Budget, BudgetLimits, Holder, Spent};
 use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, TurnInput};
 use weft_core::effect::Effects;
 use weft_core::reference::Inputs;
-use weft_core::seam::browser::NoBrowser;
-use weft_core::seam::chat_model::NoModels;
-use weft_core::seam::conversations::NoConversations;
-use weft_core::seam::databases::NoDatabases;
-use weft_core::seam::document_reader::NoReader;
-use weft_core::seam::document_writer::NoWriter;
-use weft_core::seam::file_store::NoFiles;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
-use weft_core::seam::knowledge::NoKnowledge;
-use weft_core::seam::mailer::NoMailer;
-use weft_core::seam::memories::NoMemories;
-use weft_core::seam::sandbox::NoSandbox;
-use weft_core::seam::secrets::NoSecrets;
-use weft_core::seam::tool_source::NoTools;
-use weft_core::seam::workspace::NoWorkspace;
 use weft_core::seam::{Clock, Http, Seams};
 use weft_core::{Error, ErrorKind, NodeContext, Result, TenantId};
 
@@ -33,24 +19,7 @@ pub(crate) type Signals = mpsc::Receiver<(u32, Signal)>;
 
 /// An environment with a clock and nothing else.
 pub(crate) fn seams() -> Seams {
-    Seams {
-        models: Arc::new(NoModels),
-        http: Arc::new(NoHttp),
-        knowledge: Arc::new(NoKnowledge),
-        memories: Arc::new(NoMemories),
-        conversations: Arc::new(NoConversations),
-        tools: Arc::new(NoTools),
-        workspace: Arc::new(NoWorkspace),
-        sandbox: Arc::new(NoSandbox),
-        files: Arc::new(NoFiles),
-        documents: Arc::new(NoWriter),
-        databases: Arc::new(NoDatabases),
-        browser: Arc::new(NoBrowser),
-        reader: Arc::new(NoReader),
-        mailer: Arc::new(NoMailer),
-        secrets: Arc::new(NoSecrets),
-        clock: Arc::new(WallClock(Instant::now())),
-    }
+    Seams::without_services(Arc::new(NoHttp), Arc::new(WallClock(Instant::now())))
 }
 
 /// The run context for the work of a program. Nothing of it is stored: there is no journal.

@@ -121,15 +121,14 @@ impl App {
     ) -> Result<Session> {
         let now_ms = self.clock.now_ms();
         let session = Session {
-            key: SessionKey::new(&key.tenant, SessionId::generate()),
-            canvas: CanvasId::from(NO_CANVAS),
-            canvas_version: Arc::clone(&plan.version),
             user_id: user_id.to_owned(),
-            name: String::new(),
-            state: SessionState { globals, ..SessionState::new(plan) }.to_json()?,
-            revision: 0,
-            created_ms: now_ms,
-            updated_ms: now_ms,
+            ..Session::new(
+                SessionKey::new(&key.tenant, SessionId::generate()),
+                CanvasId::from(NO_CANVAS),
+                Arc::clone(&plan.version),
+                SessionState { globals, ..SessionState::new(plan) }.to_json()?,
+                now_ms,
+            )
         };
         self.sessions.create(&session, &[]).await?;
         Ok(session)

@@ -6,7 +6,7 @@ use weft_core::component::WrittenProgram;
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{Counting, DatasetFilter};
 use weft_core::seam::secrets::PREFIX;
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, blocking};
 use weft_dsl::{CompileOptions, LeftOutTool, Plan, Problem};
 use weft_plugins::Plugin;
 
@@ -127,7 +127,7 @@ impl App {
         let directory = Arc::clone(&self.models);
         let no_voice = directory.speech(&tenant, "").err().map(|error| error.full());
         let known = self.known_names(&tenant, &dsl, purpose).await?;
-        let compiled = tokio::task::spawn_blocking(move || {
+        let compiled = blocking("the check of the canvas", move || {
             let canvas = match weft_dsl::load(dsl.as_bytes()) {
                 Ok(canvas) => canvas,
                 Err(problems) => return (Err(problems), programs),
@@ -154,11 +154,9 @@ impl App {
                 left_out_tools: &known.left_out_tools,
             };
             let compiled = weft_dsl::compile(&canvas, &catalog, &options);
-            (compiled.map(|compiled| (compiled.plan, compiled.warnings)), programs)
+            Ok((compiled.map(|compiled| (compiled.plan, compiled.warnings)), programs))
         });
-        compiled
-            .await
-            .map_err(|cause| Error::internal("the check of the canvas stopped unexpectedly").because(cause))
+        compiled.await
     }
 }
 

@@ -71,15 +71,8 @@ mod tests {
 
     async fn said(store: &MemoryStore, (tenant, canvas, id, user): (&str, &str, &str, &str), words: &str) {
         let session = Session {
-            key: SessionKey::new(&tenant.into(), id),
-            canvas: canvas.into(),
-            canvas_version: "".into(),
             user_id: user.to_owned(),
-            name: String::new(),
-            state: Json::Null,
-            revision: 0,
-            created_ms: 0,
-            updated_ms: 0,
+            ..Session::new(SessionKey::new(&tenant.into(), id), canvas, "", Json::Null, 0)
         };
         let message = SessionMessage {
             role: "user".to_owned(),

@@ -36,15 +36,15 @@ impl NewSession<'_> {
     ) -> Result<Session> {
         let turns = self.before.iter().filter(|(role, _)| *role == "user").count() as u64;
         Ok(Session {
-            key: SessionKey::new(&canvas.tenant, self.id.clone().unwrap_or_else(SessionId::generate)),
-            canvas: canvas.id.clone(),
-            canvas_version: Arc::clone(version),
             user_id: self.user_id.to_owned(),
             name: self.name.chars().take(NAME_CHARS_MAX).collect(),
-            state: SessionState { turns, ..state }.to_json()?,
-            revision: 0,
-            created_ms: now_ms,
-            updated_ms: now_ms,
+            ..Session::new(
+                SessionKey::new(&canvas.tenant, self.id.clone().unwrap_or_else(SessionId::generate)),
+                canvas.id.clone(),
+                Arc::clone(version),
+                SessionState { turns, ..state }.to_json()?,
+                now_ms,
+            )
         })
     }
 }

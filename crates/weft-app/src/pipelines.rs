@@ -14,7 +14,7 @@ use weft_core::seam::blob_store::BlobStore;
 use weft_core::seam::dataset_store::{DatasetStore, Document};
 use weft_core::seam::file_store::{FileStore, StoredFile, document_file_id};
 use weft_core::seam::work_queue::Work;
-use weft_core::{Entry, Error, ErrorKind, Json, Record, Result, RunKey, TenantId, TurnInput, hex};
+use weft_core::{Entry, Error, ErrorKind, Json, Record, Result, RunKey, TenantId, TurnInput, blocking, hex};
 use weft_knowledge::ingest::PipelineRunner;
 
 use crate::app::App;
@@ -43,12 +43,8 @@ fn run_of(document: &Document, reading: u32) -> RunKey {
 
 /// Returns whether a canvas processes documents. An unreadable canvas is reported by its problems.
 pub(crate) async fn is_pipeline(dsl: Arc<str>) -> Result<bool> {
-    let looked = tokio::task::spawn_blocking(move || {
-        weft_dsl::load(dsl.as_bytes()).is_ok_and(|canvas| canvas.is_pipeline())
-    });
-    looked
-        .await
-        .map_err(|cause| Error::internal("the check of a pipeline stopped unexpectedly").because(cause))
+    let looked = move || Ok(weft_dsl::load(dsl.as_bytes()).is_ok_and(|canvas| canvas.is_pipeline()));
+    blocking("the check of a pipeline", looked).await
 }
 
 /// Files of conversations, and in addition the documents of datasets: `DATASET/DOCUMENT`.

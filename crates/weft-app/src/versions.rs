@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weft_core::seam::canvas_store::{CanvasHead, StoredCanvas};
-use weft_core::{CanvasKey, Error, ErrorKind, Result, TenantId, changes};
+use weft_core::{CanvasKey, Error, ErrorKind, Result, TenantId, blocking, changes};
 use weft_dsl::diff::CanvasDiff;
 use weft_dsl::export::{Export, export, secrets_named};
 use weft_dsl::{Canvas, Problem};
@@ -13,6 +13,9 @@ use crate::checking::refusal;
 
 /// How many numbers are tried for a title that is taken.
 const TITLES_TRIED_MAX: usize = 100;
+
+/// Work on a canvas, as an error names it. A large one would delay other tasks.
+const READING: &str = "reading the canvas";
 
 /// A canvas that was imported.
 #[derive(Debug)]
@@ -80,7 +83,7 @@ impl App {
     pub async fn compare_versions(&self, canvas: &CanvasKey, old: &str, new: &str) -> Result<CanvasDiff> {
         let old = self.canvases.version(canvas, old).await?;
         let new = self.canvases.version(canvas, new).await?;
-        apart(move || Ok(CanvasDiff::between(&parsed(&old)?, &parsed(&new)?))).await
+        blocking(READING, move || Ok(CanvasDiff::between(&parsed(&old)?, &parsed(&new)?))).await
     }
 
     /// Exports a version of a canvas, without secrets.
@@ -89,7 +92,7 @@ impl App {
     /// `NotFound`; `Invalid` for a version that is not a valid canvas.
     pub async fn export_version(&self, canvas: &CanvasKey, version: &str) -> Result<Export> {
         let dsl = self.canvases.version(canvas, version).await?;
-        apart(move || Ok(export(&parsed(&dsl)?))).await
+        blocking(READING, move || Ok(export(&parsed(&dsl)?))).await
     }
 
     /// Imports an exported canvas as a new one. A title that is taken gets a number appended.
@@ -105,7 +108,7 @@ impl App {
     ) -> Result<Imported> {
         let text: Arc<str> = dsl.into();
         // Parsed before it is stored, so that an unreadable canvas leaves no agent behind.
-        let named = apart(move || Ok(secrets_named(&parsed(&text)?))).await?;
+        let named = blocking(READING, move || Ok(secrets_named(&parsed(&text)?))).await?;
         let put = |title| self.put_canvas(tenant, None, CanvasHead { title, ..head.clone() }, dsl);
         let (canvas, problems) = under_free_title(&head.title, put).await?;
         if !tags.is_empty() {
@@ -159,10 +162,4 @@ fn numbered(title: &str, number: usize) -> String {
 
 fn parsed(dsl: &str) -> Result<Canvas> {
     weft_dsl::load(dsl.as_bytes()).map_err(|problems| refusal(&problems))
-}
-
-/// Runs work on a large canvas on a blocking thread, because it would delay other tasks.
-async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|cause| Error::internal("reading the canvas stopped unexpectedly").because(cause))?
 }

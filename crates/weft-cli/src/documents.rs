@@ -159,24 +159,13 @@ async fn read(file: &Path) -> Result<Bytes> {
 #[cfg(test)]
 mod tests {
     use weft_core::RunKey;
-    use weft_core::seam::run_store::GiveWay;
 
     use super::*;
 
     #[test]
     fn canvases_of_one_id_are_those_of_their_tenants() {
-        let run = |tenant: &str, id: &str| StoredRun {
-            key: RunKey::new(&TenantId::from(tenant), id),
-            session: "s".into(),
-            canvas: "shop".into(),
-            query: String::new(),
-            ending: None,
-            started_ms: 0,
-            finished_ms: None,
-            fence: 0,
-            owner: None,
-            cancel_ms: None,
-            give_way: GiveWay::default(),
+        let run = |tenant: &str, id: &str| {
+            StoredRun::begun(RunKey::new(&TenantId::from(tenant), id), "s", "shop", 0)
         };
         let expected = ["a", "b"].map(|tenant| CanvasKey::new(&TenantId::from(tenant), "shop"));
         let runs = [run("a", "1"), run("b", "2"), run("b", "3")];

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod assign;
+mod blocking;
 pub mod budget;
 pub mod catalog;
 pub mod changes;
@@ -50,6 +51,7 @@ pub mod watched_models;
 pub mod webhook;
 
 pub use assign::{AssignOperator, Assignment, Operand};
+pub use blocking::blocking;
 pub use budget::Budget;
 pub use catalog::Catalog;
 pub use component::{

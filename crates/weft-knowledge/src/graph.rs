@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use weft_core::id::DocumentId;
-use weft_core::{Error, Json, Result};
+use weft_core::{Json, Result, blocking};
 
 /// Maximum number of characters of a name.
 pub(crate) const NAME_MAX: usize = 200;
@@ -101,8 +101,7 @@ pub struct CommunityReport {
 /// Runs long work on a separate thread, so that it does not block asynchronous tasks: a worker has to renew
 /// its claim on a document every few seconds.
 pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|cause| Error::internal("work on a graph stopped unexpectedly").because(cause))
+    blocking("work on a graph", move || Ok(work())).await
 }
 
 /// Folds a name: case and whitespace are ignored.

@@ -17,7 +17,7 @@ use weft_core::fair::FairSlots;
 use weft_core::seam::document_reader::{FoundPictures, PictureReading, ReadDocument, ReadRequest};
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, MadeDocument, Sheet, WriteRequest};
 use weft_core::seam::{DocumentReader, DocumentWriter};
-use weft_core::{Error, ErrorKind, Json, Result, TenantId};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId, blocking};
 
 pub use weft_child::{Confinement, Worker};
 pub use worker::work;
@@ -25,6 +25,9 @@ use worker::{ORDER_BYTES_MAX, READINGS_BYTES_MAX, ReaderAnswer};
 pub(crate) use worker::{ReaderJob, ReaderOrder};
 
 use crate::slots;
+
+/// Work on a file in this process, as an error names it.
+const READING: &str = "reading a document";
 
 const DUTY: Duty = Duty { thing: "a document", does: "reads documents", section: "documents" };
 /// Maximum size of a worker's answer, in bytes.
@@ -336,13 +339,13 @@ impl DocumentReader for InProcess {
     async fn read(&self, _: &TenantId, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         self.limits.check(&request.name, &bytes)?;
         let request = request.clone();
-        blocking(move || guarded(&request, &bytes, &[])).await
+        blocking(READING, move || guarded(&request, &bytes, &[])).await
     }
 
     async fn pictures(&self, _: &TenantId, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
         self.limits.check(&request.name, &bytes)?;
         let ReadRequest { name, settings, .. } = request.clone();
-        blocking(move || harmless(&name, || crate::format::pictures(&name, &bytes, &settings))).await
+        blocking(READING, move || harmless(&name, || crate::format::pictures(&name, &bytes, &settings))).await
     }
 
     async fn read_with(
@@ -354,7 +357,7 @@ impl DocumentReader for InProcess {
     ) -> Result<ReadDocument> {
         self.limits.check(&request.name, &bytes)?;
         let (request, readings) = (request.clone(), readings.to_vec());
-        blocking(move || guarded(&request, &bytes, &readings)).await
+        blocking(READING, move || guarded(&request, &bytes, &readings)).await
     }
 }
 
@@ -363,22 +366,14 @@ impl DocumentWriter for InProcess {
     async fn write(&self, _: &TenantId, request: &WriteRequest) -> Result<MadeDocument> {
         let request = request.clone();
         let made = move || harmless("the document", || crate::make(&request, &[]));
-        let ended = tokio::task::spawn_blocking(made).await;
-        ended.map_err(|cause| Error::internal("creating a document stopped unexpectedly").because(cause))?
+        blocking("creating a document", made).await
     }
 
     async fn sheets(&self, _: &TenantId, name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {
         self.limits.check(name, &bytes)?;
         let name = name.to_owned();
-        let read = move || harmless(&name, || crate::make::sheets(&name, &bytes));
-        let ended = tokio::task::spawn_blocking(read).await;
-        ended.map_err(|cause| Error::internal("reading a table stopped unexpectedly").because(cause))?
+        blocking("reading a table", move || harmless(&name, || crate::make::sheets(&name, &bytes))).await
     }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let ended = tokio::task::spawn_blocking(work).await;
-    ended.map_err(|cause| Error::internal("reading a document stopped unexpectedly").because(cause))?
 }
 
 /// Reads a file. The formats already turn panics of libraries into errors; this also catches defects in the chunking.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, blocking};
 
 use crate::quick;
 
@@ -42,10 +42,8 @@ impl Sandbox for InProcess {
         program.limits = program.limits.within(self.limits);
         let unwanted = Unwanted::default();
         let stop = Arc::clone(&unwanted.0);
-        let work = move || quick::on_its_thread(move || quick::execute(&program, &stop));
-        let ran = tokio::task::spawn_blocking(work)
-            .await
-            .map_err(|cause| Error::internal("the program's thread stopped unexpectedly").because(cause))?;
+        let work = move || Ok(quick::on_its_thread(move || quick::execute(&program, &stop)));
+        let ran = blocking("the program's thread", work).await?;
         ran.map_err(|cause| {
             Error::new(ErrorKind::Unavailable, "cannot start a thread for a program").because(cause)
         })

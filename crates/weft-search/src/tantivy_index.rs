@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 use weft_core::id::{DatasetId, DatasetKey, TenantId};
 use weft_core::seam::Index;
 use weft_core::seam::index::{IndexAnswer, IndexChange, IndexQuery, IndexSize, TextQuery, WriteConfirmation};
-use weft_core::{Error, Result};
+use weft_core::{Error, Result, blocking};
 
 use self::dataset::{Freshness, IndexedDataset};
 use self::home::Home;
@@ -132,9 +132,7 @@ impl TantivyIndex {
         work: impl FnOnce(&IndexShared) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let shared = Arc::clone(&self.shared);
-        tokio::task::spawn_blocking(move || work(&shared))
-            .await
-            .map_err(|cause| Error::internal("the work of the index stopped unexpectedly").because(cause))?
+        blocking("the work of the index", move || work(&shared)).await
     }
 }
 

@@ -53,20 +53,8 @@ impl Kinds {
             Record::Waiting { .. } | Record::RunFinished { .. } => true,
             // It has no `content`, which old clients expect in every frame.
             Record::MessageReset { .. } => self != Self::Older,
-            Record::RunStarted { .. }
-            | Record::NodeStarted { .. }
-            | Record::ToolStarted { .. }
-            | Record::ToolFinished { .. }
-            | Record::Warned { .. } => self == Self::All,
-            Record::NodeSkipped { .. }
-            | Record::FrameOpened { .. }
-            | Record::ModelUsed { .. }
-            | Record::EffectStarted { .. }
-            | Record::EffectFinished { .. }
-            | Record::Published { .. }
-            | Record::Sourced { .. }
-            | Record::PickedUp { .. }
-            | Record::Limited { .. } => false,
+            // Those that clients never see have no frame.
+            _ => self == Self::All,
         }
     }
 }

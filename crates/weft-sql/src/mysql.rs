@@ -13,7 +13,7 @@ use weft_core::{Error, ErrorKind, Json, Result};
 use weft_net::Tunnel;
 
 use crate::cell::{CellKind, binary, value};
-use crate::reply::{ReplyRoom, columns, in_time};
+use crate::reply::{self, ReplyRoom, columns, in_time};
 use crate::statements::CheckedStatement;
 
 /// Executes statements on the server at the other end of a tunnel.
@@ -167,16 +167,12 @@ fn bits(bytes: &[u8]) -> Json {
 }
 
 fn refused(cause: &sqlx::Error) -> Error {
-    if let Some(said) = cause.as_database_error() {
-        // 1045 is "access denied", 1049 "unknown database", with SQLSTATE 28000 and 42000.
-        let kind = match said.code().as_deref() {
-            Some("28000") => ErrorKind::Unauthenticated,
-            Some("42000") => ErrorKind::NotFound,
-            _ => ErrorKind::Unavailable,
-        };
-        return Error::new(kind, format!("the database refuses: {}", said.message()));
-    }
-    Error::new(ErrorKind::Unavailable, format!("the connection to the database failed: {cause}"))
+    // 1045 is "access denied", 1049 "unknown database", with SQLSTATE 28000 and 42000.
+    reply::refused(cause, |code| match code {
+        "28000" => ErrorKind::Unauthenticated,
+        "42000" => ErrorKind::NotFound,
+        _ => ErrorKind::Unavailable,
+    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use weft_core::{Error, ErrorKind, Json, Result};
 use weft_net::Tunnel;
 
 use crate::cell::{CellKind, list, value};
-use crate::reply::{ReplyRoom, columns, in_time};
+use crate::reply::{self, ReplyRoom, columns, in_time};
 use crate::statements::{CheckedStatement, verb};
 
 /// Name of a server's socket, as the client library forms it.
@@ -142,19 +142,10 @@ fn cells(row: &PgRow) -> Vec<Json> {
 }
 
 fn refused(cause: &sqlx::Error) -> Error {
-    if let Some(said) = cause.as_database_error() {
-        // Class 28 is "invalid authorization", 3D "no such database".
-        let kind = match said
-            .code()
-            .as_deref()
-            .map(|code| code.get(..2).unwrap_or_default().to_owned())
-            .as_deref()
-        {
-            Some("28") => ErrorKind::Unauthenticated,
-            Some("3D") => ErrorKind::NotFound,
-            _ => ErrorKind::Unavailable,
-        };
-        return Error::new(kind, format!("the database refuses: {}", said.message()));
-    }
-    Error::new(ErrorKind::Unavailable, format!("the connection to the database failed: {cause}"))
+    // Class 28 is "invalid authorization", 3D "no such database".
+    reply::refused(cause, |code| match code.get(..2) {
+        Some("28") => ErrorKind::Unauthenticated,
+        Some("3D") => ErrorKind::NotFound,
+        _ => ErrorKind::Unavailable,
+    })
 }

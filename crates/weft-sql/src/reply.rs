@@ -71,6 +71,18 @@ pub(crate) async fn in_time<C>(
     })
 }
 
+/// The error for a server that refuses a connection or loses it; `kind` interprets the server's code, which may be
+/// empty.
+pub(crate) fn refused(cause: &sqlx::Error, kind: impl FnOnce(&str) -> ErrorKind) -> Error {
+    match cause.as_database_error() {
+        Some(said) => {
+            let kind = kind(said.code().as_deref().unwrap_or_default());
+            Error::new(kind, format!("the database refuses: {}", said.message()))
+        }
+        None => Error::new(ErrorKind::Unavailable, format!("the connection to the database failed: {cause}")),
+    }
+}
+
 /// Approximate memory use of a value.
 fn size(value: &Json) -> usize {
     /// Size of a value without the data that it points to.

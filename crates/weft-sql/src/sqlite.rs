@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use weft_core::seam::databases::{SqlAnswer, SqlRows};
 use weft_core::seam::workspace::names;
-use weft_core::{Error, ErrorKind, Json, Result};
+use weft_core::{Error, ErrorKind, Json, Result, blocking};
 
 use crate::cell::binary;
 use crate::reply::{ReplyRoom, columns, late};
@@ -39,9 +39,7 @@ pub(crate) async fn ask(
     statements: Vec<CheckedStatement>,
     room: ReplyRoom,
 ) -> Result<Vec<SqlAnswer>> {
-    tokio::task::spawn_blocking(move || carried_out(&asked, statements, room))
-        .await
-        .map_err(|cause| Error::internal("the database query stopped unexpectedly").because(cause))?
+    blocking("the database query", move || carried_out(&asked, statements, room)).await
 }
 
 fn carried_out(

@@ -8,7 +8,7 @@ use std::time::Instant;
 use futures::future::try_join_all;
 use weft_core::id::{RunKey, TenantId, generate};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{GiveWay, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_core::{Error, Result};
 use weft_store::Store;
 
@@ -56,19 +56,7 @@ async fn measure(url: &str, runs: usize) -> Result<()> {
 }
 
 fn begun(key: &RunKey) -> StoredRun {
-    StoredRun {
-        key: key.clone(),
-        session: key.id.as_str().into(),
-        canvas: "canvas".into(),
-        query: "What?".into(),
-        ending: None,
-        started_ms: 0,
-        finished_ms: None,
-        fence: 1,
-        owner: None,
-        cancel_ms: None,
-        give_way: GiveWay::default(),
-    }
+    StoredRun { query: "What?".into(), ..StoredRun::begun(key.clone(), key.id.as_str(), "canvas", 0) }
 }
 
 /// User and system time of this process so far, from `/proc`; 0 elsewhere.

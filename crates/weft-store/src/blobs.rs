@@ -14,7 +14,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 use weft_core::seam::BlobStore;
 use weft_core::seam::blob_store::checked;
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, blocking};
 
 use crate::private;
 use crate::workspace::{below, folder_name, fresh_file};
@@ -38,9 +38,7 @@ impl FolderBlobs {
         work: impl FnOnce(&PathBuf) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let root = Arc::clone(&self.0);
-        tokio::task::spawn_blocking(move || work(&root))
-            .await
-            .map_err(|cause| Error::internal("the work on a file stopped unexpectedly").because(cause))?
+        blocking("the work on a file", move || work(&root)).await
     }
 }
 

@@ -183,7 +183,7 @@ mod tests {
     use weft_core::Result;
     use weft_core::id::{CanvasKey, RunKey, TenantId};
     use weft_core::seam::canvas_store::{CanvasHead, CanvasStore};
-    use weft_core::seam::run_store::{GiveWay, RunLease, RunStore, StoredEntry, StoredRun};
+    use weft_core::seam::run_store::{RunLease, RunStore, StoredEntry, StoredRun};
 
     use super::*;
     use crate::Store;
@@ -204,19 +204,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let store =
                 Store::open(&format!("sqlite:{}", folder.path().join("weft.db").display())).await.unwrap();
-            let run = StoredRun {
-                key: run(),
-                session: "s".into(),
-                canvas: "c".into(),
-                query: String::new(),
-                ending: None,
-                started_ms: 0,
-                finished_ms: None,
-                fence: RunLease::FIRST,
-                owner: None,
-                cancel_ms: None,
-                give_way: GiveWay::default(),
-            };
+            let run = StoredRun::begun(run(), "s", "c", 0);
             RunStore::create(&store, &run).await.unwrap();
             Self { folder, store }
         }

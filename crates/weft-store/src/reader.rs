@@ -8,11 +8,13 @@ use async_trait::async_trait;
 use sea_orm::sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sea_orm::sqlx::{self, AssertSqlSafe, ConnectOptions as _, Connection as _};
 use sea_orm::{
-    ConnAcquireErr, ConnectionTrait, DatabaseConnection, DbBackend, DbErr, ExecResult, QueryResult,
-    RuntimeErr, Statement,
+    ConnAcquireErr, ConnectionTrait, DatabaseConnection, DbBackend, DbErr, EntityTrait, ExecResult,
+    PaginatorTrait as _, QueryResult, QuerySelect as _, RuntimeErr, Select, Statement,
 };
 use sea_query_sqlx::SqlxValues;
 use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::ids::bounded;
 
 /// A source of connections for reading.
 #[derive(Clone)]
@@ -103,6 +105,18 @@ impl SqliteReaders {
 }
 
 impl StoreReader {
+    /// One page of the rows that an ordered query finds, and how many it finds in all.
+    pub(crate) async fn page<E: EntityTrait<Model: Sync + 'static>>(
+        &self,
+        found: Select<E>,
+        offset: u64,
+        limit: u64,
+    ) -> Result<(Vec<E::Model>, u64), DbErr> {
+        let total = found.clone().count(self).await?;
+        let rows = found.offset(bounded(offset)).limit(bounded(limit)).all(self).await?;
+        Ok((rows, total))
+    }
+
     /// Closes the database. Later calls fail.
     pub(crate) async fn close(&self) -> Result<(), DbErr> {
         match self {

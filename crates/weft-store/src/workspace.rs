@@ -16,7 +16,7 @@ use cap_tempfile::TempFile;
 use sha2::{Digest as _, Sha256};
 use weft_core::seam::Workspace;
 use weft_core::seam::workspace::names;
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, blocking};
 
 use crate::private;
 
@@ -55,9 +55,7 @@ impl FolderWorkspace {
         work: impl FnOnce(&Folder) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let folder = Arc::clone(&self.0);
-        tokio::task::spawn_blocking(move || work(&folder))
-            .await
-            .map_err(|cause| Error::internal("the work on a file stopped unexpectedly").because(cause))?
+        blocking("the work on a file", move || work(&folder)).await
     }
 }
 

@@ -8,21 +8,7 @@ use weft_core::context::{NodeContext, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal,
 use weft_core::effect::Effects;
 use weft_core::reference::Inputs;
 use weft_core::seam::Seams;
-use weft_core::seam::browser::NoBrowser;
-use weft_core::seam::chat_model::NoModels;
 use weft_core::seam::clock::FixedClock;
-use weft_core::seam::conversations::NoConversations;
-use weft_core::seam::databases::NoDatabases;
-use weft_core::seam::document_reader::NoReader;
-use weft_core::seam::document_writer::NoWriter;
-use weft_core::seam::file_store::NoFiles;
-use weft_core::seam::knowledge::NoKnowledge;
-use weft_core::seam::mailer::NoMailer;
-use weft_core::seam::memories::NoMemories;
-use weft_core::seam::sandbox::NoSandbox;
-use weft_core::seam::secrets::NoSecrets;
-use weft_core::seam::tool_source::NoTools;
-use weft_core::seam::workspace::NoWorkspace;
 
 use crate::FakeHttp;
 
@@ -31,24 +17,7 @@ pub type SignalReceiver = mpsc::Receiver<(u32, Signal)>;
 
 /// Seams without models, documents, tools, files, programs or a browser, and with a clock that stands still.
 pub fn no_seams() -> Seams {
-    Seams {
-        models: Arc::new(NoModels),
-        http: Arc::new(FakeHttp::new()),
-        knowledge: Arc::new(NoKnowledge),
-        memories: Arc::new(NoMemories),
-        conversations: Arc::new(NoConversations),
-        tools: Arc::new(NoTools),
-        workspace: Arc::new(NoWorkspace),
-        sandbox: Arc::new(NoSandbox),
-        files: Arc::new(NoFiles),
-        documents: Arc::new(NoWriter),
-        databases: Arc::new(NoDatabases),
-        browser: Arc::new(NoBrowser),
-        reader: Arc::new(NoReader),
-        mailer: Arc::new(NoMailer),
-        secrets: Arc::new(NoSecrets),
-        clock: Arc::new(FixedClock(0)),
-    }
+    Seams::without_services(Arc::new(FakeHttp::new()), Arc::new(FixedClock(0)))
 }
 
 /// The run `r` of the tenant `t` in the session `s`, without limits.

@@ -439,7 +439,6 @@ impl ProcessStore for FaultyStore {
 mod tests {
     use super::*;
     use crate::contracts::store;
-    use weft_core::seam::run_store::GiveWay;
 
     #[tokio::test]
     async fn without_faults_it_is_a_store_like_any_other() {
@@ -454,19 +453,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn every_fault_happens_at_about_its_rate() {
         let key = RunKey::new(&"t".into(), "r");
-        let run = StoredRun {
-            key: key.clone(),
-            session: "s".into(),
-            canvas: "c".into(),
-            query: String::new(),
-            ending: None,
-            started_ms: 0,
-            finished_ms: None,
-            fence: RunLease::FIRST,
-            owner: None,
-            cancel_ms: None,
-            give_way: GiveWay::default(),
-        };
+        let run = StoredRun::begun(key.clone(), "s", "c", 0);
         let memory = Arc::new(MemoryStore::new());
         RunStore::create(&*memory, &run).await.unwrap();
         let faulty = FaultyStore::new(Arc::clone(&memory), FaultRates::all(50), Dice::new(7));

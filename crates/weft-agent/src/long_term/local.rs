@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, blocking};
 
 use super::{LongTermMemory, Owner, Remembered, Storing};
 use crate::bm25;
@@ -179,12 +179,6 @@ impl Owner {
     }
 }
 
-/// Runs work on the memories on a blocking thread, because it reads many texts or waits for a disk.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|cause| Error::internal("the work on memories stopped unexpectedly").because(cause))?
-}
-
 #[async_trait]
 impl LongTermMemory for LocalMemory {
     async fn add(&self, owner: &Owner, text: &str, _: Storing) -> Result<Vec<String>> {
@@ -197,7 +191,7 @@ impl LongTermMemory for LocalMemory {
             return Err(Error::invalid(format!("a memory has at most {MEMORY_BYTES_MAX} bytes")));
         }
         let (memories, owner, text) = (self.clone(), owner.clone(), text.to_owned());
-        blocking(move || {
+        blocking("the work on memories", move || {
             let mut state = memories.state();
             // A repeated turn, or a user who says it twice, adds nothing.
             if let Some(known) =
@@ -215,6 +209,6 @@ impl LongTermMemory for LocalMemory {
     async fn search(&self, owner: &Owner, query: &str, limit: usize) -> Result<Vec<Remembered>> {
         owner.check()?;
         let (memories, owner, query) = (self.clone(), owner.clone(), query.to_owned());
-        blocking(move || Ok(memories.state().search(&owner, &query, limit))).await
+        blocking("the work on memories", move || Ok(memories.state().search(&owner, &query, limit))).await
     }
 }

@@ -14,8 +14,8 @@ mod number;
 
 use async_trait::async_trait;
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
-    Shape, Template, ToolSpec, Value,
+    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
+    Template, ToolSpec, Value, blocking,
 };
 
 use crate::params::{self, Field, Params, fields};
@@ -79,13 +79,11 @@ impl Component for Calculator {
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let expression = self.expression.render(&ctx.inputs)?;
-        let number = (if expression.len() <= SHORT_MAX {
-            expression::evaluate(&expression)
+        let number = if expression.len() <= SHORT_MAX {
+            expression::evaluate(&expression)?
         } else {
-            tokio::task::spawn_blocking(move || expression::evaluate(&expression))
-                .await
-                .map_err(|cause| Error::internal("the calculation stopped unexpectedly").because(cause))?
-        })?;
+            blocking("the calculation", move || expression::evaluate(&expression)).await?
+        };
         let (text, exact) = number.told();
         let mut outputs = Outputs::of("result", Value::text(text));
         outputs.set("exact", Json::from(exact));

@@ -140,6 +140,30 @@ pub struct Seams {
     pub clock: Arc<dyn Clock>,
 }
 
+impl Seams {
+    /// HTTP and a clock: every other service refuses what it is asked, or has nothing.
+    pub fn without_services(http: Arc<dyn Http>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            models: Arc::new(chat_model::NoModels),
+            http,
+            knowledge: Arc::new(knowledge::NoKnowledge),
+            memories: Arc::new(memories::NoMemories),
+            conversations: Arc::new(conversations::NoConversations),
+            tools: Arc::new(tool_source::NoTools),
+            workspace: Arc::new(workspace::NoWorkspace),
+            sandbox: Arc::new(sandbox::NoSandbox),
+            files: Arc::new(file_store::NoFiles),
+            documents: Arc::new(document_writer::NoWriter),
+            databases: Arc::new(databases::NoDatabases),
+            browser: Arc::new(browser::NoBrowser),
+            reader: Arc::new(document_reader::NoReader),
+            mailer: Arc::new(mailer::NoMailer),
+            secrets: Arc::new(secrets::NoSecrets),
+            clock,
+        }
+    }
+}
+
 impl fmt::Debug for Seams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seams").finish_non_exhaustive()

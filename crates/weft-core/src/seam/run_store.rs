@@ -38,6 +38,30 @@ pub struct StoredRun {
     pub give_way: GiveWay,
 }
 
+impl StoredRun {
+    /// Creates a run that has just begun, without a question, which no process works on yet.
+    pub fn begun(
+        key: RunKey,
+        session: impl Into<SessionId>,
+        canvas: impl Into<CanvasId>,
+        started_ms: i64,
+    ) -> Self {
+        Self {
+            key,
+            session: session.into(),
+            canvas: canvas.into(),
+            query: String::new(),
+            ending: None,
+            started_ms,
+            finished_ms: None,
+            fence: RunLease::FIRST,
+            owner: None,
+            cancel_ms: None,
+            give_way: GiveWay::default(),
+        }
+    }
+}
+
 /// Whether a run should make way for the next question of its session, as communicated between processes. Both counts
 /// only grow: an observer needs no clock, and a request that is not repeated loses its meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

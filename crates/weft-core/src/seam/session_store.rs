@@ -35,6 +35,29 @@ pub struct Session {
     pub updated_ms: i64,
 }
 
+impl Session {
+    /// Creates a session in this state, without a user or a name.
+    pub fn new(
+        key: SessionKey,
+        canvas: impl Into<CanvasId>,
+        canvas_version: impl Into<Arc<str>>,
+        state: Json,
+        now_ms: i64,
+    ) -> Self {
+        Self {
+            key,
+            canvas: canvas.into(),
+            canvas_version: canvas_version.into(),
+            user_id: String::new(),
+            name: String::new(),
+            state,
+            revision: 0,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        }
+    }
+}
+
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionMessage {

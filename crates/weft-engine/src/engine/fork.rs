@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weft_core::context::Pin;
 use weft_core::journal::{Forked, NextEdges};
 use weft_core::masking::Masks;
-use weft_core::seam::run_store::{GiveWay, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::Session;
 use weft_core::value::to_text;
 use weft_core::{
@@ -99,16 +99,9 @@ impl Engine {
         // empty session is harmless.
         stores.sessions.create(&forked, &messages).await?;
         let new = StoredRun {
-            key: key.clone(),
-            session: forked.key.id,
-            ending: None,
-            started_ms: now_ms,
-            finished_ms: None,
-            fence: RunLease::FIRST,
+            query: run.query.clone(),
             owner: Some(self.0.ownership.process.id.clone()),
-            cancel_ms: None,
-            give_way: GiveWay::default(),
-            ..run.clone()
+            ..StoredRun::begun(key.clone(), forked.key.id, run.canvas.clone(), now_ms)
         };
         self.say_at_work(&stores).await?;
         store(&stores, &new, entries, &context.masks).await?;

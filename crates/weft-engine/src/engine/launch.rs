@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use weft_core::RunKey;
 use weft_core::budget::Spent;
 use weft_core::journal::Ending;
-use weft_core::seam::run_store::{GiveWay, RunLease, StoredRun};
+use weft_core::seam::run_store::{RunLease, StoredRun};
 
 use super::held::{ListedRun, SessionLock};
 use super::turn::TurnControl;
@@ -30,19 +30,17 @@ pub(super) struct HeldRun {
 impl Engine {
     /// Returns the run's row as it is announced in the store.
     pub(super) fn stored_run(&self, prepared: &Prepared) -> StoredRun {
+        let request = &prepared.request;
         StoredRun {
-            key: prepared.key.clone(),
-            session: prepared.request.session.id.clone(),
-            canvas: prepared.request.canvas.clone(),
             // Shortened for lists of runs; the journal has the whole question.
-            query: prepared.request.input.query.chars().take(QUERY_KEPT_MAX).collect(),
-            ending: None,
-            started_ms: self.now_ms(),
-            finished_ms: None,
-            fence: RunLease::FIRST,
+            query: request.input.query.chars().take(QUERY_KEPT_MAX).collect(),
             owner: Some(self.0.ownership.process.id.clone()),
-            cancel_ms: None,
-            give_way: GiveWay::default(),
+            ..StoredRun::begun(
+                prepared.key.clone(),
+                request.session.id.clone(),
+                request.canvas.clone(),
+                self.now_ms(),
+            )
         }
     }
 

@@ -1254,17 +1254,13 @@ async fn a_wide_canvas_and_a_long_list() {
 
 /// Stores with a session of this plan.
 pub(crate) async fn stored(store: &Arc<MemoryStore>, plan: &Arc<Plan>) -> weft_engine::engine::Stores {
-    let session = Session {
-        key: weft_core::SessionKey::new(&"t".into(), "s"),
-        canvas: "c".into(),
-        canvas_version: Arc::clone(&plan.version),
-        user_id: String::new(),
-        name: String::new(),
-        state: SessionState::new(plan).to_json().unwrap(),
-        revision: 0,
-        created_ms: 0,
-        updated_ms: 0,
-    };
+    let session = Session::new(
+        weft_core::SessionKey::new(&"t".into(), "s"),
+        "c",
+        Arc::clone(&plan.version),
+        SessionState::new(plan).to_json().unwrap(),
+        0,
+    );
     SessionStore::create(&**store, &session, &[]).await.unwrap();
     weft_engine::engine::Stores {
         runs: store.clone(),

@@ -62,17 +62,13 @@ impl Bench {
 
     async fn session(&self, plan: &Arc<Plan>, canvas: &str, id: &str) -> StartRun {
         let key = SessionKey::new(&tenant(), id);
-        let session = Session {
-            key: key.clone(),
-            canvas: canvas.into(),
-            canvas_version: Arc::clone(&plan.version),
-            user_id: String::new(),
-            name: String::new(),
-            state: SessionState::new(plan).to_json().unwrap(),
-            revision: 0,
-            created_ms: 0,
-            updated_ms: 0,
-        };
+        let session = Session::new(
+            key.clone(),
+            canvas,
+            Arc::clone(&plan.version),
+            SessionState::new(plan).to_json().unwrap(),
+            0,
+        );
         SessionStore::create(&*self.store, &session, &[]).await.unwrap();
         let (plan, canvas) = (Arc::clone(plan), canvas.into());
         StartRun { plan, canvas, session: key, input: asking("q"), seed: Some(1), task: None }

@@ -166,17 +166,13 @@ impl World {
         });
         let store = Arc::new(MemoryStore::default());
         let key = SessionKey::new(&"t".into(), "s");
-        let session = Session {
-            key: key.clone(),
-            canvas: "c".into(),
-            canvas_version: Arc::clone(&plan.version),
-            user_id: String::new(),
-            name: String::new(),
-            state: SessionState::new(&plan).to_json().unwrap(),
-            revision: 0,
-            created_ms: 0,
-            updated_ms: 0,
-        };
+        let session = Session::new(
+            key.clone(),
+            "c",
+            Arc::clone(&plan.version),
+            SessionState::new(&plan).to_json().unwrap(),
+            0,
+        );
         SessionStore::create(&*store, &session, &[]).await.unwrap();
         let store = Arc::new(Stalling {
             store,

@@ -173,8 +173,7 @@ async fn blocking<T: Send + 'static>(
         let _permit = permit;
         work()
     };
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|cause| Error::internal("the local model stopped unexpectedly").because(cause))?
+    weft_core::blocking("the local model", work).await
 }
 
 fn settings<T: DeserializeOwned>(path: &Path) -> Result<T> {

@@ -4,10 +4,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasFilter, CanvasOrder, StoredCanvas};
-use weft_core::{CanvasKey, Error, ErrorKind, changes};
+use weft_core::{CanvasKey, Error, changes};
 use weft_dsl::Problem;
 
-use super::owned::or;
+use super::owned::{or, or_taken};
 use super::turn::canvas_key;
 use crate::auth::Caller;
 use crate::body::{Params, WithCanvas};
@@ -22,10 +22,7 @@ const NOT_OWNER: &str = "Only the owner of the agent is authorized for this oper
 
 /// Converts a failure to store an agent; a conflict means that the title is taken.
 pub(crate) fn taken(error: Error, title: &str) -> ApiError {
-    match error.kind {
-        ErrorKind::Conflict => ApiError::data(format!("{title} already exists.")),
-        _ => error.into(),
-    }
+    or_taken(error, ApiError::data(format!("{title} already exists.")))
 }
 
 /// Returns a canvas, or `missing` as the error.

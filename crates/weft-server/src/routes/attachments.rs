@@ -6,12 +6,13 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
+use weft_core::CanvasKey;
 use weft_core::id::FileId;
 use weft_core::media_type::ending;
 use weft_core::seam::file_store::{StoredFile, download_path};
-use weft_core::{CanvasKey, ErrorKind};
 
-use super::uploads::{FormCount, form, passed_over, timely, whole};
+use super::owned::or;
+use super::uploads::{FormCount, form, next_file};
 use crate::auth::Caller;
 use crate::body::Params;
 use crate::error::ApiError;
@@ -19,7 +20,6 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::document;
 use crate::wire::envelope::Success;
-use crate::wire::form_name::form_name;
 
 /// Maximum number of files in one request.
 const FILES_MAX: usize = 20;
@@ -40,10 +40,8 @@ pub(crate) async fn upload(
     }
     let canvas = CanvasKey::new(&caller.tenant, id);
     // Looked up before the files are received, which may take long.
-    state.app.canvases.newest(&canvas).await.map_err(|error| match error.kind {
-        ErrorKind::NotFound => ApiError::data("canvas not found."),
-        _ => error.into(),
-    })?;
+    let newest = state.app.canvases.newest(&canvas).await;
+    newest.map_err(|error| or(error, ApiError::data("canvas not found.")))?;
     let (app, maker) = (state.app.clone(), caller.user_id.clone());
     let kept = app.whole(async move |given_up| {
         let form = form(request, &state, given_up).await?;
@@ -82,15 +80,7 @@ async fn keep_each(
 ) -> Result<(), ApiError> {
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
     let mut count = FormCount::new(FILES_MAX);
-    while let Some(part) = timely(form.next_field()).await? {
-        count.part()?;
-        if part.name() != Some("file") {
-            passed_over(part).await?;
-            continue;
-        }
-        count.file()?;
-        let name = form_name(part.headers(), part.file_name())?;
-        let bytes = whole(part, most, &name).await?;
+    while let Some((name, bytes)) = next_file(form, &mut count, most, |_| Ok(())).await? {
         kept.push(state.app.keep_file(&caller.tenant, caller.user.clone(), &name, bytes).await?);
     }
     Ok(())
@@ -163,11 +153,8 @@ pub(crate) async fn artifact(
 }
 
 async fn file(state: &ServerState, caller: &Caller, id: &str) -> Result<Response, ApiError> {
-    let (file, bytes) =
-        state.app.files.read(&caller.tenant, &id.into()).await.map_err(|error| match error.kind {
-            ErrorKind::NotFound => ApiError::data("Artifact not found."),
-            _ => error.into(),
-        })?;
+    let read = state.app.files.read(&caller.tenant, &id.into()).await;
+    let (file, bytes) = read.map_err(|error| or(error, ApiError::data("Artifact not found.")))?;
     Ok(sent(&file.name, &file.mime_type, bytes))
 }
 

@@ -10,9 +10,10 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 use weft_core::error::found;
 use weft_core::seam::canvas_store::StoredCanvas;
-use weft_core::{CanvasKey, Error, ErrorKind, SessionId, SessionKey};
+use weft_core::{CanvasKey, Error, SessionId, SessionKey};
 
 use super::agents::{changed, filter, owners, released, stored, taken};
+use super::owned::or;
 use super::sessions::{Envelope, listed};
 use super::turn::{Manner, UnknownSession, canvas_key, run};
 use crate::auth::Caller;
@@ -193,10 +194,8 @@ pub(crate) async fn remove(
 ) -> Result<Response, ApiError> {
     body.require(&["canvas_ids"])?;
     for id in body.texts("canvas_ids")?.unwrap_or_default() {
-        state.app.remove_canvas(&canvas_key(&caller, id)).await.map_err(|error| match error.kind {
-            ErrorKind::NotFound => ApiError::new(code::OPERATING, NOT_OWNER),
-            _ => error.into(),
-        })?;
+        let removed = state.app.remove_canvas(&canvas_key(&caller, id)).await;
+        removed.map_err(|error| or(error, ApiError::new(code::OPERATING, NOT_OWNER)))?;
     }
     Ok(Success(true).into_response())
 }

@@ -8,10 +8,10 @@ use serde_json::{Value as Json, json};
 use weft_core::error::found;
 use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder, ChatSettings};
 use weft_core::seam::dataset_store::{Dataset, DatasetFilter};
-use weft_core::{CanvasKey, DatasetId, DatasetKey, Error, ErrorKind, changes};
+use weft_core::{CanvasKey, DatasetId, DatasetKey, ErrorKind, changes};
 
 use super::agents::owners;
-use super::owned::or;
+use super::owned::{or, or_taken};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
@@ -72,15 +72,8 @@ pub(crate) async fn create(
     check(&state, &caller, &body, &settings).await?;
     let chat = chats::new(&caller.tenant, name, settings, state.app.clock.now_ms());
     let created = state.app.chats.create(&chat).await;
-    created.map_err(|error| taken(error, "duplicated chat name in creating chat"))?;
+    created.map_err(|error| or_taken(error, ApiError::data("duplicated chat name in creating chat")))?;
     Ok(Success(shown(&state, &caller, &[chat]).await?.remove(0)).into_response())
-}
-
-fn taken(error: Error, words: &str) -> ApiError {
-    match error.kind {
-        ErrorKind::Conflict => ApiError::data(words),
-        _ => error.into(),
-    }
 }
 
 /// Checks datasets and models when an assistant is created or changed, so that unknown ones are reported then and not
@@ -229,7 +222,7 @@ pub(crate) async fn update(
         check(&state, &caller, &body, &settings).await?;
         let changed = Chat { name, settings, ..before };
         let changed = state.app.chats.change(&changed, state.app.clock.now_ms()).await;
-        changed.map_err(|error| taken(error, "duplicated chat name"))
+        changed.map_err(|error| or_taken(error, ApiError::data("duplicated chat name")))
     });
     let chat = changed.await?;
     Ok(Success(shown(&state, &caller, &[chat]).await?.remove(0)).into_response())

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
-use weft_core::{ErrorKind, SessionKey};
+use weft_core::SessionKey;
 
 use super::chat_completions::{asking, turn_of};
 use super::chats::owned;
@@ -56,10 +56,7 @@ pub(crate) async fn complete(
     let request = question(&body, &caller, Some(id.clone()), query, ResponseMode::Stream)?;
     let request = request.with_headers(&headers)?;
     let known = state.app.sessions.load(&SessionKey::new(&caller.tenant, id)).await;
-    let known = known.map_err(|error| match error.kind {
-        ErrorKind::NotFound => ApiError::data("Conversation not found!"),
-        _ => error.into(),
-    })?;
+    let known = known.map_err(|error| or(error, ApiError::data("Conversation not found!")))?;
     let canvas = canvas_key(&caller, known.canvas);
     // Conversations with assistants have no version of their own.
     let request = if known.canvas_version.is_empty() {

@@ -15,6 +15,7 @@ use weft_core::seam::memory_store::{
 use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, changes};
 use weft_knowledge::retrieve::weights::Interface;
 
+use super::owned::or;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::ApiError;
@@ -42,10 +43,7 @@ fn unknown_message(key: &MemoryKey, number: &str) -> ApiError {
 
 /// Converts a failure that may mean that the memory is unknown.
 fn told(id: &str) -> impl Fn(Error) -> ApiError {
-    move |error| match error.kind {
-        ErrorKind::NotFound => unknown(id),
-        _ => error.into(),
-    }
+    move |error| or(error, unknown(id))
 }
 
 async fn found(state: &ServerState, caller: &Caller, id: &str) -> Result<Memory, ApiError> {
@@ -359,10 +357,7 @@ pub(crate) async fn forget(
 }
 
 fn told_of_message(key: &MemoryKey, number: i64) -> impl Fn(Error) -> ApiError + '_ {
-    move |error| match error.kind {
-        ErrorKind::NotFound => unknown_message(key, &number.to_string()),
-        _ => error.into(),
-    }
+    move |error| or(error, unknown_message(key, &number.to_string()))
 }
 
 /// `PUT /api/v1/messages/{memory}:{message} {"status": …}`: sets whether searches find it.

@@ -19,6 +19,14 @@ pub(crate) fn or(error: Error, missing: ApiError) -> ApiError {
     }
 }
 
+/// Returns `taken` when there is such an object already, else the error itself.
+pub(crate) fn or_taken(error: Error, taken: ApiError) -> ApiError {
+    match error.kind {
+        ErrorKind::Conflict => taken,
+        _ => error.into(),
+    }
+}
+
 /// Returns a dataset of the caller's tenant.
 pub(crate) async fn dataset(
     state: &ServerState,

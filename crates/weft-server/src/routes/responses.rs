@@ -14,11 +14,11 @@ use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::task_store::{Task, TaskKind};
 use weft_core::{
-    CanvasKey, Ending, Entry, Error, ErrorKind, Record, Role, RunKey, SessionKey, TaskKey, TenantId,
-    TurnInput,
+    CanvasKey, Ending, Entry, Error, Record, Role, RunKey, SessionKey, TaskKey, TenantId, TurnInput,
 };
 use weft_engine::{EntryReader, RunHandle};
 
+use super::owned::or;
 use super::turn::{UnknownSession, begin_turn, canvas_key, session};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -161,10 +161,7 @@ async fn of_model(
 /// Returns the run of a stored response that belongs to the caller, with the note of its request.
 async fn known(state: &ServerState, key: &RunKey) -> Result<(StoredRun, ResponseRun), ApiError> {
     let missing = || no_response(&response_id(&key.id));
-    let stored = state.app.runs.get(key).await.map_err(|error| match error.kind {
-        ErrorKind::NotFound => missing(),
-        _ => error.into(),
-    })?;
+    let stored = state.app.runs.get(key).await.map_err(|error| or(error, missing()))?;
     let mut run = of(&stored);
     // The first entry contains the note of the request.
     for entry in entries_of(state, key, 0, 1).await? {
@@ -262,10 +259,8 @@ async fn answered(
     let mut given = Vec::new();
     for (id, reply) in answers {
         let key = TaskKey::new(&canvas.tenant, id.as_str());
-        let task = state.app.tasks.get(&key).await.map_err(|error| match error.kind {
-            ErrorKind::NotFound => ApiError::data(format!("Nothing waits for an answer to `{id}`.")),
-            _ => error.into(),
-        })?;
+        let missing = || ApiError::data(format!("Nothing waits for an answer to `{id}`."));
+        let task = state.app.tasks.get(&key).await.map_err(|error| or(error, missing()))?;
         turn.session.get_or_insert_with(|| task.session.clone());
         given.push((key, answer(&task, reply)));
     }

@@ -4,9 +4,10 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use weft_core::RunKey;
 use weft_core::seam::run_store::{RunFilter, StoredRun};
-use weft_core::{ErrorKind, RunKey};
 
+use super::owned::or;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::dialect::Dialect;
@@ -21,10 +22,7 @@ use crate::wire::envelope::Success;
 use crate::wire::run::RunItem;
 
 async fn stored(state: &ServerState, key: &RunKey) -> Result<StoredRun, ApiError> {
-    state.app.runs.get(key).await.map_err(|error| match error.kind {
-        ErrorKind::NotFound => ApiError::data("Run not found!"),
-        _ => error.into(),
-    })
+    state.app.runs.get(key).await.map_err(|error| or(error, ApiError::data("Run not found!")))
 }
 
 fn item(state: &ServerState, run: StoredRun) -> RunItem {

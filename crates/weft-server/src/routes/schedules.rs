@@ -3,11 +3,12 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use weft_core::ScheduleKey;
 use weft_core::error::found;
 use weft_core::seam::schedule_store::{Schedule, ScheduleFilter};
-use weft_core::{ErrorKind, ScheduleKey};
 
 use super::agents::stored;
+use super::owned::or;
 use super::turn::canvas_key;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -43,10 +44,7 @@ pub(crate) async fn create(
     let canvas = canvas_key(&caller, agent);
     let terms = terms(&body, &caller, state.app.clock.now_ms())?;
     let added = state.app.add_schedule(&canvas, terms).await;
-    let schedule = added.map_err(|error| match error.kind {
-        ErrorKind::NotFound => ApiError::data("Agent not found."),
-        _ => error.into(),
-    })?;
+    let schedule = added.map_err(|error| or(error, ApiError::data("Agent not found.")))?;
     Ok(Success(ScheduleItem::of(&state.app, schedule).await).into_response())
 }
 

@@ -10,7 +10,7 @@ use weft_core::{DatasetKey, ErrorKind, changes};
 use super::agents::owners;
 use super::chat_completions::{complete, said_once, turn_of};
 use super::chats::{Removal, of_kind, order, removed};
-use super::owned::or;
+use super::owned::{or, or_taken};
 use super::retrieval;
 use super::turn::question;
 use crate::auth::Caller;
@@ -141,10 +141,7 @@ pub(crate) async fn update(
         let settings = search_settings(&body, &before.settings)?;
         let changed = Chat { name: name.clone(), settings, ..before };
         let changed = state.app.chats.change(&changed, state.app.clock.now_ms()).await;
-        changed.map_err(|error| match error.kind {
-            ErrorKind::Conflict => ApiError::data("Duplicated search name."),
-            _ => error.into(),
-        })
+        changed.map_err(|error| or_taken(error, ApiError::data("Duplicated search name.")))
     });
     Ok(Success(view(&app.await?)).into_response())
 }

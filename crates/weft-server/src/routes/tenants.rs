@@ -8,7 +8,7 @@ use weft_core::error::found;
 use weft_core::id::UserId;
 use weft_core::{ErrorKind, TenantId};
 
-use super::users::{ClientAddress, address, password, refused, signed_in, welcome};
+use super::users::{ClientAddress, address, note_signed_in, password, refused, signed_in, welcome};
 use crate::auth::Caller;
 use crate::body::{Body, Page, Params};
 use crate::error::{ApiError, code};
@@ -16,7 +16,7 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::account;
 use crate::wire::envelope::{Part, Success, streamed};
-use weft_app::accounts::{Audited, LISTED_MAX};
+use weft_app::accounts::LISTED_MAX;
 
 /// The error for every tenant but the caller's, whether it exists or not.
 fn foreign() -> ApiError {
@@ -88,15 +88,7 @@ pub(crate) async fn accept_with_secret(
     let address = address(from);
     let accepted = state.app.accept_with_secret(&secret, &nickname, &password, &address).await;
     let signed_in = accepted.map_err(refused)?;
-    let noted = Audited {
-        tenant: &signed_in.tenant,
-        actor: &format!("user:{}", signed_in.user.id),
-        action: "accept invitation",
-        target: &signed_in.user.email,
-        outcome: 0,
-        address: &address,
-    };
-    state.app.note(noted).await;
+    note_signed_in(&state, &signed_in, "accept invitation", &signed_in.user.email, &address).await;
     welcome(&signed_in)
 }
 

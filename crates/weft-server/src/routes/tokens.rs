@@ -3,11 +3,12 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use weft_core::CanvasId;
 use weft_core::access::{MemberRole, Permission};
 use weft_core::seam::share_store::ShareTarget;
 use weft_core::seam::token_store::{StoredToken, TokenFilter};
-use weft_core::{CanvasId, ErrorKind};
 
+use super::owned::or;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
@@ -103,10 +104,7 @@ pub(crate) async fn remove(
     Path(token): Path<String>,
 ) -> Result<Response, ApiError> {
     let unknown = || ApiError::data("Token not found!");
-    let told = |error: weft_core::Error| match error.kind {
-        ErrorKind::NotFound => unknown(),
-        _ => error.into(),
-    };
+    let told = |error| or(error, unknown());
     let found = tokens::named(&*state.app.tokens, &caller.tenant, &token).await.map_err(told)?;
     if !may_see(&caller, &found) {
         return Err(unknown());

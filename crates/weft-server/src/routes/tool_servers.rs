@@ -8,6 +8,7 @@ use weft_core::error::found as or_gone;
 use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_core::{Error, ErrorKind, changes};
 
+use super::owned::or_taken;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::ApiError;
@@ -164,10 +165,7 @@ pub(crate) async fn create(
 }
 
 fn name_taken(error: Error) -> ApiError {
-    match error.kind {
-        ErrorKind::Conflict => ApiError::data("Duplicated MCP server name."),
-        _ => error.into(),
-    }
+    or_taken(error, ApiError::data("Duplicated MCP server name."))
 }
 
 /// Returns the server with the tools that it lists now. A server that requires a sign-in first keeps the tools

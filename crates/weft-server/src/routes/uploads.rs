@@ -9,8 +9,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt as _, future, stream};
 use tokio_util::sync::CancellationToken;
+use weft_core::DocumentId;
 use weft_core::seam::dataset_store::{Dataset, Document, DocumentQuota};
-use weft_core::{DocumentId, ErrorKind};
 use weft_knowledge::ingest::Naming;
 
 use super::owned;
@@ -133,18 +133,9 @@ async fn keep_each(
     form: &mut Multipart,
     kept: &mut Vec<Document>,
 ) -> Result<(), ApiError> {
+    let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
     let mut count = FormCount::new(FILES_MAX);
-    while let Some(part) = timely(form.next_field()).await? {
-        count.part()?;
-        if part.name() != Some("file") {
-            passed_over(part).await?;
-            continue;
-        }
-        count.file()?;
-        let name = form_name(part.headers(), part.file_name())?;
-        refuse_kind(&name)?;
-        let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
-        let bytes = whole(part, most, &name).await?;
+    while let Some((name, bytes)) = next_file(form, &mut count, most, refuse_kind).await? {
         // An empty file whose name does not tell its type either.
         if bytes.is_empty() && document::is_text(&name) && !state.app.library.knows(&name) {
             return Err(unsupported(&name));
@@ -175,10 +166,7 @@ pub(super) async fn kept_as_document(
     let (library, limits) = (&state.app.library, &state.app.limits);
     let quota = DocumentQuota { documents: limits.tenant_documents, bytes: limits.tenant_document_bytes };
     let kept = library.upload_within(&dataset.key, (name, bytes), naming, quota).await;
-    let kept = kept.map_err(|error| match error.kind {
-        ErrorKind::Conflict => document::name_taken(),
-        _ => error.into(),
-    })?;
+    let kept = kept.map_err(|error| owned::or_taken(error, document::name_taken()))?;
     let Some(change) = document::suited(&kept) else { return Ok(kept) };
     match library.update_document(&kept.key, &change).await {
         Ok(suited) => Ok(suited),
@@ -223,6 +211,28 @@ impl FormCount {
     fn too_many(&self) -> ApiError {
         ApiError::argument(format!("one request can contain at most {} files", self.files_max))
     }
+}
+
+/// Reads the next file of a form if `checked` accepts its name, up to the limit of a setting. Passes over other fields.
+pub(super) async fn next_file(
+    form: &mut Multipart,
+    count: &mut FormCount,
+    most: (&str, u64),
+    checked: impl Fn(&str) -> Result<(), ApiError>,
+) -> Result<Option<(String, Bytes)>, ApiError> {
+    while let Some(part) = timely(form.next_field()).await? {
+        count.part()?;
+        if part.name() != Some("file") {
+            passed_over(part).await?;
+            continue;
+        }
+        count.file()?;
+        let name = form_name(part.headers(), part.file_name())?;
+        checked(&name)?;
+        let bytes = whole(part, most, &name).await?;
+        return Ok(Some((name, bytes)));
+    }
+    Ok(None)
 }
 
 pub(super) async fn passed_over(mut part: Field<'_>) -> Result<(), ApiError> {

@@ -7,8 +7,9 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 use weft_core::id::UserId;
 use weft_core::seam::user_store::Logins;
-use weft_core::{Error, ErrorKind, Secret, TenantId};
+use weft_core::{Secret, TenantId};
 
+use super::owned::or_taken;
 use crate::audit::address_of;
 use crate::auth::{Actor, Caller};
 use crate::body::{Body, Page, Params};
@@ -118,9 +119,7 @@ pub(crate) async fn sign_in(
     let password = password(&body, "password")?;
     match state.app.sign_in(&email, &password, tenant.as_ref(), &address).await {
         Ok(signed_in) => {
-            let (tenant, actor) = (&signed_in.tenant, format!("user:{}", signed_in.user.id));
-            let (action, target, address) = ("login", email.as_str(), address.as_str());
-            note(&state, Audited { tenant, actor: &actor, action, target, outcome: 0, address }).await;
+            note_signed_in(&state, &signed_in, "login", &email, &address).await;
             welcome(&signed_in)
         }
         Err(refusal) => {
@@ -159,6 +158,24 @@ async fn note(state: &ServerState, noted: Audited<'_>) {
     state.app.note(Audited { target: &target, ..noted }).await;
 }
 
+/// Logs what a user did who is signed in now.
+pub(super) async fn note_signed_in(
+    state: &ServerState,
+    signed_in: &SignedIn,
+    action: &str,
+    target: &str,
+    address: &str,
+) {
+    let (tenant, actor) = (&signed_in.tenant, format!("user:{}", signed_in.user.id));
+    note(state, Audited { tenant, actor: &actor, action, target, outcome: 0, address }).await;
+}
+
+/// Logs what a caller did to their own account.
+async fn note_own(state: &ServerState, caller: &Caller, action: &str, outcome: u16, address: &str) {
+    let (tenant, actor) = (&caller.tenant, caller.actor.to_string());
+    note(state, Audited { tenant, actor: &actor, action, target: "", outcome, address }).await;
+}
+
 /// `POST /api/v1/auth/logout`.
 ///
 /// # Errors
@@ -170,19 +187,7 @@ pub(crate) async fn sign_out(
 ) -> Result<Response, ApiError> {
     let (user, hash) = signed_in(&caller)?;
     state.app.accounts.stores.users.remove_logins(user, Logins::One(hash)).await?;
-    let actor = caller.actor.to_string();
-    note(
-        &state,
-        Audited {
-            tenant: &caller.tenant,
-            actor: &actor,
-            action: "logout",
-            target: "",
-            outcome: 0,
-            address: &address(from),
-        },
-    )
-    .await;
+    note_own(&state, &caller, "logout", 0, &address(from)).await;
     Ok(Success(true).into_response())
 }
 
@@ -199,26 +204,10 @@ pub(crate) async fn register(
     let email = body.text("email")?.unwrap_or_default();
     let nickname = body.text("nickname")?.unwrap_or_default();
     let (password, address) = (password(&body, "password")?, address(from));
-    let told = |error: Error| match error.kind {
-        ErrorKind::Conflict => {
-            ApiError::new(code::OPERATING, format!("Email: {email} has already registered!"))
-        }
-        _ => error.into(),
-    };
-    let signed_in = state.app.register(&email, &nickname, &password, &address).await.map_err(told)?;
-    let actor = format!("user:{}", signed_in.user.id);
-    note(
-        &state,
-        Audited {
-            tenant: &signed_in.tenant,
-            actor: &actor,
-            action: "register",
-            target: &email,
-            outcome: 0,
-            address: &address,
-        },
-    )
-    .await;
+    let taken = || ApiError::new(code::OPERATING, format!("Email: {email} has already registered!"));
+    let signed_in = state.app.register(&email, &nickname, &password, &address).await;
+    let signed_in = signed_in.map_err(|error| or_taken(error, taken()))?;
+    note_signed_in(&state, &signed_in, "register", &email, &address).await;
     welcome(&signed_in)
 }
 
@@ -267,19 +256,7 @@ pub(crate) async fn change_me(
         let changed = state.app.change_password(id, change).await;
         // Logged whatever the outcome: wrong passwords are what an audit log is read for.
         let outcome = changed.as_ref().map_or_else(code_of, |()| 0);
-        let actor = caller.actor.to_string();
-        note(
-            &state,
-            Audited {
-                tenant: &caller.tenant,
-                actor: &actor,
-                action: "change password",
-                target: "",
-                outcome,
-                address: &address,
-            },
-        )
-        .await;
+        note_own(&state, &caller, "change password", outcome, &address).await;
         changed.map_err(refused)?;
     }
     if let Some(nickname) = nickname {
@@ -307,19 +284,7 @@ pub(crate) async fn erase_me(
         state.app.confirm(id, &password(&body, "password")?, &address).await.map_err(refused)?;
     }
     state.app.erase_user(id).await?;
-    let actor = caller.actor.to_string();
-    note(
-        &state,
-        Audited {
-            tenant: &caller.tenant,
-            actor: &actor,
-            action: "erase account",
-            target: "",
-            outcome: 0,
-            address: &address,
-        },
-    )
-    .await;
+    note_own(&state, &caller, "erase account", 0, &address).await;
     Ok(Success(true).into_response())
 }
 

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value as Json, json};
 use weft_core::seam::version_store::checked_tags;
-use weft_core::{CanvasKey, Error, ErrorKind};
+use weft_core::{CanvasKey, Error};
 
 use super::agents::{stored, taken};
 use super::owned::or;
@@ -265,10 +265,7 @@ pub(crate) async fn import(
     let head = fields.new_head()?;
     let title = head.title.clone();
     let imported = state.app.import_canvas(&caller.tenant, head, &tags, &dsl).await;
-    let imported = imported.map_err(|error| match error.kind {
-        ErrorKind::Conflict => taken(error, &title),
-        _ => error.into(),
-    })?;
+    let imported = imported.map_err(|error| taken(error, &title))?;
     let item = AgentItem::whole(imported.canvas).with_problems(&imported.problems);
     let mut data = serde_json::to_value(item)
         .map_err(|cause| ApiError::from(Error::internal("cannot write an agent").because(cause)))?;

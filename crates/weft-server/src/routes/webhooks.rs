@@ -17,6 +17,7 @@ use weft_core::webhook::{Webhook, WebhookAnswer};
 use weft_core::{CanvasId, CanvasKey, Ending, Error, ErrorKind, Role, SessionKey, TurnInput};
 use weft_engine::RunHandle;
 
+use super::owned::or;
 use super::turn::{Origin, canvas_key, kept_with};
 use super::uploads::multipart;
 use crate::answer::Answer;
@@ -183,10 +184,8 @@ struct Begun {
 /// Returns the canvas that a call addresses if it can be called. Other programs call the published version if there
 /// is one.
 async fn called(state: &ServerState, canvas: CanvasKey, by: By) -> Result<Called, ApiError> {
-    let stored = state.app.canvases.get(&canvas).await.map_err(|error| match error.kind {
-        ErrorKind::NotFound => refused("Canvas not found."),
-        _ => error.into(),
-    })?;
+    let stored = state.app.canvases.get(&canvas).await;
+    let stored = stored.map_err(|error| or(error, refused("Canvas not found.")))?;
     match stored.head.canvas_type.as_str() {
         PIPELINE_TYPE => return Err(refused("Dataflow can not be triggered by webhook.")),
         CHAT_TYPE => return Err(refused("Canvas not found.")),

@@ -1,6 +1,7 @@
 //! Validation of the fields of a request. All errors are reported together, one line per field, with the messages
 //! that clients of the compatible API know.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use serde_json::Value as Json;
@@ -96,8 +97,8 @@ impl Problems {
             Rule::Any => {}
             Rule::Text(min, max) => self.text(field, value, min..=max, str::to_owned),
             Rule::Trimmed(min, max) => self.text(field, value, min..=max, |text| text.trim().to_owned()),
-            Rule::Integer(min, max) => self.integer(field, value, min, max),
-            Rule::Number(min, max) => self.number(field, value, min, max),
+            Rule::Integer(min, max) => self.number(field, value, ("integer", value.as_i64()), min..=max),
+            Rule::Number(min, max) => self.number(field, value, ("number", value.as_f64()), min..=max),
             Rule::Flag if value.is_boolean() => {}
             Rule::Flag => self.add(field, "Input should be a valid boolean", value),
             Rule::OneOf(words) => {
@@ -129,22 +130,17 @@ impl Problems {
         }
     }
 
-    fn integer(&mut self, field: &str, value: &Json, min: i64, max: i64) {
-        match value.as_i64() {
-            None => self.add(field, "Input should be a valid integer", value),
-            Some(number) if number < min => {
-                self.add(field, &format!("Input should be greater than or equal to {min}"), value);
-            }
-            Some(number) if number > max => {
-                self.add(field, &format!("Input should be less than or equal to {max}"), value);
-            }
-            Some(_) => {}
-        }
-    }
-
-    fn number(&mut self, field: &str, value: &Json, min: f64, max: f64) {
-        match value.as_f64() {
-            None => self.add(field, "Input should be a valid number", value),
+    /// Checks a number, which is absent if `value` is none of this kind.
+    fn number<T: PartialOrd + Display>(
+        &mut self,
+        field: &str,
+        value: &Json,
+        (kind, number): (&str, Option<T>),
+        range: RangeInclusive<T>,
+    ) {
+        let (min, max) = range.into_inner();
+        match number {
+            None => self.add(field, &format!("Input should be a valid {kind}"), value),
             Some(number) if number < min => {
                 self.add(field, &format!("Input should be greater than or equal to {min}"), value);
             }

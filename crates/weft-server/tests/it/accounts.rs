@@ -592,15 +592,8 @@ async fn a_conversation_of_any_length_is_given_whole() {
 /// One of many conversations of a user.
 fn conversation(nth: i64, user: &str) -> Session {
     Session {
-        key: SessionKey::new(&default_tenant(), format!("s{nth}")),
-        canvas: "c".into(),
-        canvas_version: "".into(),
         user_id: user.to_owned(),
-        name: String::new(),
-        state: json!({}),
-        revision: 0,
-        created_ms: nth,
-        updated_ms: nth,
+        ..Session::new(SessionKey::new(&default_tenant(), format!("s{nth}")), "c", "", json!({}), nth)
     }
 }
 

@@ -228,23 +228,12 @@ async fn a_conversation_is_completed_with_the_whole_answer_so_far() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_waits_for_whoever_goes_on_with_the_run() {
-    use weft_core::seam::run_store::{FinishedRun, GiveWay, RunLease, StoredEntry, StoredRun};
+    use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry, StoredRun};
     use weft_core::{Record, RunKey};
     let bench = bench(Script::new()).await;
     let key = RunKey::new(&crate::support::default_tenant(), "cut");
-    let run = StoredRun {
-        key: key.clone(),
-        session: "s".into(),
-        canvas: "c".into(),
-        query: String::new(),
-        ending: None,
-        started_ms: 5_000,
-        finished_ms: None,
-        fence: 1,
-        owner: Some("another process".into()),
-        cancel_ms: None,
-        give_way: GiveWay::default(),
-    };
+    let run =
+        StoredRun { owner: Some("another process".into()), ..StoredRun::begun(key.clone(), "s", "c", 5_000) };
     bench.app.runs.create(&run).await.unwrap();
     let entry = |seq: u64, text: &str| {
         let said = Record::Said { activation: 1, node: "M".into(), text: text.into() };

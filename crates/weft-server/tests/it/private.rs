@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use tower::ServiceExt as _;
 use weft_app::{App, Auth, Config, assemble};
 use weft_core::seam::canvas_store::CanvasHead;
-use weft_core::seam::run_store::{GiveWay, StoredRun};
+use weft_core::seam::run_store::StoredRun;
 use weft_core::{CanvasId, RunKey};
 use weft_server::router::router;
 use weft_server::state::ServerState;
@@ -133,17 +133,9 @@ async fn a_session_that_another_process_is_at_is_told_in_our_words() {
     }
     // A third one is at work, as far as the database knows.
     let run = StoredRun {
-        key: RunKey::new(&default_tenant(), "r"),
-        session: "s".into(),
-        canvas: "echo".into(),
         query: "x".into(),
-        ending: None,
-        started_ms: here.clock.now_ms(),
-        finished_ms: None,
-        fence: 1,
         owner: Some("third".into()),
-        cancel_ms: None,
-        give_way: GiveWay::default(),
+        ..StoredRun::begun(RunKey::new(&default_tenant(), "r"), "s", "echo", here.clock.now_ms())
     };
     here.runs.create(&run).await.unwrap();
     let refused =

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use weft_app::work::Begun;
 use weft_app::{App, Auth, Worker, WorkerConfig};
 use weft_core::journal::Ending;
-use weft_core::seam::run_store::{GiveWay, RunFilter, RunLease, StoredRun};
+use weft_core::seam::run_store::{RunFilter, RunLease, StoredRun};
 use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
 use weft_core::seam::work_queue::{Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkState};
 use weft_core::seam::{ScheduleStore, WorkQueue};
@@ -82,17 +82,9 @@ impl Shared {
     /// A run that a process has announced, in a session of its own.
     fn announced(&self, work: &Work, process: &str) -> StoredRun {
         StoredRun {
-            key: work.run.clone(),
-            session: work.run.id.as_str().into(),
-            canvas: work.canvas.clone(),
             query: "hello".into(),
-            ending: None,
-            started_ms: NOW,
-            finished_ms: None,
-            fence: 1,
             owner: Some(process.into()),
-            cancel_ms: None,
-            give_way: GiveWay::default(),
+            ..StoredRun::begun(work.run.clone(), work.run.id.as_str(), work.canvas.clone(), NOW)
         }
     }
 

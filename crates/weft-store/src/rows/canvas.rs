@@ -16,7 +16,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;
-use crate::ids::{self, TITLE_CHARS_MAX, bounded, containing, fold, text};
+use crate::ids::{self, TITLE_CHARS_MAX, containing, fold, text};
 use crate::open::repeated;
 use crate::rows::{canvas_version, run, schedule, session, work};
 
@@ -258,21 +258,24 @@ impl Store {
 }
 
 /// Removes the rows that belong to a canvas.
-async fn delete_rows_of_canvas(transaction: &DatabaseTransaction, key: &CanvasKey) -> Result<(), DbErr> {
-    let (tenant, id) = (text(key.tenant.as_str()), text(key.id.as_str()));
+async fn delete_rows_of_canvas(db: &DatabaseTransaction, key: &CanvasKey) -> Result<(), DbErr> {
     // Journals and messages are removed with their runs and sessions, by foreign key.
-    run::Entity::delete_many()
-        .filter(run::Column::TenantId.eq(&tenant))
-        .filter(run::Column::CanvasId.eq(&id))
-        .exec(transaction)
-        .await?;
-    session::Entity::delete_many()
-        .filter(session::Column::TenantId.eq(&tenant))
-        .filter(session::Column::CanvasId.eq(&id))
-        .exec(transaction)
-        .await?;
-    schedule::remove_of_canvas(transaction, &tenant, &id).await?;
-    work::remove_of_canvas(transaction, &tenant, &id).await
+    delete::<run::Entity>(db, key, [run::Column::TenantId, run::Column::CanvasId]).await?;
+    delete::<session::Entity>(db, key, [session::Column::TenantId, session::Column::CanvasId]).await?;
+    delete::<schedule::Entity>(db, key, [schedule::Column::TenantId, schedule::Column::CanvasId]).await?;
+    delete::<work::Entity>(db, key, [work::Column::TenantId, work::Column::CanvasId]).await
+}
+
+/// Removes the rows of one table that belong to a canvas.
+async fn delete<E: EntityTrait>(
+    db: &DatabaseTransaction,
+    key: &CanvasKey,
+    [tenant, canvas]: [E::Column; 2],
+) -> Result<(), DbErr> {
+    let of_canvas = E::delete_many()
+        .filter(tenant.eq(text(key.tenant.as_str())))
+        .filter(canvas.eq(text(key.id.as_str())));
+    of_canvas.exec(db).await.map(drop)
 }
 
 fn missing(key: &CanvasKey) -> Error {
@@ -341,7 +344,6 @@ impl CanvasStore for Store {
     }
 
     async fn list(&self, tenant: &TenantId, filter: &CanvasFilter) -> Result<(Vec<StoredCanvas>, u64)> {
-        let fail = |error| self.fail("list the canvases", error);
         let mut found = Entity::find()
             .filter(Column::TenantId.eq(text(tenant.as_str())))
             .filter(Column::CanvasType.ne(CHAT_TYPE));
@@ -366,21 +368,15 @@ impl CanvasStore for Store {
             Some(false) => found.filter(Column::CanvasType.ne(PIPELINE_TYPE)),
             None => found,
         };
-        let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let by = match filter.order {
             CanvasOrder::Updated => Column::UpdatedMs,
             CanvasOrder::Created => Column::CreatedMs,
             CanvasOrder::Title => Column::TitleFolded,
         };
-        let rows = found
-            .order_by(by, order.clone())
-            .order_by(Column::Id, order)
-            .offset(bounded(filter.offset))
-            .limit(bounded(filter.limit))
-            .all(&self.inner.read)
-            .await
-            .map_err(fail)?;
+        let found = found.order_by(by, order.clone()).order_by(Column::Id, order);
+        let page = self.inner.read.page(found, filter.offset, filter.limit).await;
+        let (rows, total) = page.map_err(|error| self.fail("list the canvases", error))?;
         Ok((rows.into_iter().map(|row| row.with("".into())).collect(), total))
     }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
-use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect};
+use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder};
 use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::ChatStore;
 use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder};
@@ -11,7 +11,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;
-use crate::ids::{self, bounded, containing, fold, text};
+use crate::ids::{self, containing, fold, text};
 use crate::open::repeated;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -129,7 +129,6 @@ impl ChatStore for Store {
     }
 
     async fn list(&self, tenant: &TenantId, filter: &ChatFilter) -> Result<(Vec<Chat>, u64)> {
-        let fail = |error| self.fail("list the chat assistants", error);
         let mut found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
         if let Some(id) = &filter.id {
             found = found.filter(Column::Id.eq(text(id.as_str())));
@@ -143,21 +142,15 @@ impl ChatStore for Store {
         if !filter.keywords.is_empty() {
             found = found.filter(Column::NameFolded.like(containing(&filter.keywords)));
         }
-        let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let by = match filter.order {
             ChatOrder::Created => Column::CreatedMs,
             ChatOrder::Updated => Column::UpdatedMs,
             ChatOrder::Name => Column::NameFolded,
         };
-        let rows = found
-            .order_by(by, order.clone())
-            .order_by(Column::Id, order)
-            .offset(bounded(filter.offset))
-            .limit(bounded(filter.limit))
-            .all(&self.inner.read)
-            .await
-            .map_err(fail)?;
+        let found = found.order_by(by, order.clone()).order_by(Column::Id, order);
+        let page = self.inner.read.page(found, filter.offset, filter.limit).await;
+        let (rows, total) = page.map_err(|error| self.fail("list the chat assistants", error))?;
         Ok((rows.into_iter().map(Model::into_chat).collect::<Result<_>>()?, total))
     }
 

@@ -15,7 +15,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;
-use crate::ids::{self, bounded, text};
+use crate::ids::{self, text};
 use crate::open::repeated;
 use crate::rows::chunk_vector::Slot;
 use crate::rows::{ROWS_AT_ONCE_MAX, dataset, document, index_note, picture};
@@ -263,13 +263,10 @@ impl Store {
         }
         let found = listed(key, filter);
         let (rows, total) = match filter.keywords.as_deref().filter(|words| !words.is_empty()) {
-            None => {
-                let total = found.clone().count(db).await.map_err(fail)?;
-                let page = found.offset(bounded(filter.offset)).limit(bounded(filter.limit));
-                (page.all(db).await.map_err(fail)?, total)
-            }
-            Some(words) => self.chunks_with(found, words, filter).await.map_err(fail)?,
-        };
+            None => db.page(found, filter.offset, filter.limit).await,
+            Some(words) => self.chunks_with(found, words, filter).await,
+        }
+        .map_err(fail)?;
         if filter.vectors {
             return Ok((with_vectors(db, rows, Age::WorkOutcome).await.map_err(fail)??, total));
         }

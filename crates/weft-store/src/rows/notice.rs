@@ -223,18 +223,13 @@ impl NoticeStore for Store {
     }
 
     async fn notices(&self, tenant: &TenantId, offset: u64, limit: u64) -> Result<(Vec<StoredNotice>, u64)> {
-        let fail = |error| self.fail("list the notifications", error);
-        let found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
-        let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
-        let rows = found
+        let found = Entity::find()
+            .filter(Column::TenantId.eq(text(tenant.as_str())))
             .order_by_desc(Column::AtMs)
             .order_by_desc(Column::Kind)
-            .order_by_desc(Column::Subject)
-            .offset(bounded(offset))
-            .limit(bounded(limit))
-            .all(&self.inner.read)
-            .await
-            .map_err(fail)?;
+            .order_by_desc(Column::Subject);
+        let page = self.inner.read.page(found, offset, limit).await;
+        let (rows, total) = page.map_err(|error| self.fail("list the notifications", error))?;
         Ok((rows.into_iter().map(Model::into_stored).collect::<Result<_>>()?, total))
     }
 

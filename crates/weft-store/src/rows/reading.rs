@@ -10,7 +10,7 @@ use weft_core::seam::reading_log::{READINGS_MAX, Reading, ReadingFilter};
 use weft_core::{Error, Result};
 
 use crate::Store;
-use crate::ids::{self, bounded, containing, text};
+use crate::ids::{self, containing, text};
 use crate::open::repeated;
 use crate::rows::document::{self, state};
 
@@ -125,7 +125,6 @@ pub(crate) async fn note(
 #[async_trait]
 impl ReadingLog for Store {
     async fn readings(&self, dataset: &DatasetKey, filter: &ReadingFilter) -> Result<(Vec<Reading>, u64)> {
-        let fail = |error| self.fail("list the readings", error);
         let mut found = Entity::find().filter(in_dataset(dataset));
         if let Some(document) = &filter.document {
             found = found.filter(Column::DocumentId.eq(text(document.as_str())));
@@ -142,14 +141,10 @@ impl ReadingLog for Store {
         if let Some(to) = filter.to_ms {
             found = found.filter(Column::EndedMs.lte(to));
         }
-        let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
-        let page = found
-            .order_by(Column::EndedMs, order.clone())
-            .order_by(Column::Id, order)
-            .offset(bounded(filter.offset))
-            .limit(bounded(filter.limit));
-        let rows = page.all(&self.inner.read).await.map_err(fail)?;
+        let found = found.order_by(Column::EndedMs, order.clone()).order_by(Column::Id, order);
+        let page = self.inner.read.page(found, filter.offset, filter.limit).await;
+        let (rows, total) = page.map_err(|error| self.fail("list the readings", error))?;
         Ok((rows.into_iter().map(Model::into_reading).collect::<Result<_>>()?, total))
     }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
-use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
 use serde::{Deserialize, Serialize};
 use weft_core::id::{ScheduleKey, TenantId};
 use weft_core::seam::schedule_store::{
@@ -15,7 +15,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{readable, tenant_lock};
+use crate::rows::readable;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "schedule")]
@@ -57,19 +57,6 @@ fn of(key: &ScheduleKey) -> Condition {
 
 fn missing(key: &ScheduleKey) -> Error {
     Error::not_found(format!("there is no schedule `{}`", key.id))
-}
-
-/// Removes the schedules of a canvas.
-pub(crate) async fn remove_of_canvas(
-    transaction: &DatabaseTransaction,
-    tenant: &str,
-    canvas: &str,
-) -> Result<(), DbErr> {
-    let of_canvas = Entity::delete_many()
-        .filter(Column::TenantId.eq(tenant))
-        .filter(Column::CanvasId.eq(canvas))
-        .exec(transaction);
-    of_canvas.await.map(drop)
 }
 
 impl Model {
@@ -122,28 +109,15 @@ impl Model {
     }
 }
 
-impl Store {
-    /// Returns whether there was room for it.
-    async fn insert_schedule(&self, row: &Model, count_max: u64) -> Result<bool, DbErr> {
-        let transaction = self.begin().await?;
-        tenant_lock::hold(&transaction, &row.tenant_id, "schedule").await?;
-        let of_tenant = Entity::find().filter(Column::TenantId.eq(&row.tenant_id));
-        if of_tenant.count(&*transaction).await? >= count_max {
-            transaction.rollback().await?;
-            return Ok(false);
-        }
-        Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
-        transaction.commit().await?;
-        Ok(true)
-    }
-}
-
 #[async_trait]
 impl ScheduleStore for Store {
     async fn create(&self, schedule: &Schedule, count_max: u64) -> Result<()> {
         const DOING: &str = "store the schedule";
         let row = Model::new(schedule)?;
-        match repeated(|| self.insert_schedule(&row, count_max)).await {
+        let others = Entity::find().filter(Column::TenantId.eq(&row.tenant_id));
+        let insert =
+            || self.insert_within(&row.tenant_id, row.clone().into_active_model(), others.clone(), count_max);
+        match repeated(insert).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(too_many_schedules(count_max)),
             Err(error) if is_duplicate(&error) => {
@@ -221,20 +195,13 @@ impl ScheduleStore for Store {
     }
 
     async fn list(&self, tenant: &TenantId, filter: &ScheduleFilter) -> Result<(Vec<Schedule>, u64)> {
-        let fail = |error| self.fail("list the schedules", error);
         let mut found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
         if let Some(canvas) = &filter.canvas {
             found = found.filter(Column::CanvasId.eq(text(canvas.as_str())));
         }
-        let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
-        let rows = found
-            .order_by_asc(Column::Name)
-            .order_by_asc(Column::Id)
-            .offset(bounded(filter.offset))
-            .limit(bounded(filter.limit))
-            .all(&self.inner.read)
-            .await
-            .map_err(fail)?;
+        let found = found.order_by_asc(Column::Name).order_by_asc(Column::Id);
+        let page = self.inner.read.page(found, filter.offset, filter.limit).await;
+        let (rows, total) = page.map_err(|error| self.fail("list the schedules", error))?;
         Ok((rows.into_iter().map(Model::into_schedule).collect::<Result<_>>()?, total))
     }
 

@@ -12,7 +12,6 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::tenant_lock;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "share")]
@@ -82,22 +81,6 @@ fn missing() -> Error {
     Error::not_found("there is no such share token")
 }
 
-impl Store {
-    /// Returns whether there was room for it.
-    async fn write_share(&self, row: &Model, share: &ShareToken) -> Result<bool, DbErr> {
-        let transaction = self.begin().await?;
-        tenant_lock::hold(&transaction, &row.tenant_id, "share").await?;
-        let others = Entity::find().filter(of(&share.tenant, &share.target));
-        if others.count(&*transaction).await? >= SHARES_MAX {
-            transaction.rollback().await?;
-            return Ok(false);
-        }
-        Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
-        transaction.commit().await?;
-        Ok(true)
-    }
-}
-
 #[async_trait]
 impl ShareStore for Store {
     async fn add_share(&self, share: &ShareToken) -> Result<()> {
@@ -105,7 +88,11 @@ impl ShareStore for Store {
         ids::check(share.target.kind(), share.target.id().as_str())?;
         ids::check("share token", &share.hash)?;
         let row = Model::from(share);
-        match repeated(|| self.write_share(&row, share)).await {
+        let others = Entity::find().filter(of(&share.tenant, &share.target));
+        let insert = || {
+            self.insert_within(&row.tenant_id, row.clone().into_active_model(), others.clone(), SHARES_MAX)
+        };
+        match repeated(insert).await {
             Ok(true) => Ok(()),
             Ok(false) => {
                 let message = format!("it has {SHARES_MAX} share tokens already");

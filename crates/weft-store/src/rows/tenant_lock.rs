@@ -5,6 +5,8 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{DatabaseTransaction, DbBackend, IntoActiveModel};
 
+use crate::Store;
+
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "tenant_lock")]
 pub(crate) struct Model {
@@ -39,4 +41,26 @@ pub(crate) async fn hold(
         .to_owned();
     let held = Entity::insert(row.into_active_model()).on_conflict(again);
     held.exec_without_returning(transaction).await.map(drop)
+}
+
+impl Store {
+    /// Inserts a row, unless there are `count_max` of the rows that `others` finds already. Returns whether there was
+    /// room.
+    pub(crate) async fn insert_within<E: EntityTrait<Model: Sync + 'static>>(
+        &self,
+        tenant: &str,
+        row: E::ActiveModel,
+        others: Select<E>,
+        count_max: u64,
+    ) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        hold(&transaction, tenant, E::default().table_name()).await?;
+        if others.count(&*transaction).await? >= count_max {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        E::insert(row).exec_without_returning(&*transaction).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
 }

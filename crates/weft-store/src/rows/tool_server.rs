@@ -11,7 +11,6 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, text};
 use crate::open::repeated;
-use crate::rows::tenant_lock;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "tool_server")]
@@ -95,23 +94,13 @@ impl Model {
 }
 
 impl Store {
-    /// Returns whether there was room for it.
-    async fn insert_tool_server(&self, row: &Model) -> Result<bool, DbErr> {
-        let transaction = self.begin().await?;
-        tenant_lock::hold(&transaction, &row.tenant_id, "tool_server").await?;
-        let of_tenant = Entity::find().filter(Column::TenantId.eq(row.tenant_id.as_str()));
-        if of_tenant.count(&*transaction).await? >= SERVERS_MAX {
-            transaction.rollback().await?;
-            return Ok(false);
-        }
-        Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
-        transaction.commit().await?;
-        Ok(true)
-    }
-
     pub(crate) async fn add_tool_server(&self, row: &Model) -> Result<()> {
         const DOING: &str = "store the MCP server";
-        match repeated(|| self.insert_tool_server(row)).await {
+        let others = Entity::find().filter(Column::TenantId.eq(row.tenant_id.as_str()));
+        let insert = || {
+            self.insert_within(&row.tenant_id, row.clone().into_active_model(), others.clone(), SERVERS_MAX)
+        };
+        match repeated(insert).await {
             Ok(true) => Ok(()),
             Ok(false) => {
                 let message = format!("there are {SERVERS_MAX} MCP servers already");

@@ -99,19 +99,6 @@ async fn known(transaction: &DatabaseTransaction, rows: &[Model]) -> Result<Hash
     Ok(known)
 }
 
-/// Removes the work that a canvas was to do.
-pub(crate) async fn remove_of_canvas(
-    transaction: &DatabaseTransaction,
-    tenant: &str,
-    canvas: &str,
-) -> Result<(), DbErr> {
-    let of_canvas = Entity::delete_many()
-        .filter(Column::TenantId.eq(tenant))
-        .filter(Column::CanvasId.eq(canvas))
-        .exec(transaction);
-    of_canvas.await.map(drop)
-}
-
 impl Model {
     fn new(work: &Work, now_ms: i64) -> Result<Self> {
         ids::check("tenant", work.run.tenant.as_str())?;
@@ -297,7 +284,6 @@ impl WorkQueue for Store {
     }
 
     async fn list(&self, tenant: &TenantId, filter: &WorkFilter) -> Result<(Vec<StoredWork>, u64)> {
-        let fail = |error| self.fail("list the work", error);
         let mut found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
         if let Some(source) = &filter.source {
             found = found.filter(Column::Source.eq(text(source)));
@@ -305,15 +291,9 @@ impl WorkQueue for Store {
         if filter.open {
             found = found.filter(Column::State.is_in([WAITING, TAKEN]));
         }
-        let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
-        let rows = found
-            .order_by_desc(Column::DueMs)
-            .order_by_desc(Column::RunId)
-            .offset(bounded(filter.offset))
-            .limit(bounded(filter.limit))
-            .all(&self.inner.read)
-            .await
-            .map_err(fail)?;
+        let found = found.order_by_desc(Column::DueMs).order_by_desc(Column::RunId);
+        let page = self.inner.read.page(found, filter.offset, filter.limit).await;
+        let (rows, total) = page.map_err(|error| self.fail("list the work", error))?;
         Ok((rows.into_iter().map(Model::into_stored).collect::<Result<_>>()?, total))
     }
 

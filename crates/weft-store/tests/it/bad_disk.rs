@@ -103,15 +103,15 @@ fn limit_files(bytes: Option<u64>) {
 #[cfg(unix)]
 fn conversation(nth: usize) -> Session {
     Session {
-        key: SessionKey::new(&key().tenant, format!("s{nth}")),
-        canvas: "c".into(),
-        canvas_version: "v".into(),
         user_id: "ada".into(),
         name: noise(nth as u64, 200),
-        state: serde_json::json!({ "text": noise(nth as u64, 20_000) }),
-        revision: 0,
-        created_ms: 0,
-        updated_ms: 0,
+        ..Session::new(
+            SessionKey::new(&key().tenant, format!("s{nth}")),
+            "c",
+            "v",
+            serde_json::json!({ "text": noise(nth as u64, 20_000) }),
+            0,
+        )
     }
 }
 

@@ -6,26 +6,14 @@ use std::process::{Command, Stdio};
 
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{GiveWay, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_store::Store;
 
 const FOLDER: &str = "WEFT_TEST_CRASH_FOLDER";
 const ENTRIES_A_STEP: u64 = 3;
 
 fn run() -> StoredRun {
-    StoredRun {
-        key: RunKey::new(&TenantId::from("t"), "run"),
-        session: "s".into(),
-        canvas: "c".into(),
-        query: String::new(),
-        ending: None,
-        started_ms: 0,
-        finished_ms: None,
-        fence: 1,
-        owner: None,
-        cancel_ms: None,
-        give_way: GiveWay::default(),
-    }
+    StoredRun::begun(RunKey::new(&TenantId::from("t"), "run"), "s", "c", 0)
 }
 
 async fn open(folder: &Path) -> Store {

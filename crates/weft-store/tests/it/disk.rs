@@ -6,7 +6,7 @@ use sea_orm::{ConnectionTrait as _, Database, DbBackend, Statement};
 use serde_json::{Value as Json, json};
 use weft_core::Ending;
 use weft_core::id::{RunId, RunKey, SessionKey, TenantId};
-use weft_core::seam::run_store::{FinishedRun, GiveWay, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::{RunStore, SessionStore};
 use weft_store::Store;
@@ -29,15 +29,15 @@ pub(crate) fn key() -> SessionKey {
 
 pub(crate) async fn begin(store: &Store, state: Json) {
     let session = Session {
-        key: key(),
-        canvas: "assistant".into(),
-        canvas_version: "bf5402a3f0dc0649588d5173deae3d1604c5e6f62d6fc34bf1d537b39fe93088".into(),
         user_id: "ada".into(),
         name: "First words".into(),
-        state,
-        revision: 0,
-        created_ms: AT,
-        updated_ms: AT,
+        ..Session::new(
+            key(),
+            "assistant",
+            "bf5402a3f0dc0649588d5173deae3d1604c5e6f62d6fc34bf1d537b39fe93088",
+            state,
+            AT,
+        )
     };
     store.sessions().create(&session, &[]).await.unwrap();
 }
@@ -82,19 +82,7 @@ pub(crate) fn records(turn: i64, query: &str, answer: &[String], state: &Json) -
 }
 
 pub(crate) fn begun() -> StoredRun {
-    StoredRun {
-        key: RunKey::new(&key().tenant, RunId::generate()),
-        session: key().id,
-        canvas: "assistant".into(),
-        query: String::new(),
-        ending: None,
-        started_ms: AT,
-        finished_ms: None,
-        fence: 1,
-        owner: None,
-        cancel_ms: None,
-        give_way: GiveWay::default(),
-    }
+    StoredRun::begun(RunKey::new(&key().tenant, RunId::generate()), key().id, "assistant", AT)
 }
 
 /// Holds one turn as the engine does, and returns its run.

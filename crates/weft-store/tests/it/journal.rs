@@ -6,23 +6,11 @@ use futures::future::join_all;
 use weft_core::ErrorKind;
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{GiveWay, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_store::Store;
 
 fn run(id: usize) -> StoredRun {
-    StoredRun {
-        key: RunKey::new(&TenantId::from("t"), format!("{id:032x}")),
-        session: format!("s{id}").into(),
-        canvas: "c".into(),
-        query: String::new(),
-        ending: None,
-        started_ms: 0,
-        finished_ms: None,
-        fence: 1,
-        owner: None,
-        cancel_ms: None,
-        give_way: GiveWay::default(),
-    }
+    StoredRun::begun(RunKey::new(&TenantId::from("t"), format!("{id:032x}")), format!("s{id}"), "c", 0)
 }
 
 fn entries(first_seq: u64, count: u64, record: &str) -> Vec<StoredEntry> {
@@ -70,17 +58,8 @@ async fn a_removed_run_does_not_hold_up_the_others() {
     use weft_core::seam::session_store::Session;
     let folder = tempfile::tempdir().unwrap();
     let (ours, theirs) = (open(folder.path()).await, open(folder.path()).await);
-    let session = Session {
-        key: SessionKey::new(&TenantId::from("t"), "doomed"),
-        canvas: "c".into(),
-        canvas_version: "v".into(),
-        user_id: String::new(),
-        name: String::new(),
-        state: serde_json::Value::Null,
-        revision: 0,
-        created_ms: 0,
-        updated_ms: 0,
-    };
+    let session =
+        Session::new(SessionKey::new(&TenantId::from("t"), "doomed"), "c", "v", serde_json::Value::Null, 0);
     SessionStore::create(&ours, &session, &[]).await.unwrap();
     RunStore::create(&ours, &StoredRun { session: "doomed".into(), ..run(0) }).await.unwrap();
     RunStore::create(&ours, &run(1)).await.unwrap();

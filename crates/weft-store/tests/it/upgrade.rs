@@ -3,7 +3,7 @@
 use sea_orm::{ConnectionTrait, Database};
 use weft_core::id::{RunKey, SessionKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{GiveWay, StoredRun};
+use weft_core::seam::run_store::StoredRun;
 use weft_core::{Ending, ErrorKind};
 use weft_store::Store;
 
@@ -11,19 +11,7 @@ use weft_store::Store;
 async fn runs_from_before_they_had_an_owner_can_be_taken_over() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("weft.db").display());
-    let run = StoredRun {
-        key: RunKey::new(&TenantId::from("t"), "run"),
-        session: "s".into(),
-        canvas: "c".into(),
-        query: String::new(),
-        ending: None,
-        started_ms: 1,
-        finished_ms: None,
-        fence: 1,
-        owner: None,
-        cancel_ms: None,
-        give_way: GiveWay::default(),
-    };
+    let run = StoredRun::begun(RunKey::new(&TenantId::from("t"), "run"), "s", "c", 1);
     let store = Store::open(&url).await.unwrap();
     store.create(&StoredRun { fence: 5, owner: Some("process".into()), ..run.clone() }).await.unwrap();
     store.close().await.unwrap();

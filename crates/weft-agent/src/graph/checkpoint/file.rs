@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, blocking};
 
 use super::{CallNote, Checkpoint, Checkpointer, Entry, Saved, Thread, check_name, check_next};
 
@@ -57,7 +57,7 @@ impl FolderCheckpointer {
 
     async fn add(&self, thread: &str, parent: Option<String>, entry: Entry) -> Result<()> {
         let (path, name, ends) = (self.path(thread)?, thread.to_owned(), Arc::clone(&self.ends));
-        blocking(move || {
+        blocking("the checkpoint thread", move || {
             let open = OpenOptions::new().read(true).append(true).create(true).open(&path);
             let mut file = open.map_err(|cause| unavailable("open", &path, cause))?;
             // Held until the file is closed: other writers wait and then see this entry.
@@ -102,7 +102,7 @@ impl Checkpointer for FolderCheckpointer {
 
     async fn latest(&self, thread: &str) -> Result<Option<Saved>> {
         let path = self.path(thread)?;
-        blocking(move || match File::open(&path) {
+        blocking("the checkpoint thread", move || match File::open(&path) {
             Ok(file) => {
                 file.lock_shared().map_err(|cause| unavailable("lock", &path, cause))?;
                 read(&file, &path).map(|(kept, _)| kept.saved)
@@ -156,9 +156,4 @@ fn append(file: &mut File, entry: &Entry, end: u64) -> io::Result<u64> {
 
 fn unavailable(what: &str, path: &Path, cause: io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, format!("cannot {what} {}", path.display())).because(cause)
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|cause| Error::internal("the checkpoint thread stopped unexpectedly").because(cause))?
 }

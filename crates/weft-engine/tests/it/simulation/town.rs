@@ -257,17 +257,7 @@ pub(super) async fn hold(scene: &Scene, trouble: Trouble, dice: Dice) -> Held {
 }
 
 fn session(key: &SessionKey, plan: &Plan) -> Session {
-    Session {
-        key: key.clone(),
-        canvas: "c".into(),
-        canvas_version: Arc::clone(&plan.version),
-        user_id: String::new(),
-        name: String::new(),
-        state: SessionState::new(plan).to_json().unwrap(),
-        revision: 0,
-        created_ms: 0,
-        updated_ms: 0,
-    }
+    Session::new(key.clone(), "c", Arc::clone(&plan.version), SessionState::new(plan).to_json().unwrap(), 0)
 }
 
 impl Town<'_> {

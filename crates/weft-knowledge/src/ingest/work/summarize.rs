@@ -12,7 +12,7 @@ use weft_core::id::DocumentId;
 use weft_core::seam::dataset_store::{IngestStage, StoredChunk};
 use weft_core::seam::document_reader::PieceKind;
 use weft_core::seam::{ChatModel, Embedder};
-use weft_core::{Error, Json, Result};
+use weft_core::{Json, Result, blocking};
 
 use super::{DocumentWork, QUESTIONS_AT_ONCE, TEXTS_AT_ONCE, part, vectors};
 use crate::ask::{answer, request};
@@ -299,9 +299,7 @@ async fn grouped(nodes: &[Arc<StoredChunk>], settings: &Raptor) -> Result<Vec<Ve
     let work = move || {
         let vectors: Vec<&[f32]> =
             nodes.iter().map(|node| node.vector.as_deref().unwrap_or_default()).collect();
-        raptor::clusters(&vectors, &settings)
+        Ok(raptor::clusters(&vectors, &settings))
     };
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|cause| Error::internal("the grouping of chunks stopped unexpectedly").because(cause))
+    blocking("the grouping of chunks", work).await
 }

@@ -12,7 +12,7 @@ use weft_core::id::{RunKey, TenantId, generate};
 use weft_core::seam::notice_store::{
     Notice, NoticeKey, NoticeKind, NoticeLease, NoticeOutcome, NoticeState, StoredNotice,
 };
-use weft_core::seam::run_store::{FinishedRun, GiveWay, RunLease, StoredRun};
+use weft_core::seam::run_store::{FinishedRun, RunLease, StoredRun};
 use weft_core::seam::{NoticeStore, RunStore};
 
 use super::{LARGE, refused, tenant};
@@ -127,18 +127,13 @@ async fn a_lease_ends_with_its_time(store: &dyn NoticeStore) {
 
 async fn a_run_that_fails_is_noted(store: &dyn NoticeStore, runs: &dyn RunStore) {
     let tenant = tenant();
-    let run = |ending: Ending| StoredRun {
-        key: RunKey::new(&tenant, format!("{}-{}", ending.as_str(), generate())),
-        session: generate().into(),
-        canvas: "c".into(),
-        query: String::new(),
-        ending: None,
-        started_ms: 1,
-        finished_ms: None,
-        fence: RunLease::FIRST,
-        owner: None,
-        cancel_ms: None,
-        give_way: GiveWay::default(),
+    let run = |ending: Ending| {
+        StoredRun::begun(
+            RunKey::new(&tenant, format!("{}-{}", ending.as_str(), generate())),
+            generate(),
+            "c",
+            1,
+        )
     };
     let endings = [Ending::Succeeded, Ending::Failed, Ending::Cancelled, Ending::Waiting];
     let mut failed = None;

@@ -7,25 +7,15 @@ use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
 use weft_core::id::{ProcessId, RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{
-    FinishedRun, GiveWay, Retention, RunFilter, RunLease, StoredEntry, StoredRun,
-};
+use weft_core::seam::run_store::{FinishedRun, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
 
 use super::{LARGE, refused, tenant};
 
 pub(super) fn run(tenant: &TenantId, id: &str, session: &str, canvas: &str) -> StoredRun {
     StoredRun {
-        key: RunKey::new(tenant, id),
-        session: session.into(),
-        canvas: canvas.into(),
         query: "What? 🦜".into(),
-        ending: None,
-        started_ms: 1_000,
-        finished_ms: None,
-        fence: RunLease::FIRST,
         owner: Some("process".into()),
-        cancel_ms: None,
-        give_way: GiveWay::default(),
+        ..StoredRun::begun(RunKey::new(tenant, id), session, canvas, 1_000)
     }
 }
 

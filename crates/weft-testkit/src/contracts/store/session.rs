@@ -16,15 +16,15 @@ use super::{LARGE, later, refused, tenant};
 
 pub(super) fn session(tenant: &TenantId, id: &str, canvas: &str) -> Session {
     Session {
-        key: SessionKey::new(tenant, id),
-        canvas: canvas.into(),
-        canvas_version: "0123abcd".into(),
         user_id: "ada".into(),
         name: "First words 🦜".into(),
-        state: json!({"globals": {"sys.query": "", "nul": "\u{0}", "big": 9_007_199_254_740_993_i64, "part": 0.1}}),
-        revision: 0,
-        created_ms: 1_000,
-        updated_ms: 1_000,
+        ..Session::new(
+            SessionKey::new(tenant, id),
+            canvas,
+            "0123abcd",
+            json!({"globals": {"sys.query": "", "nul": "\u{0}", "big": 9_007_199_254_740_993_i64, "part": 0.1}}),
+            1_000,
+        )
     }
 }
 

@@ -7,7 +7,7 @@ use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, RunKey, TenantId, generate};
-use weft_core::seam::run_store::{FinishedRun, GiveWay, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::spending_store::DaySpent;
 use weft_core::seam::{RunStore, SpendingStore};
 
@@ -18,19 +18,7 @@ fn tokens(tokens: u64) -> Spent {
 }
 
 async fn run_of(runs: &dyn RunStore, tenant: &TenantId, canvas: &str) -> RunLease {
-    let run = StoredRun {
-        key: RunKey::new(tenant, generate()),
-        session: generate().into(),
-        canvas: canvas.into(),
-        query: String::new(),
-        ending: None,
-        started_ms: 1,
-        finished_ms: None,
-        fence: RunLease::FIRST,
-        owner: None,
-        cancel_ms: None,
-        give_way: GiveWay::default(),
-    };
+    let run = StoredRun::begun(RunKey::new(tenant, generate()), generate(), canvas, 1);
     runs.create(&run).await.unwrap();
     RunLease::of(&run)
 }

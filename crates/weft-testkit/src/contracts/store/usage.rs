@@ -6,7 +6,7 @@ use weft_core::Ending;
 use weft_core::ErrorKind::Conflict;
 use weft_core::id::{RunKey, SessionKey, TenantId, generate};
 use weft_core::seam::chat_model::Usage;
-use weft_core::seam::run_store::{FinishedRun, GiveWay, RunLease, StoredRun};
+use weft_core::seam::run_store::{FinishedRun, RunLease, StoredRun};
 use weft_core::seam::session_store::Session;
 use weft_core::seam::usage_store::{UsageBy, UsageFilter, UsageLine};
 use weft_core::seam::{DatasetStore, MemoryStore, RunStore, SessionStore, UsageStore};
@@ -28,32 +28,11 @@ async fn run_in(
 ) -> RunLease {
     let key = SessionKey::new(tenant, session);
     if sessions.load(&key).await.is_err() {
-        let session = Session {
-            key,
-            canvas: canvas.into(),
-            canvas_version: "v".into(),
-            user_id: user.to_owned(),
-            name: String::new(),
-            state: serde_json::json!({}),
-            revision: 0,
-            created_ms: 1,
-            updated_ms: 1,
-        };
+        let session =
+            Session { user_id: user.to_owned(), ..Session::new(key, canvas, "v", serde_json::json!({}), 1) };
         sessions.create(&session, &[]).await.unwrap();
     }
-    let run = StoredRun {
-        key: RunKey::new(tenant, generate()),
-        session: session.into(),
-        canvas: canvas.into(),
-        query: String::new(),
-        ending: None,
-        started_ms: 1,
-        finished_ms: None,
-        fence: RunLease::FIRST,
-        owner: None,
-        cancel_ms: None,
-        give_way: GiveWay::default(),
-    };
+    let run = StoredRun::begun(RunKey::new(tenant, generate()), session, canvas, 1);
     runs.create(&run).await.unwrap();
     RunLease::of(&run)
 }
