@@ -6,11 +6,13 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
+use weft_core::error::found;
 use weft_core::id::FileId;
 use weft_core::media_type::ending;
-use weft_core::seam::file_store::{StoredFile, download_path};
-use weft_core::{CanvasKey, ErrorKind, TenantId};
+use weft_core::seam::file_store::{StoredFile, download_path, is_document};
+use weft_core::{CanvasKey, SessionKey, TenantId};
 
+use super::owned::or;
 use super::uploads::{FormCount, form, passed_over, timely, whole};
 use crate::auth::Caller;
 use crate::body::Params;
@@ -40,10 +42,8 @@ pub(crate) async fn upload(
     }
     let canvas = CanvasKey::new(&caller.tenant, id);
     // Looked up before the files are received, which may take long.
-    state.app.canvases.newest(&canvas).await.map_err(|error| match error.kind {
-        ErrorKind::NotFound => ApiError::data("canvas not found."),
-        _ => error.into(),
-    })?;
+    let newest = state.app.canvases.newest(&canvas).await;
+    newest.map_err(|error| or(error, ApiError::data("canvas not found.")))?;
     let (app, maker) = (state.app.clone(), caller.user_id.clone());
     let kept = app.whole(async move |given_up| {
         let form = form(request, &state, given_up).await?;
@@ -163,12 +163,33 @@ pub(crate) async fn artifact(
 }
 
 async fn file(state: &ServerState, caller: &Caller, id: &str) -> Result<Response, ApiError> {
+    let id = FileId::from(id);
+    if !may_read(state, caller, &id).await? {
+        return Err(no_file());
+    }
     let (file, bytes) =
-        state.app.files.read(&caller.tenant, &id.into()).await.map_err(|error| match error.kind {
-            ErrorKind::NotFound => ApiError::data("Artifact not found."),
-            _ => error.into(),
-        })?;
+        state.app.files.read(&caller.tenant, &id).await.map_err(|error| or(error, no_file()))?;
     Ok(sent(&file.name, &file.mime_type, bytes))
+}
+
+fn no_file() -> ApiError {
+    ApiError::data("Artifact not found.")
+}
+
+/// Returns whether the caller may read this file, if it exists. Holders of a share token read what the runs of their
+/// own conversations have created, and uploads, whose random ids only their uploaders know.
+async fn may_read(state: &ServerState, caller: &Caller, id: &FileId) -> Result<bool, ApiError> {
+    if !caller.is_share() {
+        return Ok(true);
+    }
+    // The ids of documents are not secret.
+    if is_document(id) {
+        return Ok(false);
+    }
+    let Some(file) = found(state.app.files.find(&caller.tenant, id).await)? else { return Ok(false) };
+    let Some(session) = file.session else { return Ok(true) };
+    let session = found(state.app.sessions.load(&SessionKey::new(&caller.tenant, session)).await)?;
+    Ok(session.is_some_and(|session| session.user_id == caller.user_id))
 }
 
 /// Sends a file as an attachment, never inline, so that its content never runs in a page of this server.
