@@ -65,7 +65,12 @@ pub(super) const AGENT_BODY: [Member; 9] = [
     text("canvas_type", "heading in lists").optional(),
     text("canvas_category", "`agent_canvas`, or `dataflow_canvas` for an ingestion pipeline").optional(),
     flag("release", "whether to publish the stored version").optional(),
-    member("tags", Type::Either(&[Type::Text, Type::List(&Type::Text)]), "tags, for imports").optional(),
+    member(
+        "tags",
+        Type::Either(&[Type::Text, Type::List(&Type::Text)]),
+        "tags to find it by; they replace all others",
+    )
+    .optional(),
 ];
 
 const AGENT_QUERY: [Member; 9] = [
@@ -157,6 +162,7 @@ pub static SET: Operation = Operation::edits("Stores a canvas, or updates the on
         AGENT_BODY[2],
         AGENT_BODY[3],
         AGENT_BODY[4],
+        AGENT_BODY[8],
         text("id", "").optional(),
     ])
     .data(Type::Object(&[

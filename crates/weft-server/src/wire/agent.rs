@@ -4,9 +4,11 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 use weft_core::CanvasId;
 use weft_core::seam::canvas_store::{CanvasHead, PIPELINE_TYPE, StoredCanvas};
+use weft_core::seam::version_store::checked_tags;
 use weft_dsl::Problem;
 
 use super::time::http_date;
+use super::version::tags;
 use crate::body::{Body, excerpt};
 use crate::error::ApiError;
 
@@ -122,6 +124,8 @@ pub struct AgentFields {
     avatar: Option<String>,
     permission: Option<String>,
     canvas_type: Option<String>,
+    /// All of its tags.
+    pub tags: Option<Vec<String>>,
     /// Whether to publish the version that is stored.
     pub release: Release,
     /// The canvas as JSON text.
@@ -158,6 +162,7 @@ impl AgentFields {
             avatar: body.text("avatar")?,
             permission,
             canvas_type: body.text("canvas_type")?,
+            tags: tags(body)?.map(checked_tags).transpose()?,
             release: match body.flag("release")? {
                 Some(true) => Release::Yes,
                 Some(false) | None => Release::No,
