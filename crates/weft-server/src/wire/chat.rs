@@ -9,6 +9,7 @@ use weft_core::seam::dataset_store::Dataset;
 use weft_knowledge::retrieve::filter_choice;
 use weft_knowledge::retrieve::weights::Interface;
 
+use super::chat_kinds::check_prompt;
 use super::time::http_date;
 use crate::body::Body;
 use crate::error::ApiError;
@@ -109,7 +110,11 @@ pub fn settings(body: &Body, before: ChatSettings) -> Result<ChatSettings, ApiEr
     if let Some(datasets) = datasets(body, "dataset_ids")? {
         settings.datasets = datasets;
     }
-    let model_name = llm.and_then(|llm| llm.get("model_name")).and_then(Json::as_str).map(str::to_owned);
+    let model_name = match llm.and_then(|llm| llm.get("model_name")) {
+        None | Some(Json::Null) => None,
+        Some(Json::String(name)) => Some(name.clone()),
+        Some(_) => return Err(ApiError::data("`model_name` should be a string.")),
+    };
     if let Some(llm_id) = words(body, ["llm_id", "llm_id"])?.or(model_name) {
         llm_id.trim().clone_into(&mut settings.llm_id);
     }
@@ -126,11 +131,15 @@ pub fn settings(body: &Body, before: ChatSettings) -> Result<ChatSettings, ApiEr
             settings.llm_setting.entry(key).or_insert(value);
         }
     }
+    let config = object(body, "prompt_config")?;
+    for given in prompt.into_iter().chain(config) {
+        check_prompt(given)?;
+    }
     for (key, value) in prompt.into_iter().flatten().filter(|(key, _)| !SEARCH.contains(&key.as_str())) {
         let newer = OLDER.iter().find(|(older, _)| older == key).map_or(key.as_str(), |(_, newer)| newer);
         settings.prompt_config.insert(newer.to_owned(), value.clone());
     }
-    for (key, value) in object(body, "prompt_config")?.into_iter().flatten() {
+    for (key, value) in config.into_iter().flatten() {
         settings.prompt_config.insert(key.clone(), value.clone());
     }
     if let Some(filter) = object(body, "meta_data_filter")? {
@@ -419,6 +428,9 @@ mod tests {
         check(json!({"prompt_config": twice}), "`parameters` contains duplicate key: a");
         check(json!({"prompt_config": {"parameters": {}}}), "`parameters` should be a list.");
         check(json!({"prompt_config": {"system": 7}}), "`system` should be a string.");
+        check(json!({"prompt_config": {"reasoning": 9}}), "`reasoning` should be a boolean, a depth");
+        check(json!({"prompt": {"show_quote": "maybe"}}), "`show_quote` should be a boolean.");
+        check(json!({"llm": {"model_name": 5}}), "`model_name` should be a string.");
         let name = |body: Json, wanted| name(&object(body), wanted);
         let told = |outcome: Result<Option<String>, ApiError>| format!("{:?}", outcome.unwrap_err());
         assert!(told(name(json!({}), Wanted::New)).contains("`name` is required"));

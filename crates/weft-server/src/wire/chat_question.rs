@@ -6,6 +6,7 @@ use weft_core::citation::Cited;
 use weft_core::filter::Filter;
 
 use super::chat;
+use super::chat_kinds::check_depth;
 use super::completion::content_text;
 use super::metadata;
 use crate::body::{Body, excerpt};
@@ -114,13 +115,15 @@ impl ChatOptions {
     /// # Errors
     /// 101 or 102 with the API's message for a value that is not valid.
     pub fn read(body: &Body) -> Result<Self, ApiError> {
+        let reasoning = body.get("reasoning").cloned();
+        reasoning.as_ref().map_or(Ok(()), check_depth)?;
         Ok(Self {
             quote: body.flag("quote")?,
             documents: documents(body)?,
             filter: metadata::condition(body.get("metadata_condition"))?,
             // An empty list keeps the assistant's own.
             datasets: chat::datasets(body, "kb_ids")?.filter(|ids| !ids.is_empty()),
-            reasoning: body.get("reasoning").cloned(),
+            reasoning,
             llm_id: body.text("llm_id")?.filter(|id| !id.trim().is_empty()),
             llm_setting: sampling(body)?,
         })

@@ -157,6 +157,8 @@ mod tests {
         check(json!({"search_config": {"kb_ids": "d"}}), "`kb_ids` should be a list.");
         check(json!({"search_config": {"top_k": 0}}), "`top_k` should be a number from 1 to 1024.");
         check(json!({"search_config": {"similarity_threshold": 2}}), "`similarity_threshold`");
+        check(json!({"search_config": {"reasoning": 9}}), "`reasoning` should be a boolean, a depth");
+        check(json!({"search_config": {"keyword": "maybe"}}), "`keyword` should be a boolean.");
         check(json!({"description": 1}), "`description` should be a string.");
         let told = |asked: Json| name(&body(&asked)).unwrap_err().message().to_owned();
         assert_eq!(told(json!({"name": 1})), "Search name must be string.");
