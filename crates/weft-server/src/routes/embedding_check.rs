@@ -23,8 +23,8 @@ const NOT_EFFECTIVE: u16 = 10;
 /// `POST …/embedding/check {embd_id, check_num?}`.
 ///
 /// # Errors
-/// 101 without a model, and for a number of another kind; 102 for an unknown dataset or model, and for a dataset without vectors; 10 when the vectors
-/// differ too much.
+/// 101 without a model, and for a number of another kind; 102 for an unknown dataset or model, and for a dataset
+/// without vectors; 10 when the vectors differ too much.
 pub(crate) async fn check(
     State(state): State<ServerState>,
     caller: Caller,
