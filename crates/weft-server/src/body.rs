@@ -19,6 +19,9 @@ const BODY_TIME: Duration = Duration::from_secs(120);
 /// Maximum length of an id that the caller chooses.
 const ID_MAX: usize = 128;
 
+/// Maximum length of a description or of a picture as a data URI, in characters. Lists contain them for every entry.
+pub(crate) const ABOUT_CHARS_MAX: usize = 65_535;
+
 /// Number of characters of an invalid value that an error repeats.
 const VALUE_SHOWN_MAX: usize = 128;
 
@@ -224,6 +227,19 @@ impl Body {
             None => Ok(None),
             Some(Json::String(text)) => Ok(Some(text.clone())),
             Some(other) => Err(wrong(key, "string", other)),
+        }
+    }
+
+    /// Returns a string field of limited length.
+    ///
+    /// # Errors
+    /// 101 when the value is of another type or has too many characters.
+    pub fn text_within(&self, key: &str, chars_max: usize) -> Result<Option<String>, ApiError> {
+        match self.text(key)? {
+            Some(text) if text.chars().count() > chars_max => {
+                Err(ApiError::argument(format!("`{key}` has more than {chars_max} characters")))
+            }
+            text => Ok(text),
         }
     }
 

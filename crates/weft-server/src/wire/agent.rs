@@ -9,7 +9,7 @@ use weft_dsl::Problem;
 
 use super::time::http_date;
 use super::version::tags;
-use crate::body::{Body, excerpt};
+use crate::body::{ABOUT_CHARS_MAX, Body, excerpt};
 use crate::error::ApiError;
 
 /// Category of canvases for conversations.
@@ -158,8 +158,8 @@ impl AgentFields {
         }
         Ok(Self {
             title,
-            description: body.text("description")?,
-            avatar: body.text("avatar")?,
+            description: body.text_within("description", ABOUT_CHARS_MAX)?,
+            avatar: body.text_within("avatar", ABOUT_CHARS_MAX)?,
             permission,
             canvas_type: body.text("canvas_type")?,
             tags: tags(body)?.map(checked_tags).transpose()?,
