@@ -85,13 +85,12 @@ pub(crate) async fn call(
     let id = CanvasId::from(id);
     let unknown = || refused("Canvas not found.");
     // Calls carry no API token, so the tenant is looked up by the canvas id.
-    // the same for its owner, as the canvas is drawn now. => the same for its owner, with the newest version of the
-    // canvas.
     let tenant = state.app.canvases.tenant_of(&id).await?.ok_or_else(unknown)?;
     answered(&state, CanvasKey::new(&tenant, id), By::Program, request).await
 }
 
-/// `/api/v1/agents/{id}/webhook/test` and its older name: the same for its owner, as the canvas is drawn now.
+/// `/api/v1/agents/{id}/webhook/test` and its older name: the same for its owner, with the newest version of the
+/// canvas.
 ///
 /// # Errors
 /// As [`call`]; 401 without a token.
