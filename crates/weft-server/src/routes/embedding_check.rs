@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use weft_knowledge::ingest::ComparedChunk;
 
 use super::{datasets, owned};
