@@ -10,7 +10,7 @@ use weft_core::access::MemberRole;
 use weft_core::error::found;
 use weft_core::id::UserId;
 use weft_core::seam::TokenStore;
-use weft_core::seam::token_store::{StoredToken, TokenFilter};
+use weft_core::seam::token_store::{StoredToken, TokenFilter, hash_id};
 use weft_core::{Error, Result, TenantId, hex};
 use weft_models::Secret;
 
@@ -31,6 +31,19 @@ const RANDOM_BYTES: usize = 32;
 // With the prefix of a share token this gives 32 characters, the length that clients expect.
 /// Number of random bytes in a short token.
 const SHORT_BYTES: usize = 16;
+
+/// Minimum number of characters after the prefix of a token: [`SHORT_BYTES`] take 22.
+const RANDOM_CHARS_MIN: usize = 20;
+
+/// Returns a token in the form for logs: its prefix, and its id as lists show it; `None` for any other text.
+pub fn masked(text: &str) -> Option<String> {
+    let prefixes = [PREFIX, LOGIN_PREFIX, SHARE_PREFIX, INVITATION_PREFIX];
+    let (prefix, rest) =
+        prefixes.into_iter().find_map(|prefix| Some((prefix, text.strip_prefix(prefix)?)))?;
+    let is_plain = rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    let is_token = rest.len() >= RANDOM_CHARS_MIN && is_plain;
+    is_token.then(|| format!("{prefix}***{}", hash_id(&hash(text))))
+}
 
 /// A new token. It cannot be read again later.
 #[derive(Debug)]
@@ -253,6 +266,19 @@ mod tests {
         assert!(of("twice").await.unwrap_err().full().contains("2 tokens"));
         assert_eq!(of("none").await.unwrap_err().kind, weft_core::ErrorKind::NotFound);
         assert!(named(&store, &TenantId::new("other"), "ci").await.is_err());
+    }
+
+    #[test]
+    fn a_token_is_shown_in_logs_by_its_id() {
+        for prefix in [PREFIX, LOGIN_PREFIX, SHARE_PREFIX, INVITATION_PREFIX] {
+            for secret in [random(prefix).unwrap(), random_short(prefix).unwrap()] {
+                let shown = masked(secret.reveal()).unwrap();
+                assert_eq!(shown, format!("{prefix}***{}", hash_id(&hash(secret.reveal()))));
+            }
+        }
+        for text in ["", "weft-", "weft-tour", "ci", "weft-an agent with a long name and spaces"] {
+            assert_eq!(masked(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The audit log of requests: who sent a request, and its outcome.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::{MatchedPath, Request, State};
@@ -10,12 +11,14 @@ use axum::response::Response;
 use weft_app::accounts::{Audited, is_noted};
 use weft_app::app::App;
 use weft_app::config::{AuditLevel, Auth};
+use weft_app::tokens;
 use weft_core::TenantId;
 use weft_core::access::Permission;
 
 use crate::auth::Caller;
 use crate::state::ServerState;
 use crate::webhook::Peer;
+use crate::webhook::payload::decoded;
 
 /// The outcome of a request: 0, or the code of the failure. Attached to the response as an extension.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +43,20 @@ pub(crate) fn address_of(peer: Option<&Peer>) -> String {
     peer.map(|Peer(address)| address.to_canonical().to_string()).unwrap_or_default()
 }
 
+/// Returns a path for logs: a token in it, such as one that is to be revoked, is replaced by its id.
+pub(crate) fn shown_path(path: &str) -> String {
+    // Most paths cannot contain one.
+    if !path.contains("weft") && !path.contains('%') {
+        return path.to_owned();
+    }
+    let shown = path.split('/').map(|part| {
+        // The part may be percent-encoded, and is decoded when the token is looked up.
+        let masked = decoded(part.as_bytes()).and_then(|part| tokens::masked(&part));
+        masked.map_or(Cow::Borrowed(part), Cow::Owned)
+    });
+    shown.collect::<Vec<_>>().join("/")
+}
+
 /// Records the caller of a request. Has no effect without the layer that writes the log.
 pub(crate) fn asked(parts: &Parts, caller: &Caller, permission: Permission) {
     let Some(Slot(slot)) = parts.extensions.get::<Slot>() else { return };
@@ -48,7 +65,7 @@ pub(crate) fn asked(parts: &Parts, caller: &Caller, permission: Permission) {
         tenant: caller.tenant.clone(),
         actor: caller.actor.to_string(),
         action: action(&parts.method, path),
-        target: parts.uri.path().to_owned(),
+        target: shown_path(parts.uri.path()),
         permission,
         address: address_of(parts.extensions.get::<Peer>()),
     };

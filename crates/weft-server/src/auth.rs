@@ -97,11 +97,11 @@ impl FromRequestParts<ServerState> for Caller {
 
 /// Returns whether a share token is for what the path of a request names.
 async fn opens(target: &ShareTarget, shared: Shared, parts: &mut Parts) -> bool {
-    let right_kind = match target {
-        ShareTarget::Agent(_) => shared == Shared::Agent,
-        ShareTarget::Chat(_) => shared == Shared::Chat,
+    let right_kind = match (target, shared) {
         // Handlers look up what the path names within the tenant.
-        ShareTarget::OfKey(_) => return true,
+        (ShareTarget::OfKey(_), _) | (_, Shared::File) => return true,
+        (ShareTarget::Agent(_), _) => shared == Shared::Agent,
+        (ShareTarget::Chat(_), _) => shared == Shared::Chat,
     };
     let Ok(path) = RawPathParams::from_request_parts(parts, &()).await else { return false };
     right_kind && path.iter().any(|(name, value)| name == "id" && value == target.id().as_str())

@@ -19,6 +19,15 @@ const BODY_TIME: Duration = Duration::from_secs(120);
 /// Maximum length of an id that the caller chooses.
 const ID_MAX: usize = 128;
 
+/// Maximum length of a description or of a picture as a data URI, in characters. Lists contain them for every entry.
+pub(crate) const ABOUT_CHARS_MAX: usize = 65_535;
+
+/// The query parameter with words that entries of a list must contain.
+const KEYWORDS: &str = "keywords";
+
+/// Maximum length of [`KEYWORDS`], in characters. Databases refuse patterns of some ten thousand.
+const KEYWORDS_CHARS_MAX: usize = 1_000;
+
 /// Number of characters of an invalid value that an error repeats.
 const VALUE_SHOWN_MAX: usize = 128;
 
@@ -227,6 +236,19 @@ impl Body {
         }
     }
 
+    /// Returns a string field of limited length.
+    ///
+    /// # Errors
+    /// 101 when the value is of another type or has too many characters.
+    pub fn text_within(&self, key: &str, chars_max: usize) -> Result<Option<String>, ApiError> {
+        match self.text(key)? {
+            Some(text) if text.chars().count() > chars_max => {
+                Err(ApiError::argument(format!("`{key}` has more than {chars_max} characters")))
+            }
+            text => Ok(text),
+        }
+    }
+
     /// Returns a string field that identifies something; an empty string counts as absent.
     ///
     /// # Errors
@@ -315,9 +337,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
-        Query::try_from_uri(&parts.uri)
+        let params = Query::try_from_uri(&parts.uri)
             .map(|Query(params)| Self(params))
-            .map_err(|_| ApiError::argument("the query parameters cannot be read"))
+            .map_err(|_| ApiError::argument("the query parameters cannot be read"))?;
+        if params.get(KEYWORDS).is_some_and(|words| words.chars().count() > KEYWORDS_CHARS_MAX) {
+            let message = format!("`{KEYWORDS}` has more than {KEYWORDS_CHARS_MAX} characters");
+            return Err(ApiError::argument(message));
+        }
+        Ok(params)
     }
 }
 

@@ -66,6 +66,9 @@ pub enum Shared {
     Agent,
     /// A chat assistant.
     Chat,
+    /// A file of a conversation, which the path names instead of an agent: the handler decides whether a visitor may
+    /// read it.
+    File,
 }
 
 impl Access {

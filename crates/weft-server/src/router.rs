@@ -23,7 +23,7 @@ use self::canvases::{of_canvases, of_editing};
 use self::files::of_files;
 use self::older::{of_any_documents, of_offers, of_readings};
 use self::tool_servers::of_tool_servers;
-use crate::audit::record_requests;
+use crate::audit::{record_requests, shown_path};
 use crate::error::{ApiError, no_method, no_route};
 use crate::metrics::count_requests;
 use crate::openapi::accounts as of_account;
@@ -436,9 +436,9 @@ fn of_mcp() -> Routes {
     )
 }
 
-/// The span of a request: method and path, without query, headers and body.
+/// The span of a request: method and path without tokens, and no query, headers and body.
 fn span(request: &Request) -> tracing::Span {
-    tracing::info_span!("http", method = %request.method(), path = request.uri().path())
+    tracing::info_span!("http", method = %request.method(), path = shown_path(request.uri().path()))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]

@@ -9,7 +9,6 @@ use weft_core::seam::chat_model::Usage;
 use weft_core::{CanvasId, Ending, Entry, Json, Record, SessionId};
 
 use super::asks::Asks;
-use super::ragflow::TokenCounts;
 use super::write_json;
 use crate::answer::Answer;
 use crate::chat_frames::Quoting;
@@ -39,6 +38,50 @@ pub enum Style {
     Chat(Quoting),
 }
 
+/// Token counts in OpenAI's format. Clients get the same fields from a stream as from a single object, those that are
+/// zero included.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Tokens {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    total_tokens: u64,
+    prompt_tokens_details: PromptTokens,
+    completion_tokens_details: CompletionTokens,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct PromptTokens {
+    cached_tokens: u64,
+    cache_write_tokens: u64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct CompletionTokens {
+    reasoning_tokens: u64,
+    accepted_prediction_tokens: u64,
+    rejected_prediction_tokens: u64,
+}
+
+impl From<Usage> for Tokens {
+    fn from(usage: Usage) -> Self {
+        Self {
+            prompt_tokens: usage.prompt_tokens,
+            completion_tokens: usage.completion_tokens,
+            total_tokens: usage.total_tokens(),
+            prompt_tokens_details: PromptTokens {
+                cached_tokens: usage.cache_read_tokens,
+                cache_write_tokens: usage.cache_write_tokens,
+            },
+            completion_tokens_details: CompletionTokens {
+                reasoning_tokens: usage.reasoning_tokens,
+                // No provider is asked to predict.
+                accepted_prediction_tokens: 0,
+                rejected_prediction_tokens: 0,
+            },
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Frame<'a> {
     id: &'a str,
@@ -46,7 +89,7 @@ struct Frame<'a> {
     created: i64,
     model: &'a str,
     system_fingerprint: &'a str,
-    usage: Option<TokenCounts>,
+    usage: Option<Tokens>,
     choices: [Choice<'a>; 1],
     /// Data for which OpenAI's format has no field.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,7 +180,7 @@ impl Completion {
         self.started_ms.div_euclid(1000)
     }
 
-    fn write(&self, choice: Choice<'_>, usage: Option<TokenCounts>, weft: Option<Json>, out: &mut Vec<u8>) {
+    fn write(&self, choice: Choice<'_>, usage: Option<Tokens>, weft: Option<Json>, out: &mut Vec<u8>) {
         let frame = Frame {
             id: &self.id(),
             object: "chat.completion.chunk",
@@ -213,7 +256,6 @@ impl Completion {
 
     /// The answer as a single object.
     pub fn whole(&self, answer: &Answer) -> Json {
-        let usage = answer_usage(answer);
         let content = match answer.failure() {
             Some(reason) => format!("**ERROR**: {reason}"),
             None => answer.text(),
@@ -236,20 +278,7 @@ impl Completion {
             "model": self.canvas,
             "system_fingerprint": self.fingerprint(),
             "param": null,
-            "usage": {
-                "prompt_tokens": usage.prompt_tokens,
-                "completion_tokens": usage.completion_tokens,
-                "total_tokens": usage.total_tokens(),
-                "prompt_tokens_details": {
-                    "cached_tokens": usage.cache_read_tokens,
-                    "cache_write_tokens": usage.cache_write_tokens,
-                },
-                "completion_tokens_details": {
-                    "reasoning_tokens": usage.reasoning_tokens,
-                    "accepted_prediction_tokens": 0,
-                    "rejected_prediction_tokens": 0,
-                },
-            },
+            "usage": usage(answer),
             "choices": [{"index": 0, "logprobs": null, "finish_reason": finish_reason(answer), "message": message}],
         });
         if let Some(asks) = asks {
@@ -269,12 +298,8 @@ fn finish_reason(answer: &Answer) -> &'static str {
     if answer.limited().is_some() { "length" } else { "stop" }
 }
 
-fn usage(answer: &Answer) -> TokenCounts {
-    answer_usage(answer).into()
-}
-
-fn answer_usage(answer: &Answer) -> Usage {
-    answer.end.as_ref().map(|end| end.usage).unwrap_or_default()
+fn usage(answer: &Answer) -> Tokens {
+    answer.end.as_ref().map(|end| end.usage).unwrap_or_default().into()
 }
 
 #[cfg(test)]
@@ -328,7 +353,7 @@ mod tests {
         frames.into_iter().map(|frame| String::from_utf8(frame).unwrap()).collect()
     }
 
-    const USAGE: &str = r#"{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,"calls":1,"completion_tokens_details":{"reasoning_tokens":2}}"#;
+    const USAGE: &str = r#"{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,"prompt_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"completion_tokens_details":{"reasoning_tokens":2,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}"#;
 
     #[test]
     fn pieces_reasoning_and_the_end() {
@@ -372,7 +397,7 @@ mod tests {
         assert_eq!(texts(completion().write_end(&answer)), expected);
         let whole = completion().whole(&answer);
         assert_eq!(whole["choices"][0]["message"]["content"], "**ERROR**: it broke");
-        assert_eq!(whole["usage"]["total_tokens"], 8);
+        assert_eq!(whole["usage"], serde_json::from_str::<Json>(USAGE).unwrap(), "as in a stream");
         assert!(whole["choices"][0]["message"].get("reference").is_none());
     }
 }

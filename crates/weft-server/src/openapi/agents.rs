@@ -2,7 +2,7 @@
 
 use super::chats::CHAT_COMPLETION;
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
-use super::{Answer, Body, Operation, versions::NAMED as VERSION};
+use super::{Answer, Body, Operation, Shared, versions::NAMED as VERSION};
 
 /// Query parameters for a page of a list.
 pub const PAGE: [Member; 2] = [
@@ -65,7 +65,12 @@ pub(super) const AGENT_BODY: [Member; 9] = [
     text("canvas_type", "heading in lists").optional(),
     text("canvas_category", "`agent_canvas`, or `dataflow_canvas` for an ingestion pipeline").optional(),
     flag("release", "whether to publish the stored version").optional(),
-    member("tags", Type::Either(&[Type::Text, Type::List(&Type::Text)]), "tags, for imports").optional(),
+    member(
+        "tags",
+        Type::Either(&[Type::Text, Type::List(&Type::Text)]),
+        "tags to find it by; they replace all others",
+    )
+    .optional(),
 ];
 
 const AGENT_QUERY: [Member; 9] = [
@@ -129,7 +134,8 @@ static FILE: Shape = Shape {
 pub static UPLOAD: Operation =
     Operation::runs("Uploads files for questions; returns an object for one file, a list for several.")
         .takes(Body::Files)
-        .data(Type::Either(&[Type::Of(&FILE), Type::List(&Type::Of(&FILE))]));
+        .data(Type::Either(&[Type::Of(&FILE), Type::List(&Type::Of(&FILE))]))
+        .shared(Shared::Agent);
 /// `POST …/audio/speech`.
 pub static SPEAK: Operation = Operation::runs("Converts text to speech, as an MP3 file.")
     .body(&[text("text", "text to speak; at most 4,096 characters")])
@@ -139,8 +145,9 @@ pub static TRANSCRIBE: Operation = Operation::runs("Transcribes a recording.")
     .takes(Body::Files)
     .data(Type::Object(&[text("text", "the transcript")]));
 /// `GET …/attachments/{id}/download`.
-pub static DOWNLOAD: Operation =
-    Operation::reads("Downloads a file that was uploaded or created by a run.").answer(Answer::File);
+pub static DOWNLOAD: Operation = Operation::reads("Downloads a file that was uploaded or created by a run.")
+    .answer(Answer::File)
+    .shared(Shared::File);
 /// `GET …/download`.
 pub static DOWNLOAD_NAMED: Operation =
     Operation::reads("Downloads a file that was uploaded or created by a run.")
@@ -155,6 +162,7 @@ pub static SET: Operation = Operation::edits("Stores a canvas, or updates the on
         AGENT_BODY[2],
         AGENT_BODY[3],
         AGENT_BODY[4],
+        AGENT_BODY[8],
         text("id", "").optional(),
     ])
     .data(Type::Object(&[

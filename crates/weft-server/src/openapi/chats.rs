@@ -286,7 +286,15 @@ pub static CHAT_COMPLETION: Shape = Shape {
                     Type::Object(&[whole("cached_tokens", ""), whole("cache_write_tokens", "")]),
                     "",
                 ),
-                member("completion_tokens_details", Type::Object(&[whole("reasoning_tokens", "")]), ""),
+                member(
+                    "completion_tokens_details",
+                    Type::Object(&[
+                        whole("reasoning_tokens", ""),
+                        whole("accepted_prediction_tokens", "always 0"),
+                        whole("rejected_prediction_tokens", "always 0"),
+                    ]),
+                    "",
+                ),
             ]),
             "tokens used",
         ),

@@ -39,6 +39,17 @@ pub(crate) async fn stored(
     }
 }
 
+/// Sets the tags that a request gives, and returns the canvas with them.
+pub(crate) async fn tagged(
+    state: &ServerState,
+    canvas: StoredCanvas,
+    tags: Option<Vec<String>>,
+) -> Result<StoredCanvas, ApiError> {
+    let Some(tags) = tags else { return Ok(canvas) };
+    state.app.versions.set_tags(&canvas.key, &tags).await?;
+    Ok(StoredCanvas { tags, ..canvas })
+}
+
 /// Publishes the version that was just stored if requested, and returns the canvas.
 pub(crate) async fn released(
     state: &ServerState,
@@ -64,13 +75,13 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let mut fields = AgentFields::read(&body)?;
     let Some(dsl) = fields.dsl.take() else { return Err(ApiError::argument("No DSL data in request.")) };
-    let release = fields.release;
+    let (tags, release) = (fields.tags.take(), fields.release);
     let head = fields.new_head()?;
     let title = head.title.clone();
     let put = state.app.put_canvas(&caller.tenant, None, head, &dsl).await;
     let (canvas, mut problems) = put.map_err(|error| taken(error, &title))?;
     problems.extend(unseen);
-    let canvas = released(&state, canvas, release).await?;
+    let canvas = released(&state, tagged(&state, canvas, tags).await?, release).await?;
     Ok(Success(AgentItem::whole(canvas).with_problems(&problems)).into_response())
 }
 
@@ -184,11 +195,11 @@ pub(crate) async fn update(
 ) -> Result<Response, ApiError> {
     let key = canvas_key(&caller, id);
     let mut fields = AgentFields::read(&body)?;
-    let (dsl, release) = (fields.dsl.take(), fields.release);
+    let (dsl, tags, release) = (fields.dsl.take(), fields.tags.take(), fields.release);
     let missing = || ApiError::new(code::OPERATING, NO_ACCESS);
     let (canvas, mut problems) = changed(&state, &key, (&fields, dsl.as_deref()), missing).await?;
     problems.extend(unseen);
-    let canvas = released(&state, canvas, release).await?;
+    let canvas = released(&state, tagged(&state, canvas, tags).await?, release).await?;
     Ok(Success(json!({"update_time": canvas.updated_ms, "problems": problems})).into_response())
 }
 

@@ -6,10 +6,11 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
-use weft_core::CanvasKey;
+use weft_core::error::found;
 use weft_core::id::FileId;
 use weft_core::media_type::ending;
-use weft_core::seam::file_store::{StoredFile, download_path};
+use weft_core::seam::file_store::{StoredFile, download_path, is_document};
+use weft_core::{CanvasKey, SessionKey};
 
 use super::owned::or;
 use super::uploads::{FormCount, form, next_file};
@@ -153,9 +154,33 @@ pub(crate) async fn artifact(
 }
 
 async fn file(state: &ServerState, caller: &Caller, id: &str) -> Result<Response, ApiError> {
-    let read = state.app.files.read(&caller.tenant, &id.into()).await;
-    let (file, bytes) = read.map_err(|error| or(error, ApiError::data("Artifact not found.")))?;
+    let id = FileId::from(id);
+    if !may_read(state, caller, &id).await? {
+        return Err(no_file());
+    }
+    let (file, bytes) =
+        state.app.files.read(&caller.tenant, &id).await.map_err(|error| or(error, no_file()))?;
     Ok(sent(&file.name, &file.mime_type, bytes))
+}
+
+fn no_file() -> ApiError {
+    ApiError::data("Artifact not found.")
+}
+
+/// Returns whether the caller may read this file, if it exists. Holders of a share token read what the runs of their
+/// own conversations have created, and uploads, whose random ids only their uploaders know.
+async fn may_read(state: &ServerState, caller: &Caller, id: &FileId) -> Result<bool, ApiError> {
+    if !caller.is_share() {
+        return Ok(true);
+    }
+    // The ids of documents are not secret.
+    if is_document(id) {
+        return Ok(false);
+    }
+    let Some(file) = found(state.app.files.find(&caller.tenant, id).await)? else { return Ok(false) };
+    let Some(session) = file.session else { return Ok(true) };
+    let session = found(state.app.sessions.load(&SessionKey::new(&caller.tenant, session)).await)?;
+    Ok(session.is_some_and(|session| session.user_id == caller.user_id))
 }
 
 /// Sends a file as an attachment, never inline, so that its content never runs in a page of this server.

@@ -12,7 +12,7 @@ use weft_core::error::found;
 use weft_core::seam::canvas_store::StoredCanvas;
 use weft_core::{CanvasKey, Error, SessionId, SessionKey};
 
-use super::agents::{changed, filter, owners, released, stored, taken};
+use super::agents::{changed, filter, owners, released, stored, tagged, taken};
 use super::owned::or;
 use super::sessions::{Envelope, listed};
 use super::turn::{Manner, UnknownSession, canvas_key, run};
@@ -47,7 +47,8 @@ pub(crate) async fn set(
         None => body.require(&["dsl", "title"])?,
     }
     let mut fields = AgentFields::read(&body)?;
-    let (dsl, release) = (fields.dsl.take().unwrap_or_default(), fields.release);
+    let (dsl, tags) = (fields.dsl.take().unwrap_or_default(), fields.tags.take());
+    let release = fields.release;
     let (canvas, mut problems) = match id {
         None => {
             let head = fields.new_head()?;
@@ -61,7 +62,7 @@ pub(crate) async fn set(
         }
     };
     problems.extend(unseen);
-    let canvas = released(&state, canvas, release).await?;
+    let canvas = released(&state, tagged(&state, canvas, tags).await?, release).await?;
     let mut answer = body.0;
     answer.insert("dsl".to_owned(), drawing(&canvas));
     answer.insert("id".to_owned(), json!(canvas.key.id));

@@ -69,10 +69,18 @@ fn metadata(body: &Body) -> Result<Option<Vec<String>>, ApiError> {
     };
     let fields = match asked.get("fields") {
         None | Some(Json::Null) => Vec::new(),
-        Some(Json::Array(fields)) => fields.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
+        Some(Json::Array(fields)) => {
+            let named = fields.iter().map(|field| field.as_str().map(str::to_owned));
+            let mixed = || wrong("reference_metadata.fields must contain only strings.");
+            named.collect::<Option<Vec<_>>>().ok_or_else(mixed)?
+        }
         Some(_) => return Err(wrong("reference_metadata.fields must be an array.")),
     };
-    Ok((asked.get("include") == Some(&Json::Bool(true))).then_some(fields))
+    match asked.get("include") {
+        None | Some(Json::Null | Json::Bool(false)) => Ok(None),
+        Some(Json::Bool(true)) => Ok(Some(fields)),
+        Some(_) => Err(wrong("reference_metadata.include must be a boolean.")),
+    }
 }
 
 async fn complete(

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::{Value as Json, json};
 use weft_core::error::found;
 use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder, ChatSettings};
@@ -18,14 +19,17 @@ use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chat::{Wanted, name, settings, view};
-use crate::wire::envelope::Success;
+use crate::wire::envelope::{Success, streamed};
 use weft_app::chats;
 
 /// Batch size when all assistants are removed.
 const REMOVED_AT_ONCE: u64 = 100;
 
-/// Maximum number of datasets of an assistant.
+/// Maximum number of datasets of an assistant, and of those assistants of a list that are in memory together.
 const DATASETS_MAX: usize = 1_000;
+
+/// Number of assistants of a list that are in memory together.
+const SHOWN_AT_ONCE: usize = 20;
 
 /// The error for an assistant that is not the caller's, whether it exists or not.
 pub(crate) fn no_access() -> ApiError {
@@ -126,8 +130,27 @@ async fn check_datasets(state: &ServerState, caller: &Caller, ids: &[String]) ->
     }
 }
 
+/// Splits a list into parts whose entries are in memory together.
+fn parts(chats: Vec<Chat>) -> Vec<Vec<Chat>> {
+    let (mut parts, mut room): (Vec<Vec<Chat>>, usize) = (Vec::new(), 0);
+    for chat in chats {
+        let datasets = chat.settings.datasets.len();
+        match parts.last_mut() {
+            Some(part) if part.len() < SHOWN_AT_ONCE && datasets <= room => {
+                room -= datasets;
+                part.push(chat);
+            }
+            _ => {
+                room = DATASETS_MAX.saturating_sub(datasets);
+                parts.push(vec![chat]);
+            }
+        }
+    }
+    parts
+}
+
 /// Converts assistants for the answer, with the details of their datasets.
-async fn shown(state: &ServerState, caller: &Caller, chats: &[Chat]) -> Result<Vec<Json>, ApiError> {
+async fn shown(state: &ServerState, caller: &Caller, chats: &[Chat]) -> weft_core::Result<Vec<Json>> {
     let ids: HashSet<&str> =
         chats.iter().flat_map(|chat| &chat.settings.datasets).map(String::as_str).collect();
     let found = if ids.is_empty() {
@@ -187,8 +210,14 @@ pub(crate) async fn list(
         limit: page.limit,
     };
     let (found, total) = state.app.chats.list(&caller.tenant, &filter).await?;
-    let chats = shown(&state, &caller, &found).await?;
-    Ok(Success(json!({"chats": chats, "total": total})).into_response())
+    // Each entry contains the pictures of its datasets, so a few are created after the ones before were sent.
+    let shown = stream::iter(parts(found)).then(move |part| {
+        let (state, caller) = (state.clone(), caller.clone());
+        async move { shown(&state, &caller, &part).await }
+    });
+    let entries = shown.map_ok(|part| stream::iter(part.into_iter().map(Ok))).try_flatten();
+    let close = format!("],\"total\":{total}}}}}");
+    Ok(streamed("{\"code\":0,\"message\":\"success\",\"data\":{\"chats\":[", entries, close))
 }
 
 /// `GET /api/v1/chats/{id}`.
@@ -325,5 +354,25 @@ async fn remove_all(state: &ServerState, caller: &Caller) -> Result<u64, ApiErro
                 removed += 1;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_shown_in_parts_of_few_assistants_and_datasets() {
+        let chat = |datasets: usize| {
+            let settings =
+                ChatSettings { datasets: vec!["d".to_owned(); datasets], ..ChatSettings::default() };
+            chats::new(&"t".into(), String::new(), settings, 0)
+        };
+        let sizes = |datasets: &[usize]| -> Vec<usize> {
+            parts(datasets.iter().map(|count| chat(*count)).collect()).iter().map(Vec::len).collect()
+        };
+        assert!(sizes(&[]).is_empty());
+        assert_eq!(sizes(&[0; 45]), [20, 20, 5]);
+        assert_eq!(sizes(&[600, 400, 1, 1_000, 2_000, 0]), [2, 1, 1, 2]);
     }
 }

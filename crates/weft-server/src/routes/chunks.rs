@@ -1,5 +1,7 @@
 //! Chunks of a document.
 
+use std::collections::HashSet;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
@@ -147,7 +149,8 @@ pub(crate) async fn switch(
     let (ids, available) = switching(&body)?;
     let ids: Vec<ChunkId> = ids.into_iter().map(ChunkId::from).collect();
     let chunks = of_document(&state, &document, &ids).await?;
-    if let Some(missing) = ids.iter().find(|id| chunks.iter().all(|chunk| chunk.id != **id)) {
+    let known: HashSet<&ChunkId> = chunks.iter().map(|chunk| &chunk.id).collect();
+    if let Some(missing) = ids.iter().find(|id| !known.contains(id)) {
         return Err(ApiError::data(format!("Can't find this chunk {missing}")));
     }
     state.app.library.switch_chunks(&document.key, &ids, available).await?;

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use weft_knowledge::ingest::ComparedChunk;
 
 use super::{datasets, owned};
@@ -23,8 +23,8 @@ const NOT_EFFECTIVE: u16 = 10;
 /// `POST …/embedding/check {embd_id, check_num?}`.
 ///
 /// # Errors
-/// 101 without a model; 102 for an unknown dataset or model, and for a dataset without vectors; 10 when the vectors
-/// differ too much.
+/// 101 without a model, and for a number of another kind; 102 for an unknown dataset or model, and for a dataset
+/// without vectors; 10 when the vectors differ too much.
 pub(crate) async fn check(
     State(state): State<ServerState>,
     caller: Caller,
@@ -35,7 +35,13 @@ pub(crate) async fn check(
     let dataset = owned::dataset(&state, &caller, &id, |_| ApiError::data("no authorization")).await?;
     let model = datasets::embedder(&state, &caller, &body.text("embd_id")?.unwrap_or_default())?;
     let [usual, most] = CHUNKS;
-    let asked = body.get("check_num").and_then(Json::as_u64);
+    let asked = match body.get("check_num") {
+        None => None,
+        Some(number) => {
+            let wrong = || ApiError::argument("`check_num` must be a whole number");
+            Some(number.as_u64().ok_or_else(wrong)?)
+        }
+    };
     let count = asked.map_or(usual, |count| usize::try_from(count).unwrap_or(most)).clamp(1, most);
     let compared = state.app.library.compared(&dataset.key, &model, count).await?;
     if compared.is_empty() {

@@ -18,7 +18,7 @@ use crate::wire::dataset::not_owned;
 use crate::wire::document::{self, once};
 use crate::wire::envelope::Success;
 use crate::wire::metadata::{
-    MetadataUpdate, Summary, check_older_fields, config, older_config, put_config, whole_config,
+    MetadataUpdate, Summary, check_config, config, older_config, put_config, whole_config,
 };
 use crate::wire::rules::Problems;
 
@@ -148,13 +148,7 @@ pub(crate) async fn get_config(
 
 fn check_fields(body: &Body) -> Result<(), ApiError> {
     let mut problems = Problems::default();
-    check_older_fields(&mut problems, "", body.get("fields"));
-    for key in ["metadata", "built_in_metadata"] {
-        // Fields or a schema: any other value would be stored and ignored.
-        if let Some(other) = body.get(key).filter(|given| !given.is_array() && !given.is_object()) {
-            problems.add(key, "Input should be a valid list or dictionary", other);
-        }
-    }
+    check_config(&mut problems, "", &body.0);
     problems.refuse(code::ARGUMENT)
 }
 

@@ -7,8 +7,10 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
 use weft_core::error::found;
+use weft_core::id::FileId;
 use weft_core::reference::Inputs;
 use weft_core::seam::canvas_store::CHAT_TYPE;
+use weft_core::seam::file_store::is_document;
 use weft_core::seam::share_store::ShareTarget;
 use weft_core::{CanvasId, Role, SessionKey};
 use weft_dsl::Plan;
@@ -18,7 +20,7 @@ use super::owned::or;
 use super::turn::{Manner, UnknownSession, canvas_key, run};
 use crate::auth::Caller;
 use crate::body::Body;
-use crate::error::ApiError;
+use crate::error::{ApiError, code};
 use crate::frames::{Kinds, Terminator};
 use crate::path::Path;
 use crate::state::ServerState;
@@ -37,8 +39,11 @@ const OF_VISITORS: [&str; 9] =
 /// answers.
 const PASSED_OVER: [&str; 5] = ["id", "chat_id", "user_id", "release", "return_trace"];
 
-/// Returns the question of a visitor without the ignored fields; `parameters` are the additional inputs of the
-/// assistant.
+/// Field of a question to an agent with what the visitor has uploaded.
+const FILES: &str = "files";
+
+/// Returns the question of a visitor without the ignored fields; `parameters` are the additional fields that it may
+/// have here.
 ///
 /// # Errors
 /// 101 for any other field; 102 for another user's conversation.
@@ -79,6 +84,18 @@ pub(super) fn chosen<'a>(caller: &Caller, body: &'a Body) -> Cow<'a, Body> {
     }
     let theirs = body.0.iter().filter(|(name, _)| OF_VISITORS.contains(&name.as_str()));
     Cow::Owned(Body(theirs.map(|(name, value)| (name.clone(), value.clone())).collect()))
+}
+
+/// Checks that a visitor attaches uploads only: unlike their ids, those of documents are not secret.
+fn without_documents(files: &[Json]) -> Result<(), ApiError> {
+    let ids = files.iter().filter_map(|file| file.get("id")?.as_str());
+    match ids.map(FileId::from).find(is_document) {
+        Some(id) => {
+            let message = format!("`{FILES}`: `{id}` is a document of a dataset; upload the file itself");
+            Err(ApiError::new(code::OPERATING, message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Returns an agent of the caller's tenant as the target of a share token.
@@ -258,7 +275,8 @@ fn inputs(plan: &Plan) -> Json {
 /// the agent, and nothing about how it works.
 ///
 /// # Errors
-/// 101 for a field that visitors may not set; 102 for an unknown agent or conversation; 106; 429.
+/// 101 for a field that visitors may not set; 102 for an unknown agent or conversation; 103 for a document of a
+/// dataset; 106; 429.
 pub(crate) async fn ask_agentbot(
     State(state): State<ServerState>,
     caller: Caller,
@@ -267,9 +285,10 @@ pub(crate) async fn ask_agentbot(
     body: Body,
 ) -> Result<Response, ApiError> {
     let version = shown(&state, &caller, &id).await?;
-    let body = of_visitor(&state, &caller, body, &[]).await?;
+    let body = of_visitor(&state, &caller, body, &[FILES.to_owned()]).await?;
     let mut request = CompletionRequest::read(&body, &caller, ResponseMode::Stream)?;
     let kinds = if caller.is_share() {
+        without_documents(&request.input.files)?;
         Kinds::Messages
     } else {
         // Visitors cannot use idempotency keys: they might guess the key of another visitor.

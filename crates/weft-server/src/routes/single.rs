@@ -70,8 +70,8 @@ async fn form(state: &ServerState, key: &CanvasKey, component: &str) -> Result<R
 /// `POST /api/v1/agents/{id}/components/{component}/debug {params}`: runs a component alone with the values of its form.
 ///
 /// # Errors
-/// 102 for an unknown agent, 100 for an unknown component, one that cannot run alone, and a value that it does not
-/// accept.
+/// 101 without `params`, 102 for an unknown agent, 100 for an unknown component, one that cannot run alone, and a value
+/// that it does not accept.
 pub(crate) async fn debug(
     State(state): State<ServerState>,
     caller: Caller,
@@ -104,6 +104,8 @@ async fn run(
 ) -> Result<Response, ApiError> {
     let key = canvas_key(caller, id);
     stored(state, &key, ApiError::data("canvas not found.")).await?;
+    // Without it the component would run with no values, and show what nobody has asked for.
+    body.require(&["params"])?;
     let values = typed(body.object("params")?.unwrap_or_default());
     let outputs = state.app.run_alone(&key, &caller.user_id, component, values).await;
     Ok(Success(outputs.map_err(unknown)?).into_response())

@@ -177,7 +177,12 @@ pub(crate) async fn begin_turn(
     let waiting = Waiting { after: request.after.clone(), ..state.waiting(request.strategy) };
     let Some(key) = &request.idempotency_key else {
         let (session, origin) = opened(state, canvas, request, unknown).await?;
+        // Files may take minutes to read before the run starts.
+        let unasked = request.session.is_none().then(|| Unasked::new(state, &session.key));
         let asked = state.app.ask_of(&session, &request.input, &waiting).await;
+        if let Some(unasked) = unasked {
+            unasked.asked();
+        }
         let handle = kept_with(state, &session, origin, asked).await?;
         return Ok((session.key.id, handle));
     };
@@ -213,13 +218,49 @@ pub(crate) async fn kept_with(
     asked: weft_core::Result<RunHandle>,
 ) -> weft_core::Result<RunHandle> {
     if asked.is_err() && origin == Origin::Begun {
-        // A copy of the question may have started a run in it meanwhile.
-        let filter = RunFilter { session: Some(session.key.id.clone()), limit: 1, ..RunFilter::default() };
-        if state.app.runs.list(&session.key.tenant, &filter).await?.is_empty() {
-            forget(state, &session.key).await;
-        }
+        forget_empty(state, &session.key).await?;
     }
     asked
+}
+
+/// Removes a conversation that was created for a question, unless it has a run.
+async fn forget_empty(state: &ServerState, session: &SessionKey) -> weft_core::Result<()> {
+    // A copy of the question may have started a run in it meanwhile.
+    let filter = RunFilter { session: Some(session.id.clone()), limit: 1, ..RunFilter::default() };
+    if state.app.runs.list(&session.tenant, &filter).await?.is_empty() {
+        forget(state, session).await;
+    }
+    Ok(())
+}
+
+/// Removes a conversation if the caller goes away before its first question is asked. Only for conversations whose id
+/// was generated for the request: nobody else knows them, so that nobody else may be about to use them.
+struct Unasked {
+    state: ServerState,
+    session: Option<SessionKey>,
+}
+
+impl Unasked {
+    fn new(state: &ServerState, session: &SessionKey) -> Self {
+        Self { state: state.clone(), session: Some(session.clone()) }
+    }
+
+    /// The question was asked or refused, so the conversation is no longer removed.
+    fn asked(mut self) {
+        self.session = None;
+    }
+}
+
+impl Drop for Unasked {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        let state = self.state.clone();
+        self.state.app.afterwards(async move {
+            if let Err(error) = forget_empty(&state, &session).await {
+                tracing::warn!(session.id = %session.id, error = error.detail(), "an unused conversation could not be removed");
+            }
+        });
+    }
 }
 
 /// Removes a conversation that is no longer needed and may not even exist.

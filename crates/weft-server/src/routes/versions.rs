@@ -259,9 +259,9 @@ pub(crate) async fn import(
     caller: Caller,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let tags = checked_tags(tags(&body)?.unwrap_or_default())?;
     let mut fields = AgentFields::read(&in_one_language(body))?;
     let Some(dsl) = fields.dsl.take() else { return Err(ApiError::argument("No DSL data in request.")) };
+    let tags = fields.tags.take().unwrap_or_default();
     let head = fields.new_head()?;
     let title = head.title.clone();
     let imported = state.app.import_canvas(&caller.tenant, head, &tags, &dsl).await;

@@ -90,7 +90,8 @@ pub(crate) async fn call(
     answered(&state, CanvasKey::new(&tenant, id), By::Program, request).await
 }
 
-/// `/api/v1/agents/{id}/webhook/test` and its older name: the same for its owner, as the canvas is drawn now.
+/// `/api/v1/agents/{id}/webhook/test` and its older name: the same for its owner, with the newest version of the
+/// canvas.
 ///
 /// # Errors
 /// As [`call`]; 401 without a token.

@@ -4,10 +4,12 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 use weft_core::CanvasId;
 use weft_core::seam::canvas_store::{CanvasHead, PIPELINE_TYPE, StoredCanvas};
+use weft_core::seam::version_store::checked_tags;
 use weft_dsl::Problem;
 
 use super::time::http_date;
-use crate::body::{Body, excerpt};
+use super::version::tags;
+use crate::body::{ABOUT_CHARS_MAX, Body, excerpt};
 use crate::error::ApiError;
 
 /// Category of canvases for conversations.
@@ -122,6 +124,8 @@ pub struct AgentFields {
     avatar: Option<String>,
     permission: Option<String>,
     canvas_type: Option<String>,
+    /// All of its tags.
+    pub tags: Option<Vec<String>>,
     /// Whether to publish the version that is stored.
     pub release: Release,
     /// The canvas as JSON text.
@@ -154,10 +158,11 @@ impl AgentFields {
         }
         Ok(Self {
             title,
-            description: body.text("description")?,
-            avatar: body.text("avatar")?,
+            description: body.text_within("description", ABOUT_CHARS_MAX)?,
+            avatar: body.text_within("avatar", ABOUT_CHARS_MAX)?,
             permission,
             canvas_type: body.text("canvas_type")?,
+            tags: tags(body)?.map(checked_tags).transpose()?,
             release: match body.flag("release")? {
                 Some(true) => Release::Yes,
                 Some(false) | None => Release::No,

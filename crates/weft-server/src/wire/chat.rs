@@ -9,8 +9,9 @@ use weft_core::seam::dataset_store::Dataset;
 use weft_knowledge::retrieve::filter_choice;
 use weft_knowledge::retrieve::weights::Interface;
 
+use super::chat_kinds::check_prompt;
 use super::time::http_date;
-use crate::body::Body;
+use crate::body::{ABOUT_CHARS_MAX, Body};
 use crate::error::ApiError;
 use weft_app::chats::{self, SAMPLING};
 
@@ -34,6 +35,9 @@ const OLDER: [(&str, &str); 4] =
 /// Settings that the older form has among the prompt settings, but that do not belong to the prompt.
 const SEARCH: [&str; 5] =
     ["similarity_threshold", "keywords_similarity_weight", "top_n", "top_k", "rerank_model"];
+
+/// Maximum size of all settings of an assistant as JSON, in bytes. Lists contain them for every entry.
+const SETTINGS_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum number of passages.
 const COUNT_MAX: u64 = 1_024;
@@ -86,11 +90,34 @@ fn words(body: &Body, keys: [&str; 2]) -> Result<Option<String>, ApiError> {
     for key in keys {
         match body.get(key) {
             None => {}
-            Some(Json::String(text)) => return Ok(Some(text.clone())),
+            Some(Json::String(text)) => {
+                within(key, text)?;
+                return Ok(Some(text.clone()));
+            }
             Some(_) => return Err(ApiError::data(format!("`{key}` should be a string."))),
         }
     }
     Ok(None)
+}
+
+/// Checks the length of a description, a picture or a name.
+pub(super) fn within(key: &str, text: &str) -> Result<(), ApiError> {
+    if text.chars().count() > ABOUT_CHARS_MAX {
+        return Err(ApiError::data(format!("`{key}` has more than {ABOUT_CHARS_MAX} characters")));
+    }
+    Ok(())
+}
+
+/// Checks the size of all settings together.
+pub(super) fn fits(settings: &ChatSettings) -> Result<(), ApiError> {
+    let bytes = serde_json::to_vec(settings).map_or(0, |json| json.len());
+    if bytes > SETTINGS_BYTES_MAX {
+        let message = format!(
+            "the settings have {bytes} bytes as JSON, more than the maximum of {SETTINGS_BYTES_MAX}: shorten them"
+        );
+        return Err(ApiError::data(message));
+    }
+    Ok(())
 }
 
 /// Reads the settings of an assistant; fields that the request omits stay as they are.
@@ -112,7 +139,11 @@ pub fn settings(body: &Body, before: ChatSettings) -> Result<ChatSettings, ApiEr
     if let Some(datasets) = datasets(body, "dataset_ids")? {
         settings.datasets = datasets;
     }
-    let model_name = llm.and_then(|llm| llm.get("model_name")).and_then(Json::as_str).map(str::to_owned);
+    let model_name = match llm.and_then(|llm| llm.get("model_name")) {
+        None | Some(Json::Null) => None,
+        Some(Json::String(name)) => Some(name.clone()),
+        Some(_) => return Err(ApiError::data("`model_name` should be a string.")),
+    };
     if let Some(llm_id) = words(body, ["llm_id", "llm_id"])?.or(model_name) {
         llm_id.trim().clone_into(&mut settings.llm_id);
     }
@@ -129,11 +160,15 @@ pub fn settings(body: &Body, before: ChatSettings) -> Result<ChatSettings, ApiEr
             settings.llm_setting.entry(key).or_insert(value);
         }
     }
+    let config = object(body, "prompt_config")?;
+    for given in prompt.into_iter().chain(config) {
+        check_prompt(given)?;
+    }
     for (key, value) in prompt.into_iter().flatten().filter(|(key, _)| !SEARCH.contains(&key.as_str())) {
         let newer = OLDER.iter().find(|(older, _)| older == key).map_or(key.as_str(), |(_, newer)| newer);
         settings.prompt_config.insert(newer.to_owned(), value.clone());
     }
-    for (key, value) in object(body, "prompt_config")?.into_iter().flatten() {
+    for (key, value) in config.into_iter().flatten() {
         settings.prompt_config.insert(key.clone(), value.clone());
     }
     if let Some(filter) = object(body, "meta_data_filter")? {
@@ -143,6 +178,7 @@ pub fn settings(body: &Body, before: ChatSettings) -> Result<ChatSettings, ApiEr
     }
     search(body, prompt, &mut settings)?;
     completed(&mut settings)?;
+    fits(&settings)?;
     Ok(settings)
 }
 
@@ -422,6 +458,11 @@ mod tests {
         check(json!({"prompt_config": twice}), "`parameters` contains duplicate key: a");
         check(json!({"prompt_config": {"parameters": {}}}), "`parameters` should be a list.");
         check(json!({"prompt_config": {"system": 7}}), "`system` should be a string.");
+        check(json!({"prompt_config": {"reasoning": 9}}), "`reasoning` should be a boolean, a depth");
+        check(json!({"prompt": {"show_quote": "maybe"}}), "`show_quote` should be a boolean.");
+        check(json!({"llm": {"model_name": 5}}), "`model_name` should be a string.");
+        check(json!({"icon": "x".repeat(65_536)}), "`icon` has more than 65535 characters");
+        check(json!({"llm_setting": {"odd": "x".repeat(1 << 20)}}), "more than the maximum of 1048576");
         let name = |body: Json, wanted| name(&object(body), wanted);
         let told = |outcome: Result<Option<String>, ApiError>| format!("{:?}", outcome.unwrap_err());
         assert!(told(name(json!({}), Wanted::New)).contains("`name` is required"));

@@ -6,11 +6,15 @@ use weft_core::citation::Cited;
 use weft_core::filter::Filter;
 
 use super::chat;
+use super::chat_kinds::check_depth;
 use super::completion::content_text;
 use super::metadata;
 use crate::body::{Body, excerpt};
 use crate::error::{ApiError, code};
 use weft_app::chats::SAMPLING;
+
+/// Maximum number of datasets that a question may name. They are looked up together.
+const DATASETS_MAX: usize = 1_000;
 
 /// A message, as role and text.
 pub use weft_app::new_session::Said;
@@ -114,13 +118,19 @@ impl ChatOptions {
     /// # Errors
     /// 101 or 102 with the API's message for a value that is not valid.
     pub fn read(body: &Body) -> Result<Self, ApiError> {
+        let reasoning = body.get("reasoning").cloned();
+        reasoning.as_ref().map_or(Ok(()), check_depth)?;
+        // An empty list keeps the assistant's own.
+        let datasets = chat::datasets(body, "kb_ids")?.filter(|ids| !ids.is_empty());
+        if datasets.as_ref().is_some_and(|ids| ids.len() > DATASETS_MAX) {
+            return Err(ApiError::data(format!("`kb_ids` can name at most {DATASETS_MAX} datasets")));
+        }
         Ok(Self {
             quote: body.flag("quote")?,
             documents: documents(body)?,
             filter: metadata::condition(body.get("metadata_condition"))?,
-            // An empty list keeps the assistant's own.
-            datasets: chat::datasets(body, "kb_ids")?.filter(|ids| !ids.is_empty()),
-            reasoning: body.get("reasoning").cloned(),
+            datasets,
+            reasoning,
             llm_id: body.text("llm_id")?.filter(|id| !id.trim().is_empty()),
             llm_setting: sampling(body)?,
         })
@@ -246,6 +256,18 @@ mod tests {
             let error = read(json).unwrap_err();
             assert!(error.message().contains(words), "{}", error.message());
         }
+    }
+
+    #[test]
+    fn a_question_names_few_datasets() {
+        let read = |count: usize| {
+            let ids: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+            ChatOptions::read(&Body(json!({"kb_ids": ids}).as_object().unwrap().clone()))
+        };
+        assert_eq!(read(1_000).unwrap().datasets.unwrap().len(), 1_000);
+        assert_eq!(read(0).unwrap().datasets, None);
+        let error = read(1_001).unwrap_err();
+        assert_eq!(error.message(), "`kb_ids` can name at most 1000 datasets");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use weft_knowledge::ingest::PIPELINE;
 
 use self::checks::{check_avatar, check_model, check_pipeline};
 pub(crate) use self::checks::{model_problem, pipeline_problem};
-use super::metadata::check_older_fields;
+use super::metadata::check_config;
 use super::method::{self, METHODS, MODEL_ASKED};
 use super::named::Named;
 use super::rules::{Problems, Rule, line};
@@ -136,8 +136,9 @@ impl DatasetFields {
         problems.fields("", &body.0, rules);
         check_avatar(&mut problems, body);
         check_pipeline(&mut problems, body);
-        let fields = body.get("auto_metadata_config").and_then(|config| config.get("fields"));
-        check_older_fields(&mut problems, "auto_metadata_config.", fields);
+        if let Some(Json::Object(config)) = body.get("auto_metadata_config") {
+            check_config(&mut problems, "auto_metadata_config.", config);
+        }
         if let Some(settings) = body.get("parser_config") {
             method::check(&mut problems, "parser_config", settings);
         }

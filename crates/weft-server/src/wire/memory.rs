@@ -12,7 +12,7 @@ use weft_core::seam::memory_store::{
 use super::python;
 use super::time::{date_and_time, http_date};
 use crate::auth::Caller;
-use crate::body::{Body, excerpt};
+use crate::body::{ABOUT_CHARS_MAX, Body, excerpt};
 use crate::error::ApiError;
 
 /// Default sampling temperature of the model that extracts from turns.
@@ -46,7 +46,9 @@ pub fn settings(body: &Body, caller: &Caller) -> Result<MemorySettings, ApiError
 /// # Errors
 /// 101 naming the field that is not valid.
 pub fn changed(body: &Body, before: MemorySettings) -> Result<MemorySettings, ApiError> {
-    let text = |key: &str, before: String| Ok::<_, ApiError>(body.text(key)?.unwrap_or(before));
+    let text = |key: &str, before: String| {
+        Ok::<_, ApiError>(body.text_within(key, ABOUT_CHARS_MAX)?.unwrap_or(before))
+    };
     let model = |key: &str, before: String| Ok::<_, ApiError>(text(key, before)?.trim().to_owned());
     match body.text("forgetting_policy")? {
         Some(policy) if policy != "FIFO" => {

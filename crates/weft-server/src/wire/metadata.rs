@@ -416,13 +416,44 @@ fn in_older_form(field: &Json) -> Json {
     })
 }
 
-/// Checks the fields in the form of older clients.
-pub(crate) fn check_older_fields(problems: &mut Problems, path: &str, fields: Option<&Json>) {
-    let fields = fields.and_then(Json::as_array);
-    for (place, field) in fields.into_iter().flatten().enumerate() {
-        if let Some(kind) = field.get("type") {
-            problems.value(&format!("{path}fields.{place}.type"), kind, Rule::OneOf(KINDS));
+/// Checks a configuration: a value of another kind would be stored and ignored.
+pub(crate) fn check_config(problems: &mut Problems, path: &str, config: &Settings) {
+    let given = |key: &str| config.get(key).filter(|value| !value.is_null());
+    for key in CONFIG {
+        if let Some(other) = given(key).filter(|given| !given.is_array() && !given.is_object()) {
+            problems.add(&format!("{path}{key}"), "Input should be a valid list or dictionary", other);
         }
+    }
+    for key in ["enabled", SWITCH] {
+        if let Some(switch) = given(key) {
+            problems.value(&format!("{path}{key}"), switch, Rule::Flag);
+        }
+    }
+    match given("fields") {
+        None => {}
+        Some(Json::Array(fields)) => {
+            for (place, field) in fields.iter().enumerate() {
+                check_older_field(problems, &format!("{path}fields.{place}"), field);
+            }
+        }
+        Some(other) => problems.add(&format!("{path}fields"), "Input should be a valid list", other),
+    }
+}
+
+/// Checks a field in the form of older clients.
+fn check_older_field(problems: &mut Problems, place: &str, field: &Json) {
+    if !field.is_object() {
+        problems.add(place, "Input should be a valid dictionary", field);
+    }
+    if let Some(kind) = field.get("type") {
+        problems.value(&format!("{place}.type"), kind, Rule::OneOf(KINDS));
+    }
+    let given = |key: &str| field.get(key).filter(|value| !value.is_null());
+    if let Some(switch) = given("restrict_values") {
+        problems.value(&format!("{place}.restrict_values"), switch, Rule::Flag);
+    }
+    if let Some(other) = given("examples").filter(|examples| !examples.is_array()) {
+        problems.add(&format!("{place}.examples"), "Input should be a valid list", other);
     }
 }
 

@@ -4,6 +4,7 @@ pub mod account;
 pub mod ag_ui;
 pub mod agent;
 pub mod chat;
+mod chat_kinds;
 pub mod chat_question;
 pub mod chunk;
 pub mod completion;

@@ -177,7 +177,8 @@ impl ResponseInput {
             match kind {
                 "input_text" | "output_text" | "text" | "summary_text" | "refusal" => {
                     let text = part.get("text").or_else(|| part.get("refusal")).and_then(Json::as_str);
-                    texts.push(text.unwrap_or_default());
+                    let none = || wrong(place, &format!("a part of the type `{kind}` needs a text"));
+                    texts.push(text.ok_or_else(none)?);
                     noted.push(part.clone());
                 }
                 "input_image" | "input_file" if asks => {
@@ -301,6 +302,8 @@ mod tests {
             json!([7]),
             json!([{"role": "king", "content": ""}]),
             json!([{"type": "item_reference"}]),
+            json!([{"role": "user", "content": [{"type": "input_text", "text": 5}]}]),
+            json!([{"role": "user", "content": [{"type": "input_text"}]}]),
         ] {
             assert!(ResponseInput::read(&wrong).is_err(), "{wrong}");
         }

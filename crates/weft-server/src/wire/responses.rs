@@ -147,8 +147,8 @@ fn decided_here(body: &Body) -> Result<(), ApiError> {
         }
     }
     let text = body.object("text")?.unwrap_or_default();
-    let format = text.get("format").and_then(|format| format.get("type")).and_then(Json::as_str);
-    if format.is_some_and(|format| format != "text") {
+    let format = text.get("format").filter(|format| !format.is_null());
+    if format.is_some_and(|format| format.get("type").and_then(Json::as_str) != Some("text")) {
         return refused("text.format");
     }
     if text.get("verbosity").is_some_and(|value| !value.is_null()) {
@@ -263,6 +263,8 @@ mod tests {
             ("tool_choice", json!("required")),
             ("max_output_tokens", json!(5)),
             ("text", json!({"format": {"type": "json_schema"}})),
+            ("text", json!({"format": "json_object"})),
+            ("text", json!({"format": {"type": 5}})),
             ("reasoning", json!({"effort": "high"})),
         ] {
             assert!(with(name, value).unwrap_err().contains("has no effect"), "{name}");
@@ -272,6 +274,7 @@ mod tests {
             ("tools", json!([])),
             ("tool_choice", json!("auto")),
             ("text", json!({"format": {"type": "text"}})),
+            ("text", json!({"format": null})),
             ("reasoning", json!({"summary": "auto"})),
             ("include", json!(["reasoning.encrypted_content"])),
             ("top_p", Json::Null),

@@ -82,8 +82,10 @@ impl RetrievalRequest {
         }
         let limit = place(body, "page_size")?.unwrap_or(PAGE_SIZE).min(size_max.max(1));
         let page = place(body, "page")?.unwrap_or(1);
-        let languages = body.get("cross_languages").and_then(texts).unwrap_or_default();
-        let flag = |key| body.flag(key).ok().flatten().unwrap_or(false);
+        let languages = match body.get("cross_languages").filter(|given| **given != "") {
+            None => Vec::new(),
+            Some(list) => texts(list).ok_or_else(|| ApiError::data("`cross_languages` should be a list"))?,
+        };
         Ok(Self {
             datasets,
             documents,
@@ -94,13 +96,13 @@ impl RetrievalRequest {
             vector_weight: share(body, "vector_similarity_weight", Interface::Http.default_vector_weight())?,
             candidates_max: candidates(top_k as f64),
             reranker: body.text("rerank_id")?.unwrap_or_default().trim().to_owned(),
-            keyword: flag("keyword"),
+            keyword: switch(body, "keyword")?.unwrap_or(false),
             highlight: highlight(body)?,
             languages: languages.into_iter().take(LANGUAGES_MAX).collect(),
             filter: fitting(body)?,
-            graph: flag("use_kg"),
-            contents: flag("toc_enhance"),
-            metadata: shown_metadata(body),
+            graph: switch(body, "use_kg")?.unwrap_or(false),
+            contents: switch(body, "toc_enhance")?.unwrap_or(false),
+            metadata: shown_metadata(body)?,
         })
     }
 
@@ -346,15 +348,38 @@ fn candidates(top_k: f64) -> usize {
 }
 
 fn highlight(body: &Body) -> Result<bool, ApiError> {
-    let wrong = || ApiError::data("`highlight` should be a boolean");
-    body.flag("highlight").map(|flag| flag.unwrap_or(false)).map_err(|_| wrong())
+    body.flag("highlight").map(|flag| flag.unwrap_or(false)).map_err(|_| no_switch("highlight"))
 }
 
-fn shown_metadata(body: &Body) -> Option<Vec<String>> {
-    let reference = body.get("reference_metadata");
-    let asked = body.flag("include_metadata").ok().flatten().or_else(|| reference?.get("include")?.as_bool());
-    let fields = body.get("metadata_fields").or_else(|| reference?.get("fields")).and_then(texts);
-    asked.unwrap_or(false).then(|| fields.unwrap_or_default())
+fn no_switch(key: &str) -> ApiError {
+    ApiError::data(format!("`{key}` should be a boolean"))
+}
+
+/// Reads a switch, which clients also write as a number; an empty string counts as absent.
+fn switch(body: &Body, key: &str) -> Result<Option<bool>, ApiError> {
+    match body.get(key) {
+        Some(Json::String(text)) if text.is_empty() => Ok(None),
+        Some(Json::Number(number)) if number.as_u64().is_some_and(|number| number <= 1) => {
+            Ok(Some(number.as_u64() == Some(1)))
+        }
+        _ => body.flag(key).map_err(|_| no_switch(key)),
+    }
+}
+
+/// Reads whether hits contain metadata, and which: from fields of their own or from `reference_metadata`.
+fn shown_metadata(body: &Body) -> Result<Option<Vec<String>>, ApiError> {
+    let wrong = |_| ApiError::data("reference_metadata must be an object.");
+    let reference = Body(body.object("reference_metadata").map_err(wrong)?.unwrap_or_default());
+    let fields = |body: &Body, key: &str, message: &str| match body.get(key) {
+        None => Ok(None),
+        Some(list) => texts(list).map(Some).ok_or_else(|| ApiError::data(message)),
+    };
+    let own = fields(body, "metadata_fields", "`metadata_fields` should be a list")?;
+    let theirs = fields(&reference, "fields", "reference_metadata.fields must be an array.")?;
+    let included = switch(&reference, "include")
+        .map_err(|_| ApiError::data("reference_metadata.include must be a boolean."))?;
+    let asked = switch(body, "include_metadata")?.or(included).unwrap_or(false);
+    Ok(asked.then(|| own.or(theirs).unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -405,6 +430,11 @@ mod tests {
         assert_eq!((request.reranker.as_str(), request.languages.len()), ("r@p", 1));
         assert!(matches!(request.filter, FilterChoice::Given(_)));
         assert_eq!(request.metadata, Some(vec!["a".to_owned()]));
+        let request =
+            read(json!({"dataset_ids": ["d"], "question": "q", "keyword": 1, "use_kg": 0, "toc_enhance": "",
+            "cross_languages": "", "include_metadata": "True", "metadata_fields": ["b"]}));
+        assert_eq!((request.keyword, request.graph, request.contents), (true, false, false));
+        assert_eq!((request.languages.len(), request.metadata), (0, Some(vec!["b".to_owned()])));
         let request = read(json!({"dataset_ids": ["d"], "question": "", "page": -1, "page_size": 5000}));
         assert_eq!((request.question.as_str(), request.offset, request.limit), ("", 0, 1_000));
         assert_eq!(
@@ -434,6 +464,19 @@ mod tests {
         check(with("highlight", json!("maybe")), 102, "\"`highlight` should be a boolean\"");
         check(with("highlight", json!([])), 102, "\"`highlight` should be a boolean\"");
         check(with("metadata_condition", json!([])), 102, "metadata_condition must be an object.");
+        for key in ["keyword", "use_kg", "toc_enhance", "include_metadata"] {
+            for value in [json!("maybe"), json!([]), json!(7)] {
+                check(with(key, value), 102, &format!("\"`{key}` should be a boolean\""));
+            }
+        }
+        for value in [json!("English"), json!([1]), json!(5)] {
+            check(with("cross_languages", value), 102, "\"`cross_languages` should be a list\"");
+        }
+        check(with("metadata_fields", json!("a")), 102, "\"`metadata_fields` should be a list\"");
+        let metadata = |json: Json| with("reference_metadata", json);
+        check(metadata(json!([])), 102, "reference_metadata must be an object.");
+        check(metadata(json!({"fields": "a"})), 102, "reference_metadata.fields must be an array.");
+        check(metadata(json!({"include": "maybe"})), 102, "reference_metadata.include must be a boolean.");
         for key in ["page", "page_size", "top_k"] {
             check(with(key, json!("a")), 100, "invalid literal for int() with base 10: 'a'");
             check(with(key, json!([1])), 100, "invalid literal for int() with base 10: [1]");

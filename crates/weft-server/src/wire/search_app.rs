@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 use weft_core::seam::chat_store::{Chat, ChatSettings};
 
-use super::chat::{object, settings};
+use super::chat::{fits, object, settings, within};
 use super::time::http_date;
 use crate::body::Body;
 use crate::error::ApiError;
@@ -54,7 +54,7 @@ pub fn search_settings(body: &Body, before: &ChatSettings) -> Result<ChatSetting
     let text = |key: &str, before: &str| match body.0.get(key) {
         None => Ok(before.to_owned()),
         Some(Json::Null) => Ok(String::new()),
-        Some(Json::String(text)) => Ok(text.clone()),
+        Some(Json::String(text)) => within(key, text).map(|()| text.clone()),
         Some(_) => Err(ApiError::data(format!("`{key}` should be a string."))),
     };
     let (description, icon) = (text("description", &before.description)?, text("avatar", &before.icon)?);
@@ -65,6 +65,7 @@ pub fn search_settings(body: &Body, before: &ChatSettings) -> Result<ChatSetting
     config.extend(object(body, "search_config")?.cloned().unwrap_or_default());
     let mut run = run_settings(&config)?;
     (run.description, run.icon, run.search_config) = (description, icon, config);
+    fits(&run)?;
     Ok(run)
 }
 
@@ -157,6 +158,10 @@ mod tests {
         check(json!({"search_config": {"kb_ids": "d"}}), "`kb_ids` should be a list.");
         check(json!({"search_config": {"top_k": 0}}), "`top_k` should be a number from 1 to 2048.");
         check(json!({"search_config": {"similarity_threshold": 2}}), "`similarity_threshold`");
+        check(json!({"search_config": {"reasoning": 9}}), "`reasoning` should be a boolean, a depth");
+        check(json!({"search_config": {"keyword": "maybe"}}), "`keyword` should be a boolean.");
+        check(json!({"search_config": {"odd": "x".repeat(1 << 20)}}), "more than the maximum of 1048576");
+        check(json!({"avatar": "x".repeat(65_536)}), "`avatar` has more than 65535 characters");
         check(json!({"description": 1}), "`description` should be a string.");
         let told = |asked: Json| name(&body(&asked)).unwrap_err().message().to_owned();
         assert_eq!(told(json!({"name": 1})), "Search name must be string.");

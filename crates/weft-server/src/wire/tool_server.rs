@@ -9,7 +9,7 @@ use weft_core::value::to_text;
 use weft_core::{Secret, TenantId};
 
 use super::time::http_date;
-use crate::body::{Body, VALUES_MAX, values_of};
+use crate::body::{ABOUT_CHARS_MAX, Body, VALUES_MAX, values_of};
 use crate::error::ApiError;
 
 /// Maximum length of a name, in bytes.
@@ -74,7 +74,7 @@ pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer
         name: body.text("name")?.unwrap_or(before.name),
         url: url.unwrap_or(before.url),
         transport: body.text("server_type")?.unwrap_or(before.transport),
-        description: body.text("description")?.unwrap_or(before.description),
+        description: body.text_within("description", ABOUT_CHARS_MAX)?.unwrap_or(before.description),
         sealed: SentAlong { headers, variables }.sealed()?,
         ..before
     };

@@ -66,13 +66,10 @@ fn named(title: &str, created_ms: i64) -> String {
 /// # Errors
 /// 101 for a value that is not a string or is too long.
 pub fn change(body: &Body) -> Result<VersionChange, ApiError> {
-    let bounded = |key: &str, most: usize| match body.text(key)? {
-        Some(text) if text.chars().count() > most => {
-            Err(ApiError::argument(format!("`{key}` has more than {most} characters")))
-        }
-        text => Ok(text),
-    };
-    Ok(VersionChange { title: bounded("title", TITLE_MAX)?, note: bounded("description", NOTE_MAX)? })
+    Ok(VersionChange {
+        title: body.text_within("title", TITLE_MAX)?,
+        note: body.text_within("description", NOTE_MAX)?,
+    })
 }
 
 /// Reads tags: a list of strings, or one string with commas between them; `None` if the field is absent.

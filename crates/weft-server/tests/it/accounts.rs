@@ -539,6 +539,33 @@ async fn the_audit_log_says_who_changed_what_and_who_was_refused() {
     assert_eq!(viewer.get("/api/v1/audit").await.status, 403);
 }
 
+/// A token that is named in a path would otherwise be readable in the log, whether it was revoked or not.
+#[tokio::test]
+async fn the_audit_log_holds_no_token() {
+    let bench = bench(Script::new()).await;
+    with_ann(&bench, MemberRole::Owner).await;
+    let ann = bench.signed_in("ann@example.com", PASSWORD).await;
+    let agent = ann.store("Echo", echo_canvas()).await;
+    let shares = format!("/api/v1/agents/{agent}/shares");
+    let share = ann.post(&shares, json!({"name": "page"})).await.data();
+    let key = ann.post("/api/v1/system/tokens", json!({"name": "ci"})).await.data();
+    let [share, key] = [&share, &key].map(|made| made["token"].as_str().unwrap().to_owned());
+    let (viewer, _) = bench.as_member("default", MemberRole::Viewer).await;
+    let encoded = key.replacen('-', "%2D", 1);
+    for path in
+        [format!("{shares}/{share}"), format!("/api/v1/agents/{key}"), format!("/api/v1/agents/{encoded}")]
+    {
+        viewer.ask("DELETE", &path, Json::Null).await.refusal();
+        ann.ask("DELETE", &path, Json::Null).await;
+    }
+    let entries = ann.get("/api/v1/audit?page_size=50").await.text;
+    for secret in [share, key, encoded] {
+        assert!(!entries.contains(&secret), "{secret}: {entries}");
+    }
+    assert!(entries.contains("/shares/weftshare-***"), "{entries}");
+    assert_eq!(entries.matches("/api/v1/agents/weft-***").count(), 4, "{entries}");
+}
+
 #[tokio::test]
 async fn the_audit_log_notes_reading_when_it_is_told_to_and_nothing_when_it_is_off() {
     for (audit, expected) in [(AuditLevel::All, 2), (AuditLevel::Off, 0)] {

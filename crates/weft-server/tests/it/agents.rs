@@ -135,6 +135,10 @@ async fn requests_that_make_no_sense_are_told_why() {
     check(json!({"title": "x", "dsl": {}, "permission": "all"}), 101, "`permission`").await;
     check(json!({"title": "x", "dsl": {}, "canvas_category": "other"}), 101, "dataflow_canvas").await;
     check(json!({"title": "x".repeat(300), "dsl": {}}), 101, "255").await;
+    for name in ["avatar", "description"] {
+        let long = json!({"title": "x", "dsl": {}, name: "x".repeat(65_536)});
+        check(long, 101, &format!("`{name}` has more than 65535 characters")).await;
+    }
     assert_eq!(bench.get("/api/v1/agents").await.data()["total"], 1);
 }
 

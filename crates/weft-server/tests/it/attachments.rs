@@ -134,6 +134,66 @@ async fn a_form_brings_no_document_of_a_dataset() {
     }
 }
 
+/// A page with a token uploads for its own agent, and so does one with the token that comes with a key for any agent.
+#[tokio::test]
+async fn a_visitor_uploads_files_for_questions_and_reads_those_and_no_others() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Files", with_files()).await;
+    let other = bench.store("Others", with_files()).await;
+    let made = bench.post(&format!("/api/v1/agents/{id}/shares"), json!({"name": "our page"})).await.data();
+    let of_agent = bench.with(made["token"].as_str().unwrap());
+    let made = bench.post("/api/v1/system/tokens", json!({"name": "pages"})).await.data();
+    let of_key = bench.with(made["beta"].as_str().unwrap());
+    for visitor in [&of_agent, &of_key] {
+        let file = uploaded(visitor, &id, "a.txt", "the text").await;
+        assert!(file["created_by"].as_str().unwrap().starts_with("share-"), "{file}");
+        assert_eq!(visitor.get(file["url"].as_str().unwrap()).await.text, "the text");
+        let ask = format!("/api/v1/agentbots/{id}/completions");
+        let told = visitor.post(&ask, json!({"question": "q", "files": [file]})).await.frames();
+        assert!(said(&told).contains("the text"), "{told:?}");
+        let document = json!({"id": "DATASET/DOCUMENT", "name": "a.txt", "size": 1});
+        let refused = visitor.post(&ask, json!({"question": "q", "files": [document]})).await.refusal();
+        assert!(refused.0 == 103 && refused.1.contains("`files`"), "{refused:?}");
+        let document = visitor.get("/api/v1/agents/attachments/DATASET%2FDOCUMENT/download").await.refusal();
+        assert_eq!(document, (102, "Artifact not found.".into()));
+    }
+    let to_other = format!("/api/v1/agents/{other}/upload");
+    let refused = of_agent.send(upload(&of_agent, &to_other, &[("a.txt", "x")])).await;
+    assert_eq!(refused.status, 403, "{}", refused.text);
+    assert_eq!(of_key.send(upload(&of_key, &to_other, &[("a.txt", "x")])).await.data()["name"], "a.txt");
+    let stranger = bench.as_stranger().await;
+    let theirs = stranger.store("Theirs", with_files()).await;
+    let to_theirs = format!("/api/v1/agents/{theirs}/upload");
+    let refused = of_key.send(upload(&of_key, &to_theirs, &[("a.txt", "x")])).await.refusal();
+    assert_eq!(refused, (102, "canvas not found.".into()));
+    let their_file = uploaded(&stranger, &theirs, "a.txt", "secret").await;
+    assert_eq!(of_key.get(their_file["url"].as_str().unwrap()).await.refusal().0, 102);
+}
+
+/// What a run has created belongs to its conversation, and is shown to whoever has it.
+#[tokio::test]
+async fn a_visitor_reads_what_runs_of_own_conversations_made() {
+    let bench = bench(Script::new()).await;
+    let message = json!({"content": ["{sys.query}"], "output_format": "html"});
+    let canvas = json!({"components": {
+        "begin": begin("", "Message:M"), "Message:M": component("Message", &message, &[]),
+    }});
+    let id = bench.store("Report", canvas).await;
+    let page = async || {
+        let made = bench.post(&format!("/api/v1/agents/{id}/shares"), json!({"name": "p"})).await.data();
+        bench.with(made["token"].as_str().unwrap())
+    };
+    let (one, another) = (page().await, page().await);
+    let frames = one.post(&format!("/api/v1/agentbots/{id}/completions"), json!({"question": "mine"})).await;
+    let frames: Vec<Json> = frames.frames().iter().map(crate::support::Frame::json).collect();
+    let end = frames.iter().find(|frame| frame["event"] == "message_end").unwrap();
+    let file = end["data"]["attachment"]["doc_id"].as_str().unwrap();
+    let path = format!("/api/v1/agents/attachments/{file}/download");
+    assert!(one.get(&path).await.text.contains("mine"));
+    assert_eq!(another.get(&path).await.refusal(), (102, "Artifact not found.".into()));
+    assert!(bench.get(&path).await.text.contains("mine"), "a member of the tenant reads all of them");
+}
+
 #[tokio::test]
 async fn several_files_and_data_uris() {
     let bench = bench(Script::new()).await;

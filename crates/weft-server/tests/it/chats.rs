@@ -171,6 +171,12 @@ async fn what_makes_no_sense_is_refused_in_words() {
     check("POST", ask, unkept, (102, words)).await;
     let wrong = json!({"chat_id": one, "question": "q", "metadata_condition": []});
     check("POST", ask, wrong, (102, "metadata_condition must be an object.")).await;
+    let depths = "`reasoning` should be a boolean, a depth from 0 to 4, or `iterative`, `tree` or `agentic`.";
+    let deep = json!({"chat_id": one, "question": "q", "reasoning": 9});
+    check("POST", ask, deep, (101, depths)).await;
+    check("POST", CHATS, json!({"name": "n", "prompt_config": {"reasoning": 9}}), (102, depths)).await;
+    check("PATCH", &path, json!({"prompt": {"show_quote": 5}}), (102, "`show_quote` should be a boolean."))
+        .await;
     let foreign = json!({"chat_id": one, "question": "q", "kb_ids": ["d"]});
     check("POST", ask, foreign, (102, "You don't own the dataset d")).await;
     // The canvas of an assistant is changed by nothing but the assistant.
@@ -427,6 +433,10 @@ async fn openai_clients_ask_assistants() {
             .await;
         let metadata = json!({"model": "m", "messages": question, "reference_metadata": {"fields": 1}});
         check(metadata, "reference_metadata.fields must be an array.").await;
+        let metadata = json!({"model": "m", "messages": question, "reference_metadata": {"fields": [1]}});
+        check(metadata, "reference_metadata.fields must contain only strings.").await;
+        let metadata = json!({"model": "m", "messages": question, "reference_metadata": {"include": "yes"}});
+        check(metadata, "reference_metadata.include must be a boolean.").await;
         let condition = json!({"model": "m", "messages": question, "metadata_condition": 1});
         check(condition, "metadata_condition must be an object.").await;
         let answered = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]);

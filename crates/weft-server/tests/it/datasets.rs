@@ -97,6 +97,9 @@ async fn requests_that_make_no_sense_are_told_why() {
     let unknown = json!({"fields": [{"name": "x", "type": "colour"}]});
     let words = "Field: <auto_metadata_config.fields.0.type> - Message: <Input should be 'string',";
     check("POST", all, json!({"name": "x", "auto_metadata_config": unknown}), 101, words).await;
+    let unknown = json!({"name": "x", "auto_metadata_config": {"enabled": "maybe", "metadata": 5}});
+    check("POST", all, unknown.clone(), 101, "Field: <auto_metadata_config.enabled>").await;
+    check("POST", all, unknown, 101, "Field: <auto_metadata_config.metadata>").await;
     check(
         "POST",
         all,

@@ -583,6 +583,22 @@ async fn what_a_model_is_to_find_out_is_a_list_or_a_schema() {
                 "{message}"
             );
         }
+        let field = |name: &str, value: Json| {
+            let mut field = json!({"name": "kind", "examples": ["a"]});
+            field[name] = value;
+            json!({"metadata": [], "fields": [field]})
+        };
+        for (wrong, place) in [
+            (json!({"metadata": [], "enabled": "maybe"}), "enabled"),
+            (json!({"metadata": [], "fields": "author"}), "fields"),
+            (json!({"metadata": [], "fields": ["author"]}), "fields.0"),
+            (field("restrict_values", json!("x")), "fields.0.restrict_values"),
+            (field("examples", json!("a, b")), "fields.0.examples"),
+        ] {
+            let (code, message) = bench.ask("PUT", path, wrong.clone()).await.refusal();
+            let place = format!("Field: <{place}> - Message: <Input should be");
+            assert!(code == 101 && message.starts_with(&place), "{wrong}: {message}");
+        }
         let schema = json!({"type": "object", "properties": {"author": {"type": "string"}}});
         bench.ask("PUT", path, json!({"metadata": schema})).await.data();
     }

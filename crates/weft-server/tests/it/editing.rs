@@ -128,6 +128,19 @@ async fn what_cannot_be_tried_is_refused() {
     assert!(code == 100 && message.contains("sys.query"), "{message}");
     let (code, _) = bench.post("/v1/canvas/debug", json!({"id": agent})).await.refusal();
     assert_eq!(code, 101);
+    let debug = format!("{}/debug", path("Agent:A"));
+    for body in [json!({}), json!({"params": null}), json!({"sys.query": "x"})] {
+        let refused = bench.post(&debug, body).await.refusal();
+        assert_eq!(refused, (101, "required argument are missing: params; ".into()));
+    }
+    for params in [json!(5), json!("x"), json!(["x"]), json!(true)] {
+        let named = json!({"id": agent, "component_id": "Agent:A", "params": params});
+        for (path, body) in [(debug.as_str(), json!({"params": params})), ("/v1/canvas/debug", named)] {
+            let (code, message) = bench.post(path, body).await.refusal();
+            assert!(code == 101 && message.contains("Field: <params>"), "{code} {message}");
+        }
+    }
+    assert!(bench.model.requests().is_empty(), "nothing has run");
     let nobodys = "/api/v1/agents/nobodys/components/Agent:A/debug";
     assert_eq!(bench.post(nobodys, json!({"params": {}})).await.refusal(), (102, "canvas not found.".into()));
 

@@ -145,6 +145,13 @@ async fn what_fits_nowhere_is_told_in_an_envelope() {
     assert_eq!(bench.get("/api/v1/runs/gone/events").await.refusal(), (102, "Run not found!".into()));
     let place = bench.get("/api/v1/runs/gone/events?after=x").await.refusal();
     assert_eq!(place.0, 101);
+    // A database would refuse it as a pattern, and that would look like a defect of the server.
+    let long = "a".repeat(60_000);
+    for path in ["agents", "chats", "searches", "files", "memories"] {
+        let refused = bench.get(&format!("/api/v1/{path}?keywords={long}")).await.refusal();
+        assert_eq!(refused, (101, "`keywords` has more than 1000 characters".into()), "{path}");
+    }
+    assert_eq!(bench.get("/api/v1/agents?keywords=%FF%00&page=18446744073709551615").await.json()["code"], 0);
 }
 
 #[tokio::test]

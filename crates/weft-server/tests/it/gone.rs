@@ -1,17 +1,24 @@
 //! Callers that go away before they are answered: what there was for their answer alone goes as well.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::body::{Body, Bytes};
 use axum::http::Request;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value as Json, json};
 use tower::ServiceExt as _;
-use weft_core::DatasetKey;
+use weft_app::Auth;
+use weft_core::seam::DocumentReader;
 use weft_core::seam::dataset_store::DocumentFilter;
+use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
 use weft_core::seam::folder_store::EntryFilter;
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::session_store::SessionFilter;
+use weft_core::{DatasetKey, Result, TenantId};
+use weft_server::router::router;
+use weft_server::state::ServerState;
 use weft_testkit::Script;
 
 use crate::support::{Bench, bench, chat_canvas, default_tenant, endless};
@@ -60,6 +67,38 @@ impl Bench {
             .body(Body::from_stream(sent))
             .unwrap()
     }
+}
+
+/// A reader that does not come to the end of any file.
+struct Endless;
+
+#[async_trait]
+impl DocumentReader for Endless {
+    async fn read(&self, _: &TenantId, _: &ReadRequest, _: Bytes) -> Result<ReadDocument> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_question_whose_files_are_still_read_leaves_no_conversation_behind() {
+    let mut bench = bench(Script::new()).await;
+    let agent = bench.store("A", chat_canvas()).await;
+    bench.app = bench.app.with_parts(|parts| parts.reader = Arc::new(Endless));
+    bench.router = router(ServerState::new(bench.app.clone(), Auth::On).unwrap());
+    let question = json!({"question": "What is in it?", "files": ["data:text/plain;name=a.txt;base64,eA=="]});
+    let ask =
+        |question: &Json| bench.request("POST", &format!("/api/v1/agents/{agent}/completions"), question);
+    bench.given_up_when(ask(&question), async || bench.kept().await == (1, 0)).await;
+    until(async || bench.kept().await == (0, 0)).await;
+    // A conversation that there was before stays.
+    let begun = bench.post(&format!("/api/v1/agents/{agent}/sessions"), json!({})).await.data();
+    let mut again = question.clone();
+    again["session_id"] = begun["id"].clone();
+    let files = async || bench.app.files.older_than(i64::MAX, 9).await.unwrap().len();
+    let before = files().await;
+    bench.given_up_when(ask(&again), async || files().await > before).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(bench.kept().await, (1, 0));
 }
 
 #[tokio::test]

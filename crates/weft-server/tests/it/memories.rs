@@ -296,6 +296,8 @@ async fn memories_are_made_changed_and_removed() {
     check(json!({"name": "  "}), "Memory name cannot be empty or whitespace.").await;
     let long = "x".repeat(129);
     check(json!({"name": long}), &format!("Memory name '{long}' exceeds limit of 128.")).await;
+    let long = json!({"avatar": "x".repeat(65_536)});
+    check(long, "`avatar` has more than 65535 characters").await;
     check(json!({"memory_type": "raw"}), "Memory type must be a list.").await;
     check(json!({"memory_type": ["odd"]}), "Memory type '{'odd'}' is not supported.").await;
     check(json!({"permissions": "all"}), "Unknown permission 'all'.").await;

@@ -41,6 +41,7 @@ async fn an_answer_in_one_piece_and_a_stream_with_one_id() {
         (&last["choices"][0]["finish_reason"], &last["usage"]["total_tokens"]),
         (&json!("stop"), &json!(8))
     );
+    assert_eq!(last["usage"], whole["usage"], "the same fields, those that are zero included");
     let texts: Vec<_> =
         bench.model.requests()[1].messages.iter().map(|message| message.text.clone()).collect();
     assert!(texts.contains(&"Paris".to_owned()), "the session went on: {texts:?}");

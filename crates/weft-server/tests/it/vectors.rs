@@ -146,6 +146,8 @@ async fn another_model_is_compared_with_the_vectors_that_there_are() {
     let same = bench.post(&check, json!({"embd_id": "hash@Local@test"})).await.data();
     assert_eq!((&same["summary"]["sampled"], &same["results"][0]["doc_id"]), (&json!(2), &json!(document)));
     assert!(same["summary"]["avg_cos_sim"].as_f64().unwrap() > 0.999, "{same}");
+    let (code, message) = refused(json!({"embd_id": "hash@test", "check_num": "all"})).await;
+    assert!(code == 101 && message.contains("`check_num`"), "{code} {message}");
     let (code, message) = refused(json!({"embd_id": "other@test", "check_num": 1})).await;
     assert!(code == 10 && message.contains("too different"), "{code} {message}");
     assert_eq!(

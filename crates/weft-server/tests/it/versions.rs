@@ -177,6 +177,35 @@ async fn versions_are_listed_named_compared_and_put_back() {
 }
 
 #[tokio::test]
+async fn tags_come_with_an_agent_and_are_refused_when_they_are_none() {
+    let bench = bench(Script::new()).await;
+    for tags in [json!(5), json!(true), json!({"a": 1}), json!(["a", 7])] {
+        for path in ["/api/v1/agents", "/api/v1/agents/import", "/v1/canvas/set"] {
+            let body = json!({"title": "A", "dsl": saying("x"), "tags": tags});
+            let (code, message) = bench.post(path, body).await.refusal();
+            assert!(code == 101 && message.contains("Field: <tags>"), "{path} {tags}: {message}");
+        }
+    }
+    assert_eq!(bench.get("/api/v1/agents").await.data()["total"], 0, "nothing was stored");
+    let body = json!({"title": "A", "dsl": saying("x"), "tags": "Sales, beta ,sales"});
+    let made = bench.post("/api/v1/agents", body).await.data();
+    assert_eq!(made["tags"], "Sales,beta");
+    let path = format!("/api/v1/agents/{}", made["id"].as_str().unwrap());
+    let tags = async || bench.get(&path).await.data()["tags"].as_str().unwrap().to_owned();
+    let change = async |body: Json| bench.ask("PUT", &path, body).await;
+    assert_eq!(tags().await, "Sales,beta");
+    change(json!({"description": "d", "tags": null})).await.data();
+    assert_eq!(tags().await, "Sales,beta", "null changes nothing");
+    let (code, message) = change(json!({"tags": {"a": 1}})).await.refusal();
+    assert!(code == 101 && message.contains("Field: <tags>"), "{message}");
+    change(json!({"tags": ["new"], "release": true})).await.data();
+    assert_eq!(tags().await, "new");
+    let set = json!({"id": made["id"], "dsl": saying("x"), "tags": []});
+    bench.post("/v1/canvas/set", set).await.data();
+    assert_eq!(tags().await, "");
+}
+
+#[tokio::test]
 async fn agents_are_found_by_their_tags() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Shop", saying("one")).await;

@@ -30,13 +30,16 @@ pub struct DocumentQuery {
 /// 101 for an unknown order; 102 for conditions that are not valid and for an unknown state or type of files.
 pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> {
     let (metadata, bare) = of_metadata(params)?;
-    let state = |text: &str| {
-        let message = || ApiError::data(format!("Invalid filter run status conditions: {text}"));
-        states(text).ok_or_else(message)
-    };
-    let words = params.all("run").chain(params.all("run_status"));
-    let states: Vec<DocumentState> =
-        words.map(state).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().copied().collect();
+    let mut wanted: Vec<DocumentState> = Vec::new();
+    for word in params.all("run").chain(params.all("run_status")) {
+        let message = || ApiError::data(format!("Invalid filter run status conditions: {word}"));
+        // Each once: an address has room for more repetitions than a database takes values.
+        for state in states(word).ok_or_else(message)? {
+            if !wanted.contains(state) {
+                wanted.push(*state);
+            }
+        }
+    }
     let time = |key: &str| params.get(key).and_then(|text| text.parse::<i64>().ok()).filter(|ms| *ms > 0);
     let ids: Vec<DocumentId> =
         params.get("id").into_iter().chain(params.all("ids")).map(DocumentId::from).collect();
@@ -57,7 +60,7 @@ pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> 
         keywords: params.get("keywords").map(str::to_owned),
         suffixes: endings.only,
         other_suffixes: endings.not,
-        states,
+        states: wanted,
         metadata,
         bare,
         from_ms: time("create_time_from"),

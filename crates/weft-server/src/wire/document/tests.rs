@@ -181,6 +181,9 @@ fn lists_are_asked_for() {
         (filter.from_ms, filter.to_ms, filter.order, filter.ascending),
         (Some(5), None, DocumentOrder::Updated, true)
     );
+    let often = "run=2&".repeat(10_000);
+    let states = read(&often).unwrap().filter.states;
+    assert_eq!(states, [DocumentState::Cancelled, DocumentState::Paused], "each once");
     let condition = "%7B%22conditions%22:%5B%7B%22name%22:%22a%22,%22value%22:1%7D%5D%7D";
     assert!(read(&format!("metadata_condition={condition}")).unwrap().filter.metadata.is_some());
     let check = |text: &str, words: &str| {
