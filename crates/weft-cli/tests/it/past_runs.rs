@@ -113,8 +113,12 @@ fn a_pinned_node_does_not_run() {
     assert_eq!(pinned(&format!("LLM:A@{id}"), 0).stdout.trim(), "from the model");
     drop(pinned("LLM:A=7", 2).says(&["LLM:A", "is not a JSON object", "--pin"]));
     drop(pinned("LLM:Z={}", 2).says(&["LLM:Z"]));
+    drop(pinned(r#"LLM:A={"contnet": "x"}"#, 2).says(&["no output `contnet`", "did you mean `content`?"]));
+    drop(pinned(r#"LLM:A={"page": "x"}"#, 2).says(&["no output `page`", "its outputs are `content`"]));
     drop(pinned("LLM:A@none", 2).says(&["there is no run `none`", "weft runs list"]));
     drop(pinned("nonsense", 2).says(&["--pin"]));
+    let twice = ["run", "c.json", "--query", "b", "--pin", "LLM:A={}", "--pin", "LLM:A={}"];
+    home.weft(&twice).with(2).says(&["--pin gives LLM:A twice"]);
 }
 
 /// Several runs draw on one budget, and what they used is told.
