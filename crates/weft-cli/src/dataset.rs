@@ -147,8 +147,11 @@ fn method(args: &DatasetMethodArgs) -> Outcome<Option<ChunkMethod>> {
 fn settings(args: &DatasetMethodArgs) -> Outcome<Settings> {
     let settings = inputs("--set", &args.settings)?;
     weft_server::check_settings(&settings).map_err(|error| {
-        Failure::usage(format!("--set is not valid: {}", error.message))
-            .help("docs/documents.md and docs/datasets.md list the settings and their values")
+        let (what, help) = error.for_operator();
+        Failure::usage(format!("cannot use --set: {what}")).help(help.unwrap_or_else(|| {
+            "write --set KEY=VALUE; docs/documents.md and docs/datasets.md list the settings and their values"
+                .to_owned()
+        }))
     })?;
     Ok(settings)
 }

@@ -112,6 +112,22 @@ fn a_dataset_gets_other_vectors() {
 
 /// Files of one name in two folders are two documents, also when the folder is read again.
 #[test]
+fn settings_that_are_not_valid_are_told_in_words_of_the_command_line() {
+    let home = Home::quoting();
+    let refused = |set: &str, words: &[&str]| {
+        let told = home.weft(&["dataset", "add", "birds", "--set", set]).with(2).says(words).stderr;
+        assert!(!told.contains("Field:") && !told.contains("Input should"), "{told}");
+    };
+    refused(
+        "chunk_token_num=0",
+        &["--set", "`chunk_token_num` must be a whole number from 1 to 2048", "is 0"],
+    );
+    refused("chunk_tokn_num=64", &["no setting `chunk_tokn_num`", "did you mean `chunk_token_num`?"]);
+    refused("toc_extraction=yes", &["`toc_extraction` must be true or false", "docs/datasets.md"]);
+    home.weft(&["dataset", "list"]).with(0).says(&["there are no datasets"]);
+}
+
+#[test]
 fn documents_of_a_folder_are_called_by_their_paths() {
     let home = Home::quoting();
     let folder = tempfile::tempdir().unwrap();
