@@ -2,7 +2,7 @@
 
 use weft_app::App;
 use weft_core::context::Pin;
-use weft_core::{ComponentId, Json, Outputs, RunId, RunKey, SessionId};
+use weft_core::{ComponentId, ErrorKind, Json, Outputs, RunId, RunKey, SessionId, SessionKey};
 use weft_engine::compare::{Comparison, NodeComparison, Verdict};
 use weft_engine::engine::{ForkPoint, PickedUp};
 use weft_engine::recording::Where;
@@ -19,7 +19,7 @@ use crate::local::tenant;
 use crate::progress::{Progress, duration};
 use crate::run::{conclude, inputs};
 use crate::screen::{Data, Notes};
-use crate::words::quoted;
+use crate::words::{must_be_no_step, quoted};
 
 fn key(id: &str) -> RunKey {
     RunKey::new(&tenant(), RunId::from(id))
@@ -67,6 +67,9 @@ pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
     let to = (!args.to.is_empty()).then(|| args.to.iter().map(|id| ComponentId::from(id.as_str())).collect());
     let edit = Pin { outputs, to };
     let point = ForkPoint { node: args.at.as_str().into(), activation: args.activation, edit };
+    if let Some(id) = &args.session {
+        must_be_free(id, app).await?;
+    }
     let session = args.session.as_deref().map(SessionId::from);
     // Before the fork starts, which is to find what the first run found.
     documents::add_beside_runs(app, &[found(&key(&args.id), app).await?]).await?;
@@ -82,6 +85,17 @@ pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
     Ok(conclude(&answer, || {
         format!("weft run FILE --session {}{}", quoted(session.id.as_str()), form::flags(&answer.forms))
     }))
+}
+
+/// Checks that there is no session with this id yet.
+async fn must_be_free(id: &str, app: &App) -> Outcome<()> {
+    must_be_no_step("a session", id)?;
+    match app.sessions.load(&SessionKey::new(&tenant(), id)).await {
+        Ok(_) => Err(Failure::usage(format!("there is already a session {}", quoted(id)))
+            .help("a fork begins a new session: give --session an id that is not taken, or omit it")),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Prints a comparison of two runs.

@@ -94,6 +94,13 @@ fn a_run_is_forked_with_another_output_and_compared() {
     home.weft(&["runs", "fork", &first, "--at", "Switch:Topic", "--to", "begin", "--set", "nosuch=x"])
         .with(2)
         .says(&["no output `nosuch`"]);
+    let taken =
+        home.weft(&["runs", "list", "--json"]).json_lines()[0]["session"].as_str().unwrap().to_owned();
+    home.weft(&["runs", "fork", &first, "--at", "Switch:Topic", "--session", &taken]).with(2).says(&[
+        "there is already a session",
+        &taken,
+        "--session",
+    ]);
     home.weft(&["runs", "fork", &first, "--at", "Nowhere:X"]).with(2).says(&["Nowhere:X", "weft runs show"]);
     home.weft(&["runs", "fork", &first, "--at", "Switch:Topic", "--to", "begin"])
         .with(2)
