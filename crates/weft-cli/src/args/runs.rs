@@ -89,10 +89,12 @@ pub(crate) struct RunsDiffArgs {
 }
 
 /// Flags of `weft runs resume`.
+// In a group, so that the message about a missing id names --all as well.
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["id", "all"]))]
 pub(crate) struct RunsResumeArgs {
     /// The run
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "ID")]
     pub id: Option<String>,
     /// Resume every interrupted run
     #[arg(long)]

@@ -86,6 +86,16 @@ fn a_run_that_is_not_there_is_named() {
 }
 
 #[test]
+fn without_an_id_the_flag_for_all_is_named() {
+    let home = Home::quoting();
+    home.weft(&["runs", "resume"]).with(2).says(&["ID", "--all"]);
+    home.weft(&["runs", "resume", "some", "--all"]).with(2).says(&["cannot be used with", "--all"]);
+    home.weft(&["runs", "resume", "--all"]).with(0).says(&["no interrupted runs"]);
+    home.weft(&["dataset", "remove", "birds"]).with(2).says(&["DOCUMENT", "--all"]);
+    home.weft(&["dataset", "remove", "birds", "one.txt", "--all"]).with(2).says(&["--all"]);
+}
+
+#[test]
 fn old_runs_are_removed_when_somebody_says_so() {
     let home = Home::quoting();
     home.weft(&["runs", "prune"]).with(2).says(&["--older-than 30d", "retention.runs_days"]);
