@@ -49,6 +49,10 @@ pub(crate) async fn run(command: &ScheduleCommand, setup: &Setup) -> Outcome {
 }
 
 async fn add(args: &ScheduleAddArgs, app: &App, setup: &Setup) -> Outcome {
+    if args.misfire_max.is_some() && args.misfire != MisfireArg::All {
+        return Err(Failure::usage("--misfire-max has no effect without --misfire all")
+            .help("add --misfire all, or omit --misfire-max"));
+    }
     let timing = timing(args, app.clock.now_ms())?;
     let input = TurnInput {
         query: args.query.clone().unwrap_or_default(),
