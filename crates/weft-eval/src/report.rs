@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use weft_core::effect::{Match, RecordedCall};
-use weft_core::value::to_text;
+use weft_core::value::{plural, to_text};
 
 pub use self::html::page;
 pub use self::junit::junit;
@@ -242,9 +242,9 @@ fn escaped(text: &str) -> String {
 /// Describes the usage of a turn.
 fn used(seen: &Observed) -> String {
     let spent = &seen.spent;
-    let mut parts = vec![format!("{} model calls", spent.model_calls), format!("{} tokens", spent.tokens)];
+    let mut parts = vec![plural(spent.model_calls, "model call"), plural(spent.tokens, "token")];
     if spent.tool_calls > 0 {
-        parts.push(format!("{} tool calls", spent.tool_calls));
+        parts.push(plural(spent.tool_calls, "tool call"));
     }
     if spent.micros > 0 {
         parts.push(format!("{:.4} money", seen.money()));

@@ -400,8 +400,8 @@ impl Watch {
             }
             None if share - self.share_told >= LINE_EVERY => {
                 self.share_told = share;
-                let documents = if count == 1 { "document" } else { "documents" };
-                Notes::line(format!("  {:.0} %, {done} {documents}", share * 100.0));
+                let (ended, all) = (self.ended.len(), plural(count, "document"));
+                Notes::line(format!("  {:.0} %, {ended} of {all}", share * 100.0));
             }
             None => {}
         }

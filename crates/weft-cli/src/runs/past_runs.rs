@@ -19,7 +19,7 @@ use crate::local::tenant;
 use crate::progress::{Progress, duration};
 use crate::run::{conclude, inputs};
 use crate::screen::{Data, Notes};
-use crate::words::{must_be_no_step, quoted};
+use crate::words::{must_be_no_step, plural, quoted};
 
 fn key(id: &str) -> RunKey {
     RunKey::new(&tenant(), RunId::from(id))
@@ -44,14 +44,14 @@ pub(super) async fn replay(args: &RunsReplayArgs, app: &App) -> Outcome {
     }
     data.flush()?;
     if replayed.differences.is_empty() {
-        Notes::line(format!("the replay matches the run: {events} events"));
+        Notes::line(format!("the replay matches the run: {}", plural(events, "event")));
         return Ok(Exit::Done);
     }
     for difference in &replayed.differences {
         Notes::line(told(difference));
     }
-    let count = replayed.differences.len();
-    Notes::line(format!("the replay differs from the run: {count} differences"));
+    let count = plural(replayed.differences.len(), "difference");
+    Notes::line(format!("the replay differs from the run: {count}"));
     Ok(Exit::Failed)
 }
 
@@ -132,9 +132,10 @@ fn lines(comparison: &Comparison, shown: impl Fn(&NodeComparison) -> bool) -> Ve
     let [one, two] = comparison.usage;
     let tokens = [one, two].map(|usage| usage.total_tokens());
     let [took, took_then] = comparison.elapsed.map(duration);
+    let all = plural(comparison.nodes.len(), "activation");
     lines.push(format!(
-        "{ending}; {same} of {} activations the same; {took} → {took_then}, {} → {} model calls, {} → {} tokens",
-        comparison.nodes.len(), one.calls, two.calls, tokens[0], tokens[1]
+        "{ending}; {same} of {all} the same; {took} → {took_then}, model calls: {} → {}, tokens: {} → {}",
+        one.calls, two.calls, tokens[0], tokens[1]
     ));
     lines
 }

@@ -154,5 +154,7 @@ fn budgets_hold_over_runs_and_what_was_used_is_shown() {
         "limits.tenant_budget.day.model_calls",
     ]));
     let line = home.weft(&["spending"]).with(0).stdout;
+    // Singular where there is one.
+    home.weft(&["spending", "--tenant", "none", "--days", "1"]).with(0).says(&["in the last 1 day\n"]);
     assert!(line.contains("3 model calls") && line.contains("2 tool calls"), "{line}");
 }
