@@ -137,8 +137,9 @@ impl ChildReader {
         let _slot = slots::acquire(&self.slots, tenant, &format!("`{name}`")).await?;
         let order =
             ReaderOrder::new(job, self.limits, before.len() + bytes.len()).with_confinement(self.confinement);
-        let mut order = serde_json::to_vec(&order)
-            .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
+        let mut order = serde_json::to_vec(&order).map_err(|cause| {
+            Error::internal("cannot encode the request to the worker process").because(cause)
+        })?;
         order.push(b'\n');
         if order.len() > ORDER_BYTES_MAX {
             let most = ORDER_BYTES_MAX >> 20;

@@ -186,8 +186,9 @@ impl ProgramTranscription {
         }
         run.read.push(path.into());
         let order = ReaderOrder::new(ReaderJob::Transcribe(run), self.limits, 0);
-        let mut order = serde_json::to_vec(&order.with_confinement(self.confinement))
-            .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
+        let mut order = serde_json::to_vec(&order.with_confinement(self.confinement)).map_err(|cause| {
+            Error::internal("cannot encode the request to the worker process").because(cause)
+        })?;
         order.push(b'\n');
         Ok(order)
     }

@@ -341,8 +341,8 @@ fn files_of_any_kind_beside_a_canvas_are_searched_and_one_that_cannot_be_read_is
     let run = home.weft(&["run", &file, "--query", "How long does the warranty last?"]).with(0);
     assert!(run.stdout.contains("five years"), "{}", run.stdout);
     run.says(&[
-        "scan.png beside the canvas is not searched: ",
-        "2 documents beside the canvas can be searched as the dataset `shed`",
+        "scan.png next to the canvas is not searched: ",
+        "2 documents next to the canvas can be searched as the dataset `shed`",
         "manual.pdf, page 4: ",
     ]);
     let run = home.weft(&["run", &file, "--query", "How often does the ferry cross the lake?"]).with(0);

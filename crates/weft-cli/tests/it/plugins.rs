@@ -149,8 +149,8 @@ fn what_cannot_be_used_is_told_with_the_reason() {
     let listed = home.weft(&["plugins", "--data", "d"]).with(0);
     assert_eq!(listed.stdout, "weather: 1 tool\n  forecast  Tells the weather.\n");
     listed.says(&[
-        "goes without typed: the schema",
-        "goes without styled: its parameter `p` has the style `label`",
+        "is used without typed: the schema",
+        "is used without styled: its parameter `p` has the style `label`",
     ]);
     let params = json!({"llm_id": "", "sys_prompt": "s", "prompts": [{"role": "user", "content": "{sys.query}"}],
         "tools": [], "mcp": [{"mcp_id": "weather", "tools": {"forecast": {}, "styled": {}}}], "cite": false});
