@@ -273,7 +273,7 @@ pub(crate) struct MeasuringArgs {
     #[arg(long, value_name = "URL")]
     pub llm_base_url: Option<String>,
     /// Measure runs, and print their times as one JSON object instead of the answer
-    #[arg(long, conflicts_with_all = ["events", "session"])]
+    #[arg(long, conflicts_with_all = ["events", "session", "inputs", "attached", "save_files", "pins"])]
     pub bench_json: bool,
     /// With --bench-json: keep a journal in a SQLite file
     #[arg(long, requires = "bench_json")]
