@@ -112,6 +112,21 @@ fn a_dataset_gets_other_vectors() {
 
 /// Files of one name in two folders are two documents, also when the folder is read again.
 #[test]
+fn options_about_files_need_files() {
+    let home = Home::quoting();
+    home.weft(&["dataset", "add", "birds", "--embedder", "none"]).with(0);
+    let one = |flag: &str, more: &[&str]| {
+        let ingest = [&["dataset", "ingest", "birds", flag], more].concat();
+        home.weft(&ingest).with(2).says(&[&format!("{flag} has no effect without files"), "name files"]);
+    };
+    one("--set", &["chunk_token_num=64"]);
+    one("--method", &["qa"]);
+    one("--meta", &["year=2024"]);
+    one("--again", &[]);
+    home.weft(&["dataset", "ingest", "birds"]).with(0).says(&["0 documents read"]);
+}
+
+#[test]
 fn settings_that_are_not_valid_are_told_in_words_of_the_command_line() {
     let home = Home::quoting();
     let refused = |set: &str, words: &[&str]| {
