@@ -19,6 +19,7 @@ use crate::args::{
 };
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::listed::first;
 use crate::local::{self, each_entry, tenant};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
@@ -73,8 +74,9 @@ pub(crate) async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
 
 async fn list(args: &RunsListArgs, app: &App) -> Outcome {
     let session = args.session.as_deref().map(SessionId::from);
-    let filter = RunFilter { session, limit: args.limit, ..RunFilter::default() };
-    let runs = app.runs.list(&tenant(), &filter).await?;
+    // One more than is shown, to detect whether there are others.
+    let filter = RunFilter { session, limit: args.limit + 1, ..RunFilter::default() };
+    let runs = first(app.runs.list(&tenant(), &filter).await?, args.limit, "--limit shows more");
     let mut data = Data::stdout();
     if runs.is_empty() {
         let nothing = args.session.as_ref().map(|id| format!("there are no runs in session {}", quoted(id)));

@@ -13,7 +13,10 @@ fn runs_are_listed_newest_first() {
     let queries: Vec<&str> = runs.iter().map(|run| run["query"].as_str().unwrap()).collect();
     assert_eq!(queries, ["second", "first"]);
     assert_eq!(runs[0]["status"], "succeeded");
-    let lines = home.weft(&["runs", "list", "--limit", "1"]).with(0).stdout;
+    let all = home.weft(&["runs", "list", "--limit", "2"]).with(0);
+    assert!(all.stdout.lines().count() == 2 && all.stderr.is_empty(), "{}", all.stderr);
+    let cut = home.weft(&["runs", "list", "--limit", "1"]).with(0);
+    let lines = cut.says(&["there are more than 1", "--limit shows more"]).stdout;
     assert!(lines.lines().count() == 1 && lines.contains("succeeded") && lines.contains("greet-"), "{lines}");
     let session = runs[1]["session"].as_str().unwrap();
     assert_eq!(home.weft(&["runs", "list", "--session", session]).with(0).stdout.lines().count(), 1);
