@@ -213,10 +213,8 @@ fn json_line(run: &StoredRun) -> String {
 
 /// Returns a run of this data folder.
 pub(crate) async fn found(key: &RunKey, app: &App) -> Outcome<StoredRun> {
-    app.runs.get(key).await.map_err(|error| {
-        Failure::from(error)
-            .help("`weft runs list` shows the runs of this data folder; --data names another one")
-    })
+    let help = "`weft runs list` shows the runs of this data folder; --data names another one";
+    app.runs.get(key).await.map_err(|error| Failure::finding(error, help))
 }
 
 async fn show(args: &RunsShowArgs, app: &App) -> Outcome {

@@ -138,9 +138,8 @@ fn tell_next(schedule: &Schedule) {
 
 async fn find(id: &str, app: &App) -> Outcome<Schedule> {
     let key = ScheduleKey::new(&tenant(), ScheduleId::from(id));
-    app.schedules.get(&key).await.map_err(|error| {
-        Failure::from(error).help("`weft schedule list` shows the schedules of this data folder")
-    })
+    let help = "`weft schedule list` shows the schedules of this data folder";
+    app.schedules.get(&key).await.map_err(|error| Failure::finding(error, help))
 }
 
 async fn list(args: &ScheduleListArgs, app: &App) -> Outcome {

@@ -93,9 +93,8 @@ fn list_line(task: &Task) -> String {
 }
 
 async fn task(id: &str, app: &App) -> Outcome<Task> {
-    app.tasks.get(&TaskKey::new(&tenant(), id)).await.map_err(|error| {
-        Failure::from(error).help("`weft tasks` shows those of this data folder; --data names another one")
-    })
+    let help = "`weft tasks` shows those of this data folder; --data names another one";
+    app.tasks.get(&TaskKey::new(&tenant(), id)).await.map_err(|error| Failure::finding(error, help))
 }
 
 async fn show(args: &TasksShowArgs, app: &App, setup: &Setup) -> Outcome {
