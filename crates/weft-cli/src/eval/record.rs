@@ -173,7 +173,7 @@ fn must_be_free(args: &EvalRecordArgs) -> Outcome<()> {
         return Err(Failure::usage(format!("the file {} already exists", args.output.display()))
             .help("name another one, or replace it with --force"));
     }
-    Ok(())
+    super::must_have_folder(&args.output)
 }
 
 fn finish(
