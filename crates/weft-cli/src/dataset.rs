@@ -248,6 +248,8 @@ async fn stop(args: &DatasetDocumentsArgs, wanted: Wanted, app: &App) -> Outcome
             Ok(()) => stopped += 1,
             // It may have ended in the meantime.
             Err(error) if error.kind == ErrorKind::Conflict && args.documents.is_empty() => {}
+            // A document was named that is not being read.
+            Err(error) if error.kind == ErrorKind::Conflict => return Err(Failure::before_running(&error)),
             Err(error) => return Err(error.into()),
         }
     }

@@ -68,6 +68,8 @@ fn what_is_there_already_is_not_read_again_and_what_changed_is() {
         .with(0)
         .says(&["2 documents read"]);
     home.weft(&["dataset", "ingest", "river", &path]).with(0).says(&["0 documents read, 2 unchanged"]);
+    home.weft(&["dataset", "pause", "river"]).with(0).says(&["0 documents paused"]);
+    home.weft(&["dataset", "pause", "river", "one.txt"]).with(2).says(&["is not being read"]);
     write("two.txt", "Otters sleep at midnight.");
     home.weft(&["dataset", "ingest", "river", &path])
         .with(0)
