@@ -62,10 +62,10 @@ pub(crate) async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
     let shown = match command {
         RunsCommand::List(args) => list(args, &app).await,
         RunsCommand::Show(args) => show(args, &app).await,
-        RunsCommand::Resume(args) => resume(args, &app).await,
+        RunsCommand::Resume(args) => resume(args, &app, setup).await,
         RunsCommand::Prune(args) => prune(args, &app, setup).await,
         RunsCommand::Replay(args) => past_runs::replay(args, &app).await,
-        RunsCommand::Fork(args) => past_runs::fork(args, &app).await,
+        RunsCommand::Fork(args) => past_runs::fork(args, &app, setup).await,
         RunsCommand::Diff(args) => past_runs::diff(args, &app).await,
     };
     app.shut_down(Duration::ZERO).await?;
@@ -90,7 +90,7 @@ async fn list(args: &RunsListArgs, app: &App) -> Outcome {
 }
 
 /// Resumes interrupted runs, one after the other, and waits for their ends.
-async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
+async fn resume(args: &RunsResumeArgs, app: &App, setup: &Setup) -> Outcome {
     if app.cut_off().await?.is_empty() {
         // The end of processes on this machine is known immediately; others are observed for a few seconds.
         Notes::line("checking whether the processes of unfinished runs are still running …".to_owned());
@@ -111,8 +111,7 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
         Notes::line("no interrupted runs".to_owned());
     }
     documents::add_beside_runs(app, &runs).await?;
-    let mut data = Data::stdout();
-    let mut exit = Exit::Done;
+    let (mut data, mut exit, place) = (Data::stdout(), Exit::Done, &setup.same_place);
     for run in runs {
         let ending = match gone_on(&run, app).await {
             Ok(ending) => ending,
@@ -131,10 +130,14 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
         };
         data.line(&format!("{}  {}{whose}", run.key.id, ending.as_str()))?;
         if ending == Ending::Failed && args.model.is_none() {
-            let show = format!("weft runs show {}{flag}", run.key.id);
+            let show = format!("weft runs show {}{place}{flag}", run.key.id);
             Notes::line(format!(
                 "note: `{show}` shows why; a run started with --model needs it here as well"
             ));
+        }
+        if ending == Ending::Waiting {
+            let session = quoted(run.session.as_str());
+            Notes::line(format!("`weft tasks --session {session}{place}{flag}` shows what it waits for"));
         }
         exit = match ending {
             Ending::Succeeded => exit,

@@ -1,12 +1,13 @@
 //! `weft runs replay|fork|diff`: replaying, forking and comparing past runs.
 
-use weft_app::App;
+use weft_app::{App, DEFAULT_TENANT};
 use weft_core::context::Pin;
 use weft_core::{ComponentId, ErrorKind, Json, Outputs, RunId, RunKey, SessionId, SessionKey};
 use weft_engine::compare::{Comparison, NodeComparison, Verdict};
 use weft_engine::engine::{ForkPoint, PickedUp};
 use weft_engine::recording::Where;
 use weft_engine::replay::Difference;
+use weft_server::answer::Answer;
 use weft_server::dialect::ragflow::{self, RunView};
 
 use super::{found, short};
@@ -15,10 +16,11 @@ use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::follow::{Show, follow};
 use crate::form;
-use crate::local::tenant;
+use crate::local::{same_tenant, tenant};
 use crate::progress::{Progress, duration};
 use crate::run::{conclude, inputs};
 use crate::screen::{Data, Notes};
+use crate::setup::Setup;
 use crate::words::{must_be_no_step, plural, quoted};
 
 fn key(id: &str) -> RunKey {
@@ -62,7 +64,7 @@ fn told(difference: &Difference) -> String {
 }
 
 /// Starts a run that shares the beginning of another one, and waits for its end.
-pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
+pub(super) async fn fork(args: &RunsForkArgs, app: &App, setup: &Setup) -> Outcome {
     let outputs: Outputs = inputs("--set", &args.set)?.into_iter().collect();
     let to = (!args.to.is_empty()).then(|| args.to.iter().map(|id| ComponentId::from(id.as_str())).collect());
     let edit = Pin { outputs, to };
@@ -82,9 +84,17 @@ pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
     let mut data = Data::stdout();
     let mut progress = if args.events { Progress::Silent } else { Progress::Tools };
     let answer = follow(handle, show, &mut data, &mut progress).await?;
-    Ok(conclude(&answer, || {
-        format!("weft run FILE --session {}{}", quoted(session.id.as_str()), form::flags(&answer.forms))
-    }))
+    Ok(conclude(&answer, || going_on(&session.id, &answer, setup)))
+}
+
+/// Returns the command that answers what a fork waits for. `weft run` is for the default tenant only.
+fn going_on(session: &SessionId, answer: &Answer, setup: &Setup) -> String {
+    let (session, place) = (quoted(session.as_str()), &setup.same_place);
+    if tenant().as_str() == DEFAULT_TENANT {
+        let flags = form::flags(&answer.forms);
+        return format!("weft run FILE --session {session}{}{place}{flags}", setup.same_model);
+    }
+    format!("weft tasks --session {session}{place}{}", same_tenant())
 }
 
 /// Checks that there is no session with this id yet.

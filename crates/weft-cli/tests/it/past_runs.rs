@@ -108,6 +108,15 @@ fn a_run_is_forked_with_another_output_and_compared() {
 }
 
 #[test]
+fn a_fork_that_waits_tells_how_to_answer_it_in_the_same_place() {
+    let home = Home::scripted(&json!({"replies": [{"say": [{"text": "Sandwiches."}]}]}));
+    home.weft(&["run", &sample("form_pause"), "--query", "Plan", "--data", "d"]).with(3);
+    let id = home.weft(&["runs", "list", "--json", "--data", "d"]).json_lines()[0]["id"].clone();
+    let fork = ["runs", "fork", id.as_str().unwrap(), "--at", "LLM:Plan", "--session", "s", "--data", "d"];
+    home.weft(&fork).with(3).says(&["weft run FILE --session s --data d --input go=VALUE"]);
+}
+
+#[test]
 fn a_pinned_node_does_not_run() {
     let home = Home::scripted(&json!({"replies": [{"when": {"user": "a"}, "text": "from the model"}]}));
     home.write("c.json", ask_a_model().to_string());
