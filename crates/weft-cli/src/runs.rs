@@ -91,20 +91,22 @@ async fn list(args: &RunsListArgs, app: &App) -> Outcome {
 
 /// Resumes interrupted runs, one after the other, and waits for their ends.
 async fn resume(args: &RunsResumeArgs, app: &App, setup: &Setup) -> Outcome {
+    let named = match &args.id {
+        Some(id) => Some(unfinished(id, app).await?),
+        None => None,
+    };
     if app.cut_off().await?.is_empty() {
         // The end of processes on this machine is known immediately; others are observed for a few seconds.
         Notes::line("checking whether the processes of unfinished runs are still running …".to_owned());
     }
     let mut runs = app.all_cut_off().await?;
-    if let Some(id) = &args.id {
-        let run = found(&RunKey::new(&tenant(), RunId::new(id.as_str())), app).await?;
-        if let Some(ending) = run.ending {
-            return Err(Failure::usage(format!("run {id} has ended: {}", ending.as_str())));
-        }
-        runs.retain(|cut_off| cut_off.key == run.key);
+    if let Some(key) = named {
+        runs.retain(|cut_off| cut_off.key == key);
         if runs.is_empty() {
-            let error = Failure::usage(format!("run {id} was not interrupted: its process is still running"));
-            return Err(error.help("wait for it to end, or cancel it"));
+            // It may have ended meanwhile.
+            unfinished(key.id.as_str(), app).await?;
+            let message = format!("run {} was not interrupted: its process is still running", key.id);
+            return Err(Failure::usage(message).help("wait for it to end, or cancel it"));
         }
     }
     if runs.is_empty() {
@@ -149,6 +151,16 @@ async fn resume(args: &RunsResumeArgs, app: &App, setup: &Setup) -> Outcome {
     }
     data.flush()?;
     Ok(exit)
+}
+
+/// Looks up a run that has not ended, before anybody waits for processes to be observed.
+async fn unfinished(id: &str, app: &App) -> Outcome<RunKey> {
+    let run = found(&RunKey::new(&tenant(), RunId::new(id)), app).await?;
+    match run.ending {
+        Some(ending) => Err(Failure::usage(format!("run {id} has ended: {}", ending.as_str()))
+            .help("only a run whose process has stopped can be resumed")),
+        None => Ok(run.key),
+    }
 }
 
 /// Resumes an interrupted run and waits for its end.

@@ -96,8 +96,8 @@ pub(crate) struct RunsResumeArgs {
     /// The run
     #[arg(value_name = "ID")]
     pub id: Option<String>,
-    /// Resume every interrupted run
-    #[arg(long)]
+    /// Resume every interrupted run, of all tenants
+    #[arg(long, conflicts_with = "tenant")]
     pub all: bool,
     /// Use this model for everything; required again for runs started with --model, which is not stored
     #[arg(long, value_name = "NAME")]

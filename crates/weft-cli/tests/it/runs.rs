@@ -94,6 +94,10 @@ fn without_an_id_the_flag_for_all_is_named() {
     home.weft(&["runs", "resume"]).with(2).says(&["ID", "--all"]);
     home.weft(&["runs", "resume", "some", "--all"]).with(2).says(&["cannot be used with", "--all"]);
     home.weft(&["runs", "resume", "--all"]).with(0).says(&["no interrupted runs"]);
+    home.weft(&["runs", "resume", "--all", "--tenant", "shop"]).with(2).says(&["--all", "--tenant"]);
+    // A wrong id is told at once, and not after the processes were observed.
+    let wrong = home.weft(&["runs", "resume", "absent"]).with(2).says(&["absent"]).stderr;
+    assert!(!wrong.contains("checking"), "{wrong}");
     home.weft(&["dataset", "remove", "birds"]).with(2).says(&["DOCUMENT", "--all"]);
     home.weft(&["dataset", "remove", "birds", "one.txt", "--all"]).with(2).says(&["--all"]);
 }
