@@ -65,7 +65,9 @@ async fn list(args: &TasksListArgs, app: &App) -> Outcome {
     let (tasks, total) = app.tasks.list(&tenant(), &filter).await?;
     let mut data = Data::stdout();
     if tasks.is_empty() {
-        Notes::line("there are no tasks");
+        // By default only open ones are listed.
+        let others = if args.status.is_none() { "; --status all lists those that are over" } else { "" };
+        Notes::line(format!("there are no tasks{others}"));
     }
     let shown = tasks.len() as u64;
     for task in tasks {
