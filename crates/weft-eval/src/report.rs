@@ -83,7 +83,7 @@ impl CaseReport {
     pub(crate) fn lacking(&mut self, calls: &[RecordedCall]) {
         if let Some(call) = calls.iter().find(|call| call.answered == Match::Lacking) {
             let why = format!(
-                "it cannot be replayed from the recording: the call {} of {} is another one each time",
+                "it cannot be replayed from the recording: the call {} of {} differs each time",
                 call.key, call.node
             );
             // Only the first: a call that differs each time also leaves those after it without an answer.
