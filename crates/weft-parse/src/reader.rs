@@ -104,12 +104,9 @@ impl ChildReader {
     }
 
     fn late(&self, name: &str) -> Error {
-        let seconds = self.limits.time.as_secs_f64();
-        Error::new(
-            ErrorKind::Timeout,
-            format!("cannot read `{name}`: reading it took longer than {seconds} seconds"),
-        )
-        .help("split the file, or raise `documents.seconds`")
+        let limit = weft_core::value::plural(self.limits.time.as_secs_f64(), "second");
+        Error::new(ErrorKind::Timeout, format!("cannot read `{name}`: reading it took longer than {limit}"))
+            .help("split the file, or raise `documents.seconds`")
     }
 }
 

@@ -140,8 +140,8 @@ impl Tesseract {
     }
 
     fn late(&self) -> Error {
-        let seconds = self.limits.time.as_secs_f64();
-        Error::new(ErrorKind::Timeout, format!("reading the picture took longer than {seconds} seconds"))
+        let limit = weft_core::value::plural(self.limits.time.as_secs_f64(), "second");
+        Error::new(ErrorKind::Timeout, format!("reading the picture took longer than {limit}"))
             .help("make it smaller, or raise `documents.ocr_seconds`")
     }
 }

@@ -227,8 +227,8 @@ impl ProgramTranscription {
     }
 
     fn late(&self) -> Error {
-        let seconds = self.limits.time.as_secs_f64();
-        let message = format!("`{}` took longer than {seconds} seconds for the recording", self.name);
+        let limit = weft_core::value::plural(self.limits.time.as_secs_f64(), "second");
+        let message = format!("`{}` took longer than {limit} for the recording", self.name);
         Error::new(ErrorKind::Timeout, message).help("split it, or raise `transcription.seconds`")
     }
 

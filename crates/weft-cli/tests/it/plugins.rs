@@ -109,7 +109,7 @@ fn a_component_in_the_folder_is_a_tool_of_agents() {
     let refused =
         home.command(&["plugins", "--data", "d"]).env("WEFT_SANDBOX__SECONDS", "1").output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    for part in ["broken.wasm: it is not a WebAssembly component", "endless.wasm", "longer than 1 seconds"] {
+    for part in ["broken.wasm: it is not a WebAssembly component", "endless.wasm", "longer than 1 second"] {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
