@@ -4,6 +4,7 @@ mod text;
 
 use serde::{Deserialize, Serialize};
 use weft_core::seam::chat_model::{Author, ChatMessage, ToolSchema};
+use weft_core::value::{plural, plural_with};
 use weft_core::{Error, ErrorKind, Result};
 
 use self::text::shorter_object;
@@ -127,11 +128,12 @@ pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<St
     }
     let dropped = fitted.drop_while_over(room, |keep| keep == Keep::History);
     if dropped > 0 {
-        notes.push(format!("{dropped} older messages were left out"));
+        notes.push(format!("{} left out", plural_with(dropped, "older message", ["was", "were"])));
     }
     let dropped = fitted.drop_while_over(room, earlier);
     if dropped > 0 {
-        notes.push(format!("{dropped} messages of earlier rounds of tool calls were left out"));
+        let messages = plural(dropped, "message");
+        notes.push(format!("left out of earlier rounds of tool calls: {messages}"));
     }
     let last = |keep| matches!(keep, Keep::Round(_));
     // Neither is cut to its minimum because of the length of the other.

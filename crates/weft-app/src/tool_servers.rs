@@ -60,8 +60,9 @@ impl SentAlong {
     /// # Errors
     /// `Invalid` when it is too large.
     pub fn sealed(&self) -> Result<Secret> {
-        let text = serde_json::to_string(self)
-            .map_err(|cause| Error::internal("cannot write what a server is sent").because(cause))?;
+        let text = serde_json::to_string(self).map_err(|cause| {
+            Error::internal("cannot encode the headers and variables of an MCP server").because(cause)
+        })?;
         if text.len() > SEALED_BYTES_MAX {
             let message = format!("the headers and variables have more than {SEALED_BYTES_MAX} bytes");
             return Err(Error::invalid(message));

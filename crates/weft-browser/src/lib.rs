@@ -119,7 +119,7 @@ impl Browser for Chromium {
             let count = self.settings.at_once;
             return Err(Error::new(
                 ErrorKind::Unavailable,
-                format!("{count} browser windows are open already"),
+                format!("already open: {}", weft_core::value::plural(count, "browser window")),
             )
             .help("try again later, or raise `browser.at_once`"));
         };

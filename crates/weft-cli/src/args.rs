@@ -240,7 +240,7 @@ pub(crate) struct RunArgs {
     /// Start or continue this session
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
-    /// Skip this node and use this JSON object, or its output in an earlier run; repeatable
+    /// Do not run this node: use these outputs, a JSON object, or those it had in an earlier run; repeatable
     #[arg(long = "pin", value_name = "NODE=JSON|NODE@RUN")]
     pub pins: Vec<String>,
     /// Use this model for everything
@@ -273,7 +273,7 @@ pub(crate) struct MeasuringArgs {
     #[arg(long, value_name = "URL")]
     pub llm_base_url: Option<String>,
     /// Measure runs, and print their times as one JSON object instead of the answer
-    #[arg(long, conflicts_with_all = ["events", "session"])]
+    #[arg(long, conflicts_with_all = ["events", "session", "inputs", "attached", "save_files", "pins"])]
     pub bench_json: bool,
     /// With --bench-json: keep a journal in a SQLite file
     #[arg(long, requires = "bench_json")]
@@ -456,5 +456,17 @@ mod tests {
             panic!("another command")
         };
         assert_eq!(args.by, [UsageBy::Day, UsageBy::Model]);
+    }
+
+    #[test]
+    fn every_flag_is_described_in_more_than_a_word() {
+        fn check(command: &clap::Command) {
+            for arg in command.get_arguments() {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains(' '), "{} {}: {help:?}", command.get_name(), arg.get_id());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
     }
 }

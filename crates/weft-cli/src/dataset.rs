@@ -147,8 +147,11 @@ fn method(args: &DatasetMethodArgs) -> Outcome<Option<ChunkMethod>> {
 fn settings(args: &DatasetMethodArgs) -> Outcome<Settings> {
     let settings = inputs("--set", &args.settings)?;
     weft_server::check_settings(&settings).map_err(|error| {
-        Failure::usage(format!("--set is not valid: {}", error.message))
-            .help("docs/documents.md and docs/datasets.md list the settings and their values")
+        let (what, help) = error.for_operator();
+        Failure::usage(format!("cannot use --set: {what}")).help(help.unwrap_or_else(|| {
+            "write --set KEY=VALUE; docs/documents.md and docs/datasets.md list the settings and their values"
+                .to_owned()
+        }))
     })?;
     Ok(settings)
 }
@@ -245,6 +248,8 @@ async fn stop(args: &DatasetDocumentsArgs, wanted: Wanted, app: &App) -> Outcome
             Ok(()) => stopped += 1,
             // It may have ended in the meantime.
             Err(error) if error.kind == ErrorKind::Conflict && args.documents.is_empty() => {}
+            // A document was named that is not being read.
+            Err(error) if error.kind == ErrorKind::Conflict => return Err(Failure::before_running(&error)),
             Err(error) => return Err(error.into()),
         }
     }

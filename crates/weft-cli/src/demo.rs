@@ -7,6 +7,7 @@ use std::time::Duration;
 use weft_app::templates::template;
 use weft_core::TurnInput;
 use weft_core::id::DatasetKey;
+use weft_core::journal::Ending;
 
 use crate::args::DemoArgs;
 use crate::document::Document;
@@ -57,9 +58,13 @@ pub(crate) async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
     };
     let mut worst = Exit::Done;
     for question in questions {
-        let exit = ask(&opened, question).await?;
+        let (exit, ending) = ask(&opened, question).await?;
         // The first failure determines the exit code.
         worst = if worst == Exit::Done { exit } else { worst };
+        // Ctrl-C was pressed, so the others are not wanted either.
+        if ending == Some(Ending::Cancelled) {
+            break;
+        }
     }
     Notes::line(format!(
         "\nAsk your own: weft demo \"QUESTION\". The canvas is {CANVAS_PATH}; yours: weft run FILE --query QUESTION"
@@ -68,7 +73,8 @@ pub(crate) async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
     Ok(worst)
 }
 
-async fn ask(opened: &Opened, question: &str) -> Outcome {
+/// Asks a question; returns the exit code and how the run ended.
+async fn ask(opened: &Opened, question: &str) -> Outcome<(Exit, Option<Ending>)> {
     Notes::line(format!("\n? {question}"));
     let session = opened.session(None).await?;
     let handle =
@@ -76,5 +82,6 @@ async fn ask(opened: &Opened, question: &str) -> Outcome {
     let mut data = Data::stdout();
     let answer = follow(handle, Show::Answer, &mut data, &mut Progress::for_people()).await?;
     data.text(&sources::lines(&answer.cited))?;
-    Ok(conclude(&answer, String::new))
+    let ending = answer.end.as_ref().map(|end| end.ending);
+    Ok((conclude(&answer, String::new), ending))
 }

@@ -36,7 +36,7 @@ pub(crate) async fn add_beside(app: &App, tenant: &TenantId, canvas: &Path) -> O
     let Some(dataset) = dataset(canvas).filter(|_| folder.is_dir()) else { return Ok(()) };
     let Below { mut files, refused } = below(std::slice::from_ref(&folder))?;
     for (path, why) in refused {
-        Notes::line(format!("note: {} beside the canvas: {why}", path.display()));
+        Notes::line(format!("note: {} next to the canvas: {why}", path.display()));
     }
     // A canvas may have come with a repository, and so may its symbolic links: they must not lead to the user's
     // files.
@@ -53,14 +53,14 @@ pub(crate) async fn add_beside(app: &App, tenant: &TenantId, canvas: &Path) -> O
         within
     });
     if files.len() > FILES_MAX {
-        Notes::line(format!("note: only the first {FILES_MAX} documents beside the canvas are read"));
+        Notes::line(format!("note: only the first {FILES_MAX} documents next to the canvas are read"));
         files.truncate(FILES_MAX);
     }
     let named = files.into_iter().map(|Found { path, name }| (name, async move { read(&path).await }));
     let count = add(app, &DatasetKey::new(tenant, dataset.as_str()), named).await?;
     if count > 0 {
         let count = plural(count as u64, "document");
-        Notes::line(format!("note: {count} beside the canvas can be searched as the dataset `{dataset}`"));
+        Notes::line(format!("note: {count} next to the canvas can be searched as the dataset `{dataset}`"));
     }
     Ok(())
 }
@@ -85,7 +85,7 @@ pub(crate) async fn add(
             Ok(_) => count += 1,
             Err(error) if is_about_the_file(error.kind) => {
                 let why = error.full();
-                Notes::line(format!("note: {} beside the canvas is not searched: {why}", quoted(&name)));
+                Notes::line(format!("note: {} next to the canvas is not searched: {why}", quoted(&name)));
             }
             Err(error) => return Err(error.into()),
         }

@@ -53,6 +53,9 @@ pub(crate) async fn run(args: &EvalArgs, environment: &Environment, mut flags: F
 }
 
 async fn evaluate(args: &EvalArgs, setup: &Setup) -> Outcome {
+    for report in [&args.junit, &args.html].into_iter().flatten() {
+        must_have_folder(report)?;
+    }
     let files = find::files(&args.files)?;
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
@@ -176,6 +179,19 @@ fn show(args: &EvalArgs, reports: &[FileReport]) -> Outcome {
     }
     data.flush()?;
     Ok(if reports.iter().all(FileReport::passed) { Exit::Done } else { Exit::Failed })
+}
+
+/// Checks that a file can be created at this path. When it is written, the cases have run and models are paid for.
+fn must_have_folder(path: &Path) -> Outcome<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.is_dir() {
+        return Err(Failure::usage(format!("{} is a folder", path.display())).help("name a file in it"));
+    }
+    if !folder.is_dir() {
+        let message = format!("cannot write {}: there is no folder {}", path.display(), folder.display());
+        return Err(Failure::usage(message).help("create the folder, or name another file"));
+    }
+    Ok(())
 }
 
 /// Writes a file atomically.

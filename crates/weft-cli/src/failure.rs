@@ -57,6 +57,13 @@ impl Failure {
         }
     }
 
+    /// Converts an error in looking something up. The remedy is for what does not exist; other failures keep their own.
+    pub(crate) fn finding(error: Error, help: &str) -> Self {
+        let is_missing = matches!(error.kind, ErrorKind::NotFound | ErrorKind::Invalid);
+        let failure = Self::from(error);
+        if is_missing { failure.help(help) } else { failure }
+    }
+
     /// Converts an error before anything ran: whatever its kind, the caller has to change something.
     pub(crate) fn before_running(error: &Error) -> Self {
         Self::told(Exit::Usage, error)
@@ -107,5 +114,16 @@ mod tests {
         let Failure::New { exit, message, help } = Failure::from(error) else { panic!("nothing told") };
         assert_eq!((exit, message.as_str()), (Exit::Usage, "cannot open the store: disk full"));
         assert_eq!(help.as_deref(), Some("make room"));
+    }
+
+    #[test]
+    fn only_what_does_not_exist_is_looked_up_in_a_list() {
+        let help = |error: Error| match Failure::finding(error, "see the list") {
+            Failure::New { help, .. } => help,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(help(Error::not_found("there is no run")).as_deref(), Some("see the list"));
+        assert_eq!(help(Error::internal("disk full").help("make room")).as_deref(), Some("make room"));
+        assert_eq!(help(Error::internal("disk full")), None);
     }
 }

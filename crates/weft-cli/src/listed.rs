@@ -13,7 +13,8 @@ pub(crate) fn first<T>(mut listed: Vec<T>, most: u64, help: &str) -> Vec<T> {
 }
 
 fn note(count: u64, most: u64, help: &str) -> Option<String> {
-    (count > most).then(|| format!("note: only the first {most} are shown; {help}"))
+    let others = || format!("note: there are more than {most}; {help}");
+    (count > most).then(others)
 }
 
 #[cfg(test)]
@@ -23,7 +24,7 @@ mod tests {
     #[test]
     fn what_is_cut_off_is_told() {
         assert_eq!((note(0, 2, "h"), note(2, 2, "h")), (None, None));
-        assert_eq!(note(3, 2, "ask").unwrap(), "note: only the first 2 are shown; ask");
+        assert_eq!(note(3, 2, "ask").unwrap(), "note: there are more than 2; ask");
         assert_eq!(first(vec![1, 2, 3], 2, "ask"), [1, 2]);
         assert_eq!(first(vec![1, 2], 2, "ask"), [1, 2]);
     }

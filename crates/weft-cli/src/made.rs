@@ -12,6 +12,7 @@ use weft_core::seam::file_store::{StoredFile, plain_name};
 
 use crate::failure::{Failure, Outcome};
 use crate::screen::Notes;
+use crate::words::plural;
 
 /// Maximum number of files with the same name in a folder.
 const SAME_NAME_MAX: usize = 1_000;
@@ -44,15 +45,15 @@ pub(crate) async fn tell(
         ));
     }
     for file in made {
-        let size = file.size;
+        let size = plural(file.size, "byte");
         match folder {
             Some(folder) => {
                 let (_, bytes) = app.files.read(&session.tenant, &file.id).await?;
                 let path = written(folder, &plain_name(&file.name), &bytes).await?;
-                Notes::line(format!("file: {} ({size} bytes)", path.display()));
+                Notes::line(format!("file: {} ({size})", path.display()));
             }
             None => Notes::line(format!(
-                "file: {} ({size} bytes); with `--save-files FOLDER` it is written there",
+                "file: {} ({size}); with `--save-files FOLDER` it is written there",
                 plain_name(&file.name)
             )),
         }

@@ -6,7 +6,9 @@ use weft_app::App;
 use weft_core::component::Route;
 use weft_core::context::Pin;
 use weft_core::journal::NextEdges;
-use weft_core::{ComponentId, Json, Outputs, Record, RunId, RunKey};
+use weft_core::{Catalog, ComponentId, Json, Outputs, Record, Reference, RunId, RunKey};
+use weft_dsl::Plan;
+use weft_dsl::plan::PlanNode;
 
 use crate::failure::{Failure, Outcome};
 use crate::local::{each_entry, tenant};
@@ -16,7 +18,7 @@ use crate::words::quoted;
 /// Parses the flags: `NODE=JSON`, or `NODE@RUN` for the outputs of the node in another run.
 ///
 /// # Errors
-/// When one is not valid, or the run does not contain outputs of the node.
+/// When one is not valid, two name the same node, or the run does not contain outputs of the node.
 pub(crate) async fn read(flags: &[String], app: &App) -> Outcome<BTreeMap<ComponentId, Pin>> {
     let mut pins = BTreeMap::new();
     for flag in flags {
@@ -28,9 +30,68 @@ pub(crate) async fn read(flags: &[String], app: &App) -> Outcome<BTreeMap<Compon
                 return Err(failure.help("write --pin NODE=JSON, or --pin NODE@RUN for its output in a run"));
             }
         };
-        pins.insert(ComponentId::from(id), pin);
+        if pins.insert(ComponentId::from(id), pin).is_some() {
+            return Err(Failure::usage(format!("--pin gives {} twice", quoted(id)))
+                .help("pin each node once; one JSON object holds all of its outputs"));
+        }
     }
     Ok(pins)
+}
+
+/// Checks that nodes have the outputs that are written for them. Those of an earlier run need no check, because the
+/// node did produce them.
+///
+/// # Errors
+/// When a node has no output of such a name.
+pub(crate) fn must_be_outputs(
+    flags: &[String],
+    pins: &BTreeMap<ComponentId, Pin>,
+    plan: &Plan,
+    catalog: &Catalog,
+) -> Outcome<()> {
+    for (id, _) in flags.iter().filter_map(|flag| flag.split_once('=')) {
+        // A node that the canvas does not have is refused when the run starts.
+        let node = plan.by_id.get(id).and_then(|&ix| plan.nodes.get(ix));
+        let (Some(pin), Some(node)) = (pins.get(id), node) else { continue };
+        let declared = declared(node, catalog);
+        let is_unknown = |name: &&str| !declared.contains(name) && !may_have(node, name, plan);
+        let Some(unknown) = pin.outputs.0.iter().map(|(name, _)| &**name).find(is_unknown) else { continue };
+        let failure = Failure::usage(format!("cannot pin {}: it has no output `{unknown}`", quoted(id)));
+        let listed = || declared.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        return Err(failure.help(match weft_dsl::nearest(unknown, declared.iter().copied()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None if declared.is_empty() => "it has no outputs; write --pin NODE={}".to_owned(),
+            None => format!("its outputs are {}", listed()),
+        }));
+    }
+    Ok(())
+}
+
+/// Returns the outputs of a node that its type and its parameters declare.
+fn declared<'a>(node: &'a PlanNode, catalog: &Catalog) -> Vec<&'a str> {
+    let by_type = catalog.get(&node.kind).into_iter().flat_map(|spec| spec.outputs);
+    let by_type = by_type.filter(|output| !output.optional).map(|output| output.name);
+    let by_parameters = node.shape.outputs.named.iter().map(|output| output.name.as_str());
+    by_type.chain(by_parameters).collect()
+}
+
+/// Whether a node may have an output that it does not declare: its outputs are not known before it runs, the engine
+/// sets this one, or another node reads it.
+fn may_have(node: &PlanNode, name: &str, plan: &Plan) -> bool {
+    // A default value after a failure is the output `result`, whatever the type of the node.
+    let by_default = name == "result" && node.exception.default.is_some();
+    let by_engine = by_default || name.starts_with('_') || name == node.shape.main_output;
+    let mut read = plan.nodes.iter().flat_map(|node| {
+        node.reads.iter().chain(node.alternative_reads.iter().flatten()).map(|read| &read.reference)
+    });
+    node.shape.outputs.open
+        || by_engine
+        || read.any(|reference| match reference {
+            Reference::Output { component, path } => {
+                *component == node.id && path.split('.').next() == Some(name)
+            }
+            Reference::Global(_) => false,
+        })
 }
 
 /// Parses a JSON object with the outputs of the node; `{"outputs": …, "to": […]}` also determines where the run

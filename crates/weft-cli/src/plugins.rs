@@ -55,7 +55,7 @@ fn show(plugin: &Plugin, args: &PluginsArgs, data: &mut Data) -> Outcome<()> {
         data.line(&format!("  {:width$}  {short}", tool.name))?;
     }
     for left in plugin.left_out() {
-        Notes::line(format!("{name} goes without {left}"));
+        Notes::line(format!("note: {name} is used without {left}"));
     }
     Ok(())
 }

@@ -73,6 +73,10 @@ async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, input: TurnInput) 
     if args.session.is_some() && args.query.is_none() && !input.inputs.is_empty() {
         must_be_heard(opened, &session, &input.inputs).await?;
     }
+    if !args.pins.is_empty() {
+        let plan = opened.plan(&session).await?;
+        pins::must_be_outputs(&args.pins, &input.pins, &plan, &opened.app.catalog)?;
+    }
     tell_unread(opened, &session, &input.inputs).await?;
     let before = made::known(&opened.app, &session.key).await?;
     let handle = opened.turn(&session.key, input).await?;

@@ -19,6 +19,7 @@ use crate::args::{
 };
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::listed::first;
 use crate::local::{self, each_entry, tenant};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
@@ -61,10 +62,10 @@ pub(crate) async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
     let shown = match command {
         RunsCommand::List(args) => list(args, &app).await,
         RunsCommand::Show(args) => show(args, &app).await,
-        RunsCommand::Resume(args) => resume(args, &app).await,
+        RunsCommand::Resume(args) => resume(args, &app, setup).await,
         RunsCommand::Prune(args) => prune(args, &app, setup).await,
         RunsCommand::Replay(args) => past_runs::replay(args, &app).await,
-        RunsCommand::Fork(args) => past_runs::fork(args, &app).await,
+        RunsCommand::Fork(args) => past_runs::fork(args, &app, setup).await,
         RunsCommand::Diff(args) => past_runs::diff(args, &app).await,
     };
     app.shut_down(Duration::ZERO).await?;
@@ -73,8 +74,9 @@ pub(crate) async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
 
 async fn list(args: &RunsListArgs, app: &App) -> Outcome {
     let session = args.session.as_deref().map(SessionId::from);
-    let filter = RunFilter { session, limit: args.limit, ..RunFilter::default() };
-    let runs = app.runs.list(&tenant(), &filter).await?;
+    // One more than is shown, to detect whether there are others.
+    let filter = RunFilter { session, limit: args.limit + 1, ..RunFilter::default() };
+    let runs = first(app.runs.list(&tenant(), &filter).await?, args.limit, "--limit shows more");
     let mut data = Data::stdout();
     if runs.is_empty() {
         let nothing = args.session.as_ref().map(|id| format!("there are no runs in session {}", quoted(id)));
@@ -88,29 +90,30 @@ async fn list(args: &RunsListArgs, app: &App) -> Outcome {
 }
 
 /// Resumes interrupted runs, one after the other, and waits for their ends.
-async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
+async fn resume(args: &RunsResumeArgs, app: &App, setup: &Setup) -> Outcome {
+    let named = match &args.id {
+        Some(id) => Some(unfinished(id, app).await?),
+        None => None,
+    };
     if app.cut_off().await?.is_empty() {
         // The end of processes on this machine is known immediately; others are observed for a few seconds.
         Notes::line("checking whether the processes of unfinished runs are still running …".to_owned());
     }
     let mut runs = app.all_cut_off().await?;
-    if let Some(id) = &args.id {
-        let run = found(&RunKey::new(&tenant(), RunId::new(id.as_str())), app).await?;
-        if let Some(ending) = run.ending {
-            return Err(Failure::usage(format!("run {id} has ended: {}", ending.as_str())));
-        }
-        runs.retain(|cut_off| cut_off.key == run.key);
+    if let Some(key) = named {
+        runs.retain(|cut_off| cut_off.key == key);
         if runs.is_empty() {
-            let error = Failure::usage(format!("run {id} was not interrupted: its process is still running"));
-            return Err(error.help("wait for it to end, or cancel it"));
+            // It may have ended meanwhile.
+            unfinished(key.id.as_str(), app).await?;
+            let message = format!("run {} was not interrupted: its process is still running", key.id);
+            return Err(Failure::usage(message).help("wait for it to end, or cancel it"));
         }
     }
     if runs.is_empty() {
         Notes::line("no interrupted runs".to_owned());
     }
     documents::add_beside_runs(app, &runs).await?;
-    let mut data = Data::stdout();
-    let mut exit = Exit::Done;
+    let (mut data, mut exit, place) = (Data::stdout(), Exit::Done, &setup.same_place);
     for run in runs {
         let ending = match gone_on(&run, app).await {
             Ok(ending) => ending,
@@ -129,10 +132,14 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
         };
         data.line(&format!("{}  {}{whose}", run.key.id, ending.as_str()))?;
         if ending == Ending::Failed && args.model.is_none() {
-            let show = format!("weft runs show {}{flag}", run.key.id);
+            let show = format!("weft runs show {}{place}{flag}", run.key.id);
             Notes::line(format!(
                 "note: `{show}` shows why; a run started with --model needs it here as well"
             ));
+        }
+        if ending == Ending::Waiting {
+            let session = quoted(run.session.as_str());
+            Notes::line(format!("`weft tasks --session {session}{place}{flag}` shows what it waits for"));
         }
         exit = match ending {
             Ending::Succeeded => exit,
@@ -144,6 +151,16 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
     }
     data.flush()?;
     Ok(exit)
+}
+
+/// Looks up a run that has not ended, before anybody waits for processes to be observed.
+async fn unfinished(id: &str, app: &App) -> Outcome<RunKey> {
+    let run = found(&RunKey::new(&tenant(), RunId::new(id)), app).await?;
+    match run.ending {
+        Some(ending) => Err(Failure::usage(format!("run {id} has ended: {}", ending.as_str()))
+            .help("only a run whose process has stopped can be resumed")),
+        None => Ok(run.key),
+    }
 }
 
 /// Resumes an interrupted run and waits for its end.
@@ -211,10 +228,8 @@ fn json_line(run: &StoredRun) -> String {
 
 /// Returns a run of this data folder.
 pub(crate) async fn found(key: &RunKey, app: &App) -> Outcome<StoredRun> {
-    app.runs.get(key).await.map_err(|error| {
-        Failure::from(error)
-            .help("`weft runs list` shows the runs of this data folder; --data names another one")
-    })
+    let help = "`weft runs list` shows the runs of this data folder; --data names another one";
+    app.runs.get(key).await.map_err(|error| Failure::finding(error, help))
 }
 
 async fn show(args: &RunsShowArgs, app: &App) -> Outcome {

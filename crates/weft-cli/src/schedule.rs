@@ -49,6 +49,10 @@ pub(crate) async fn run(command: &ScheduleCommand, setup: &Setup) -> Outcome {
 }
 
 async fn add(args: &ScheduleAddArgs, app: &App, setup: &Setup) -> Outcome {
+    if args.misfire_max.is_some() && args.misfire != MisfireArg::All {
+        return Err(Failure::usage("--misfire-max has no effect without --misfire all")
+            .help("add --misfire all, or omit --misfire-max"));
+    }
     let timing = timing(args, app.clock.now_ms())?;
     let input = TurnInput {
         query: args.query.clone().unwrap_or_default(),
@@ -134,9 +138,8 @@ fn tell_next(schedule: &Schedule) {
 
 async fn find(id: &str, app: &App) -> Outcome<Schedule> {
     let key = ScheduleKey::new(&tenant(), ScheduleId::from(id));
-    app.schedules.get(&key).await.map_err(|error| {
-        Failure::from(error).help("`weft schedule list` shows the schedules of this data folder")
-    })
+    let help = "`weft schedule list` shows the schedules of this data folder";
+    app.schedules.get(&key).await.map_err(|error| Failure::finding(error, help))
 }
 
 async fn list(args: &ScheduleListArgs, app: &App) -> Outcome {

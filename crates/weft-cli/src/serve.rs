@@ -51,13 +51,23 @@ async fn prepare(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -> Outc
     store_all(app, agents, setup).await?;
     match setup.config.server.auth {
         Auth::Off => Notes::line("Authentication is off: everyone on this machine has full access."),
-        Auth::On => {
-            if let Some(token) = app.first_token().await? {
-                Notes::line(format!("Token, shown this once: {}", token.reveal()));
-            }
-        }
+        Auth::On => tell_access(app, &setup.same_place).await?,
     }
     Notes::line(&setup.model);
+    Ok(())
+}
+
+/// Prints how to get access: the first key of a new store, and the commands that create others. Keys are not stored, so
+/// those that exist cannot be shown.
+async fn tell_access(app: &App, place: &str) -> Outcome<()> {
+    if let Some(token) = app.first_token().await? {
+        Notes::line(format!("Token, shown this once: {}", token.reveal()));
+    }
+    Notes::line("Requests need an API key, sent as `Authorization: Bearer KEY`, or the sign-in of a user:");
+    Notes::line(format!("  `weft token create NAME{place}` prints a new key;"));
+    Notes::line(format!(
+        "  `weft user create EMAIL --role owner{place}` creates a user, who signs in with a password."
+    ));
     Ok(())
 }
 

@@ -194,9 +194,9 @@ fn own_worker(argument: &str) -> Option<Vec<String>> {
 
 fn refusal(wrong: &[String]) -> Failure {
     match wrong {
-        [one] => Failure::usage(format!("a setting is wrong: {one}")),
+        [one] => Failure::usage(format!("cannot use the settings: {one}")),
         several => {
-            let mut text = format!("{} settings are wrong:", several.len());
+            let mut text = format!("cannot use the settings, for {} reasons:", several.len());
             for one in several {
                 // Writing to a String cannot fail.
                 let _ = write!(text, "\n  - {one}");

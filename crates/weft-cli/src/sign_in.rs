@@ -34,7 +34,8 @@ const DONE: &str =
 /// When the server has no sign-in, is unavailable, or the person does not authorize it in time.
 pub(crate) async fn login(args: &McpLoginArgs, opened: &ToolServers) -> Outcome {
     let listener = listening(args, opened).await?;
-    let redirect_uri = format!("http://127.0.0.1:{}/callback", listener.local_addr()?.port());
+    let port = listener.local_addr().map_err(|cause| cannot_listen(args.port, &cause))?.port();
+    let redirect_uri = format!("http://127.0.0.1:{port}/callback");
     let request = SignInRequest { redirect_uri, scope: args.scope.clone() };
     let page = opened.servers.begin_sign_in(&args.server, &request).await?;
     Notes::line("Open this page in a browser and authorize access for agents:");
@@ -51,7 +52,10 @@ pub(crate) async fn login(args: &McpLoginArgs, opened: &ToolServers) -> Outcome 
             let message = format!("nobody has signed in within {} minutes", TIME_LIMIT.as_secs() / 60);
             return Err(Error::new(ErrorKind::Timeout, message).into());
         }
-        () = stopped() => return Ok(Exit::Failed),
+        () = stopped() => {
+            Notes::line("Stopped before the sign-in was finished.");
+            return Ok(Exit::Failed);
+        }
     };
     opened.servers.finish_sign_in(&args.server, &callback).await?;
     Notes::line(format!("Signed in at {}.", quoted(&args.server)));
@@ -67,7 +71,13 @@ async fn listening(args: &McpLoginArgs, opened: &ToolServers) -> Outcome<TcpList
     {
         return Ok(listener);
     }
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await?)
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await;
+    listener.map_err(|cause| cannot_listen(args.port, &cause))
+}
+
+fn cannot_listen(port: u16, cause: &std::io::Error) -> Failure {
+    Failure::usage(format!("cannot listen on 127.0.0.1:{port} for the browser: {cause}"))
+        .help("choose another --port, or omit it for any free port")
 }
 
 /// Removes the authorization for a server.
@@ -104,7 +114,8 @@ async fn arrived(listener: TcpListener, state: &str) -> Outcome<SignInCallback> 
     };
     let router = Router::new().route("/callback", get(handler));
     // Ends once the browser has its response.
-    axum::serve(listener, router).with_graceful_shutdown(over.cancelled_owned()).await?;
+    let served = axum::serve(listener, router).with_graceful_shutdown(over.cancelled_owned()).await;
+    served.map_err(|cause| Failure::failed(format!("cannot wait for the browser: {cause}")))?;
     match came.get() {
         Some(Ok(callback)) => Ok(callback.clone()),
         Some(Err(error)) => Err(Error::new(error.kind, error.message.clone()).into()),

@@ -13,6 +13,7 @@ use crate::local::{self, tenant};
 use crate::progress::duration;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
+use crate::words::plural;
 
 /// Prints a line per canvas and day.
 ///
@@ -29,7 +30,7 @@ pub(crate) async fn run(args: &SpendingArgs, setup: &Setup) -> Outcome {
 async fn show(args: &SpendingArgs, app: &App) -> Outcome {
     let lines = app.spending(&tenant(), args.days).await?;
     if lines.is_empty() {
-        Notes::line(format!("no model or tool was called in the last {} days", args.days));
+        Notes::line(format!("no model or tool was called in the last {}", plural(args.days, "day")));
     }
     let mut data = Data::stdout();
     for line in &lines {
@@ -51,11 +52,11 @@ fn text_line(DaySpent { canvas, day: of, spent }: &DaySpent) -> String {
     let money = spent.micros as f64 / 1e6;
     let money = if spent.micros == 0 { String::new() } else { format!(", {money} money") };
     format!(
-        "{}  {canvas}  {} model calls, {} tokens{money}, {} tool calls, {}",
+        "{}  {canvas}  {}, {}{money}, {}, {}",
         day(*of),
-        spent.model_calls,
-        spent.tokens,
-        spent.tool_calls,
+        plural(spent.model_calls, "model call"),
+        plural(spent.tokens, "token"),
+        plural(spent.tool_calls, "tool call"),
         duration(Duration::from_millis(spent.millis).as_secs_f64())
     )
 }

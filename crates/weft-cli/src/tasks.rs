@@ -65,7 +65,9 @@ async fn list(args: &TasksListArgs, app: &App) -> Outcome {
     let (tasks, total) = app.tasks.list(&tenant(), &filter).await?;
     let mut data = Data::stdout();
     if tasks.is_empty() {
-        Notes::line("there are no tasks");
+        // By default only open ones are listed.
+        let others = if args.status.is_none() { "; --status all lists those that are over" } else { "" };
+        Notes::line(format!("there are no tasks{others}"));
     }
     let shown = tasks.len() as u64;
     for task in tasks {
@@ -93,9 +95,8 @@ fn list_line(task: &Task) -> String {
 }
 
 async fn task(id: &str, app: &App) -> Outcome<Task> {
-    app.tasks.get(&TaskKey::new(&tenant(), id)).await.map_err(|error| {
-        Failure::from(error).help("`weft tasks` shows those of this data folder; --data names another one")
-    })
+    let help = "`weft tasks` shows those of this data folder; --data names another one";
+    app.tasks.get(&TaskKey::new(&tenant(), id)).await.map_err(|error| Failure::finding(error, help))
 }
 
 async fn show(args: &TasksShowArgs, app: &App, setup: &Setup) -> Outcome {

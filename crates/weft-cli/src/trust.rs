@@ -75,7 +75,7 @@ pub(crate) fn is_trusted(path: &Path, text: &str, environment: &Environment) -> 
 fn mark(path: &Path, text: &str, environment: &Environment) -> Outcome<PathBuf> {
     let Some(folder) = environment.settings_folder() else {
         return Err(Failure::usage(
-            "there is no folder to remember it in: neither XDG_CONFIG_HOME nor HOME is set",
+            "cannot store that the file is trusted: neither XDG_CONFIG_HOME nor HOME is set",
         )
         .help("set one of them, or name the file with --config"));
     };

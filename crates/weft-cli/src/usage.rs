@@ -12,6 +12,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
 use crate::token::tenant;
+use crate::words::plural;
 
 /// Prints a line per combination of the dimensions, the most expensive first.
 ///
@@ -34,7 +35,7 @@ async fn show(args: &UsageArgs, app: &App) -> Outcome {
     }
     let lines = app.usage(&tenant(&args.tenant)?, by.clone(), Vec::new(), args.days).await?;
     if lines.is_empty() {
-        Notes::line(format!("no model was called in the last {} days", args.days));
+        Notes::line(format!("no model was called in the last {}", plural(args.days, "day")));
     }
     let mut data = Data::stdout();
     for line in &lines {
@@ -69,8 +70,10 @@ fn text_line(line: &UsageLine, by: &[UsageBy]) -> String {
         by.iter().zip(&line.of).map(|(side, value)| format!("{}  ", shown(*side, value))).collect();
     let usage = &line.usage;
     text.push_str(&format!(
-        "{} model calls, {} + {} tokens",
-        usage.calls, usage.prompt_tokens, usage.completion_tokens
+        "{}, {} + {} tokens",
+        plural(usage.calls, "model call"),
+        usage.prompt_tokens,
+        usage.completion_tokens
     ));
     let parts = [
         (usage.cache_read_tokens, "read from cache"),
@@ -107,7 +110,7 @@ mod tests {
         let by = [UsageBy::Day, UsageBy::User];
         assert_eq!(
             text_line(&line, &by),
-            "2024-02-29  -  1 model calls, 7 + 2 tokens (1 of reasoning), 0.0042 money"
+            "2024-02-29  -  1 model call, 7 + 2 tokens (1 of reasoning), 0.0042 money"
         );
         assert!(json_line(&line, &by).contains(r#""day":"2024-02-29""#));
     }

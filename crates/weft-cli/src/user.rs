@@ -89,7 +89,12 @@ async fn note_everywhere(app: &App, user: &User, action: &str) -> Outcome<()> {
 async fn create(args: &UserCreateArgs, password: &Secret, app: &App) -> Outcome {
     let (tenant, role) = (tenant(&args.tenant)?, MemberRole::from(args.role));
     let user = NewUser { email: &args.email, nickname: &args.name, password: Some(password) };
-    let user = app.create_user(user, &tenant, role).await?;
+    let user = app.create_user(user, &tenant, role).await.map_err(|error| match error.kind {
+        // The address is taken, so the caller has to choose another one.
+        ErrorKind::Conflict => Failure::before_running(&error)
+            .help("`weft user list` lists the users; `weft user role` changes a role"),
+        _ => error.into(),
+    })?;
     note(app, &tenant, "create user", &user.email).await;
     let mut data = Data::stdout();
     if args.json {

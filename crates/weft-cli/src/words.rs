@@ -1,5 +1,6 @@
 //! Words of the command line: quoting for a shell, display on a terminal, and names that are not allowed.
 
+pub(crate) use weft_core::value::plural;
 use weft_core::value::shortened;
 
 use crate::failure::{Failure, Outcome};
@@ -14,11 +15,6 @@ pub(crate) fn must_be_no_step(what: &str, name: &str) -> Outcome<()> {
     }
     let message = format!("{what} cannot be called `{}`: URLs cannot contain that name", name.trim());
     Err(Failure::usage(message).help("give it a name with a letter or a digit"))
-}
-
-/// Formats a count, such as `1 chunk` and `2 chunks`.
-pub(crate) fn plural(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Quotes a word for a shell.

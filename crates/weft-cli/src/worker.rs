@@ -9,6 +9,7 @@ use crate::screen::Notes;
 use crate::serve;
 use crate::setup::Setup;
 use crate::signals::stopped;
+use crate::words::plural;
 
 /// Works until it is stopped.
 ///
@@ -24,8 +25,8 @@ pub(crate) async fn run(args: &WorkerArgs, setup: &Setup) -> Outcome {
     }
     Notes::line(&setup.model);
     Notes::line(format!(
-        "The worker executes up to {} runs concurrently; Ctrl-C stops it.",
-        config.worker.concurrency
+        "The worker executes up to {} at a time; Ctrl-C stops it.",
+        plural(config.worker.concurrency, "run")
     ));
     let grace = Duration::from_secs(config.limits.shutdown_seconds);
     idle::between(Box::pin(weft_app::worker::work(app, config.worker, grace, stopped()))).await?;

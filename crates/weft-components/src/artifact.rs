@@ -57,9 +57,10 @@ pub(crate) async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) 
     let lost = pictures_lost(request);
     if lost > 0 {
         let warning = format!(
-            "`{}` has text in place of {lost} pictures, which {} files cannot contain (DOCX and HTML files can contain \
-             PNG pictures; HTML files also JPEG, GIF and WebP)",
+            "`{}` has text in place of {}, because {} files cannot contain such pictures (DOCX and HTML files can \
+             contain PNG pictures; HTML files also JPEG, GIF and WebP)",
             file.name,
+            weft_core::value::plural(lost, "picture"),
             request.format.name().to_uppercase()
         );
         ctx.signal(Signal::Warn(warning)).await?;

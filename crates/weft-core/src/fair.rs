@@ -92,7 +92,7 @@ impl FairSlots {
             }
             coming
         };
-        coming.await.map_err(|_| Error::internal("a place was promised and not given"))
+        coming.await.map_err(|_| Error::internal("an assigned slot was never handed over"))
     }
 }
 

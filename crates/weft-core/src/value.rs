@@ -1,6 +1,7 @@
 //! The values that flow along edges: JSON, or a text that is still being written.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use serde::ser::SerializeMap as _;
@@ -191,6 +192,22 @@ pub fn shortened(text: &str, chars_max: usize) -> String {
     }
 }
 
+/// Formats a count, such as `1 chunk` and `2 chunks`.
+pub fn plural<N: Copy + Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
+    if count == N::from(1) { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// Formats a count with its verb, one for a single thing and one for several: `1 line was` and `2 lines were`.
+pub fn plural_with<N: Copy + Display + PartialEq + From<u8>>(
+    count: N,
+    what: &str,
+    verbs: [&str; 2],
+) -> String {
+    let [one, several] = verbs;
+    let verb = if count == N::from(1) { one } else { several };
+    format!("{} {verb}", plural(count, what))
+}
+
 /// Maximum nesting depth of a value. JSON deeper than 128 levels cannot be parsed again, and values are stored inside
 /// the records and states of a run.
 pub const DEPTH_MAX: usize = 100;
@@ -349,6 +366,14 @@ fn member<'a>(json: &'a Json, step: &str) -> Option<&'a Json> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn one_thing_is_not_told_of_as_several() {
+        assert_eq!([plural(0_u64, "chunk"), plural(1_usize, "chunk")], ["0 chunks", "1 chunk"]);
+        assert_eq!(plural(1.0, "second"), "1 second");
+        assert_eq!(plural_with(1_u32, "line", ["was", "were"]), "1 line was");
+        assert_eq!(plural_with(2_u32, "line", ["was", "were"]), "2 lines were");
+    }
 
     #[test]
     fn walking_follows_objects_lists_and_json_in_text() {

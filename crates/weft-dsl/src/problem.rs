@@ -182,7 +182,8 @@ impl ProblemList {
         self.kept.sort_by_key(|p| p.span.as_ref().map_or(0, |span| span.start));
         if self.dropped > 0 {
             let severity = if self.has_errors() { Severity::Error } else { Severity::Warning };
-            let message = format!("there are {} more problems like these", self.dropped);
+            let more = weft_core::value::plural(self.dropped, "more problem");
+            let message = format!("{more} like these");
             self.kept.push(Problem { severity, ..Problem::error("more-problems", "", message) });
         }
         self.kept
@@ -235,6 +236,6 @@ mod tests {
         let all = problems.finish("{\"a\": 1}");
         assert_eq!(all.len(), PROBLEMS_MAX + 1);
         assert_eq!(all[0].span, Some(6..7));
-        assert_eq!(all[PROBLEMS_MAX].message, "there are 2 more problems like these");
+        assert_eq!(all[PROBLEMS_MAX].message, "2 more problems like these");
     }
 }

@@ -83,7 +83,7 @@ impl Suggester {
 }
 
 /// Returns the nearest of `known`, unless all are too far away. Among equally near ones, the first.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > NAME_LENGTH_MAX {
         return None;
     }

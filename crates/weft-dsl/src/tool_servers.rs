@@ -67,7 +67,7 @@ pub(crate) fn check(
             format!("there is no MCP server and no plugin `{id}`: the agent runs without its tools");
         let help = suggester.did_you_mean(id, configured.iter().map(String::as_str));
         let problem = Problem::warning("unknown-tool-server", pointer, message)
-            .help("configure it below `mcp.servers`, or put it into the folder of plugins")
+            .help("configure it below `mcp.servers`, or put it into the plugin folder")
             .maybe_help(help);
         problems.add(problem.about(&node.id, &node.name));
     }

@@ -42,8 +42,8 @@ const FIRST_GENERATION: [&str; 3] = ["Generate", "Relevant", "Concentrator"];
 /// Returns a warning if a canvas is of the first generation.
 pub(crate) fn of_an_older_generation(canvas: &Canvas) -> Option<Problem> {
     let node = canvas.nodes.values().find(|node| FIRST_GENERATION.contains(&node.kind.as_str()))?;
-    let message = "this canvas is of the generation before v0.20, whose components hand on their results by themselves: \
-                   it has to be converted";
+    let message = "this canvas has the form used before v0.20, in which a result was passed on without a reference: it \
+                   has to be converted";
     let help = "rebuild it with current components, as the other findings say for each, and refer to their outputs, \
                 such as `{Agent:Writer@content}`";
     let problem = Problem::warning("older-generation", &node.place.kind, message).help(help);

@@ -314,11 +314,13 @@ fn case_name(number: Option<usize>, column: Option<&str>, row: &Row) -> Result<S
     match (number, column) {
         (None, _) => Ok("run".to_owned()),
         (Some(number), None) => Ok(format!("row {number}")),
-        (Some(number), Some(column)) => row
-            .get(column)
-            .map(weft_core::value::to_text)
-            .filter(|name| !name.is_empty())
-            .ok_or_else(|| Invalid::new(format!("row {number} has no `{column}` to be named by"))),
+        (Some(number), Some(column)) => {
+            row.get(column).map(weft_core::value::to_text).filter(|name| !name.is_empty()).ok_or_else(|| {
+                Invalid::new(format!(
+                    "row {number} has no value in the column `{column}`, which names the cases"
+                ))
+            })
+        }
     }
 }
 

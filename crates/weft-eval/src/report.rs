@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use weft_core::effect::{Match, RecordedCall};
-use weft_core::value::to_text;
+use weft_core::value::{plural, to_text};
 
 pub use self::html::page;
 pub use self::junit::junit;
@@ -83,7 +83,7 @@ impl CaseReport {
     pub(crate) fn lacking(&mut self, calls: &[RecordedCall]) {
         if let Some(call) = calls.iter().find(|call| call.answered == Match::Lacking) {
             let why = format!(
-                "it cannot be replayed from the recording: the call {} of {} is another one each time",
+                "it cannot be replayed from the recording: the call {} of {} differs each time",
                 call.key, call.node
             );
             // Only the first: a call that differs each time also leaves those after it without an answer.
@@ -242,9 +242,9 @@ fn escaped(text: &str) -> String {
 /// Describes the usage of a turn.
 fn used(seen: &Observed) -> String {
     let spent = &seen.spent;
-    let mut parts = vec![format!("{} model calls", spent.model_calls), format!("{} tokens", spent.tokens)];
+    let mut parts = vec![plural(spent.model_calls, "model call"), plural(spent.tokens, "token")];
     if spent.tool_calls > 0 {
-        parts.push(format!("{} tool calls", spent.tool_calls));
+        parts.push(plural(spent.tool_calls, "tool call"));
     }
     if spent.micros > 0 {
         parts.push(format!("{:.4} money", seen.money()));

@@ -10,6 +10,7 @@ use weft_agent::structured::Schema;
 use weft_core::id::{DatasetKey, DocumentId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{Extra, StoredChunk};
+use weft_core::value::plural_with;
 use weft_core::{Error, Json, Result};
 
 use crate::ask::{Ask, Step, ask_json, passes, unexpected};
@@ -110,9 +111,9 @@ impl CollectedNodes {
 
     /// Returns a note if there were too many nodes.
     fn note(&self) -> Option<String> {
-        let left_out = self.left_out;
-        (left_out > 0)
-            .then(|| format!("{left_out} nodes were left out of the mind map: it has at most {NODES_MAX}"))
+        let left_out = || plural_with(self.left_out, "node", ["was", "were"]);
+        (self.left_out > 0)
+            .then(|| format!("{} left out of the mind map: it has at most {NODES_MAX}", left_out()))
     }
 
     fn finish(self) -> MindMap {

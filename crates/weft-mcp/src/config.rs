@@ -377,10 +377,13 @@ impl OauthConfig {
         }
         let mut wrong: Vec<_> = web_problem("oauth.token_url", &self.token_url).into_iter().collect();
         if self.client_metadata_url.is_some() {
-            wrong.push("`oauth.client_metadata_url` is for sign-ins, without a `token_url`".to_owned());
+            wrong.push(
+                "`oauth.client_metadata_url` is for sign-ins and cannot be used with a `token_url`"
+                    .to_owned(),
+            );
         }
         if self.issuer.is_some() {
-            wrong.push("`oauth.issuer` is for sign-ins, without a `token_url`".to_owned());
+            wrong.push("`oauth.issuer` is for sign-ins and cannot be used with a `token_url`".to_owned());
         }
         if self.client_id.is_empty() {
             wrong.push("`oauth.client_id` is empty".to_owned());
@@ -398,7 +401,7 @@ impl OauthConfig {
         let mut wrong: Vec<_> =
             issuer.and_then(|issuer| web_problem("oauth.issuer", issuer)).into_iter().collect();
         if !self.refresh_token.is_empty() || self.refresh_token_env.is_some() {
-            wrong.push("`oauth.refresh_token` needs a `token_url` where it is good".to_owned());
+            wrong.push("`oauth.refresh_token` needs the `token_url` that accepts it".to_owned());
         }
         let has_secret = !self.client_secret.is_empty() || self.client_secret_env.is_some();
         if has_secret && self.client_id.is_empty() {

@@ -361,7 +361,8 @@ impl McpServer {
         let mut error = Error::new(
             ErrorKind::Unavailable,
             format!(
-                "it could not be reached {failures} times in a row ({why}); the next attempt is in {:.1} s",
+                "it could not be reached, {} in a row ({why}); the next attempt is in {:.1} s",
+                weft_core::value::plural(failures, "time"),
                 left.as_secs_f64()
             ),
         );

@@ -50,7 +50,7 @@ pub(crate) fn transport(peer: HttpPeer, url: &str) -> StreamableHttpClientTransp
 pub(crate) fn cause(fault: Fault) -> Error {
     match fault {
         StreamableHttpError::Client(error) => error,
-        other => Error::new(ErrorKind::Unavailable, "the exchange with the server broke").because(other),
+        other => Error::new(ErrorKind::Unavailable, "the connection to the server broke off").because(other),
     }
 }
 

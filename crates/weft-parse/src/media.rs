@@ -111,7 +111,8 @@ impl MediaReader {
             }
         }
         if failed > NAMED_MAX {
-            warnings.push(format!("{} more pictures were not read", failed - NAMED_MAX));
+            let more = weft_core::value::plural_with(failed - NAMED_MAX, "more picture", ["was", "were"]);
+            warnings.push(format!("{more} not read"));
         }
         Ok(readings)
     }

@@ -65,7 +65,8 @@ impl Pictures {
         if self.found.pictures.len() >= PICTURES_MAX || bytes > ALL_BYTES_MAX {
             self.full = true;
             let count = self.found.pictures.len();
-            self.warn(format!("only the first {count} pictures are read, the next one{where_} is not"));
+            let read = weft_core::value::plural_with(count, "picture", ["is", "are"]);
+            self.warn(format!("only {read} read, the next one{where_} is not"));
             return;
         }
         self.bytes = bytes;

@@ -107,12 +107,9 @@ impl ChildReader {
     }
 
     fn late(&self, name: &str) -> Error {
-        let seconds = self.limits.time.as_secs_f64();
-        Error::new(
-            ErrorKind::Timeout,
-            format!("cannot read `{name}`: reading it took longer than {seconds} seconds"),
-        )
-        .help("split the file, or raise `documents.seconds`")
+        let limit = weft_core::value::plural(self.limits.time.as_secs_f64(), "second");
+        Error::new(ErrorKind::Timeout, format!("cannot read `{name}`: reading it took longer than {limit}"))
+            .help("split the file, or raise `documents.seconds`")
     }
 }
 
@@ -140,8 +137,9 @@ impl ChildReader {
         let _slot = slots::acquire(&self.slots, tenant, &format!("`{name}`")).await?;
         let order =
             ReaderOrder::new(job, self.limits, before.len() + bytes.len()).with_confinement(self.confinement);
-        let mut order = serde_json::to_vec(&order)
-            .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
+        let mut order = serde_json::to_vec(&order).map_err(|cause| {
+            Error::internal("cannot encode the request to the worker process").because(cause)
+        })?;
         order.push(b'\n');
         if order.len() > ORDER_BYTES_MAX {
             let most = ORDER_BYTES_MAX >> 20;

@@ -140,8 +140,8 @@ impl Tesseract {
     }
 
     fn late(&self) -> Error {
-        let seconds = self.limits.time.as_secs_f64();
-        Error::new(ErrorKind::Timeout, format!("reading the picture took longer than {seconds} seconds"))
+        let limit = weft_core::value::plural(self.limits.time.as_secs_f64(), "second");
+        Error::new(ErrorKind::Timeout, format!("reading the picture took longer than {limit}"))
             .help("make it smaller, or raise `documents.ocr_seconds`")
     }
 }
@@ -186,8 +186,9 @@ impl PictureReader for Tesseract {
             picture: path,
         });
         let order = ReaderOrder::new(job, self.limits, 0).with_confinement(self.confinement);
-        let mut order = serde_json::to_vec(&order)
-            .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
+        let mut order = serde_json::to_vec(&order).map_err(|cause| {
+            Error::internal("cannot encode the request to the worker process").because(cause)
+        })?;
         order.push(b'\n');
         let limits = AskLimits { time: self.limits.time, answer_max: ANSWER_BYTES_MAX };
         match self.worker.ask_program(&DUTY, &[&order], limits).await? {

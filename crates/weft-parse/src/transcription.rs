@@ -186,8 +186,9 @@ impl ProgramTranscription {
         }
         run.read.push(path.into());
         let order = ReaderOrder::new(ReaderJob::Transcribe(run), self.limits, 0);
-        let mut order = serde_json::to_vec(&order.with_confinement(self.confinement))
-            .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
+        let mut order = serde_json::to_vec(&order.with_confinement(self.confinement)).map_err(|cause| {
+            Error::internal("cannot encode the request to the worker process").because(cause)
+        })?;
         order.push(b'\n');
         Ok(order)
     }
@@ -226,8 +227,8 @@ impl ProgramTranscription {
     }
 
     fn late(&self) -> Error {
-        let seconds = self.limits.time.as_secs_f64();
-        let message = format!("`{}` took longer than {seconds} seconds for the recording", self.name);
+        let limit = weft_core::value::plural(self.limits.time.as_secs_f64(), "second");
+        let message = format!("`{}` took longer than {limit} for the recording", self.name);
         Error::new(ErrorKind::Timeout, message).help("split it, or raise `transcription.seconds`")
     }
 

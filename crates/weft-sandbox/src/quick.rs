@@ -55,7 +55,7 @@ pub(crate) fn on_its_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::io
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("program".to_owned()).stack_size(THREAD_STACK);
         let joined = thread.spawn_scoped(scope, work)?.join();
-        joined.map_err(|_| std::io::Error::other("the thread of a program broke"))
+        joined.map_err(|_| std::io::Error::other("the thread of a program stopped unexpectedly"))
     })
 }
 

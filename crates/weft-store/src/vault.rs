@@ -52,7 +52,7 @@ impl VaultKey {
     /// `Invalid` for anything else; the message does not contain the text.
     pub fn from_hex(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::invalid("the key of secrets must be 64 hexadecimal digits")
+            Error::invalid("the key for secrets must be 64 hexadecimal digits")
                 .help("create one with `openssl rand -hex 32`")
         };
         let text = text.trim();
@@ -82,7 +82,7 @@ impl VaultKey {
 
     fn cipher(&self) -> Result<LessSafeKey> {
         let key = UnboundKey::new(&AES_256_GCM, &self.0);
-        Ok(LessSafeKey::new(key.map_err(|_| Error::internal("cannot use the key of secrets"))?))
+        Ok(LessSafeKey::new(key.map_err(|_| Error::internal("cannot use the key for secrets"))?))
     }
 }
 
@@ -143,7 +143,7 @@ impl Vault {
                 KeyPlace::Process => VaultKey::random(),
                 KeyPlace::File(path) => {
                     let read = tokio::task::spawn_blocking(move || key_in(&path, absent)).await;
-                    read.map_err(|cause| Error::internal("cannot read the key of secrets").because(cause))?
+                    read.map_err(|cause| Error::internal("cannot read the key for secrets").because(cause))?
                 }
             })
             .await
@@ -220,9 +220,12 @@ fn key_in(path: &Path, absent: AbsentKey) -> Result<VaultKey> {
     private::tighten_file(path);
     match std::fs::read_to_string(path) {
         Ok(text) => VaultKey::from_hex(&text).map_err(|error| {
-            Error::new(ErrorKind::Denied, format!("the file {} holds no key of secrets", path.display()))
-                .because(error)
-                .help("restore the file of that time, or remove it together with all secrets")
+            Error::new(
+                ErrorKind::Denied,
+                format!("the file {} does not contain a key for secrets", path.display()),
+            )
+            .because(error)
+            .help("restore the file of that time, or remove it together with all secrets")
         }),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound && absent == AbsentKey::Make => {
             make_key(path).map_err(|cause| unusable(path, cause))?;
@@ -234,7 +237,7 @@ fn key_in(path: &Path, absent: AbsentKey) -> Result<VaultKey> {
 }
 
 fn unusable(path: &Path, cause: io::Error) -> Error {
-    Error::new(ErrorKind::Denied, format!("cannot use the key of secrets in {}", path.display()))
+    Error::new(ErrorKind::Denied, format!("cannot use the key for secrets in {}", path.display()))
         .because(cause)
         .help("restore the file, or configure the key as `secrets.key`")
 }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_core::context::Signal;
 use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatRequest};
+use weft_core::value::{plural, plural_with};
 use weft_core::{Error, ErrorKind, Json, Result};
 
 use super::print::PrintedMessage;
@@ -177,7 +178,8 @@ fn without_results(messages: Vec<Message>, trigger_tokens: usize, keep_recent: u
             ))];
         }
     }
-    let note = (left_out > 0).then(|| format!("the results of {left_out} earlier tool calls are left out"));
+    let note = (left_out > 0)
+        .then(|| format!("{} left out", plural_with(left_out, "earlier tool result", ["is", "are"])));
     View { messages, note }
 }
 
@@ -193,7 +195,7 @@ fn last_turns(messages: Vec<Message>, turns: usize) -> View {
     let starts: Vec<usize> = (0..messages.len()).filter(begins).collect();
     let first = starts.len().checked_sub(turns.max(1)).and_then(|place| starts.get(place)).copied();
     let Some(first) = first.filter(|first| *first > 0) else { return View { messages, note: None } };
-    let note = format!("{first} older messages are left out");
+    let note = format!("{} left out", plural_with(first, "older message", ["is", "are"]));
     let mut view = vec![notice(format!("[{first} older messages of this conversation are left out.]"))];
     view.extend_from_slice(messages.get(first..).unwrap_or_default());
     View { messages: view, note: Some(note) }
@@ -254,7 +256,8 @@ impl Turn<'_> {
         match self.summary_of(&text).await {
             Ok(summary) => {
                 let told = format!(
-                    "to keep the conversation short, its older part ({older} messages) is summarized"
+                    "to keep the conversation short, its older part ({}) is summarized",
+                    plural(older, "message")
                 );
                 self.ctx.signal(Signal::Warn(told)).await?;
                 if self.agent.settings.hints == Hints::Printed {
@@ -349,7 +352,7 @@ mod tests {
             .collect();
         assert!(results[0].starts_with("[The call was made.") && results[1].starts_with("second second"));
         assert_eq!(view.messages.iter().flat_map(Message::tool_uses).count(), 2);
-        assert_eq!(view.note.as_deref(), Some("the results of 1 earlier tool calls are left out"));
+        assert_eq!(view.note.as_deref(), Some("1 earlier tool result is left out"));
         assert!(without_results(conversation(), 10_000, 0).note.is_none(), "there is no need yet");
     }
 

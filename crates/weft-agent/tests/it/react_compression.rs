@@ -45,12 +45,7 @@ async fn results_of_old_calls_are_left_out_and_the_memory_keeps_them() {
     assert!(texts[2].starts_with("[The call was made. What it gave ("), "{texts:?}");
     assert!(texts.contains(&"found b".to_owned()), "what is recent stays: {texts:?}");
     assert!(remembered(session.memory()).iter().any(|line| line.contains(&format!("=found {long}"))));
-    assert!(
-        session
-            .warnings()
-            .iter()
-            .any(|told| told.contains("the results of 1 earlier tool calls are left out"))
-    );
+    assert!(session.warnings().iter().any(|told| told.contains("1 earlier tool result is left out")));
 }
 
 #[tokio::test]

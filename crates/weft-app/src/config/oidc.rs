@@ -104,7 +104,7 @@ impl OidcConfig {
         need(!self.tenant.trim().is_empty(), at(".tenant must be set"));
         need(
             !matches!(self.tenant.trim(), "." | ".."),
-            at(".tenant must have a letter or a digit: in an address `.` and `..` are no names"),
+            at(".tenant must have a letter or a digit: `.` and `..` cannot be part of a URL"),
         );
         need(
             !self.sign_up || !self.allowed_domains.is_empty(),

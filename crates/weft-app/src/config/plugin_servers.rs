@@ -23,7 +23,7 @@ impl Config {
     pub fn with_plugin_servers(mut self) -> Result<Self> {
         let folder = self.plugins_folder();
         let failed = |cause: std::io::Error| {
-            Error::invalid(format!("cannot read the folder of plugins {}", folder.display())).because(cause)
+            Error::invalid(format!("cannot read the plugin folder {}", folder.display())).because(cause)
         };
         let entries = match std::fs::read_dir(&folder) {
             Ok(entries) => entries,

@@ -138,7 +138,7 @@ impl App {
         let given_up = NoticeState::GivenUp { at_ms: now_ms };
         let receivers = self.notifications.config.tenants.get(key.tenant.as_str());
         let Some(receivers) = receivers.filter(|receivers| receivers.want(key.kind)) else {
-            return ended(NoticeState::Delivered { at_ms: now_ms }, "nobody is to be told");
+            return ended(NoticeState::Delivered { at_ms: now_ms }, "the settings name no receiver");
         };
         // Only a first attempt is rejected: after that, delivery is tried to the end.
         if stored.attempts <= 1 {

@@ -180,13 +180,15 @@ pub(crate) struct DatasetDocumentsArgs {
 }
 
 /// Flags of `weft dataset remove`.
+// In a group, so that the message about missing documents names --all as well.
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["documents", "all"]))]
 pub(crate) struct DatasetRemoveArgs {
     /// Name or id of the dataset
     #[arg(value_name = "DATASET")]
     pub dataset: String,
     /// Names or ids of documents
-    #[arg(value_name = "DOCUMENT", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "DOCUMENT")]
     pub documents: Vec<String>,
     /// Remove the dataset with everything in it
     #[arg(long)]

@@ -27,7 +27,7 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "NAME", requires = "live")]
     pub model: Option<String>,
     /// Fail a call that differs from the recorded one
-    #[arg(long)]
+    #[arg(long, conflicts_with = "live")]
     pub strict: bool,
     /// Number of cases to run concurrently
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]

@@ -89,13 +89,15 @@ pub(crate) struct RunsDiffArgs {
 }
 
 /// Flags of `weft runs resume`.
+// In a group, so that the message about a missing id names --all as well.
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["id", "all"]))]
 pub(crate) struct RunsResumeArgs {
     /// The run
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "ID")]
     pub id: Option<String>,
-    /// Resume every interrupted run
-    #[arg(long)]
+    /// Resume every interrupted run, of all tenants
+    #[arg(long, conflicts_with = "tenant")]
     pub all: bool,
     /// Use this model for everything; required again for runs started with --model, which is not stored
     #[arg(long, value_name = "NAME")]

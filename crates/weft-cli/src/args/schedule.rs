@@ -1,6 +1,7 @@
 //! The flags of `weft schedule`.
 
 use clap::{Args, Subcommand, ValueEnum};
+use weft_app::schedule::MADE_UP_MAX;
 
 /// What to do with schedules.
 #[derive(Debug, Subcommand)]
@@ -50,7 +51,7 @@ pub(crate) struct ScheduleAddArgs {
     #[arg(long, value_enum, default_value_t = MisfireArg::Once)]
     pub misfire: MisfireArg,
     /// With --misfire all: maximum number of missed runs to make up for
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MADE_UP_MAX)))]
     pub misfire_max: Option<u32>,
     /// Name to show in lists
     #[arg(long, value_name = "TEXT")]

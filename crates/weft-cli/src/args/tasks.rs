@@ -83,10 +83,10 @@ pub(crate) struct TasksAnswerArgs {
     /// Approve the call with this JSON object as its arguments, or the plan with this text
     #[arg(long, value_name = "JSON|TEXT")]
     pub edit: Option<String>,
-    /// Try again with the corrected key
+    /// Try again, now that the key is corrected
     #[arg(long)]
     pub retry: bool,
-    /// Continue without it
+    /// Let the node fail for lack of a key
     #[arg(long)]
     pub give_up: bool,
     /// Use this model for everything

@@ -33,7 +33,7 @@ pub(crate) struct TenantRemoveArgs {
 /// Whose data a command is about.
 #[derive(Debug, Args)]
 pub(crate) struct TenantArgs {
-    /// Tenant
+    /// Tenant whose data the command is about
     #[arg(long, value_name = "TENANT", global = true, default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
 }

@@ -32,7 +32,7 @@ pub(crate) struct UsageArgs {
     /// Number of days to show, including today
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=i64::from(USAGE_DAYS_MAX)))]
     pub days: u32,
-    /// Tenant
+    /// Tenant whose usage to show
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
     /// Print a line of JSON for each group

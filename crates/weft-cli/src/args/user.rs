@@ -76,7 +76,7 @@ pub(crate) struct UserInviteArgs {
     /// Email address of the person
     #[arg(value_name = "EMAIL")]
     pub email: String,
-    /// Tenant
+    /// Tenant that the person is invited to
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
     /// Role in the tenant
@@ -107,7 +107,7 @@ pub(crate) struct UserRoleArgs {
     /// New role
     #[arg(value_name = "ROLE")]
     pub role: RoleArg,
-    /// Tenant
+    /// Tenant in which the user has the role
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
 }

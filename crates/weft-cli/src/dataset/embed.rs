@@ -33,10 +33,8 @@ pub(super) async fn run(args: &DatasetEmbedArgs, app: &App, setup: &Setup) -> Ou
         };
         app.reembeddings.begin(&dataset.key, &embedder, app.clock.now_ms()).await?;
     } else if !last(&dataset, app).await?.is_some_and(|task| task.state == ReembeddingState::Running) {
-        return Err(Failure::usage(format!(
-            "no re-embedding of `{}` is under way: name a model with --embedder",
-            dataset.name
-        )));
+        return Err(Failure::usage(format!("`{}` is not being re-embedded", dataset.name))
+            .help("name the new model with --embedder"));
     }
     let stop = CancellationToken::new();
     let (library, tasks) = (Arc::clone(&app.library), Arc::clone(&app.reembeddings));

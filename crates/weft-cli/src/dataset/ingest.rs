@@ -18,7 +18,7 @@ use weft_knowledge::ingest::{IngestWorker, Naming, PIPELINE, WORDS_ALONE, Worker
 
 use super::files::{self, Found};
 use super::{documents, find, fresh, maybe, metadata, method, pipeline, settings, tell_embedder};
-use crate::args::DatasetIngestArgs;
+use crate::args::{DatasetIngestArgs, DatasetMethodArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::{LiveLine, Notes};
 use crate::setup::Setup;
@@ -41,6 +41,7 @@ const LINE_EVERY: f64 = 0.1;
 /// # Errors
 /// When a path does not exist, a setting is not valid, or the data folder cannot be used.
 pub(super) async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> Outcome {
+    must_be_used(args)?;
     let found = files::below(&args.paths)?;
     let found = if args.paths.is_empty() { found } else { found.one_each()? };
     if setup.config.worker.documents_at_once == 0 && !args.queue {
@@ -108,6 +109,23 @@ pub(super) async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> O
     }
     make_findable(&dataset, app, setup).await?;
     told.conclude(&find(dataset.key.id.as_str(), app).await?)
+}
+
+/// Refuses options about files if no files are named: what was begun continues with the options that it began with.
+fn must_be_used(args: &DatasetIngestArgs) -> Outcome<()> {
+    let DatasetMethodArgs { method, pipeline, settings } = &args.method;
+    let given = [
+        (!args.metadata.is_empty(), "--meta"),
+        (args.again, "--again"),
+        (method.is_some(), "--method"),
+        (pipeline.is_some(), "--pipeline"),
+        (!settings.is_empty(), "--set"),
+    ];
+    match given.into_iter().find(|(is_given, _)| *is_given && args.paths.is_empty()) {
+        None => Ok(()),
+        Some((_, flag)) => Err(Failure::usage(format!("{flag} has no effect without files"))
+            .help("name files or folders; without any, the command continues with unfinished documents")),
+    }
 }
 
 /// Returns an existing dataset, unless the command requests a different embedding model.
@@ -400,8 +418,8 @@ impl Watch {
             }
             None if share - self.share_told >= LINE_EVERY => {
                 self.share_told = share;
-                let documents = if count == 1 { "document" } else { "documents" };
-                Notes::line(format!("  {:.0} %, {done} {documents}", share * 100.0));
+                let (ended, all) = (self.ended.len(), plural(count, "document"));
+                Notes::line(format!("  {:.0} %, {ended} of {all}", share * 100.0));
             }
             None => {}
         }

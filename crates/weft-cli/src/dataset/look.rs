@@ -135,5 +135,6 @@ fn chunk_text(chunk: &StoredChunk) -> String {
     let pages = sources::pages(chunk.positions.iter().map(|position| position.page.into()));
     let pages = pages.map(|pages| format!(", {pages}")).unwrap_or_default();
     let hidden = if chunk.available { "" } else { ", hidden" };
-    format!("── {}: {} tokens{pages}{hidden}\n{}\n\n", chunk.id, chunk.tokens, chunk.content)
+    let tokens = plural(chunk.tokens, "token");
+    format!("── {}: {tokens}{pages}{hidden}\n{}\n\n", chunk.id, chunk.content)
 }

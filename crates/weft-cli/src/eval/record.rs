@@ -18,6 +18,7 @@ use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::local::tenant;
 use crate::run::inputs;
+use crate::runs::found;
 use crate::screen::Notes;
 use crate::setup::Setup;
 use crate::words::plural;
@@ -89,10 +90,7 @@ async fn take(
     app: &App,
     setup: &Setup,
 ) -> Outcome<(PathBuf, Vec<(Turn, Observed)>, RecordedCase)> {
-    let run = app.runs.get(key).await.map_err(|error| {
-        Failure::from(error)
-            .help("`weft runs list` shows the runs of this data folder; --data names another one")
-    })?;
+    let run = found(key, app).await?;
     let canvas = match &args.canvas {
         Some(canvas) => canvas.clone(),
         None => canvas_of(app, &run).await?,
@@ -175,7 +173,7 @@ fn must_be_free(args: &EvalRecordArgs) -> Outcome<()> {
         return Err(Failure::usage(format!("the file {} already exists", args.output.display()))
             .help("name another one, or replace it with --force"));
     }
-    Ok(())
+    super::must_have_folder(&args.output)
 }
 
 fn finish(

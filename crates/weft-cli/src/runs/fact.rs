@@ -10,6 +10,7 @@ use weft_core::{Entry, Outputs, Record, Route};
 
 use super::short;
 use crate::progress::duration;
+use crate::words::plural;
 
 /// Formats an entry: `   4  +0.013 s  finished Reply (Message:Hello), 12 ms: {"content":"hello"}`
 pub(super) fn entry_line(entry: &Entry, began_ms: i64) -> String {
@@ -25,7 +26,9 @@ fn fact(record: &Record) -> String {
         }
         Record::NodeSkipped { node, frame } => format!("skipped {node}{}", place(frame)),
         Record::FrameOpened { activation, items, .. } => match items {
-            Some(items) => format!("opened a frame of {} items for activation {activation}", items.len()),
+            Some(items) => {
+                format!("opened a frame of {} for activation {activation}", plural(items.len(), "item"))
+            }
             None => format!("opened a frame for activation {activation}"),
         },
         Record::Said { node, text, .. } => format!("{node} said {}", short(&json!(text).to_string())),
@@ -36,7 +39,7 @@ fn fact(record: &Record) -> String {
         Record::ThinkingEnded { node, .. } => format!("{node} finished reasoning"),
         Record::MessageEnded { node, end, .. } => match end.cited.len() {
             0 => format!("{node} ended its message"),
-            count => format!("{node} ended its message, which cites {count} sources"),
+            count => format!("{node} ended its message, which cites {}", plural(count, "source")),
         },
         Record::MessageReset { node, .. } => format!("{node} withdrew its text so far"),
         Record::ToolStarted { call, .. } => {
@@ -54,7 +57,7 @@ fn fact(record: &Record) -> String {
         Record::Published { activation, output } => {
             format!("activation {activation} starts writing {output}")
         }
-        Record::Sourced { sources } => format!("{} sources were found", sources.len()),
+        Record::Sourced { sources } => format!("found {}", plural(sources.len(), "source")),
         Record::PickedUp { .. } => "the run resumes here".to_owned(),
         Record::Warned { node, message } => format!("{node} warns: {message}"),
         Record::NodeFinished { .. } => finished(record),
@@ -102,7 +105,7 @@ fn effect(record: &Record) -> String {
             format!("{key} failed in activation {activation}: {}", short(message))
         }
         Record::ModelUsed { activation, effect, usage, .. } => format!(
-            "activation {activation} called a {effect}: {} and {} tokens",
+            "activation {activation} called a {effect}: {} + {} tokens",
             usage.prompt_tokens, usage.completion_tokens
         ),
         _ => String::new(),

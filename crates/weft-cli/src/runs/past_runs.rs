@@ -1,12 +1,13 @@
 //! `weft runs replay|fork|diff`: replaying, forking and comparing past runs.
 
-use weft_app::App;
+use weft_app::{App, DEFAULT_TENANT};
 use weft_core::context::Pin;
-use weft_core::{ComponentId, Json, Outputs, RunId, RunKey, SessionId};
+use weft_core::{ComponentId, ErrorKind, Json, Outputs, RunId, RunKey, SessionId, SessionKey};
 use weft_engine::compare::{Comparison, NodeComparison, Verdict};
 use weft_engine::engine::{ForkPoint, PickedUp};
 use weft_engine::recording::Where;
 use weft_engine::replay::Difference;
+use weft_server::answer::Answer;
 use weft_server::dialect::ragflow::{self, RunView};
 
 use super::{found, short};
@@ -15,11 +16,12 @@ use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::follow::{Show, follow};
 use crate::form;
-use crate::local::tenant;
+use crate::local::{same_tenant, tenant};
 use crate::progress::{Progress, duration};
 use crate::run::{conclude, inputs};
 use crate::screen::{Data, Notes};
-use crate::words::quoted;
+use crate::setup::Setup;
+use crate::words::{must_be_no_step, plural, quoted};
 
 fn key(id: &str) -> RunKey {
     RunKey::new(&tenant(), RunId::from(id))
@@ -44,14 +46,14 @@ pub(super) async fn replay(args: &RunsReplayArgs, app: &App) -> Outcome {
     }
     data.flush()?;
     if replayed.differences.is_empty() {
-        Notes::line(format!("the replay matches the run: {events} events"));
+        Notes::line(format!("the replay matches the run: {}", plural(events, "event")));
         return Ok(Exit::Done);
     }
     for difference in &replayed.differences {
         Notes::line(told(difference));
     }
-    let count = replayed.differences.len();
-    Notes::line(format!("the replay differs from the run: {count} differences"));
+    let count = plural(replayed.differences.len(), "difference");
+    Notes::line(format!("the replay differs from the run: {count}"));
     Ok(Exit::Failed)
 }
 
@@ -62,11 +64,14 @@ fn told(difference: &Difference) -> String {
 }
 
 /// Starts a run that shares the beginning of another one, and waits for its end.
-pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
+pub(super) async fn fork(args: &RunsForkArgs, app: &App, setup: &Setup) -> Outcome {
     let outputs: Outputs = inputs("--set", &args.set)?.into_iter().collect();
     let to = (!args.to.is_empty()).then(|| args.to.iter().map(|id| ComponentId::from(id.as_str())).collect());
     let edit = Pin { outputs, to };
     let point = ForkPoint { node: args.at.as_str().into(), activation: args.activation, edit };
+    if let Some(id) = &args.session {
+        must_be_free(id, app).await?;
+    }
     let session = args.session.as_deref().map(SessionId::from);
     // Before the fork starts, which is to find what the first run found.
     documents::add_beside_runs(app, &[found(&key(&args.id), app).await?]).await?;
@@ -79,9 +84,28 @@ pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
     let mut data = Data::stdout();
     let mut progress = if args.events { Progress::Silent } else { Progress::Tools };
     let answer = follow(handle, show, &mut data, &mut progress).await?;
-    Ok(conclude(&answer, || {
-        format!("weft run FILE --session {}{}", quoted(session.id.as_str()), form::flags(&answer.forms))
-    }))
+    Ok(conclude(&answer, || going_on(&session.id, &answer, setup)))
+}
+
+/// Returns the command that answers what a fork waits for. `weft run` is for the default tenant only.
+fn going_on(session: &SessionId, answer: &Answer, setup: &Setup) -> String {
+    let (session, place) = (quoted(session.as_str()), &setup.same_place);
+    if tenant().as_str() == DEFAULT_TENANT {
+        let flags = form::flags(&answer.forms);
+        return format!("weft run FILE --session {session}{}{place}{flags}", setup.same_model);
+    }
+    format!("weft tasks --session {session}{place}{}", same_tenant())
+}
+
+/// Checks that there is no session with this id yet.
+async fn must_be_free(id: &str, app: &App) -> Outcome<()> {
+    must_be_no_step("a session", id)?;
+    match app.sessions.load(&SessionKey::new(&tenant(), id)).await {
+        Ok(_) => Err(Failure::usage(format!("there is already a session {}", quoted(id)))
+            .help("a fork begins a new session: give --session an id that is not taken, or omit it")),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Prints a comparison of two runs.
@@ -118,9 +142,10 @@ fn lines(comparison: &Comparison, shown: impl Fn(&NodeComparison) -> bool) -> Ve
     let [one, two] = comparison.usage;
     let tokens = [one, two].map(|usage| usage.total_tokens());
     let [took, took_then] = comparison.elapsed.map(duration);
+    let all = plural(comparison.nodes.len(), "activation");
     lines.push(format!(
-        "{ending}; {same} of {} activations the same; {took} → {took_then}, {} → {} model calls, {} → {} tokens",
-        comparison.nodes.len(), one.calls, two.calls, tokens[0], tokens[1]
+        "{ending}; {same} of {all} the same; {took} → {took_then}, model calls: {} → {}, tokens: {} → {}",
+        one.calls, two.calls, tokens[0], tokens[1]
     ));
     lines
 }

@@ -68,6 +68,8 @@ fn what_is_there_already_is_not_read_again_and_what_changed_is() {
         .with(0)
         .says(&["2 documents read"]);
     home.weft(&["dataset", "ingest", "river", &path]).with(0).says(&["0 documents read, 2 unchanged"]);
+    home.weft(&["dataset", "pause", "river"]).with(0).says(&["0 documents paused"]);
+    home.weft(&["dataset", "pause", "river", "one.txt"]).with(2).says(&["is not being read"]);
     write("two.txt", "Otters sleep at midnight.");
     home.weft(&["dataset", "ingest", "river", &path])
         .with(0)
@@ -111,6 +113,37 @@ fn a_dataset_gets_other_vectors() {
 }
 
 /// Files of one name in two folders are two documents, also when the folder is read again.
+#[test]
+fn options_about_files_need_files() {
+    let home = Home::quoting();
+    home.weft(&["dataset", "add", "birds", "--embedder", "none"]).with(0);
+    let one = |flag: &str, more: &[&str]| {
+        let ingest = [&["dataset", "ingest", "birds", flag], more].concat();
+        home.weft(&ingest).with(2).says(&[&format!("{flag} has no effect without files"), "name files"]);
+    };
+    one("--set", &["chunk_token_num=64"]);
+    one("--method", &["qa"]);
+    one("--meta", &["year=2024"]);
+    one("--again", &[]);
+    home.weft(&["dataset", "ingest", "birds"]).with(0).says(&["0 documents read"]);
+}
+
+#[test]
+fn settings_that_are_not_valid_are_told_in_words_of_the_command_line() {
+    let home = Home::quoting();
+    let refused = |set: &str, words: &[&str]| {
+        let told = home.weft(&["dataset", "add", "birds", "--set", set]).with(2).says(words).stderr;
+        assert!(!told.contains("Field:") && !told.contains("Input should"), "{told}");
+    };
+    refused(
+        "chunk_token_num=0",
+        &["--set", "`chunk_token_num` must be a whole number from 1 to 2048", "is 0"],
+    );
+    refused("chunk_tokn_num=64", &["no setting `chunk_tokn_num`", "did you mean `chunk_token_num`?"]);
+    refused("toc_extraction=yes", &["`toc_extraction` must be true or false", "docs/datasets.md"]);
+    home.weft(&["dataset", "list"]).with(0).says(&["there are no datasets"]);
+}
+
 #[test]
 fn documents_of_a_folder_are_called_by_their_paths() {
     let home = Home::quoting();
@@ -325,8 +358,8 @@ fn files_of_any_kind_beside_a_canvas_are_searched_and_one_that_cannot_be_read_is
     let run = home.weft(&["run", &file, "--query", "How long does the warranty last?"]).with(0);
     assert!(run.stdout.contains("five years"), "{}", run.stdout);
     run.says(&[
-        "scan.png beside the canvas is not searched: ",
-        "2 documents beside the canvas can be searched as the dataset `shed`",
+        "scan.png next to the canvas is not searched: ",
+        "2 documents next to the canvas can be searched as the dataset `shed`",
         "manual.pdf, page 4: ",
     ]);
     let run = home.weft(&["run", &file, "--query", "How often does the ferry cross the lake?"]).with(0);

@@ -2,6 +2,8 @@
 
 use std::process::Stdio;
 
+use serde_json::json;
+
 use crate::weft::{Ended, Home, ended};
 
 fn quoting(arguments: &[&str]) -> Ended {
@@ -24,6 +26,19 @@ fn without_a_question_several_are_asked() {
     let demo = quoting(&["demo"]).with(0);
     assert!(demo.stdout.matches(".md: ").count() >= 3, "{}", demo.stdout);
     assert_eq!(demo.stderr.matches("\n? ").count(), 3, "{}", demo.stderr);
+}
+
+#[test]
+fn ctrl_c_ends_all_of_it() {
+    let slow = json!({"replies": [{"delay_ms": 600_000, "say": [{"text": "late"}]}]});
+    let home = Home::scripted(&slow);
+    let mut demo = home.start(&["demo"]);
+    demo.told("? ");
+    // A node has ended, so the run is followed.
+    demo.told("✓");
+    demo.signal("INT");
+    let ended = demo.end().with(1).says(&["the run was stopped"]);
+    assert!(!ended.stderr.contains("\n? "), "{}", ended.stderr);
 }
 
 #[test]

@@ -48,6 +48,21 @@ fn what_was_recorded_passes_without_a_model() {
     home.weft(&again).with(2).says(&["city.eval.yaml already", "--force"]);
 }
 
+#[test]
+fn files_that_cannot_be_written_are_refused_before_anything_runs() {
+    let home = recorded();
+    let wrong = ["no folder", "absent", "create the folder"];
+    for report in ["--junit", "--html"] {
+        let ended = home.weft(&["eval", "city.eval.yaml", report, "absent/report"]).with(2).says(&wrong);
+        assert_eq!(ended.stdout, "");
+        home.weft(&["eval", "city.eval.yaml", report, "."]).with(2).says(&["is a folder"]);
+    }
+    // No model is called: there is none.
+    let record = ["eval", "record", "canvas.json", "--query", "x", "-o", "absent/eval.yaml"];
+    home.weft(&record).with(2).says(&wrong);
+    home.weft(&["eval", "city.eval.yaml", "--live", "--strict"]).with(2).says(&["--strict", "--live"]);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_report_goes_where_a_link_leads() {

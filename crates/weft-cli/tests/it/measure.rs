@@ -54,6 +54,18 @@ fn an_iteration() {
 }
 
 #[test]
+fn what_a_measurement_does_not_use_is_refused() {
+    let home = Home::new();
+    home.write("c.json", workload::line(1).to_string());
+    for (flag, value) in
+        [("--input", "a=1"), ("--file", "c.json"), ("--pin", "A={}"), ("--save-files", "out")]
+    {
+        let told = home.weft(&["run", "c.json", "--bench-json", flag, value]).with(2);
+        assert_eq!(told.says(&["--bench-json", flag]).stdout, "");
+    }
+}
+
+#[test]
 fn a_run_that_fails_is_no_time() {
     let home = Home::scripted(&serde_json::json!({"replies": []}));
     home.write("c.json", crate::weft::ask_a_model().to_string());

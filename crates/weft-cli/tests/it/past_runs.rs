@@ -94,10 +94,26 @@ fn a_run_is_forked_with_another_output_and_compared() {
     home.weft(&["runs", "fork", &first, "--at", "Switch:Topic", "--to", "begin", "--set", "nosuch=x"])
         .with(2)
         .says(&["no output `nosuch`"]);
+    let taken =
+        home.weft(&["runs", "list", "--json"]).json_lines()[0]["session"].as_str().unwrap().to_owned();
+    home.weft(&["runs", "fork", &first, "--at", "Switch:Topic", "--session", &taken]).with(2).says(&[
+        "there is already a session",
+        &taken,
+        "--session",
+    ]);
     home.weft(&["runs", "fork", &first, "--at", "Nowhere:X"]).with(2).says(&["Nowhere:X", "weft runs show"]);
     home.weft(&["runs", "fork", &first, "--at", "Switch:Topic", "--to", "begin"])
         .with(2)
         .says(&["no branch"]);
+}
+
+#[test]
+fn a_fork_that_waits_tells_how_to_answer_it_in_the_same_place() {
+    let home = Home::scripted(&json!({"replies": [{"say": [{"text": "Sandwiches."}]}]}));
+    home.weft(&["run", &sample("form_pause"), "--query", "Plan", "--data", "d"]).with(3);
+    let id = home.weft(&["runs", "list", "--json", "--data", "d"]).json_lines()[0]["id"].clone();
+    let fork = ["runs", "fork", id.as_str().unwrap(), "--at", "LLM:Plan", "--session", "s", "--data", "d"];
+    home.weft(&fork).with(3).says(&["weft run FILE --session s --data d --input go=VALUE"]);
 }
 
 #[test]
@@ -113,8 +129,12 @@ fn a_pinned_node_does_not_run() {
     assert_eq!(pinned(&format!("LLM:A@{id}"), 0).stdout.trim(), "from the model");
     drop(pinned("LLM:A=7", 2).says(&["LLM:A", "is not a JSON object", "--pin"]));
     drop(pinned("LLM:Z={}", 2).says(&["LLM:Z"]));
+    drop(pinned(r#"LLM:A={"contnet": "x"}"#, 2).says(&["no output `contnet`", "did you mean `content`?"]));
+    drop(pinned(r#"LLM:A={"page": "x"}"#, 2).says(&["no output `page`", "its outputs are `content`"]));
     drop(pinned("LLM:A@none", 2).says(&["there is no run `none`", "weft runs list"]));
     drop(pinned("nonsense", 2).says(&["--pin"]));
+    let twice = ["run", "c.json", "--query", "b", "--pin", "LLM:A={}", "--pin", "LLM:A={}"];
+    home.weft(&twice).with(2).says(&["--pin gives LLM:A twice"]);
 }
 
 /// Several runs draw on one budget, and what they used is told.
@@ -143,5 +163,7 @@ fn budgets_hold_over_runs_and_what_was_used_is_shown() {
         "limits.tenant_budget.day.model_calls",
     ]));
     let line = home.weft(&["spending"]).with(0).stdout;
+    // Singular where there is one.
+    home.weft(&["spending", "--tenant", "none", "--days", "1"]).with(0).says(&["in the last 1 day\n"]);
     assert!(line.contains("3 model calls") && line.contains("2 tool calls"), "{line}");
 }

@@ -109,7 +109,7 @@ fn a_component_in_the_folder_is_a_tool_of_agents() {
     let refused =
         home.command(&["plugins", "--data", "d"]).env("WEFT_SANDBOX__SECONDS", "1").output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    for part in ["broken.wasm: it is not a WebAssembly component", "endless.wasm", "longer than 1 seconds"] {
+    for part in ["broken.wasm: it is not a WebAssembly component", "endless.wasm", "longer than 1 second"] {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
@@ -149,8 +149,8 @@ fn what_cannot_be_used_is_told_with_the_reason() {
     let listed = home.weft(&["plugins", "--data", "d"]).with(0);
     assert_eq!(listed.stdout, "weather: 1 tool\n  forecast  Tells the weather.\n");
     listed.says(&[
-        "goes without typed: the schema",
-        "goes without styled: its parameter `p` has the style `label`",
+        "is used without typed: the schema",
+        "is used without styled: its parameter `p` has the style `label`",
     ]);
     let params = json!({"llm_id": "", "sys_prompt": "s", "prompts": [{"role": "user", "content": "{sys.query}"}],
         "tools": [], "mcp": [{"mcp_id": "weather", "tools": {"forecast": {}, "styled": {}}}], "cite": false});

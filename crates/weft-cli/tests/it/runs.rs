@@ -13,7 +13,10 @@ fn runs_are_listed_newest_first() {
     let queries: Vec<&str> = runs.iter().map(|run| run["query"].as_str().unwrap()).collect();
     assert_eq!(queries, ["second", "first"]);
     assert_eq!(runs[0]["status"], "succeeded");
-    let lines = home.weft(&["runs", "list", "--limit", "1"]).with(0).stdout;
+    let all = home.weft(&["runs", "list", "--limit", "2"]).with(0);
+    assert!(all.stdout.lines().count() == 2 && all.stderr.is_empty(), "{}", all.stderr);
+    let cut = home.weft(&["runs", "list", "--limit", "1"]).with(0);
+    let lines = cut.says(&["there are more than 1", "--limit shows more"]).stdout;
     assert!(lines.lines().count() == 1 && lines.contains("succeeded") && lines.contains("greet-"), "{lines}");
     let session = runs[1]["session"].as_str().unwrap();
     assert_eq!(home.weft(&["runs", "list", "--session", session]).with(0).stdout.lines().count(), 1);
@@ -83,6 +86,20 @@ fn a_run_that_is_not_there_is_named() {
     ] {
         home.weft(&[&["runs"], command].concat()).with(2).says(&["absent", "weft runs list"]);
     }
+}
+
+#[test]
+fn without_an_id_the_flag_for_all_is_named() {
+    let home = Home::quoting();
+    home.weft(&["runs", "resume"]).with(2).says(&["ID", "--all"]);
+    home.weft(&["runs", "resume", "some", "--all"]).with(2).says(&["cannot be used with", "--all"]);
+    home.weft(&["runs", "resume", "--all"]).with(0).says(&["no interrupted runs"]);
+    home.weft(&["runs", "resume", "--all", "--tenant", "shop"]).with(2).says(&["--all", "--tenant"]);
+    // A wrong id is told at once, and not after the processes were observed.
+    let wrong = home.weft(&["runs", "resume", "absent"]).with(2).says(&["absent"]).stderr;
+    assert!(!wrong.contains("checking"), "{wrong}");
+    home.weft(&["dataset", "remove", "birds"]).with(2).says(&["DOCUMENT", "--all"]);
+    home.weft(&["dataset", "remove", "birds", "one.txt", "--all"]).with(2).says(&["--all"]);
 }
 
 #[test]

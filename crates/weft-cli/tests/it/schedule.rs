@@ -70,6 +70,13 @@ fn what_makes_no_sense_is_told() {
     add(&[&greet, "--cron", "0 8 * * *", "--zone", "Berlin"]).says(&["`Berlin`", "Europe/Berlin"]);
     add(&[&greet, "--every", "often"]).says(&["`often`", "15m"]);
     add(&[&greet, "--every", "1h", "--zone", "Europe/Berlin"]).says(&["--zone", "--every"]);
+    for other in [&["--misfire-max", "5"] as &[&str], &["--misfire-max", "5", "--misfire", "skip"]] {
+        add(&[&[&*greet, "--every", "1h"], other].concat()).says(&["--misfire-max", "--misfire all"]);
+    }
+    for max in ["0", "1001"] {
+        let all = ["--misfire", "all", "--misfire-max", max];
+        add(&[&[&*greet, "--every", "1h"], &all[..]].concat()).says(&["--misfire-max", "1..=1000"]);
+    }
     add(&["absent.json", "--every", "1h"]).says(&["absent.json"]);
     home.write("c.json", "{\"components\": {}}");
     add(&["c.json", "--every", "1h"]).says(&["c.json"]);

@@ -134,6 +134,36 @@ fn the_token_is_shown_once_and_wanted_from_then_on() {
     again.stop();
 }
 
+#[test]
+fn how_to_get_a_key_is_told_at_each_start() {
+    let home = Home::quoting();
+    let told = |arguments: &[&str]| {
+        let mut running = home.start(&[&["serve", "--listen", "127.0.0.1:0"], arguments].concat());
+        let mut lines = String::new();
+        while !lines.contains("listens on http://") {
+            lines += &running.told("");
+        }
+        running.signal("TERM");
+        running.end().with(0);
+        lines
+    };
+    let first = told(&["--data", "d"]);
+    assert!(first.contains("Token, shown this once: "), "{first}");
+    // Of the key that exists only a hash is stored.
+    let second = told(&["--data", "d"]);
+    assert!(!second.contains("Token, shown this once: "), "{second}");
+    for lines in [&first, &second] {
+        for part in
+            ["Bearer KEY", "weft token create NAME --data d", "weft user create EMAIL --role owner --data d"]
+        {
+            assert!(lines.contains(part), "no {part:?} in:\n{lines}");
+        }
+    }
+    home.weft(&["token", "create", "me", "--data", "d"]).with(0);
+    let open = told(&["--data", "d", "--no-auth"]);
+    assert!(open.contains("full access") && !open.contains("weft token create"), "{open}");
+}
+
 /// So that it is called by `published`, and is a tool of MCP clients.
 #[test]
 fn what_is_served_is_published_and_follows_its_file() {

@@ -27,7 +27,9 @@ fn every_wrong_setting_is_named_at_once_with_its_source() {
 fn a_settings_file_that_is_named_and_not_there_is_told_by_what_reads_none_too() {
     let home = Home::new();
     for command in [&["settings"] as &[&str], &["runs", "list"]] {
-        home.weft(&[&["--config", "absent.toml"], command].concat()).with(2).says(&["absent.toml"]);
+        home.weft(&[&["--config", "absent.toml"], command].concat())
+            .with(2)
+            .says(&["cannot use the settings: cannot read absent.toml"]);
     }
     home.weft(&["settings"]).with(0);
 }
@@ -74,7 +76,9 @@ fn a_settings_file_can_be_named_and_must_then_be_there() {
     );
     home.weft(&["run", &sample("greet"), "--config", "other.toml"]).with(0);
     assert!(home.path().join("named").exists());
-    home.weft(&["runs", "list", "--config", "absent.toml"]).with(2).says(&["absent.toml"]);
+    home.weft(&["runs", "list", "--config", "absent.toml"])
+        .with(2)
+        .says(&["cannot use the settings: cannot read absent.toml"]);
     home.write("broken.toml", "data = [");
     home.weft(&["runs", "list", "--config", "broken.toml"])
         .with(2)

@@ -119,6 +119,15 @@ fn the_address_of_the_last_page_can_be_pasted() {
     login.end().with(1).says(&["the sign-in was refused: access_denied"]);
 }
 
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let home = home(listen().0);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let told = home.weft(&["mcp", "login", "web", "--port", &port]).with(2).says(&[&port, "--port"]).stderr;
+    assert!(!told.contains("standard output"), "{told}");
+}
+
 /// Authorization servers keep every client that they register.
 #[test]
 fn who_signs_in_again_is_registered_once() {

@@ -33,7 +33,9 @@ fn a_task_is_listed_shown_and_answered() {
     let answered = home.weft(&["tasks", "answer", id, "--input", "go=true"]).with(0);
     assert!(answered.stdout.contains("Sandwiches."), "{}", answered.stdout);
     home.weft(&["tasks", "answer", id, "--input", "go=true"]).with(1).says(&["was answered already"]);
-    home.weft(&["tasks"]).with(0).says(&["there are no tasks"]);
+    home.weft(&["tasks"]).with(0).says(&["there are no tasks; --status all"]);
+    let none = home.weft(&["tasks", "--status", "all", "--session", "none"]).with(0).stderr;
+    assert_eq!(none, "there are no tasks\n");
     assert_eq!(home.weft(&["tasks", "--status", "answered", "--json"]).with(0).json_lines().len(), 1);
     home.weft(&["tasks", "--kind", "chore"]).with(2).says(&["tool_approval"]);
 }

@@ -48,7 +48,9 @@ fn users_are_made_changed_and_removed_while_a_server_runs() {
     home.weft_reading(&create, "short\n").with(2).says(&["8 characters"]);
     let made = home.weft_reading(&create, &format!("{PASSWORD}\n")).with(0).json_lines();
     assert_eq!((&made[0]["email"], &made[0]["role"]), (&json!("ann@example.com"), &json!("owner")));
-    home.weft_reading(&create, PASSWORD).with(1).says(&["another user has this e-mail address"]);
+    home.weft_reading(&create, PASSWORD)
+        .with(2)
+        .says(&["another user has this e-mail address", "weft user role"]);
     home.weft_reading(&["user", "create", "ann"], PASSWORD).with(2).says(&["e-mail address"]);
     assert_eq!(sign_in(&server, PASSWORD)["data"]["nickname"], "Ann");
     assert_eq!(sign_in(&server, "wrong")["code"], 109);

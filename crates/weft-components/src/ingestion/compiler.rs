@@ -112,7 +112,8 @@ impl Compiler {
         if made.len() > room {
             let left_out = made.len() - room;
             let warning = format!(
-                "{left_out} compiled chunks are left out: a document has at most {CHUNKS_MAX} chunks"
+                "{} left out: a document has at most {CHUNKS_MAX} chunks",
+                weft_core::value::plural_with(left_out, "compiled chunk", ["is", "are"])
             );
             warn(asker.ctx, document, warning).await?;
         }

@@ -343,7 +343,10 @@ impl Extractor {
             1 if place == 1 && refused == 0 => Ok(()),
             count if count > 0 && count == place => Err(Error::new(
                 ErrorKind::Garbled,
-                format!("the model returned no usable answer for any of the {count} chunks"),
+                format!(
+                    "the model returned no usable answer for any chunk ({} in total)",
+                    weft_core::value::plural(count, "chunk")
+                ),
             )
             .help("check the prompts, and the warnings of this run")),
             _ => Ok(()),

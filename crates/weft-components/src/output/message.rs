@@ -508,7 +508,7 @@ mod tests {
             assert!(warned, "{content}");
         };
         check("<think>x</think> ", "no pdf file was made", 0).await;
-        check("a ![b](data:image/png;base64,AAAA)", "text in place of 1 pictures", 1).await;
+        check("a ![b](data:image/png;base64,AAAA)", "text in place of 1 picture,", 1).await;
     }
 
     #[tokio::test]

@@ -47,7 +47,7 @@ fn instead_of_list(items: &[Json]) -> String {
     let component = shortened(component, COMPONENT_CHARS_MAX);
     let output = if component.contains('@') { "" } else { "@content" };
     format!(
-        "a list of components is of the generation before v0.20: refer to an output in braces, such as \
+        "a list of components is the form used before v0.20: refer to an output in braces, such as \
          `{{{component}{output}}}`, or `{{sys.query}}` for the question"
     )
 }

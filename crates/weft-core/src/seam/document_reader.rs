@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Metadata;
 use crate::id::TenantId;
 use crate::seam::picture_reader::Picture;
-use crate::value::Json;
+use crate::value::{Json, plural_with};
 use crate::watched_models::ModelWatcher;
 
 /// Maximum size of one picture stored with a document, in bytes.
@@ -273,8 +273,9 @@ impl FoundPictures {
         if left_out > 0 {
             let (one, all) = (KEPT_PICTURE_BYTES_MAX >> 20, KEPT_BYTES_MAX >> 20);
             self.warnings.push(format!(
-                "{left_out} pictures are read but not kept for display: at most {KEPT_PICTURES_MAX} pictures, \
-                 {one} MiB each and {all} MiB in all"
+                "{} only used for its text and not stored: at most {KEPT_PICTURES_MAX} pictures are stored, {one} MiB \
+                 each and {all} MiB in total",
+                plural_with(left_out, "picture", ["is", "are"])
             ));
         }
     }
@@ -437,7 +438,7 @@ mod tests {
         many.keep(&(0..10).collect::<Vec<u32>>());
         assert_eq!(sizes(&many)[0], 0);
         assert_eq!(sizes(&many).iter().sum::<usize>(), KEPT_BYTES_MAX);
-        assert!(many.warnings[0].starts_with("2 pictures are read but not kept"), "{:?}", many.warnings);
+        assert!(many.warnings[0].starts_with("2 pictures are only used for"), "{:?}", many.warnings);
         let small: Vec<_> = (1..=KEPT_PICTURES_MAX + 3).map(|size| ("image/png", size, 1)).collect();
         let mut small = found(&small);
         small.keep(&(0..1_000).collect::<Vec<u32>>());

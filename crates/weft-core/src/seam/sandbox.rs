@@ -223,7 +223,8 @@ impl Failure {
                 (ErrorKind::Invalid, format!("the program failed{place}: {message}"), help)
             }
             Self::Time => {
-                let message = format!("the program ran longer than {} seconds", limits.time.as_secs_f64());
+                let limit = crate::value::plural(limits.time.as_secs_f64(), "second");
+                let message = format!("the program ran longer than {limit}");
                 (ErrorKind::Timeout, message, "let it do less at once, or raise `sandbox.seconds`")
             }
             Self::Memory if limits.memory_bytes == usize::MAX => {

@@ -54,7 +54,7 @@ pub struct NoTools;
 impl ToolSource for NoTools {
     async fn tools(&self, _: &TenantId, server: &str) -> Result<Offered> {
         Err(crate::error::Error::not_found(format!("there is no MCP server and no plugin `{server}`"))
-            .help("configure it below `mcp.servers`, or put it into the folder of plugins"))
+            .help("configure it below `mcp.servers`, or put it into the plugin folder"))
     }
 }
 

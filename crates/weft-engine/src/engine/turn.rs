@@ -213,7 +213,7 @@ impl Engine {
         match ended {
             Ok(became) => became,
             Err(error) if may_pass(&error) && is_over(stores, &lease.run).await => {
-                tracing::warn!(run.id = %lease.run.id, error = error.detail(), "a run is over, although its store did not say so");
+                tracing::warn!(run.id = %lease.run.id, error = error.detail(), "a run has ended, although the store reported a failure");
                 // Its last entries are read from the store.
                 feed.break_off(BrokenOff { kind: ErrorKind::Conflict, message: "the run is over".into() });
                 Became::Ended

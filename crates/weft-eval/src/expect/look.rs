@@ -3,7 +3,7 @@
 use regex::RegexBuilder;
 use weft_core::Json;
 use weft_core::journal::Ending;
-use weft_core::value::to_text;
+use weft_core::value::{plural, to_text};
 
 use super::{
     CallTest, CitationsTest, Expectation, Miss, NodesTest, OneOrManyTexts, OutputTest, TextTest, ToolsTest,
@@ -209,7 +209,8 @@ impl ToolsTest {
                 Some(times) => format!("{times} times "),
             };
             let expected = format!("{wanted}{}", test.shown());
-            let got = if test.times.is_some() { format!("{count} times; {}", calls()) } else { calls() };
+            let counted = || format!("{}; {}", plural(count, "time"), calls());
+            let got = if test.times.is_some() { counted() } else { calls() };
             misses.push(Miss::new("tools called", expected, got));
         }
         // Not if one is missing: the order would only report the same problem again.
@@ -231,7 +232,7 @@ impl ToolsTest {
             }
         }
         if let Some(count) = self.count.filter(|count| *count != seen.tools.len()) {
-            misses.push(Miss::new("tools count", format!("{count} calls"), calls()));
+            misses.push(Miss::new("tools count", plural(count, "call"), calls()));
         }
         misses
     }
@@ -269,7 +270,7 @@ fn calls(tools: &[ToolSeen]) -> String {
         0 => "no call".to_owned(),
         count => {
             let calls: Vec<_> = tools.iter().map(shown_call).collect();
-            format!("{count} calls: {}", short(&calls.join(", ")))
+            format!("{}: {}", plural(count, "call"), short(&calls.join(", ")))
         }
     }
 }
@@ -293,7 +294,8 @@ impl NodesTest {
             misses.push(Miss::new("nodes in_order", self.in_order.join(", "), ran()));
         }
         for (node, expected) in self.times.iter().filter(|(node, expected)| times(node) != **expected) {
-            let (expected, got) = (format!("{node} {expected} times"), format!("{} times", times(node)));
+            let expected = format!("{node} {}", plural(*expected, "time"));
+            let got = plural(times(node), "time");
             misses.push(Miss::new("nodes times", expected, got));
         }
         misses
@@ -312,7 +314,7 @@ impl CitationsTest {
                 misses.push(Miss::new(
                     "citations resolve",
                     format!("a source for [ID:{number}]"),
-                    format!("{count} sources without it"),
+                    format!("{} without it", plural(count, "source")),
                 ));
             }
         }
@@ -530,7 +532,7 @@ mod tests {
                 ("tools called", "once search", &format!("2 times; {all}")),
                 ("tools called", "sum, failed", all),
                 ("tools never", "no call of sum", "sum {\"of\":[1,2,3]}"),
-                ("tools count", "1 calls", all),
+                ("tools count", "1 call", all),
             ],
         );
         check(
@@ -554,7 +556,7 @@ mod tests {
                 ("nodes ran", "LLM:Y", "begin, LLM:X, LLM:X"),
                 ("nodes not_run", "not begin", "begin, LLM:X, LLM:X"),
                 ("nodes in_order", "LLM:X, begin", "begin, LLM:X, LLM:X"),
-                ("nodes times", "begin 0 times", "1 times"),
+                ("nodes times", "begin 0 times", "1 time"),
             ],
         );
         check(

@@ -113,11 +113,11 @@ fn write_turn(body: &mut String, turn: &TurnReport) {
     );
     let _ = writeln!(
         body,
-        "<h3>Asked</h3><pre>{}</pre>\n<h3>Answered <span class=\"soft\">{}; {}; {held} of {} expectations hold</span></h3><pre>{}</pre>",
+        "<h3>Asked</h3><pre>{}</pre>\n<h3>Answered <span class=\"soft\">{}; {}; {held} of {} met</span></h3><pre>{}</pre>",
         escaped(&turn.query),
         seen.ending.as_str(),
         escaped(&used(seen)),
-        turn.expectations,
+        weft_core::value::plural(turn.expectations, "expectation"),
         escaped(&seen.answer)
     );
     for call in &turn.stale {

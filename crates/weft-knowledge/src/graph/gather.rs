@@ -77,7 +77,8 @@ impl GatheredGraphs {
         let documents = self.parts.len();
         self.is_full.then(|| {
             format!(
-                "the knowledge graph is incomplete: it covers {documents} documents and has no room for more"
+                "the knowledge graph is incomplete: it covers {} and has no room for more",
+                weft_core::value::plural(documents, "document")
             )
         })
     }

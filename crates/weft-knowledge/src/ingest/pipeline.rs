@@ -40,7 +40,8 @@ pub struct NoPipelines;
 #[async_trait]
 impl PipelineRunner for NoPipelines {
     async fn run(&self, pipeline: &CanvasId, _: &Document) -> Result<Json> {
-        let message = format!("the document needs the pipeline {pipeline}, and nothing here runs pipelines");
+        let message =
+            format!("the document needs the pipeline {pipeline}, but this process does not run pipelines");
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 

@@ -423,8 +423,8 @@ impl<'a> DatasetWork<'a> {
             }
             let done = self.done.fetch_add(some.len() as u64, Ordering::Relaxed) + some.len() as u64;
             let doing = if embedder.is_some() { "Computing" } else { "Removing" };
-            let all = self.dataset.counts.chunks.max(done);
-            self.say(format!("{doing} vectors: {done} of {all} chunks"));
+            let all = weft_core::value::plural(self.dataset.counts.chunks.max(done), "chunk");
+            self.say(format!("{doing} vectors: {done} of {all}"));
         }
         for chunk in chunks {
             chunk.vector = staged.remove(&chunk.id);

@@ -19,7 +19,7 @@ use weft_core::seam::document_reader::ReadRequest;
 use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::ingest_queue::{Amended, IngestProgress, TakenDocument, Wanted};
 use weft_core::seam::{ChatModel, Embedder};
-use weft_core::value::Json;
+use weft_core::value::{Json, plural};
 use weft_core::{Error, ErrorKind, Result, changes};
 
 use super::enrich::{self, ChunkAdditions, MadeAddition};
@@ -343,7 +343,7 @@ impl<'a> DocumentWork<'a> {
             if let Some(error) = broken {
                 return Err(error);
             }
-            self.say(self.stage(), part(done, count), &format!(": {done} of {count} chunks"));
+            self.say(self.stage(), part(done, count), &format!(": {done} of {}", plural(count, "chunk")));
         }
     }
 
@@ -460,7 +460,8 @@ impl<'a> DocumentWork<'a> {
                 }
                 self.embed_some(&*embedder, &lacking, name.as_deref()).await?;
             }
-            self.say(IngestStage::Embedding, part(done, count), &format!(": {done} of {count} chunks"));
+            let detail = format!(": {done} of {}", plural(count, "chunk"));
+            self.say(IngestStage::Embedding, part(done, count), &detail);
         }
     }
 
@@ -491,7 +492,8 @@ fn part(done: u64, count: u64) -> f64 {
 pub(super) async fn vectors(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Vec<f32>>> {
     let made = embedder.embed(EmbeddingPurpose::Passage, texts).await?.vectors;
     if made.len() != texts.len() {
-        let message = format!("the embedder returned {} vectors for {} texts", made.len(), texts.len());
+        let (returned, sent) = (plural(made.len(), "vector"), plural(texts.len(), "text"));
+        let message = format!("the embedder returned {returned} for {sent}");
         return Err(Error::new(ErrorKind::Garbled, message));
     }
     Ok(made)

@@ -54,7 +54,7 @@ impl Context {
             let params = asked.get("params").cloned().unwrap_or_else(|| json!({}));
             let message = json!({"jsonrpc": "2.0", "id": question.id, "method": method, "params": params});
             if self.sender.send(message).await.is_err() {
-                return Err(RpcError::new(code::BUSY, "the client went away"));
+                return Err(RpcError::new(code::BUSY, "the client disconnected"));
             }
             answers.insert(name.clone(), question.answer().await?);
         }

@@ -236,7 +236,10 @@ async fn read_beforehand(
     headers: &HeaderMap,
 ) -> Result<(), RpcError> {
     if request.method == LISTEN && !takes_events(headers) {
-        return Err(RpcError::new(code::INVALID_REQUEST, "this is sent as events: accept text/event-stream"));
+        return Err(RpcError::new(
+            code::INVALID_REQUEST,
+            "the response is a stream of events: accept text/event-stream",
+        ));
     }
     if request.method != "tools/call" {
         return Ok(());
@@ -304,7 +307,7 @@ async fn respond(mut exchange: Exchange, headers: &HeaderMap, asked: Option<&Arc
 /// A question that cannot be put to the client is answered in its place: whoever asked would wait for ever.
 fn unheard(asked: Option<&Arc<ServedSession>>, told: &Json) {
     if let (Some(session), Some(id)) = (asked, told.get("id")) {
-        let why = "it does not accept events, the only way to ask it: accept text/event-stream";
+        let why = "it can only be asked through events, which it does not accept: accept text/event-stream";
         session.answered(id, Err(json!({"message": why})));
     }
 }

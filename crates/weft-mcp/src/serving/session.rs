@@ -159,7 +159,7 @@ impl ServedSession {
 impl ClientQuestion<'_> {
     /// What the client says.
     pub(super) async fn answer(mut self) -> Result<Json, RpcError> {
-        let gone = || RpcError::new(code::BUSY, "the client went away without an answer");
+        let gone = || RpcError::new(code::BUSY, "the client disconnected without answering");
         let outcome = (&mut self.answer).await.map_err(|_| gone())?;
         outcome.map_err(|error| {
             let why = error.get("message").and_then(Json::as_str).unwrap_or("it gives no reason");
@@ -262,7 +262,7 @@ mod tests {
         assert!(refused.answer().await.unwrap_err().message.ends_with("no"));
         let left = session.question();
         session.close();
-        assert!(left.answer().await.unwrap_err().message.contains("went away"));
+        assert!(left.answer().await.unwrap_err().message.contains("disconnected"));
         assert!(session.question().answer().await.is_err());
     }
 

@@ -134,7 +134,7 @@ impl SignIn {
         let kept = inner.row().read().await?.map(|(kept, _)| kept).unwrap_or_default();
         let is_timely = |begun: &&BegunSignIn| begun.until_ms > inner.clock.now_ms();
         let begun = kept.begun.get(&callback.state).filter(is_timely).ok_or_else(|| {
-            Error::invalid("there is no such sign-in under way")
+            Error::invalid("this sign-in does not exist or has ended")
                 .help("start it again and finish it within 10 minutes")
         })?;
         let Exchanged { issuer, credentials } = Box::pin(inner.exchanged(begun, callback, &kept)).await?;

@@ -177,13 +177,14 @@ async fn a_sign_in_ends_once_and_in_any_process_and_only_with_what_it_began_with
         "access_denied: No.",
     )
     .await;
-    check(&format!("{REDIRECT}?code=c&state=unknown"), ErrorKind::Invalid, "no such sign-in").await;
+    check(&format!("{REDIRECT}?code=c&state=unknown"), ErrorKind::Invalid, "does not exist or has ended")
+        .await;
     let elsewhere = back.replace("iss=http", "iss=https");
     check(&elsewhere, ErrorKind::Denied, "another authorization server").await;
     check(back.split("&iss=").next().unwrap(), ErrorKind::Denied, "another authorization server").await;
     assert!(grants(&fake).is_empty(), "the code was shown to nobody");
     finish(&second, &back).await.map_err(|error| error.full()).unwrap();
-    check(&back, ErrorKind::Invalid, "no such sign-in").await;
+    check(&back, ErrorKind::Invalid, "does not exist or has ended").await;
     // What people have allowed at one address is sent to no other.
     let (other, _) = site();
     let moved = process(&format!("[servers.web]\nurl = '{}'", other.url("mcp")), &shared);

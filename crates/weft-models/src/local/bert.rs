@@ -58,12 +58,12 @@ impl BertShape {
         }
         if self.num_attention_heads == 0 || !self.hidden_size.is_multiple_of(self.num_attention_heads) {
             return Err(format!(
-                "{} numbers are not for {} heads",
+                "`hidden_size` is {}, which is not a multiple of {} attention heads",
                 self.hidden_size, self.num_attention_heads
             ));
         }
         if self.tokens_max() < super::TOKENS_MIN {
-            Err(format!("{} tokens are no text", self.tokens_max()))
+            Err(format!("it reads {} tokens at a time, which is too few", self.tokens_max()))
         } else {
             Ok(())
         }

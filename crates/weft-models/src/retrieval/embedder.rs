@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use weft_core::Result;
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
+use weft_core::value::plural_with;
 
 use super::cut;
 use super::wire::{EmbeddingTexts, EmbeddingWire, Vectors};
@@ -92,7 +93,9 @@ fn batches(texts: Vec<String>, texts_max: usize) -> Vec<Vec<String>> {
 /// without a direction, invalidates the whole response.
 fn in_order(answer: Vectors, count: usize, wanted: Option<usize>) -> Result<Vec<Vec<f32>>, String> {
     if answer.items.len() != count {
-        return Err(format!("{count} texts were sent, but {} vectors were returned", answer.items.len()));
+        let (sent, returned) = (plural_with(count, "text", ["was", "were"]), answer.items.len());
+        let returned = plural_with(returned, "vector", ["was", "were"]);
+        return Err(format!("{sent} sent, but {returned} returned"));
     }
     let dimensions = wanted.or(answer.items.first().map(|vector| vector.numbers.len())).unwrap_or_default();
     let mut vectors = vec![Vec::new(); count];
@@ -191,7 +194,7 @@ mod tests {
         let (east, north): (&[f32], &[f32]) = (&[2.0, 0.0], &[0.0, 3.0]);
         check(&[(Some(1), east), (Some(0), north)], None, Ok(&[0.0, 1.0]));
         check(&[(None, east), (None, north)], Some(2), Ok(&[1.0, 0.0]));
-        check(&[(None, east)], None, Err("2 texts were sent, but 1 vectors"));
+        check(&[(None, east)], None, Err("2 texts were sent, but 1 vector was"));
         check(&[(Some(0), east), (Some(0), north)], None, Err("two vectors for text 0"));
         check(&[(Some(0), east), (Some(2), north)], None, Err("text 2, but only 2 were sent"));
         check(&[(None, east), (None, &[1.0])], None, Err("vector 1 has 1 numbers"));

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use weft_core::seam::Reranker;
 use weft_core::seam::reranker::Reranked;
+use weft_core::value::plural_with;
 use weft_core::{Error, Result};
 
 use super::cut;
@@ -90,7 +91,11 @@ fn in_order(scores: &[Score], count: usize) -> Result<Vec<f32>, String> {
             None => return Err(format!("there is a score for passage {index}, but only {count} were sent")),
         }
     }
-    let missing = || format!("{count} passages were sent, but {} scores were returned", scores.len());
+    let missing = || {
+        let sent = plural_with(count, "passage", ["was", "were"]);
+        let returned = plural_with(scores.len(), "score", ["was", "were"]);
+        format!("{sent} sent, but {returned} returned")
+    };
     ordered.into_iter().collect::<Option<Vec<f32>>>().ok_or_else(missing)
 }
 
@@ -134,7 +139,7 @@ mod tests {
             }
         };
         check(&[(1, 0.9), (0, 0.1)], Ok(&[0.1, 0.9]));
-        check(&[(1, 0.9)], Err("2 passages were sent, but 1 scores"));
+        check(&[(1, 0.9)], Err("2 passages were sent, but 1 score was"));
         check(&[(1, 0.9), (1, 0.8)], Err("two scores for passage 1"));
         check(&[(0, 0.9), (2, 0.8)], Err("passage 2, but only 2 were sent"));
         check(&[(0, f32::NAN), (1, 0.8)], Err("not a number"));

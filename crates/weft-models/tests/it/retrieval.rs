@@ -217,7 +217,7 @@ async fn failures_are_told_by_kind_and_those_that_pass_are_tried_again() {
     check(400, r#"{"message": "too long"}"#, ErrorKind::Invalid, "too long").await;
     check(413, r#"{"error": "batch size 3 > maximum 2"}"#, ErrorKind::Invalid, "batch size").await;
     check(200, "<html>", ErrorKind::Garbled, "cannot be understood").await;
-    check(200, r#"{"data": []}"#, ErrorKind::Garbled, "1 texts were sent, but 0 vectors").await;
+    check(200, r#"{"data": []}"#, ErrorKind::Garbled, "1 text was sent, but 0 vectors were").await;
     check(200, r#"{"data": [{"index": 0, "embedding": [null]}]}"#, ErrorKind::Garbled, "").await;
     check(200, r#"{"data": [{"index": 0, "embedding": [0, 0]}]}"#, ErrorKind::Garbled, "no direction").await;
 }

@@ -90,8 +90,10 @@ fn placed<'a>(parsed: &'a Parsed, settings: &ChunkSettings) -> Vec<Placed<'a>> {
 fn no_text(source: &ChunkSource<'_>) -> Error {
     let error = Error::invalid("the file has no text");
     match (&source.settings.pages, source.parsed.pages) {
-        (Some(_), pages @ 1..) => Error::invalid("the selected pages have no text")
-            .help(format!("the file has {pages} pages: change the setting `pages`")),
+        (Some(_), pages @ 1..) => Error::invalid("the selected pages have no text").help(format!(
+            "the file has {}: change the setting `pages`",
+            weft_core::value::plural(pages, "page")
+        )),
         _ => error.help("pictures of text, such as scanned pages, have to be converted into text first"),
     }
 }

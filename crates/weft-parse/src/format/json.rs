@@ -39,7 +39,8 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         values => values?,
     };
     if broken > 0 {
-        parts.warn(format!("{broken} lines are not JSON and were left out"));
+        let lines = weft_core::value::plural_with(broken, "line", ["was", "were"]);
+        parts.warn(format!("{lines} left out for not being JSON"));
     }
     for value in values {
         record(&value, "", &mut parts);

@@ -184,7 +184,7 @@ impl<'p> RtfReader<'p> {
         self.decode();
         (self.to_skip, self.is_new) = (0, false);
         if self.groups.len() >= DEPTH_MAX {
-            return Err(Unreadable::new(format!("it has groups in more than {DEPTH_MAX} groups")));
+            return Err(Unreadable::new(format!("its groups are nested more than {DEPTH_MAX} levels deep")));
         }
         let style = self.current();
         self.groups.push(Group { style, captured: None, link: None });

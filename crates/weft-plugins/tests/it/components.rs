@@ -67,7 +67,7 @@ async fn a_call_that_fails_says_why() {
             Failure::Program { message: "no such city".to_owned(), line: None },
             "the tool failed: no such city",
         ),
-        (Failure::Time, "ran longer than 1 seconds"),
+        (Failure::Time, "ran longer than 1 second"),
         (Failure::Memory, "more than 16 MiB"),
         (Failure::Broken, "crashed its interpreter"),
     ] {

@@ -178,11 +178,11 @@ async fn backlog(app: &App) -> Option<Backlog> {
     match tokio::time::timeout(BACKLOG_TIME, (app.meters.backlog)()).await {
         Ok(Ok(backlog)) => Some(backlog),
         Ok(Err(error)) => {
-            tracing::warn!(error = error.detail(), "what waits in the store cannot be counted");
+            tracing::warn!(error = error.detail(), "cannot count the work that waits in the store");
             None
         }
         Err(_) => {
-            tracing::warn!("what waits in the store is not counted in time");
+            tracing::warn!("counting the work that waits in the store took too long");
             None
         }
     }

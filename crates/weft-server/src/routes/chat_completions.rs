@@ -312,7 +312,7 @@ async fn fitting(
     }
     if fitting.len() > DOCUMENTS_MAX {
         let message =
-            format!("metadata_condition fits more than {DOCUMENTS_MAX} documents; make it narrower.");
+            format!("metadata_condition matches more than {DOCUMENTS_MAX} documents; make it narrower.");
         return Err(ApiError::data(message));
     }
     Ok(fitting)

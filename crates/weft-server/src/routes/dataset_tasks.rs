@@ -384,7 +384,8 @@ fn told(documents: &[Document], id: &str) -> Json {
     let running = documents.iter().any(|document| document.state == DocumentState::Running);
     let share = documents.iter().map(|document| document.progress.clamp(0.0, 1.0)).sum::<f64>();
     let done = documents.iter().filter(|document| document.state == DocumentState::Done).count();
-    let mut message = format!("{done} of {} documents are done", documents.len());
+    let all = weft_core::value::plural(documents.len(), "document");
+    let mut message = format!("{done} of {all} done");
     for document in failed.iter().take(5) {
         message.push_str(&format!("\n{}: {}", document.name, document.message));
     }

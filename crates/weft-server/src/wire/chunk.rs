@@ -109,7 +109,7 @@ fn refuse_what_is_not_kept(body: &Body) -> Result<(), ApiError> {
     };
     for (key, kept) in [("tag_feas", "weights of tags"), ("image_base64", "pictures")] {
         if body.get(key).is_some_and(|value| !empty(value)) {
-            return Err(ApiError::data(format!("`{key}`: this build keeps no {kept} with chunks")));
+            return Err(ApiError::data(format!("`{key}`: this build stores no {kept} with chunks")));
         }
     }
     Ok(())
@@ -383,7 +383,7 @@ mod tests {
             check(json!({"content": "x", key: [1]}), &format!("`{key}` must be a list of strings"));
         }
         let error = told(new(&body(json!({"content": "x", "tag_feas": {"t": 1}}))).unwrap_err());
-        assert!(error.contains("keeps no weights of tags"), "{error}");
+        assert!(error.contains("stores no weights of tags"), "{error}");
         let error = told(new(&body(json!({"content": "x", "image_base64": "aa"}))).unwrap_err());
         assert!(error.contains("`image_base64`"), "{error}");
     }

@@ -1,5 +1,7 @@
 //! Chunk methods and their settings, under their names in the API.
 
+mod words;
+
 use serde_json::{Value as Json, json};
 use weft_core::seam::dataset_store::Settings;
 use weft_core::seam::document_reader::ChunkMethod;
@@ -148,12 +150,23 @@ pub(crate) fn not_done(settings: &Settings) -> Vec<&'static str> {
 /// Checks settings that do not come from a request.
 ///
 /// # Errors
-/// `Invalid` with a line for everything that is wrong: an unknown name, a value out of its range, a setting that is
-/// not part of this build.
+/// `Invalid` with a clause for everything that is wrong: an unknown name, a value of another type or out of its range,
+/// settings that are too long.
 pub fn check_settings(settings: &Settings) -> weft_core::Result<()> {
-    let mut problems = Problems::default();
-    check(&mut problems, "settings", &Json::Object(settings.clone()));
-    if problems.is_empty() { Ok(()) } else { Err(weft_core::Error::invalid(problems.told())) }
+    let mistakes = words::mistakes("", settings, SETTINGS);
+    let mut wrong: Vec<String> = mistakes.iter().map(|mistake| mistake.what.clone()).collect();
+    let length = Json::Object(settings.clone()).to_string().chars().count();
+    if length > SETTINGS_MAX {
+        wrong.push(format!("the settings have {length} characters, more than {SETTINGS_MAX}"));
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let error = weft_core::Error::invalid(wrong.join("; "));
+    Err(match mistakes.iter().find_map(|mistake| mistake.meant) {
+        Some(meant) => error.help(format!("did you mean `{meant}`?")),
+        None => error,
+    })
 }
 
 /// Key in the settings of a dataset for the name under which its embedding model was requested.
@@ -282,6 +295,37 @@ mod tests {
         assert_eq!(method("knowledge_graph"), Some(ChunkMethod::KnowledgeGraph), "of documents alone");
         assert_eq!(method("audit"), None);
         assert_eq!(method(""), None);
+    }
+
+    #[test]
+    fn without_a_request_mistakes_are_told_in_plain_words() {
+        let check = |settings: Json, expected: &str| {
+            let told = check_settings(&object(settings)).err().map(|error| error.full()).unwrap_or_default();
+            assert_eq!(told, expected);
+        };
+        check(json!({"chunk_token_num": 64, "delimiter": null, "raptor": {"use_raptor": true}}), "");
+        check(
+            json!({"chunk_token_num": "many"}),
+            "`chunk_token_num` must be a whole number from 1 to 2048, but is \"many\"",
+        );
+        check(
+            json!({"raptor": {"random_seed": -1}}),
+            "`raptor.random_seed` must be a whole number from 0 on, but is -1",
+        );
+        check(json!({"raptor": {"scope": null}}), "`raptor.scope` must be one of file, dataset, but is null");
+        check(
+            json!({"pages": [[2, 1]]}),
+            "`pages` must be a list of page ranges, such as [[1, 5], [8, 8]], but is [[2,1]]",
+        );
+        check(
+            json!({"zzz": 1, "toc_extraction": 0}),
+            "there is no setting `zzz`; `toc_extraction` must be true or false, but is 0",
+        );
+        let long = check_settings(&object(json!({"ext": {"x": "y".repeat(SETTINGS_MAX)}}))).unwrap_err();
+        assert!(long.message.contains("more than 65535"), "{}", long.message);
+        let slip = check_settings(&object(json!({"chunk_tokn_num": 64}))).unwrap_err().for_operator();
+        assert_eq!(slip.0, "there is no setting `chunk_tokn_num`");
+        assert_eq!(slip.1.as_deref(), Some("did you mean `chunk_token_num`?"));
     }
 
     #[test]

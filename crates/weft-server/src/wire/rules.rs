@@ -64,11 +64,6 @@ impl Problems {
         self.0.is_empty()
     }
 
-    /// Returns all errors, one per line.
-    pub(crate) fn told(self) -> String {
-        self.0.join("\n")
-    }
-
     /// Fails with all errors.
     ///
     /// # Errors
@@ -265,7 +260,7 @@ mod tests {
         for wrong in [json!([[2, 1]]), json!([[0, 1]])] {
             let mut problems = Problems::default();
             problems.value("f", &wrong, Rule::Pages);
-            assert!(problems.told().contains("a last page not before it"), "{wrong}");
+            assert!(problems.0[0].contains("a last page not before it"), "{wrong}");
         }
         check(json!(vec![[1, 2]; PAGE_RANGES_MAX]), Rule::Pages, "");
         check(json!(vec![[1, 2]; 1_001]), Rule::Pages, "List should have at most 1000 items, not 1001");

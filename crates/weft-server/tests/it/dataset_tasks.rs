@@ -20,7 +20,7 @@ async fn a_graph_of_all_documents_is_asked_for_and_traced() {
     let task = bench.post(&run, json!({})).await.data()["graphrag_task_id"].as_str().unwrap().to_owned();
     assert_eq!(task.len(), 32);
     let traced = bench.get(&trace).await.data();
-    assert_eq!((&traced["id"], &traced["progress_msg"]), (&json!(task), &json!("0 of 1 documents are done")));
+    assert_eq!((&traced["id"], &traced["progress_msg"]), (&json!(task), &json!("0 of 1 document done")));
     let refused = bench.post(&run, json!({})).await.refusal();
     assert!(refused.1.contains("a.txt is being read"), "{refused:?}");
     let read = bench.work(&dataset).await;

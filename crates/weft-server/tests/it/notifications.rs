@@ -217,7 +217,7 @@ async fn people_are_told_of_their_own_tenant_and_of_what_they_want() {
     assert_eq!(told.http.tenants(), [TenantId::from("another")]);
     // Each sees their own, too.
     assert_eq!((told.listed().await.len(), theirs.listed().await.len()), (1, 1));
-    assert_eq!(told.listed().await[0]["reason"], "nobody is to be told");
+    assert_eq!(told.listed().await[0]["reason"], "the settings name no receiver");
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ impl Store {
 
     pub(super) async fn take_authorization(&self, hash: &str) -> Result<AuthorizationRequest> {
         let fail = |error| self.fail("read the sign-in that has begun", error);
-        let missing = || Error::not_found("there is no such sign-in under way");
+        let missing = || Error::not_found("this sign-in does not exist or has ended");
         // With the writing connection: another process may have started it just now.
         let row = Entity::find_by_id(text(hash)).one(&self.inner.write).await.map_err(fail)?;
         let row = row.ok_or_else(missing)?;

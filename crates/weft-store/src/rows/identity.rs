@@ -195,7 +195,7 @@ impl IdentityStore for Store {
             .filter(Column::Hash.eq(text(hash)));
         let _permit = self.inner.gate.permit().await;
         let noted = repeated(|| note.clone().exec(&self.inner.write)).await;
-        noted.map(drop).map_err(|error| self.fail("note the use of the identity", error))
+        noted.map(drop).map_err(|error| self.fail("record the use of the identity", error))
     }
 
     async fn remove_identity(&self, user: &UserId, hash: &str) -> Result<()> {

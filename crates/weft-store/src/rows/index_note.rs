@@ -49,7 +49,8 @@ impl Store {
             transaction.commit().await?;
             Ok(Some(note))
         };
-        let noted = repeated(note).await.map_err(|error| self.fail("note what is to be indexed", error))?;
+        let noted =
+            repeated(note).await.map_err(|error| self.fail("record what has to be indexed", error))?;
         noted.ok_or_else(|| document::missing(document))
     }
 
@@ -59,7 +60,7 @@ impl Store {
             change(&transaction, document::in_dataset(dataset), vec![(Column::Unindexed, next())]).await?;
             transaction.commit().await
         };
-        repeated(note).await.map_err(|error| self.fail("note what is to be indexed", error))
+        repeated(note).await.map_err(|error| self.fail("record what has to be indexed", error))
     }
 
     pub(crate) async fn note_indexed(&self, document: &DocumentKey, number: i64) -> Result<bool> {
@@ -73,7 +74,7 @@ impl Store {
             transaction.commit().await?;
             Ok(same)
         };
-        repeated(note).await.map_err(|error| self.fail("note what is indexed", error))
+        repeated(note).await.map_err(|error| self.fail("record what is indexed", error))
     }
 
     pub(crate) async fn list_noted(&self, filter: &NotedFilter) -> Result<Vec<DocumentKey>> {
@@ -93,12 +94,12 @@ impl Store {
             .limit(bounded(filter.count_max))
             .all(&self.inner.read)
             .await
-            .map_err(|error| self.fail("look for what is to be indexed", error))?;
+            .map_err(|error| self.fail("look for what has to be indexed", error))?;
         Ok(rows.iter().map(Model::key).collect())
     }
 
     pub(crate) async fn count_to_be_found(&self, dataset: &DatasetKey) -> Result<ToBeFound> {
-        let fail = |error| self.fail("count what is to be found", error);
+        let fail = |error| self.fail("count the searchable chunks", error);
         let db = &self.inner.read;
         let chunks = chunk::Entity::find().filter(chunk::found_in(dataset)).count(db).await.map_err(fail)?;
         let changing = Condition::any().add(Column::Unindexed.gt(0)).add(busy());

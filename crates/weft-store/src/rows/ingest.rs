@@ -341,7 +341,8 @@ impl IngestQueue for Store {
 
     async fn stop(&self, document: &DocumentKey, wanted: Wanted, now_ms: i64) -> Result<()> {
         if wanted == Wanted::GoOn {
-            return Err(Error::invalid("going on is not a way to stop").help("queue the document instead"));
+            return Err(Error::invalid("a document cannot be stopped by continuing it")
+                .help("queue the document instead"));
         }
         let stopped = repeated(|| self.stop_document(document, wanted, now_ms)).await;
         stopped.map_err(|error| self.fail("stop the document", error))?

@@ -387,7 +387,7 @@ impl MemoryStore for Store {
             let outcome = settle_in(&transaction.transaction, taken, outcome).await;
             ended(transaction, outcome).await
         };
-        repeated(attempt).await.map_err(|error| self.fail("settle a message", error))?
+        repeated(attempt).await.map_err(|error| self.fail("store the outcome of a message", error))?
     }
 }
 

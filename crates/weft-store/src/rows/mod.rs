@@ -93,7 +93,8 @@ pub(crate) fn behind<C: ColumnTrait>(
 /// The rows that can be parsed. A row that is damaged or was written by a newer program is logged: it must not block
 /// the processing of the others, which may belong to other tenants.
 pub(crate) fn readable<T>(rows: impl IntoIterator<Item = Result<T>>) -> Vec<T> {
-    let told = |error: &Error| tracing::warn!(error = error.detail(), "what cannot be read is passed over");
+    let told =
+        |error: &Error| tracing::warn!(error = error.detail(), "a stored row that cannot be read is skipped");
     rows.into_iter().filter_map(|row| row.inspect_err(told).ok()).collect()
 }
 

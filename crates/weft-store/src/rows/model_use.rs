@@ -248,11 +248,11 @@ impl UsageStore for Store {
         let mut batch = self.batch();
         note_outside(owner, at_ms, uses, &mut batch);
         let noted = self.execute(&batch).await;
-        noted.map(drop).map_err(|error| self.fail("note what was used", error))
+        noted.map(drop).map_err(|error| self.fail("record the usage", error))
     }
 
     async fn usage(&self, tenant: &TenantId, filter: &UsageFilter) -> Result<Vec<UsageLine>> {
-        let fail = |error| self.fail("read what was used", error);
+        let fail = |error| self.fail("read the usage", error);
         let backend = self.inner.write.get_database_backend();
         let mut found = Entity::find()
             .select_only()
@@ -302,7 +302,7 @@ impl UsageStore for Store {
         let removal = of_tenant.filter(Column::Day.lt(before_day));
         let _permit = self.inner.gate.permit().await;
         let removed = repeated(|| removal.clone().exec(&self.inner.write)).await;
-        Ok(removed.map_err(|error| self.fail("forget what was used", error))?.rows_affected)
+        Ok(removed.map_err(|error| self.fail("remove old usage", error))?.rows_affected)
     }
 }
 

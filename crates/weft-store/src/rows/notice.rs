@@ -214,7 +214,9 @@ impl NoticeStore for Store {
                 .exec(&self.inner.write)
                 .await
         };
-        let changed = repeated(change).await.map_err(|error| self.fail("settle the notification", error))?;
+        let changed = repeated(change)
+            .await
+            .map_err(|error| self.fail("store the outcome of the notification", error))?;
         if changed.rows_affected == 0 {
             let message = format!("the notice of `{}` belongs to another process now", lease.key.subject);
             return Err(Error::new(ErrorKind::Conflict, message));

@@ -85,7 +85,7 @@ impl Store {
             && let Err(error) = notice::note(&Notice::run_failed(&lease.run, finished.at_ms), &mut batch)
         {
             // The end of the run is what matters.
-            tracing::warn!(run.id = %lease.run.id, error = error.detail(), "nobody will be told that the run has failed");
+            tracing::warn!(run.id = %lease.run.id, error = error.detail(), "the notification about the failed run could not be stored");
         }
         Ok(self.execute(&batch).await? == BatchOutcome::Committed)
     }

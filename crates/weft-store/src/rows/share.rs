@@ -118,7 +118,7 @@ impl ShareStore for Store {
             .filter(Column::LastUsedMs.lt(at_ms));
         let _permit = self.inner.gate.permit().await;
         let noted = repeated(|| note.clone().exec(&self.inner.write)).await;
-        noted.map(drop).map_err(|error| self.fail("note the use of the share token", error))
+        noted.map(drop).map_err(|error| self.fail("record the use of the share token", error))
     }
 
     async fn shares(

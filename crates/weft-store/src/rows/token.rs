@@ -116,7 +116,7 @@ impl TokenStore for Store {
                 .exec(&self.inner.write)
                 .await
         };
-        repeated(note).await.map(drop).map_err(|error| self.fail("note the use of the token", error))
+        repeated(note).await.map(drop).map_err(|error| self.fail("record the use of the token", error))
     }
 
     async fn list(&self, filter: &TokenFilter) -> Result<Vec<StoredToken>> {

@@ -246,7 +246,8 @@ impl WorkQueue for Store {
                 .exec(&self.inner.write)
                 .await
         };
-        let changed = repeated(change).await.map_err(|error| self.fail("keep the work", error))?;
+        let changed =
+            repeated(change).await.map_err(|error| self.fail("extend the lease of the work", error))?;
         if changed.rows_affected == 0 { Err(lost(lease)) } else { Ok(()) }
     }
 
@@ -269,7 +270,8 @@ impl WorkQueue for Store {
             }
             change.filter(held(lease)).exec(&self.inner.write).await
         };
-        let changed = repeated(change).await.map_err(|error| self.fail("settle the work", error))?;
+        let changed =
+            repeated(change).await.map_err(|error| self.fail("store the outcome of the work", error))?;
         if changed.rows_affected == 0 { Err(lost(lease)) } else { Ok(()) }
     }
 

@@ -115,7 +115,7 @@ impl IngestQueue for MemoryDatasets {
 
     async fn stop(&self, document: &DocumentKey, wanted: Wanted, now_ms: i64) -> Result<()> {
         if wanted == Wanted::GoOn {
-            return Err(Error::invalid("going on is not a way to stop"));
+            return Err(Error::invalid("a document cannot be stopped by continuing it"));
         }
         let mut tables = self.tables();
         let kept = tables.kept(document)?;

@@ -101,6 +101,6 @@ impl IdentityStore for MemoryStore {
 
     async fn take_authorization_request(&self, hash: &str) -> Result<AuthorizationRequest> {
         let taken = self.tables().identities.requests.remove(hash);
-        taken.ok_or_else(|| Error::not_found("there is no such sign-in under way"))
+        taken.ok_or_else(|| Error::not_found("this sign-in does not exist or has ended"))
     }
 }

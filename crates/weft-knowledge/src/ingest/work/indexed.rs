@@ -52,7 +52,7 @@ impl DocumentWork<'_> {
             }
             changes.push(adding(&document, page));
             kept.push(parts.index.write_behind(&index, std::mem::take(&mut changes)).await?);
-            self.say(IngestStage::Indexing, 0.5, &format!(": {done} chunks"));
+            self.say(IngestStage::Indexing, 0.5, &format!(": {}", weft_core::value::plural(done, "chunk")));
         }
         // Set before the queue is updated, so that the lease is not renewed in between.
         let warnings = self.said(|said| {

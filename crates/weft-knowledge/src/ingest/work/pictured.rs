@@ -52,8 +52,9 @@ impl DocumentWork<'_> {
         if left_out > 0 {
             let most = self.library.limits.tenant_bytes_max;
             self.warn(format!(
-                "{left_out} pictures were read but not stored: documents and their pictures may take {most} bytes \
-                 (remove some, or have an operator raise limits.tenant_document_bytes)"
+                "{} analysed but not stored: documents and their pictures may take {most} bytes (remove some, or \
+                 have an operator raise limits.tenant_document_bytes)",
+                weft_core::value::plural_with(left_out, "picture", ["was", "were"])
             ));
         }
         Ok(names)

@@ -183,7 +183,8 @@ impl DocumentWork<'_> {
                 return Err(error);
             }
             let done = ((number + 1) * batch) as u64;
-            let detail = format!(": level {level}, {} of {count} groups", done.min(count));
+            let all = weft_core::value::plural(count, "group");
+            let detail = format!(": level {level}, {} of {all}", done.min(count));
             self.say(IngestStage::Summarizing, part(level - 1, LEVELS_MAX), &detail);
         }
         Ok(())

@@ -48,7 +48,8 @@ impl DocumentWork<'_> {
                 }
             }
             self.amend(&amended).await?;
-            self.say(self.stage(), part(done, count), &format!(": tags for {done} of {count} chunks"));
+            let all = weft_core::value::plural(count, "chunk");
+            self.say(self.stage(), part(done, count), &format!(": tags for {done} of {all}"));
         }
     }
 

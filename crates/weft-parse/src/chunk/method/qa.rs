@@ -83,7 +83,7 @@ fn extend(rows: Vec<DelimitedRow>) -> Found {
             (_, None) => lost += 1,
         }
     }
-    (pairs, left_out(lost, "lines before the first question"))
+    (pairs, left_out(lost, "line", "before the first question"))
 }
 
 /// Pairs of the headings above a text, as the question, and the text.
@@ -106,8 +106,8 @@ fn of_headings(source: &ChunkSource<'_>) -> Found {
         let answer = flow.text[spans[text].start..last.end].to_owned();
         pairs.push(Pair { question, answer, first: first.element, last: last.element });
     }
-    let mut warnings = left_out(before, "parts before the first heading");
-    warnings.extend(left_out(bare, "headings without text"));
+    let mut warnings = left_out(before, "part", "before the first heading");
+    warnings.extend(left_out(bare, "heading", "without text"));
     (pairs, warnings)
 }
 
@@ -141,7 +141,7 @@ fn of_numbers(source: &ChunkSource<'_>) -> Found {
             lost += 1;
         }
     }
-    (pairs, left_out(lost, "lines before the first question"))
+    (pairs, left_out(lost, "line", "before the first question"))
 }
 
 /// Classifies the number of a question. `Q1:`, `Question 2.`, `问题3：` and `第四问` are a style of their own; other numbers
@@ -163,8 +163,10 @@ fn question_marker(line: &str) -> Option<NumberMarker> {
     if named || ordinal { Some(NumberMarker::Article) } else { marker(line) }
 }
 
-fn left_out(count: usize, what: &str) -> Vec<String> {
-    if count == 0 { Vec::new() } else { vec![format!("{count} {what} were left out")] }
+/// Returns a warning about parts of the file that are in no pair, unless there are none.
+fn left_out(count: usize, what: &str, place: &str) -> Vec<String> {
+    let parts = weft_core::value::plural(count, what);
+    if count == 0 { Vec::new() } else { vec![format!("left out: {parts} {place}")] }
 }
 
 /// Language of the labels of questions and answers.
@@ -276,7 +278,7 @@ mod tests {
             contents(&document),
             ["Question: what, then?\tAnswer: this\nmore, of it", "Question: who\tAnswer: me"]
         );
-        assert_eq!(document.warnings, ["1 lines before the first question were left out"]);
+        assert_eq!(document.warnings, ["left out: 1 line before the first question"]);
         let document = cut("问题：多久？,回答：三天\n多少,五元\n还有\t一个", "a.csv", QA, json!({}));
         assert_eq!(contents(&document)[0], "问题：多久？\t回答：三天");
         assert_eq!(document.pieces.len(), 2);

@@ -2,6 +2,7 @@
 
 use serde_json::Map;
 use weft_core::error::{Error, Result};
+use weft_core::value::{plural, plural_with};
 
 use crate::chunk::delimited;
 use crate::chunk::delimiter::Delimiters;
@@ -32,7 +33,8 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     if tables == 0 {
         text_rows(source, &mut cutting);
     } else if others > 0 {
-        cutting.warnings.push(format!("{others} paragraphs outside of tables were left out"));
+        let others = plural(others, "paragraph");
+        cutting.warnings.push(format!("left out: {others} outside of tables"));
     }
     if cutting.drafts.is_empty() {
         return Err(Error::invalid("the file has no table with a header and rows below it")
@@ -55,9 +57,9 @@ fn text_rows(source: &ChunkSource<'_>, cutting: &mut Cutting) {
     let count = all.len();
     let rows_: Vec<Vec<String>> = all.into_iter().filter(|row| row.len() == columns).collect();
     if rows_.len() < count {
-        cutting
-            .warnings
-            .push(format!("{} lines do not have {columns} columns and were left out", count - rows_.len()));
+        let others = plural_with(count - rows_.len(), "line", ["was", "were"]);
+        let columns = plural(columns, "column");
+        cutting.warnings.push(format!("{others} left out for not having {columns}"));
     }
     rows(source, *element, &TableElement { caption: None, header_rows: 1, rows: rows_ }, cutting);
 }
@@ -92,8 +94,8 @@ fn rows(source: &ChunkSource<'_>, element: usize, table: &TableElement, cutting:
     cutting.warnings.extend(odd.map(|at| {
         let (name, kind) = (&names[at], types[at].name());
         format!(
-            "{} values of the column `{name}` are not valid as {kind}; they appear only in the text",
-            strange[at]
+            "in the column `{name}`, {} not valid as {kind} and only part of the text",
+            plural_with(strange[at], "value", ["is", "are"])
         )
     }));
 }
@@ -172,7 +174,7 @@ mod tests {
         );
         assert_eq!(
             document.warnings,
-            ["1 values of the column `price` are not valid as number; they appear only in the text"]
+            ["in the column `price`, 1 value is not valid as number and only part of the text"]
         );
     }
 

@@ -34,7 +34,8 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
             .help("put the text into the first column and the tags, separated by commas, into the second"));
     }
     if !before.is_empty() {
-        cutting.warnings.push(format!("{} rows at the end have no tags", before.len()));
+        let rows = weft_core::value::plural(before.len(), "row");
+        cutting.warnings.push(format!("the file ends with {rows} without tags"));
         cutting.drafts.push(PieceDraft::of(source, last, before.join("\n")));
     }
     Ok(cutting)
