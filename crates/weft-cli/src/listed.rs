@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_off_is_told() {
+    fn a_note_tells_that_a_list_is_incomplete() {
         assert_eq!((note(0, 2, "h"), note(2, 2, "h")), (None, None));
         assert_eq!(note(3, 2, "ask").unwrap(), "note: only the first 2 are shown; ask");
         assert_eq!(first(vec![1, 2, 3], 2, "ask"), [1, 2]);

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_covered_wherever_its_line_is_shown() {
+    fn a_secret_is_masked_wherever_its_line_is_shown() {
         let text = "{\"api_key\": \"sk-hüsh-1\", \"x\": 1}";
         let document = document(text);
         let at = text.find("\"sk").unwrap();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_canvas_steers_no_terminal_through_a_report() {
+    fn a_report_contains_no_control_characters_of_a_canvas() {
         let document = document("{\"a\u{1b}]52;c;aGk=\u{7}\u{9b}2J\": 1,\r\n\"b\": \u{1b}[2J}\n");
         let steering = Problem { message: "no \u{1b}[2J".to_owned(), ..problem(2..20) };
         let shown = Report::new(&document).render(&steering, Colour::Off);
