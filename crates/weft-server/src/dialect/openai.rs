@@ -331,7 +331,7 @@ mod tests {
     const USAGE: &str = r#"{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,"calls":1,"completion_tokens_details":{"reasoning_tokens":2}}"#;
 
     #[test]
-    fn pieces_reasoning_and_the_end() {
+    fn text_reasoning_and_the_end_become_chunks() {
         let mut answer = Answer::default();
         let mut check = |record: Record, delta: Option<&str>| {
             let entry = entry(record);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_as_content() {
+    fn a_failure_is_sent_as_content() {
         let mut answer = Answer::default();
         answer.learn(&entry(end(Ending::Failed)));
         let told =
