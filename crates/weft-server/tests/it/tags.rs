@@ -31,7 +31,7 @@ async fn tags_are_counted_renamed_and_removed() {
     assert_eq!(
         tags(&one).await,
         json!([["blue", 2]]),
-        "a chunk that has the new tag already gets it only once"
+        "a chunk that already has the new tag keeps one copy"
     );
     assert_eq!(tags(&two).await, json!([["blue", 1]]), "another dataset is unchanged");
     let delete = async |body: Json| bench.ask("DELETE", &path, body).await;

@@ -1,4 +1,4 @@
-"""Agents, their sessions, turns and what stands beside them."""
+"""Agents, their sessions, turns and related routes."""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""Chat assistants, their conversations and what they answer."""
+"""Chat assistants, their sessions and their answers."""
 
 import json
 import uuid

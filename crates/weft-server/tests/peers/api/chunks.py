@@ -1,4 +1,4 @@
-"""Chunks, and questions to datasets."""
+"""Chunks, and searches of datasets."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -190,7 +190,7 @@ def retrieval(api: Api) -> None:
 
 
 def deleted(api: Api) -> None:
-    """What is removed is not found any more."""
+    """Removed chunks are no longer found."""
     dataset, path = fresh(api)
     word = "unmistakable"
     asked = {"question": word, "dataset_ids": [dataset], "similarity_threshold": 0}

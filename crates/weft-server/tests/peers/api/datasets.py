@@ -17,7 +17,7 @@ def field(name: str, message: str) -> str:
 
 
 def wrong_settings() -> list[tuple[dict, str, str]]:
-    """Settings of a method that are refused, with the field and the words."""
+    """Settings of a chunk method that are refused, with the field and the message."""
     rows = []
     for key, low, high in (
         ("auto_keywords", -1, 33), ("auto_questions", -1, 11), ("chunk_token_num", 0, 2049), ("topn_tags", 0, 11),

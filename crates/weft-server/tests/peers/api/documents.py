@@ -1,4 +1,4 @@
-"""Documents: uploaded, listed, changed, read, removed, and their metadata."""
+"""Documents: uploaded, listed, changed, parsed, removed, and their metadata."""
 
 import json
 import time
@@ -26,7 +26,7 @@ def read(api: Api, dataset: str, ids: list[str]) -> None:
             return
         assert not states & {"FAIL", "CANCEL"}, docs
         time.sleep(0.1)
-    raise AssertionError("documents are not read in time")
+    raise AssertionError("documents are not parsed in time")
 
 
 def uploads(api: Api) -> None:

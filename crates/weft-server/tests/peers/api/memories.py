@@ -1,4 +1,4 @@
-"""Memories and their messages. The server of this suite has no embedder: messages are kept, and found by their words."""
+"""Memories and their messages. The server of this suite has no embedder: messages are stored, and found by their words."""
 
 import time
 import uuid
