@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_points_into_the_file() {
+    fn a_diagnostic_points_into_the_file() {
         let document = document("{\n  \"a\": \"x\",\n  \"b\": 1\n}\n");
         let shown = Report::new(&document).render(&problem(9..12), Colour::Off);
         for part in ["bad", "this is wrong", "c.json:2:8", "\"a\": \"x\"", "mend it"] {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_megabytes_is_cut() {
+    fn a_very_long_line_is_cut() {
         let long =
             format!("{{\"é\": \"{}\", \"b\": 7, \"c\": \"{}\"}}", "ü".repeat(1 << 20), "z".repeat(1 << 20));
         let at = long.find("\"b\"").unwrap();

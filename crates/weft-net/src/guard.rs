@@ -228,7 +228,7 @@ mod tests {
     use crate::allow_list::AllowList;
 
     #[tokio::test]
-    async fn a_connection_of_any_kind_counts_until_it_ends() {
+    async fn every_connection_counts_until_it_ends() {
         let target = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let to = target.local_addr().unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();

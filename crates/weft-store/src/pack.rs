@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_costs_at_most_ten_bytes_beyond_its_record() {
+    fn an_entry_takes_at_most_ten_bytes_beyond_its_record() {
         let record = "x".repeat(300);
         let entries: Vec<_> =
             (1..=40).map(|n| entry(n, Some(n), 1_700_000_000_000 + n as i64 * 50, &record)).collect();

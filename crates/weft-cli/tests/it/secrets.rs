@@ -108,7 +108,7 @@ fn tells_nothing(text: &str) {
 }
 
 #[test]
-fn a_secret_goes_where_a_canvas_sends_it_and_is_found_nowhere_else() {
+fn a_secret_is_found_only_where_a_canvas_sends_it() {
     let (port, heard) = echo();
     let home = Home::scripted(&json!({"replies": [{"times": 0, "say": [{"text": "Fine."}]}]}));
     home.settings("[net]\nallow = [\"127.0.0.1\"]\n[files]\nroot = \"files\"\n");

@@ -105,7 +105,7 @@ fn paste(login: &mut Running, text: &str) {
 
 /// The browser may be on another machine: its last address can be pasted.
 #[test]
-fn the_address_of_the_last_page_can_be_pasted() {
+fn the_redirect_address_can_be_pasted() {
     let home = home(listen().0);
     let mut login = home.start(&["mcp", "login", "web"]);
     let back = sent_to(&browse(login.printed("/authorize?").trim()));

@@ -259,7 +259,7 @@ fn programs_run_in_a_worker_that_ends_with_them() {
 }
 
 #[test]
-fn a_program_that_cannot_be_parsed_is_named_before_it_runs() {
+fn a_program_with_a_syntax_error_is_reported_before_it_runs() {
     let home = Home::quoting();
     let check = |script: &str| {
         home.write("c.json", running(script).to_string());
@@ -302,7 +302,7 @@ fn python_programs_need_no_installed_python() {
 }
 
 #[test]
-fn an_agent_calls_its_tools_in_a_python_script() {
+fn an_agent_calls_its_tools_from_a_python_script() {
     let script = "total = '0'\nfor n in range(3):\n    total = tools.calculator_0(expression=f'{total} + {n}')\ntry:\n    tools.calculator_0(expression='1 +')\n\
         except RuntimeError as error:\n    print('refused')\nresult = {'total': total}\n";
     runs_in_python(script, r#""calls":4,"result":{"total":3},"stdout":"refused\n""#);

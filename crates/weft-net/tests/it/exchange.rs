@@ -103,7 +103,7 @@ async fn an_unsupported_content_encoding_is_an_error() {
 }
 
 #[tokio::test]
-async fn an_exchange_ends_with_its_time_limit() {
+async fn an_exchange_times_out() {
     let server = server().await;
     let request = HttpRequest {
         time_limit: Duration::from_micros(99_987),

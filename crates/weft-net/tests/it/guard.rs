@@ -143,7 +143,7 @@ async fn every_spelling_of_an_address_is_refused() {
 }
 
 #[tokio::test]
-async fn only_web_urls_are_taken() {
+async fn only_http_and_https_urls_are_accepted() {
     let setup = setup(&[]);
     for url in [
         "file:///etc/passwd",

@@ -48,7 +48,7 @@ async fn an_untrusted_certificate_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn the_operators_client_verifies_too() {
+async fn the_operators_client_also_verifies_certificates() {
     let mut tasks = JoinSet::new();
     let url = untrusted(&mut tasks).await;
     assert!(operator_client().unwrap().get(url).send().await.unwrap_err().is_connect());

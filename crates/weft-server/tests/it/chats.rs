@@ -503,7 +503,7 @@ async fn related_questions_store_nothing() {
 }
 
 #[tokio::test]
-async fn pages_show_an_assistant() {
+async fn public_pages_show_an_assistant() {
     let bench = bench(Script::new().reply(Reply::text("A").always())).await;
     let id = plain_chat(&bench, "One").await;
     let info = bench.get(&format!("/api/v1/chatbots/{id}/info")).await.data();

@@ -66,7 +66,7 @@ async fn files_are_uploaded_read_and_listed() {
 }
 
 #[tokio::test]
-async fn an_empty_file_is_a_document_like_any_other_until_it_is_read() {
+async fn an_empty_file_can_be_uploaded_but_not_downloaded() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let kept = bench.upload(&dataset, &[("a.txt", "one"), ("b.txt", ""), ("c.txt", "three")]).await.data();

@@ -153,7 +153,7 @@ async fn visitors_can_only_ask_questions() {
 }
 
 #[tokio::test]
-async fn a_page_shows_what_is_published() {
+async fn a_public_page_shows_the_published_version() {
     let bench = bench(Script::new()).await;
     let agent = bench.store("Shown", echo_canvas()).await;
     let visitor = page(&bench, &format!("agents/{agent}")).await;

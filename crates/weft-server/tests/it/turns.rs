@@ -252,7 +252,7 @@ async fn the_waiting_limit_does_not_count_the_active_turn() {
 }
 
 #[tokio::test]
-async fn three_wait_where_three_may_and_the_fourth_is_refused() {
+async fn the_fourth_question_is_refused_where_three_may_wait() {
     let script = Script::new().reply(endless(&["So "]).times(1)).reply(Reply::text("at last").always());
     let sessions = SessionLimits { waiting_max: 3, ..SessionLimits::default() };
     let bench = bench_with(script, Auth::On, limits(sessions)).await;
@@ -401,7 +401,7 @@ async fn a_run_read_through_another_process_does_not_give_way() {
 }
 
 #[tokio::test]
-async fn a_response_in_the_background_is_interrupted_by_no_process() {
+async fn a_background_response_is_not_interrupted_by_any_process() {
     let script = Script::new().reply(slow(400).times(1)).reply(Reply::text("next").always());
     let here = bench(script).await;
     let there = process(here.store.clone(), here.model.clone(), (Auth::On, LimitsConfig::default()));
@@ -417,7 +417,7 @@ async fn a_response_in_the_background_is_interrupted_by_no_process() {
 }
 
 #[tokio::test]
-async fn a_question_that_waited_for_a_form_answers_it() {
+async fn a_question_that_waited_for_a_turn_answers_its_form() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Form", form_canvas()).await;
     let session = bench.post(&format!("/api/v1/agents/{id}/sessions"), json!({})).await.data()["id"].clone();

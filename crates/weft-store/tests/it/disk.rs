@@ -211,7 +211,7 @@ pub(crate) fn noise(seed: u64, length: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_costs_at_most_300_bytes_beyond_its_output() {
+async fn a_node_takes_at_most_300_bytes_beyond_its_output() {
     const NODES: u64 = 1_000;
     const OUTPUT: usize = 200;
     let folder = tempfile::tempdir().unwrap();
@@ -307,7 +307,7 @@ async fn journal(folder: &Path) -> (i64, i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_of_a_large_session_costs_what_it_changes() {
+async fn a_turn_of_a_large_session_stores_only_its_changes() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     let mut notes: Vec<String> = (0..1_000).map(|n| noise(n, 1_000)).collect();

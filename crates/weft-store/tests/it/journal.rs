@@ -36,7 +36,7 @@ async fn open(folder: &Path) -> Store {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_writer_that_lost_its_run_does_not_hold_up_the_others() {
+async fn a_writer_that_lost_its_run_does_not_block_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let (ours, theirs) = (open(folder.path()).await, open(folder.path()).await);
     for n in 0..30 {
@@ -64,7 +64,7 @@ async fn a_writer_that_lost_its_run_does_not_hold_up_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removed_run_does_not_hold_up_the_others() {
+async fn a_removed_run_does_not_block_the_others() {
     use weft_core::id::SessionKey;
     use weft_core::seam::SessionStore;
     use weft_core::seam::session_store::Session;
