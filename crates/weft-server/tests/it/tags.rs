@@ -28,11 +28,7 @@ async fn tags_are_counted_renamed_and_removed() {
     let rename =
         async |from: &str, to: &str| bench.ask("PUT", &path, json!({"from_tag": from, "to_tag": to})).await;
     assert_eq!(rename("red", "blue").await.data(), true);
-    assert_eq!(
-        tags(&one).await,
-        json!([["blue", 2]]),
-        "a chunk that already has the new tag keeps one copy"
-    );
+    assert_eq!(tags(&one).await, json!([["blue", 2]]), "a chunk that already has the new tag keeps one copy");
     assert_eq!(tags(&two).await, json!([["blue", 1]]), "another dataset is unchanged");
     let delete = async |body: Json| bench.ask("DELETE", &path, body).await;
     assert_eq!(delete(json!({"tags": ["blue", "no such tag"]})).await.data(), true);

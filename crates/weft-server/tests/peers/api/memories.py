@@ -112,7 +112,7 @@ def messages(api: Api) -> None:
         ("an unknown one forgotten", "DELETE", f"/messages/{one}:999999", None, 404, None),
     ])
     shown = api.data("GET", f"{ALL}/{one}")["messages"]["message_list"]
-    api.holds("what is forgotten is in no list", number not in [message["message_id"] for message in shown])
+    api.holds("a forgotten message is in no list", number not in [message["message_id"] for message in shown])
 
 
 def halves(api: Api) -> None:
