@@ -10,7 +10,7 @@ use crate::examples;
 use crate::metadata;
 
 /// The test that compares the pages.
-const TEST: &str = "components::the_pages_are_what_the_program_prints";
+const TEST: &str = "components::the_pages_match_the_output_of_the_program";
 
 /// Writes all generated pages.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {

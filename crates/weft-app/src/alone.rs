@@ -480,7 +480,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_put_where_references_find_them() {
+    fn dotted_output_names_become_nested_objects() {
         let mut outputs = Outputs::default();
         put(&mut outputs, "content", json!("a"));
         put(&mut outputs, "structured.name", json!("Ann"));
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_of_items_are_named() {
+    fn item_and_index_aliases_are_expanded() {
         let mut value = json!({"content": ["{item} of {index}", 1, {"a": "{item"}]});
         name_item(&mut value, &"IterationItem:I".into());
         let named =

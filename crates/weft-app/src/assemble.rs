@@ -503,7 +503,7 @@ mod tests {
     use weft_core::seam::sandbox::{Language, Program};
 
     #[tokio::test]
-    async fn whoever_asks_a_model_is_counted() {
+    async fn model_calls_are_counted() {
         let text = "[[models.entries]]\nname = \"plain\"\nprovider = \"extractive\"";
         let app = assemble_in_memory(&toml::from_str(text).unwrap()).await.unwrap();
         let model = app.models.resolve(&TenantId::new("t"), "plain").unwrap();
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn programs_run_in_a_worker_or_not_at_all() {
+    async fn programs_run_in_the_configured_worker_or_are_refused() {
         let mut config = Config::default();
         let mut check = async |worker: &str, at_once: usize, kind: ErrorKind| {
             config.sandbox.worker = worker.split_whitespace().map(str::to_owned).collect();
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_browser_that_is_switched_off_is_no_browser_that_is_missing() {
+    async fn a_disabled_browser_and_a_missing_one_give_different_errors() {
         let outbound = Arc::new(Outbound::open(AllowList::none()));
         let mut config = Config::default();
         config.browser.program = "/no/such/browser".into();

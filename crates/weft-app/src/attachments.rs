@@ -391,7 +391,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn data_uris_are_files_with_names() {
+    fn data_uris_become_named_files() {
         let check = |uri: &str, expected: Option<(&str, &[u8])>| {
             let found = inline(uri).ok();
             let found = found.as_ref().map(|(name, bytes)| (name.as_str(), &bytes[..]));
@@ -406,12 +406,12 @@ mod tests {
     }
 
     #[test]
-    fn only_files_are_taken_for_files() {
+    fn only_file_values_are_recognized_as_files() {
         for (value, expected) in [
             (json!({"id": "a", "name": "x", "mime_type": "y"}), true),
             (json!([{"id": "a", "size": 1}]), true),
             (json!("data:text/plain;base64,"), true),
-            // A picture in a form goes to models as it is.
+            // A picture in a form goes to the model unchanged.
             (json!("data:image/png;base64,AA"), false),
             (json!({"id": "a"}), false),
             (json!({"id": 3, "name": "x"}), false),
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn no_page_or_script_comes_back_under_this_servers_name() {
+    fn active_content_is_served_as_a_plain_download() {
         for name in ["a.html", "a.htm", "a.svg", "a.js", "a.xhtml", "a.xml", "a"] {
             assert_eq!(served_media_type(name), "application/octet-stream", "{name}");
         }

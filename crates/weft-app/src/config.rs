@@ -504,9 +504,9 @@ mod tests {
         }
     }
 
-    /// What has no limit by default cannot stand in the file; its examples can.
+    /// A budget is unlimited by default, so the file shows each one as a commented example.
     #[test]
-    fn every_budget_is_shown() {
+    fn every_budget_has_an_example() {
         let file = include_str!("../config.default.toml");
         let (_, section) = file.split_once("[limits.budget]\n").unwrap();
         let section = section.lines().take_while(|line| !line.is_empty());
@@ -523,9 +523,9 @@ mod tests {
         assert!([canvas, tenant, canvases["support"]].iter().all(|each| *each != PeriodLimits::default()));
     }
 
-    /// Servers that are shown as examples can be used as they are.
+    /// The example servers work as they are.
     #[test]
-    fn the_examples_of_tool_servers_make_sense() {
+    fn the_example_tool_servers_are_valid() {
         let file = include_str!("../config.default.toml");
         let (_, examples) = file.split_once("#\n# [mcp.servers.files]\n").unwrap();
         let shown: Vec<_> =
@@ -537,9 +537,9 @@ mod tests {
         assert_eq!(set.servers["files"].env["API_KEY"].reveal(), "value of FILES_KEY");
     }
 
-    /// Models that are shown as examples can be used as they are, but for their keys and files.
+    /// The example models work as they are, except for their keys and files.
     #[test]
-    fn the_examples_of_models_make_sense() {
+    fn the_example_models_are_valid() {
         let file = include_str!("../config.default.toml");
         let (_, examples) = file.split_once("\n# default = \"fast\"\n").unwrap();
         let shown: Vec<_> =
@@ -596,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn the_store_is_in_the_data_folder_unless_it_is_elsewhere() {
+    fn the_store_defaults_to_the_data_folder() {
         let mut config = Config::default();
         assert_eq!(config.store_url(), "sqlite:weft-data/weft.db");
         config.store.url = "postgres://db/weft".to_owned();
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn uploads_and_index_are_in_the_data_folder_unless_they_are_elsewhere() {
+    fn uploads_and_index_default_to_the_data_folder() {
         let mut config = Config::default();
         assert_eq!(config.blobs_folder().unwrap(), PathBuf::from("weft-data/blobs"));
         assert_eq!(config.index_folder().unwrap(), PathBuf::from("weft-data/index"));
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_in_the_data_folder_unless_they_are_elsewhere_or_off() {
+    fn files_default_to_the_data_folder_and_can_be_turned_off() {
         let mut config = Config::default();
         assert_eq!(config.files_root(), Some(PathBuf::from("weft-data/files")));
         config.files.root = "/srv/weft".to_owned();

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_user_finds_the_own_conversations_with_this_canvas_and_no_others() {
+    async fn a_user_finds_only_their_own_conversations_with_this_canvas() {
         let store = MemoryStore::default();
         for (of, words) in [
             (("t", "c", "s1", "ada"), "mine now"),
@@ -102,7 +102,7 @@ mod tests {
         for (session, user, expected) in [
             ("s1", Some("ada"), vec!["mine now", "mine before"]),
             ("s1", None, vec!["mine now"]),
-            // Those who have no name are not one person.
+            // Sessions without a user name do not count as one user.
             ("s6", Some(""), vec!["nobody's"]),
         ] {
             let user = user.map(str::to_owned);

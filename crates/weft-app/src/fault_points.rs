@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ends_in_one_step_is_stored_in_one() {
+    fn node_endings_of_one_step_are_stored_together() {
         let entry = |kind: &str| StoredEntry {
             seq: 1,
             event: None,
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_read_strictly() {
+    fn fault_points_are_parsed_strictly() {
         assert_eq!(FaultPoint::parse("before:1").unwrap(), FaultPoint::Before(1));
         assert_eq!(FaultPoint::parse("after:12").unwrap(), FaultPoint::After(12));
         for wrong in ["", "before", "before:0", "after:x", "during:3", "after:-1"] {

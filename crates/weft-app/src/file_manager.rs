@@ -382,7 +382,7 @@ mod tests {
 
     use super::*;
 
-    /// A place for blobs that answers each time only when it is let go on, with everything done.
+    /// A blob store that does the work of each call at once, but returns only when it gets a permit.
     struct Slow {
         blobs: MemoryBlobs,
         going_on: Semaphore,
@@ -413,7 +413,7 @@ mod tests {
         }
     }
 
-    /// A manager at a time of its own, and what it writes to.
+    /// The stores that a file manager writes to; `at` makes a manager whose clock stands at a given time.
     struct Cut {
         tree: Arc<MemoryFolders>,
         slow: Arc<Slow>,
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_killed_process_has_stored_is_cleared_away() {
+    async fn files_left_by_a_killed_process_are_cleaned_up() {
         let cut = Cut::new();
         let (manager, tenant) = (cut.at(0), &cut.tenant);
         let root = manager.root(tenant).await.unwrap();
@@ -455,16 +455,20 @@ mod tests {
         assert_eq!(cut.slow.get(tenant, &blob(&left.id)).await.unwrap(), "bytes");
         assert_eq!(manager.read(tenant, &left.id).await.unwrap_err().kind, ErrorKind::NotFound);
         assert_eq!(manager.files_below(tenant, vec![root.clone()], 9).await.unwrap().len(), 0);
-        assert_eq!(cut.at(ARRIVES_WITHIN_MS).clear_away(tenant).await.unwrap(), 0, "it may be on its way");
+        assert_eq!(
+            cut.at(ARRIVES_WITHIN_MS).clear_away(tenant).await.unwrap(),
+            0,
+            "the upload may still be running"
+        );
         assert_eq!(cut.at(ARRIVES_WITHIN_MS + 1).clear_away(tenant).await.unwrap(), 1);
         cut.assert_no_bytes(&left).await;
         cut.slow.going_on.add_permits(1);
         assert_eq!(manager.keep(tenant, &root, "f", "again".into()).await.unwrap().name, "f");
-        assert_eq!(cut.at(i64::MAX).clear_away(tenant).await.unwrap(), 0, "it has arrived");
+        assert_eq!(cut.at(i64::MAX).clear_away(tenant).await.unwrap(), 0, "the upload is complete");
     }
 
     #[tokio::test]
-    async fn a_folder_goes_with_what_arrives_in_it() {
+    async fn removing_a_folder_removes_an_upload_in_progress() {
         let cut = Cut::new();
         let (manager, tenant) = (cut.at(0), &cut.tenant);
         let root = manager.root(tenant).await.unwrap();
@@ -488,14 +492,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_goes_with_everything_below_it() {
+    async fn removing_a_folder_removes_everything_below_it() {
         let (manager, blobs, tenant) = manager(FolderLimits::default());
         let root = manager.root(&tenant).await.unwrap();
         let outer = manager.make_folder(&tenant, &root, "outer").await.unwrap();
         let inner = manager.make_folder(&tenant, &outer, "inner").await.unwrap();
         let beside = manager.keep(&tenant, &root, "f", "beside".into()).await.unwrap();
         let mut below = Vec::new();
-        // More than are removed in one go.
+        // More files than one batch removes.
         for nth in 0..AT_ONCE + 30 {
             let within = if nth % 100 == 0 { &outer } else { &inner };
             below.push(manager.keep(&tenant, within, "f", nth.to_string().into()).await.unwrap());
@@ -512,7 +516,7 @@ mod tests {
             let left = blobs.get(&tenant, &blob(&file.id)).await;
             assert_eq!(left.unwrap_err().kind, ErrorKind::NotFound, "{}", file.name);
         }
-        assert_eq!(manager.remove(&tenant, &outer).await.unwrap(), 0, "it is gone already");
+        assert_eq!(manager.remove(&tenant, &outer).await.unwrap(), 0, "the folder is already removed");
         assert_eq!(manager.read(&tenant, &beside.id).await.unwrap().1, "beside");
         assert_eq!(manager.remove(&tenant, &root).await.unwrap_err().kind, ErrorKind::Invalid);
     }

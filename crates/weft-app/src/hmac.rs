@@ -39,9 +39,9 @@ pub fn same(one: &[u8], other: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Cases of RFC 4231.
+    /// Test cases of RFC 4231.
     #[test]
-    fn signatures_are_those_of_the_standard() {
+    fn signatures_match_the_test_vectors_of_the_rfc() {
         let check = |algorithm, key: &[u8], parts: &[&[u8]], begins: &str| {
             let signed = weft_core::hex(&sign(algorithm, key, parts));
             assert!(signed.starts_with(begins), "{signed}");
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_the_same_or_not() {
+    fn comparison_tells_equal_texts_from_different_ones() {
         assert!(same(b"a", b"a") && same(b"", b""));
         assert!(!same(b"a", b"b") && !same(b"a", b"aa") && !same(b"", b"a"));
     }

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_and_their_tokens_are_added_up() {
+    fn calls_and_tokens_are_summed() {
         let counts = ModelCounts::default();
         let call = |outcome, prompt_tokens, completion_tokens| ModelCall {
             kind: ModelKind::Chat,

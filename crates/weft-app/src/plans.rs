@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_plan_makes_room() {
+    fn the_least_recently_used_plan_is_evicted() {
         let key = CanvasKey::new(&TenantId::new("t"), "c");
         let [a, b, c]: [Arc<str>; 3] = ["a".into(), "b".into(), "c".into()];
         let plans = Plans::new(2);

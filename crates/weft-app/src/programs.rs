@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_wrong_is_told_wherever_the_program_stands() {
+    async fn an_error_is_cached_by_program_text_not_by_place() {
         let (right, wrong) =
             (program("function main() {}", "/a"), program("function main() { reutrn 1 }", "/b"));
         let noted = || {

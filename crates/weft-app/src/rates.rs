@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_buckets_in_use_hold_nobody_up_and_those_that_are_full_go() {
+    fn many_buckets_stay_fast_and_full_ones_are_dropped() {
         let (rates, rate) = (Rates::default(), Rate { limit: 1, per: Duration::from_secs(60) });
         let began = std::time::Instant::now();
         for who in 0..60_000 {
@@ -104,18 +104,21 @@ mod tests {
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         let kept = || rates.0.lock().unwrap().of.len();
         assert!(rates.take(&60_000, rate, 1_000) && kept() == 60_001);
-        assert!(rates.take(&1, rate, 60_500) && kept() == 2, "the last one and this one");
+        assert!(
+            rates.take(&1, rate, 60_500) && kept() == 2,
+            "only the previous bucket and this one are left"
+        );
     }
 
     #[test]
-    fn a_bucket_is_emptied_and_fills_with_time() {
+    fn a_bucket_empties_and_refills_with_time() {
         let (rates, rate) = (Rates::default(), Rate { limit: 2, per: Duration::from_secs(60) });
         let key = |id: &str| CanvasKey::new(&TenantId::from("t"), id);
         let take = |id: &str, at_ms: i64| rates.take(&key(id), rate, at_ms);
         assert!(take("a", 0) && take("a", 0) && !take("a", 0));
-        assert!(take("b", 0), "another webhook has its own");
+        assert!(take("b", 0), "another webhook has its own bucket");
         assert!(!take("a", 29_000) && take("a", 30_000) && !take("a", 30_000));
-        assert!(!take("a", -1_000_000), "a clock that was set back gives nothing");
+        assert!(!take("a", -1_000_000), "a clock that was set back refills nothing");
         assert!(take("a", i64::MAX) && take("a", i64::MAX) && !take("a", i64::MAX));
         rates.give_back(&key("a"));
         rates.give_back(&key("nobody"));

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_have_the_names_of_the_calendar() {
+    fn day_numbers_and_dates_convert_both_ways() {
         assert_eq!(day_number("2024-02-29"), Some(19_782));
         assert_eq!(["", "2024-02-30", "yesterday"].map(day_number), [None; 3]);
         assert_eq!([day(0), day(19_782), day(i64::MAX)], ["1970-01-01", "2024-02-29", ""]);

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_more_than_words_is_a_turn_of_its_own() {
+    fn only_plain_text_is_steering() {
         let words = TurnInput { query: "faster".to_owned(), ..TurnInput::default() };
         assert!(is_words_alone(&words));
         assert!(!is_words_alone(&TurnInput { query: " ".to_owned(), ..words.clone() }));

@@ -447,7 +447,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_become_values_of_fields_or_a_reason() {
+    fn answers_become_field_values_or_an_error() {
         let check = |task: &Task, answer: TaskAnswer, expected: Result<Json, &str>| match (
             given(task, answer.clone()),
             expected,

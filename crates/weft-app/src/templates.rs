@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_document_of_a_sample_is_shipped_and_its_dataset_is_named_after_it() {
+    fn every_sample_document_is_shipped_and_its_dataset_has_the_templates_name() {
         for template in TEMPLATES {
             let folder = format!("{}/../../canvases/{}/documents", env!("CARGO_MANIFEST_DIR"), template.id);
             let entries = std::fs::read_dir(folder).into_iter().flatten();
@@ -202,7 +202,11 @@ mod tests {
             let shipped: Vec<_> = template.documents.iter().map(|(name, _)| *name).collect();
             assert_eq!(on_disk, shipped, "{}", template.id);
             let named = template.dsl.contains(&format!("\"{}\"", template.id));
-            assert!(shipped.is_empty() || named, "{} searches nothing of its own", template.id);
+            assert!(
+                shipped.is_empty() || named,
+                "{} ships documents but does not search its own dataset",
+                template.id
+            );
         }
     }
 }

@@ -235,7 +235,7 @@ mod tests {
     use weft_testkit::memory_store::MemoryStore;
 
     #[tokio::test]
-    async fn a_token_is_random_and_only_its_hash_is_kept() {
+    async fn a_token_is_random_and_only_its_hash_is_stored() {
         let store = MemoryStore::new();
         let tenant = TenantId::new("t");
         let a = create(&store, &tenant, "first", 7).await.unwrap();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_is_named_by_itself_its_id_or_its_name() {
+    async fn a_token_is_found_by_value_id_or_name() {
         let (store, tenant) = (MemoryStore::new(), TenantId::new("t"));
         let mut made = Vec::new();
         for name in ["ci", "twice", "twice"] {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_use_is_noted_once_a_minute() {
+    fn a_use_is_recorded_at_most_once_a_minute() {
         let uses = Uses::default();
         assert!(uses.is_news("a", 1_000) && uses.is_news("b", 1_000));
         assert!(!uses.is_news("a", 60_999) && uses.is_news("a", 61_000));

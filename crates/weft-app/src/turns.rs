@@ -380,12 +380,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_wait_for_ever_waits_very_long() {
+    fn an_unlimited_wait_becomes_a_very_long_deadline() {
         assert!(in_seconds(u64::MAX) > Instant::now() + Duration::from_secs(30_000_000));
     }
 
     #[test]
-    fn a_line_is_forgotten_when_nobody_stands_in_it() {
+    fn an_empty_queue_is_removed() {
         let lines = Arc::new(Lines::default());
         let key = |id: &str| WaitedFor::Turn(SessionKey::new(&TenantId::from("t"), id));
         let (first, second) = (Place::take(&lines, key("s")), Place::take(&lines, key("s")));

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_session_is_waited_for_and_not_for_ever() {
+    fn work_for_a_busy_session_is_postponed_up_to_a_limit() {
         let busy = Error::new(ErrorKind::Conflict, "it is busy");
         let after = |waited| outcome_of(&busy, &stored(9), 1_000 + waited);
         let again = |from_ms| WorkOutcome::Released { from_ms, reason: "it is busy".into() };
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_tried_again_ever_later_and_the_rest_is_given_up() {
+    fn transient_failures_are_retried_with_backoff_and_others_are_abandoned() {
         let gone = Error::new(ErrorKind::Unavailable, "it is down");
         let pause = |attempts| match outcome_of(&gone, &stored(attempts), 0) {
             WorkOutcome::RetryAt { from_ms, .. } => Some(from_ms),

@@ -445,9 +445,9 @@ mod tests {
     use weft_core::seam::usage_store::UsageBy;
 
     #[test]
-    fn the_definition_is_sound() {
+    fn the_command_definition_is_valid() {
         Cli::command().debug_assert();
-        // What is forgotten cannot be told of, by either command.
+        // Neither command accepts more days than usage is kept for.
         for command in ["usage", "spending"] {
             let read = |days: &str| Cli::try_parse_from(["weft", command, "--days", days]).is_ok();
             assert!(read("3660") && !read("3661") && !read("0"), "{command}");

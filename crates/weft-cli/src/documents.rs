@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn canvases_of_one_id_are_those_of_their_tenants() {
+    fn canvases_with_one_id_are_kept_apart_by_tenant() {
         let run = |tenant: &str, id: &str| {
             StoredRun::begun(RunKey::new(&TenantId::from(tenant), id), "s", "shop", 0)
         };
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dataset_has_the_name_of_the_folder() {
+    fn the_dataset_is_named_after_the_folder() {
         assert_eq!(dataset(Path::new("/a/shop/canvas.json")).as_deref(), Some("shop"));
         assert_eq!(dataset(Path::new("/canvas.json")), None);
     }

@@ -108,10 +108,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_and_remedies_are_told_apart() {
+    fn causes_and_help_are_separated() {
         let error =
             Error::invalid("cannot open the store").because(Error::internal("disk full")).help("make room");
-        let Failure::New { exit, message, help } = Failure::from(error) else { panic!("nothing told") };
+        let Failure::New { exit, message, help } = Failure::from(error) else {
+            panic!("the failure was reported before")
+        };
         assert_eq!((exit, message.as_str()), (Exit::Usage, "cannot open the store: disk full"));
         assert_eq!(help.as_deref(), Some("make room"));
     }

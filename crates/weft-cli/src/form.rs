@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_becomes_what_is_meant() {
+    fn typed_text_becomes_a_value_of_the_field_type() {
         let check = |description: Json, typed: &str, expected: Result<Option<Json>, ()>| {
             assert_eq!(
                 Field::of("f", &description).parse(typed).map_err(drop),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flags_that_answer_are_ready_for_a_shell() {
+    fn the_suggested_flags_are_quoted_for_a_shell() {
         let go = json!({"go": {"type": "boolean"}, "any note": {"optional": true}});
         assert_eq!(flags(&[waiting("A:1", &go)]), " --input go=VALUE [--input 'any note=VALUE']");
         assert_eq!(

@@ -168,13 +168,13 @@ Anonymous:             0 kB
 ";
 
         #[test]
-        fn what_was_changed_or_is_no_file_is_kept() {
+        fn only_unchanged_file_mappings_are_released() {
             assert_eq!(unchanged_parts(MAP), [0x5000..0x6000, 0x6000..0x9000]);
             assert!(unchanged_parts("no such\n\nthing:").is_empty());
         }
 
         #[test]
-        fn a_process_goes_on_after_it_has_given_back() {
+        fn a_process_continues_after_releasing_memory() {
             let own = std::fs::read_to_string("/proc/self/smaps").unwrap();
             assert!(!unchanged_parts(&own).is_empty());
             give_back();
@@ -206,24 +206,24 @@ mod tests {
     }
 
     #[test]
-    fn rest_comes_once_after_each_time_of_work() {
+    fn idleness_is_reported_once_after_each_period_of_work() {
         let mut rest = Rest::default();
         let mut look = |used| rest.has_come(ms(used));
-        assert!(!look(400), "it has just worked");
+        assert!(!look(400), "the process has just worked");
         assert!(!look(401));
-        assert!(look(402), "much work and a pause");
-        assert!((0..100).all(|_| !look(402)), "once is enough");
+        assert!(look(402), "a pause after much work");
+        assert!((0..100).all(|_| !look(402)), "idleness is reported only once");
         assert!(!look(442));
         assert!(!look(442));
-        assert!(!look(442), "that was little work");
+        assert!(!look(442), "little work needs a longer pause");
     }
 
     #[test]
-    fn after_little_work_the_pause_is_long() {
+    fn after_little_work_the_pause_is_longer() {
         let mut rest = Rest { given_back: ms(300), ..Rest::default() };
         let come: Vec<u32> = (0..200).filter(|_| rest.has_come(ms(340))).collect();
         assert_eq!(come, [LONG_PAUSE]);
-        // Looks and timers alone are no work, however long they go on.
+        // The checks and timers alone do not count as work, however long they run.
         assert!((0..1_000).all(|look| !rest.has_come(ms(340 + look / 10))));
     }
 }

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_end_as_they_like_and_bad_ones_are_left_out() {
+    fn any_line_ending_is_accepted_and_invalid_lines_are_skipped() {
         let mut bytes = b"a\r\n\n\xff\n".to_vec();
         bytes.extend(std::iter::repeat_n(b'x', 3 << 20));
         bytes.extend(b"\nlast");

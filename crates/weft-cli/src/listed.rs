@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_off_is_told() {
+    fn a_note_tells_that_a_list_is_incomplete() {
         assert_eq!((note(0, 2, "h"), note(2, 2, "h")), (None, None));
         assert_eq!(note(3, 2, "ask").unwrap(), "note: there are more than 2; ask");
         assert_eq!(first(vec![1, 2, 3], 2, "ask"), [1, 2]);

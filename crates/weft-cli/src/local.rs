@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_session_that_two_begin_at_once_is_one() {
+    async fn two_simultaneous_starts_create_one_session() {
         let app = weft_app::assemble_in_memory(&weft_app::Config::default()).await.unwrap();
         let component = |kind: &str, params: Json, downstream: &[&str]| {
             let object = json!({"component_name": kind, "params": params});
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_a_file_is_readable_and_its_own() {
+    fn the_canvas_id_of_a_file_is_readable_and_unique() {
         let id = |path: &str| canvas_id(Path::new(path)).to_string();
         assert!(id("/x/shop/canvas.json").starts_with("shop-"));
         assert!(id("/x/über uns.json").starts_with("_ber_uns-"));

@@ -145,7 +145,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_pinned_is_outputs_or_outputs_and_a_way() {
+    fn a_pin_is_outputs_or_outputs_with_a_route() {
         assert_eq!(written("A", r#"{"content": "x"}"#).unwrap().outputs, Outputs::of("content", json!("x")));
         let both = written("A", r#"{"outputs": {"n": 1}, "to": ["B"]}"#).unwrap();
         assert_eq!((both.outputs, both.to), (Outputs::of("n", json!(1)), Some(vec!["B".into()])));

@@ -165,7 +165,7 @@ mod tests {
     use weft_core::context::{ToolFinished, ToolStarted};
 
     #[test]
-    fn calls_of_tools_are_told_in_a_line() {
+    fn a_tool_call_is_shown_on_one_line() {
         let started = ToolStarted {
             agent: "Agent:A".into(),
             path: "Agent A-->search".into(),
@@ -185,9 +185,9 @@ mod tests {
         );
     }
 
-    /// Neither a node nor a call that waits is shown as done.
+    /// A suspended node or call is not shown as finished.
     #[test]
-    fn what_waits_is_not_over() {
+    fn a_suspended_call_is_not_shown_as_finished() {
         let started = ToolStarted {
             agent: "Agent:A".into(),
             path: "Agent A-->helper".into(),

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_covered_wherever_its_line_is_shown() {
+    fn a_secret_is_masked_wherever_its_line_is_shown() {
         let text = "{\"api_key\": \"sk-hüsh-1\", \"x\": 1}";
         let document = document(text);
         let at = text.find("\"sk").unwrap();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_points_into_the_file() {
+    fn a_diagnostic_points_into_the_file() {
         let document = document("{\n  \"a\": \"x\",\n  \"b\": 1\n}\n");
         let shown = Report::new(&document).render(&problem(9..12), Colour::Off);
         for part in ["bad", "this is wrong", "c.json:2:8", "\"a\": \"x\"", "mend it"] {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_megabytes_is_cut() {
+    fn a_very_long_line_is_cut() {
         let long =
             format!("{{\"é\": \"{}\", \"b\": 7, \"c\": \"{}\"}}", "ü".repeat(1 << 20), "z".repeat(1 << 20));
         let at = long.find("\"b\"").unwrap();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_canvas_steers_no_terminal_through_a_report() {
+    fn a_report_contains_no_control_characters_of_a_canvas() {
         let document = document("{\"a\u{1b}]52;c;aGk=\u{7}\u{9b}2J\": 1,\r\n\"b\": \u{1b}[2J}\n");
         let steering = Problem { message: "no \u{1b}[2J".to_owned(), ..problem(2..20) };
         let shown = Report::new(&document).render(&steering, Colour::Off);

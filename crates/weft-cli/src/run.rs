@@ -189,7 +189,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_are_json_where_they_are_json() {
+    fn input_values_are_parsed_as_json_if_possible() {
         let pairs =
             ["name=Ada", "n=5", "zip=01234", "ok=true", "o={\"a\": [1]}", "text=\"5\"", "eq=a=b", "none="];
         let read = inputs("--input", &pairs.map(str::to_owned)).unwrap();

@@ -169,14 +169,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminals_are_not_steered_by_what_is_shown() {
+    fn control_characters_are_removed() {
         assert_eq!(harmless("a\u{1b}[2Jb\r\nc\td\u{9b}31m"), "a[2Jb\nc\td31m");
         assert_eq!(harmless("rm \u{202e}txt.\u{2066}x\u{2069}\u{2028}y\u{200f}"), "rm txt.xy");
         assert_eq!(harmless("שלום, 你好, e\u{301}"), "שלום, 你好, e\u{301}");
     }
 
     #[test]
-    fn of_colours_nothing_but_colours_is_left() {
+    fn of_escape_sequences_only_colours_are_kept() {
         let check = |text: &str, expected: &str| assert_eq!(harmless_coloured(text), expected, "{text:?}");
         check("a \u{1b}[1;31mred\u{1b}[0m b", "a \u{1b}[1;31mred\u{1b}[0m b");
         check("\u{1b}]52;c;aGk=\u{7}x", "]52;c;aGk=x");

@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn the_data_folder_is_the_users_own() {
+    fn the_data_folder_defaults_to_one_of_the_user() {
         let check = |pairs: &[(&str, &str)], expected: &str| {
             assert_eq!(config(pairs, &Flags::default()).data, Path::new(expected), "{pairs:?}");
         };
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn one_server_can_stand_for_every_model() {
+    fn one_server_can_serve_every_model() {
         let flags = |one_server: Option<&str>| Flags {
             one_server: one_server.map(str::to_owned),
             ..Flags::default()
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn models_for_searching_are_named_apart() {
+    fn embedding_and_rerank_models_have_their_own_variables() {
         let named = [("WEFT_DEFAULT_EMBEDDING", "e"), ("WEFT_DEFAULT_RERANK", " r ")];
         let models = config(&named, &Flags::default()).models;
         assert_eq!(
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_become_what_is_asked_for() {
+    fn variables_are_converted_to_the_type_of_the_setting() {
         let pairs = [
             ("WEFT_STORE__URL", "sqlite:a.db"),
             ("WEFT_LIMITS__RUN_SECONDS", "7"),
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_setting_must_be_is_told_in_words() {
+    fn an_error_describes_the_expected_type_in_words() {
         let check = |variable: &str, value: &str, expected: &str| {
             let mut sources = Sources {
                 files: Vec::new(),
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_file_that_is_too_large_no_half_counts() {
+    fn a_settings_file_that_is_too_large_is_refused_as_a_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("large.toml");
         let long = "# nothing\n".repeat(500_000);
@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_setting_is_taken_out_where_it_counts() {
+    fn each_wrong_setting_is_reported_with_its_source() {
         let table =
             "[limits]\nrun_seconds = 1\n[[models.entries]]\nname = \"a\"\n[[models.entries]]\nnmae = \"b\"\n";
         let mut sources = Sources {
@@ -598,7 +598,7 @@ mod tests {
             wrong.iter().any(|one| one.starts_with("`models.entries.1.nmae` in f.toml, line 6: ")),
             "{wrong:#?}"
         );
-        // What is right is still looked at.
+        // The valid settings are still read.
         assert_eq!((config.limits.run_seconds, config.models.entries.len()), (1, 1));
     }
 }

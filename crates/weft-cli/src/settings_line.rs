@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_have_their_lines() {
+    fn the_line_of_a_setting_is_found() {
         let text = "a = 1\n\n[limits]\nrun_seconds = 2\nbudget.tokens = 3\n\n[[models.entries]]\nname = \"é\"\n\
                     [[models.entries]]\nname = \"b\"\n[net]\nallow = [\n  \"x\",\n  5,\n]\n";
         let check = |path: &str, expected: Option<usize>| {

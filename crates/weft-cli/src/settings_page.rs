@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_has_its_words_its_default_and_its_variable() {
+    fn a_setting_is_listed_with_description_default_and_variable() {
         let file = "# About the file.\n\n# Where it listens.\nlisten = \"a\"\n\n[limits]\n# How many\n# at once.\nruns = 4\n\n\
             # What is used.\n[limits.budget]\n# money = 2.5     # in euros\ncalls = 2\n\n[mcp]\n# Servers.\n#\n# [mcp.a]\n# b = 1\n";
         let page = sections(file);

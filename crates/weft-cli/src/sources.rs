@@ -43,7 +43,7 @@ mod tests {
     use weft_core::Json;
 
     #[test]
-    fn a_source_is_one_line() {
+    fn a_source_is_shown_on_one_line() {
         let chunk = |content: &str| {
             let chunk =
                 Chunk { content: content.to_owned(), document_name: "a.md".to_owned(), ..Chunk::default() };
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_told_in_short() {
+    fn page_numbers_are_shortened_to_ranges() {
         let check = |numbers: &[u32], expected: &str| {
             let positions = numbers.iter().map(|page| Json::from(vec![*page, 1, 2, 3, 4])).collect();
             let chunk = Chunk { document_name: "a.pdf".to_owned(), positions, ..Chunk::default() };

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_was_used_and_of_what() {
+    fn a_line_names_the_usage_and_its_group() {
         let usage = Usage {
             prompt_tokens: 7,
             completion_tokens: 2,

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_filled_in_by_their_defaults_and_nothing_is_made_up() {
+    fn forms_are_filled_in_from_their_defaults_only() {
         let form =
             json!({"properties": {"name": {"type": "string", "default": "Ada"}, "age": {"type": "integer"}}});
         assert_eq!(by_defaults(&form), json!({"name": "Ada"}).as_object().cloned());
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_back_is_answered_where_the_operator_lets_it_be() {
+    fn questions_of_a_server_are_answered_if_the_operator_allows_it() {
         let asks = |form: Json| json!({"method": "elicitation/create", "params": {"message": "?", "requestedSchema": form}});
         let form = json!({"properties": {"n": {"type": "integer", "default": 3}}});
         let result = json!({"resultType": "input_required", "requestState": "s",

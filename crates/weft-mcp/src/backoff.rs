@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn waits_grow_until_calls_are_refused_and_one_attempt_is_let_through() {
+    async fn waits_grow_until_calls_are_refused_except_for_one_attempt() {
         let mut backoff = Backoff::default();
         let start = Instant::now();
         assert_eq!(backoff.next(start), ConnectDecision::Try);

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_is_read_and_no_secret_shows() {
+    fn every_setting_is_read_and_no_secret_is_printed() {
         let config = parse(
             r#"
             [servers.files]
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_makes_no_sense_is_named_at_once() {
+    fn all_invalid_settings_are_reported_at_once() {
         let check = |text: &str, parts: &[&str]| {
             let problems = parse(&format!("[servers.x]\n{text}")).problems();
             assert_eq!(problems.len(), parts.len(), "{text}: {problems:?}");

@@ -214,7 +214,7 @@ mod tests {
         json!({"name": name, "description": "d", "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}})
     }
 
-    /// A tool with so many patterns, each of which takes hundreds of kilobytes.
+    /// A tool with so many patterns, each of which takes hundreds of kilobytes when compiled.
     fn wide(name: &str, count: usize) -> Json {
         let member = |n: usize| (format!("p{n}"), json!({"pattern": format!("^\\p{{L}}{{10}}{n}$")}));
         let properties: Map<String, Json> = (0..count).map(member).collect();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_make_no_sense_are_named_and_the_others_stay() {
+    fn malformed_tools_are_named_and_the_others_are_kept() {
         let listed = [
             tool("good"),
             json!({"name": "bare", "parameters": {"q": {"type": "string"}}}),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_patterns_of_a_whole_list_have_a_limit() {
+    fn the_patterns_of_a_tool_list_are_limited_in_total() {
         let list = |tools: usize, count: usize| -> Vec<Json> {
             (0..tools).map(|n| wide(&format!("t{n}"), count)).collect()
         };
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_counts_as_accepted_or_the_change_is_told() {
+    fn a_definition_is_accepted_or_its_change_is_described() {
         let of = |json: &Json| definitions(std::slice::from_ref(json)).remove(0);
         let accepted = of(&tool("t"));
         let pin =
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_belong_to_what_is_accepted() {
+    fn hints_are_part_of_the_accepted_definition() {
         let of = |json: &Json| definitions(std::slice::from_ref(json)).remove(0);
         let mut hinted = tool("t");
         hinted["annotations"] = json!({"readOnlyHint": false, "idempotentHint": true, "openWorldHint": true});
@@ -345,13 +345,13 @@ mod tests {
             assert_eq!(definition.completes(pins), completes);
         };
         check(&accepted, &now, true, false);
-        // What was accepted when hints were not kept is accepted still, and has them from then on.
+        // A definition accepted before hints were stored is still accepted, and its pin gets the hints.
         check(&accepted, &older, true, true);
         hinted["annotations"]["readOnlyHint"] = true.into();
         check(&of(&hinted), &now, false, false);
         hinted["description"] = "other".into();
         check(&of(&hinted), &older, false, false);
-        // The pin of a server that is away says how its tools behave.
+        // For a server that is down, the pin tells how its tools behave.
         assert!(definitions(&[now.definition]).remove(0).is_idempotent());
     }
 }

@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn events_within_the_limit_pass_however_many_there_are() {
+    async fn the_limit_applies_to_each_event_not_to_the_stream() {
         let pieces = ["data: 12345\n\nda", "ta: 12345\n\n: a long comment\r\n\r\n", "id: 1\ndata: 1\n\n"];
         let expected = ["12345", "12345", "1"].map(|text| Ok(text.to_owned()));
         assert_eq!(read(&pieces, 16, None).await, expected);
     }
 
     #[tokio::test]
-    async fn an_event_over_the_limit_ends_the_stream_or_answers_who_asked() {
+    async fn an_event_over_the_limit_ends_the_stream_or_fails_its_request() {
         let pieces = ["data: 1\n\ndata: 1234\n", "data: 5678", "data: 9\n\n"];
         assert_eq!(read(&pieces, 15, None).await, [Ok("1".to_owned()), Err(())]);
         let told = read(&pieces, 15, Some(RequestId::Number(3))).await;

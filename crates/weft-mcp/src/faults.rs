@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_reason_is_the_one_that_counts() {
+    fn the_first_reason_is_kept() {
         let faults = Faults::default();
         assert!(faults.reason().is_none());
         faults.end(ErrorKind::Unavailable, "the process ended");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_taken_out_and_long_texts_are_cut() {
+    fn secrets_are_redacted_and_long_texts_are_cut() {
         let redactor = Redactor::new([Secret::new("s3cret-key"), Secret::new("a")].iter());
         assert_eq!(redactor.clean("key s3cret-key of a", 100), "key *** of a");
         assert_eq!(redactor.clean("汉字汉字", 2), "汉字…");

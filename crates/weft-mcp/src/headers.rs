@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_filled_in_and_what_says_nothing_is_dropped() {
+    fn variables_are_expanded_and_empty_headers_are_dropped() {
         let check = |name: &str, value: &str, expected: Option<(&str, &str)>| {
             let expected: Vec<_> = expected.into_iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
             assert_eq!(sent(name, value).unwrap(), expected, "{name}: {value}");
@@ -143,14 +143,14 @@ mod tests {
         check("Authorization", "$lone", None);
         check("X", "  ", None);
         check("$empty", "v", None);
-        // Tokens are kept whole, also those made of the letters of the word.
+        // Tokens are kept whole, even those made of the letters of `Bearer`.
         check("Authorization", "Bearer Bear", Some(("Authorization", "Bearer Bear")));
         check("Authorization", "Bearerreab", Some(("Authorization", "Bearerreab")));
         check("X", "汉", Some(("X", "汉")));
     }
 
     #[test]
-    fn headers_that_cannot_be_sent_are_named_without_their_value() {
+    fn invalid_headers_are_named_without_their_value() {
         for (name, value) in [("a b", "s3cret"), ("X", "s3cret\r\nHost: b"), ("Mcp-Session-Id", "s3cret")] {
             let error = sent(name, value).unwrap_err().full();
             assert!(error.contains(name) && !error.contains("s3cret"), "{error}");

@@ -119,7 +119,7 @@ mod tests {
     use crate::config::OauthConfig;
     use crate::oauth::Oauth;
 
-    /// A server, and another one that gives tokens for it.
+    /// An MCP server, and a token endpoint for it.
     struct Site;
 
     #[async_trait]
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_is_told_to_nobody_who_reads_what_the_server_says() {
+    async fn a_token_is_redacted_from_messages_of_the_server() {
         let oauth = OauthConfig {
             token_url: "https://auth.example/token".to_owned(),
             client_id: "c".to_owned(),

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_shape_is_read() {
+    fn the_usual_format_is_read() {
         let json = json!({"mcpServers": {
             "files": {"command": "npx", "args": ["-y", "files"], "env": {"KEY": "s3cret"}, "type": "stdio"},
             "web": {"url": "https://a.example/mcp", "type": "http", "authorization_token": "s3cret",
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_names_no_program_and_everything_wrong_is_told_without_secrets() {
+    fn a_user_may_not_name_a_program_and_errors_show_no_secrets() {
         let program = json!({"mcpServers": {"x": {"command": "sh"}}});
         assert_eq!(import(&program, Importer::User).unwrap_err().kind, ErrorKind::Denied);
         let wrong =

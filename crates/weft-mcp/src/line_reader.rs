@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_end_at_their_breaks_and_the_last_one_at_the_end() {
+    async fn lines_end_at_line_breaks_or_at_the_end_of_input() {
         let mut lines = LineReader::new(&b"a\n\nb\r\nc"[..], 10);
         let mut all = Vec::new();
         while let Some(line) = lines.next().await.unwrap() {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_over_the_limit_is_not_kept() {
+    async fn a_line_over_the_limit_is_not_buffered() {
         let mut lines = LineReader::new(tokio::io::repeat(b'x'), 100_000);
         assert!(matches!(lines.next().await, Err(LineFault::TooLong)));
         assert!(lines.line.capacity() < 300_000, "{}", lines.line.capacity());

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn noise_is_skipped_and_broken_answers_reach_those_who_wait() {
+    async fn noise_is_skipped_and_malformed_answers_fail_their_requests() {
         let (mut lines, faults) = reader(
             b"starting up\n\n{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"a\":1}}\r\n\
               {\"jsonrpc\":\"2.0\",\"id\":8,\"error\":\"no object\"}\n{\"half\":",
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_over_the_limit_ends_the_connection_and_says_so() {
+    async fn a_line_over_the_limit_closes_the_connection_with_an_error() {
         let endless = Box::new(tokio::io::repeat(b'x'));
         let faults = Faults::default();
         let mut lines = MessageLines::new(endless, Box::new(tokio::io::sink()), 100_000, faults.clone());

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn progress_grows_in_order_and_within_bounds() {
+    async fn progress_only_increases_and_is_limited() {
         let handler =
             NotificationHandler::new(ProtocolVersion::V_2025_11_25, ElicitationMode::Decline, Arc::default());
         let token = ProgressToken(NumberOrString::Number(1));

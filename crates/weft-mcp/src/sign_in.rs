@@ -403,11 +403,11 @@ mod tests {
     const RESOURCE: &str = "https://tools.example/.well-known/oauth-protected-resource/mcp";
     const ISSUER: &str = "https://auth.example/.well-known/oauth-authorization-server";
 
-    /// An MCP server and authorization servers, by the addresses of their documents.
+    /// An MCP server and authorization servers, as documents by their addresses.
     struct Sites {
-        /// The code of an error that is all that renewals bring.
+        /// The error code that every renewal gets.
         refuses: Lock<Option<&'static str>>,
-        /// How clients have said who they are where tokens are given out.
+        /// How clients have authenticated at the token endpoint.
         clients: Lock<Vec<String>>,
         documents: Lock<BTreeMap<String, Json>>,
         /// Nothing answers.
@@ -415,7 +415,7 @@ mod tests {
         requests: AtomicUsize,
         registered: AtomicUsize,
         given: AtomicUsize,
-        /// Tokens are given out only while this can be had.
+        /// Tokens are issued only while this lock is free.
         gives: Mutex<()>,
     }
 
@@ -512,7 +512,7 @@ mod tests {
         OauthConfig { client_id, client_secret: Secret::new(secret), ..OauthConfig::default() }
     }
 
-    /// The server has another authorization server from now on.
+    /// From now on the server uses another authorization server.
     fn move_elsewhere(sites: &Sites) {
         let mut other = issuer();
         other["issuer"] = json!("https://other.example");
@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_code_is_shown_once_however_often_it_is_brought() {
+    async fn a_code_is_exchanged_only_once() {
         let (sites, place) = (sites(), place());
         let sign_in = process(&sites, &place);
         let page = begun(&sign_in).await.unwrap();
@@ -564,13 +564,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_came_of_a_question_that_was_given_up_is_no_answer_to_a_later_one() {
+    async fn the_result_of_an_abandoned_renewal_does_not_answer_a_later_one() {
         let (sites, place) = (sites(), place());
         let sign_in = process(&sites, &place);
         signed_in(&sign_in).await;
         let gives = sites.gives.lock().await;
         tokio::select! {
-            _ = instead_of(&sign_in, "token-1") => panic!("nothing is given out"),
+            _ = instead_of(&sign_in, "token-1") => panic!("no token is issued"),
             () = until(|| sites.given.load(Ordering::SeqCst) == 2) => {}
         }
         drop(gives);
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_renewal_brings_nothing_back_that_somebody_has_signed_out_of() {
+    async fn a_renewal_does_not_undo_a_sign_out() {
         let (sites, place) = (sites(), place());
         let sign_in = process(&sites, &place);
         signed_in(&sign_in).await;
@@ -598,32 +598,32 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_renews_is_shown_to_nobody_but_whoever_has_given_it() {
+    async fn a_refresh_token_is_sent_only_to_its_issuer() {
         let (sites, place) = (sites(), place());
         let sign_in = process(&sites, &place);
         signed_in(&sign_in).await;
-        // For a moment nothing says who that is, and the server itself would be asked.
+        // For a moment no document names the issuer; the fallback would be the MCP server itself.
         let documents = std::mem::take(&mut *sites.documents.lock().unwrap());
         assert_eq!(instead_of(&sign_in, "token-1").await, None);
         assert_eq!(sites.given.load(Ordering::SeqCst), 1);
         *sites.documents.lock().unwrap() = documents;
         assert_eq!(instead_of(&sign_in, "token-1").await.as_deref(), Some("token-2"));
-        // Another one is there for good.
+        // Now the server names another issuer for good.
         move_elsewhere(&sites);
         assert_eq!(instead_of(&sign_in, "token-2").await, None);
         assert_eq!(sites.given.load(Ordering::SeqCst), 2);
     }
 
     #[tokio::test]
-    async fn a_client_that_is_not_known_any_more_signs_in_again() {
+    async fn a_client_that_is_no_longer_registered_signs_in_again() {
         let (sites, place) = (sites(), place());
         let sign_in = process(&sites, &place);
         signed_in(&sign_in).await;
         *sites.refuses.lock().unwrap() = Some("invalid_client");
         assert_eq!(instead_of(&sign_in, "token-1").await, None);
         assert_eq!(instead_of(&sign_in, "token-1").await, None);
-        assert_eq!(sites.given.load(Ordering::SeqCst), 2, "it is asked once");
-        // Any other failure passes.
+        assert_eq!(sites.given.load(Ordering::SeqCst), 2, "the token endpoint is called once");
+        // Any other failure is temporary.
         *sites.refuses.lock().unwrap() = None;
         signed_in(&sign_in).await;
         *sites.refuses.lock().unwrap() = Some("temporarily_unavailable");
@@ -634,7 +634,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_secret_that_the_operator_has_changed_is_shown_when_a_token_is_renewed() {
+    async fn a_changed_client_secret_is_used_at_the_next_renewal() {
         let (sites, place) = (sites(), place());
         let with = |secret: &str| process_as(&sites, &place, client(secret), 7);
         signed_in(&with("before")).await;
@@ -644,7 +644,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn how_the_server_has_asked_is_known_to_every_process() {
+    async fn the_challenge_of_the_server_is_known_to_every_process() {
         let (sites, place) = (sites(), place());
         let hidden = "https://tools.example/who";
         {
@@ -662,7 +662,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_is_sent_a_message_first_when_nothing_was_heard_of_it() {
+    async fn a_server_without_a_known_challenge_is_sent_a_message_first() {
         let sites = sites();
         {
             let mut documents = sites.documents.lock().unwrap();
@@ -685,7 +685,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_is_sent_to_what_no_authorization_server_can_be() {
+    async fn invalid_authorization_servers_are_refused() {
         let refused = async |url: &str, document: Json| {
             let sites = sites();
             {
@@ -705,12 +705,12 @@ mod tests {
             document[member] = json!(address);
             refused("https://auth.example", document).await;
         }
-        // At such an address rmcp takes any name for the right one.
+        // At such an address rmcp accepts any issuer name.
         refused("https://evil.example/.well-known/auth", issuer()).await;
     }
 
     #[tokio::test]
-    async fn a_server_does_not_have_us_ask_thousands_of_others() {
+    async fn the_number_of_listed_authorization_servers_is_limited() {
         let sites = sites();
         let many: Vec<String> = (0..500).map(|number| format!("https://a{number}.example")).collect();
         sites.documents.lock().unwrap().insert(RESOURCE.to_owned(), resource(&json!(many)));
@@ -720,7 +720,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_wait_for_the_same_token_are_told_together_that_there_is_none() {
+    async fn callers_waiting_for_the_same_token_fail_together() {
         let (sites, place) = (sites(), place());
         let sign_in = process(&sites, &place);
         signed_in(&sign_in).await;
@@ -737,12 +737,12 @@ mod tests {
         assert_eq!(instead_of(&sign_in, "token-1").await.as_deref(), Some("token-2"));
     }
     #[tokio::test]
-    async fn a_secret_of_the_operator_is_for_the_authorization_server_that_it_was_shown_to_first() {
+    async fn a_client_secret_is_bound_to_the_first_authorization_server() {
         let (sites, place) = (sites(), place());
         let sign_in = process_as(&sites, &place, client("s3cret"), 7);
         signed_in(&sign_in).await;
         move_elsewhere(&sites);
-        // What was allowed at the first one is over, and still the secret is its own.
+        // The grant of the first server is over, but the secret stays bound to it.
         assert_eq!(instead_of(&sign_in, "token-1").await, None);
         let refused = async |oauth: OauthConfig| {
             let error = begun(&process_as(&sites, &place, oauth, 7)).await.unwrap_err();
@@ -753,7 +753,7 @@ mod tests {
         let issuer = |name: &str| Some(format!("https://{name}.example"));
         refused(OauthConfig { issuer: issuer("auth"), ..OauthConfig::default() }).await;
         assert_eq!(sites.given.load(Ordering::SeqCst), 1);
-        // The operator says where it is good now, or begins from the start; a client without a secret has nothing to lose.
+        // The operator names the new issuer, or the client has no secret that could leak.
         for oauth in [OauthConfig { issuer: issuer("other"), ..client("s3cret") }, client("")] {
             begun(&process_as(&sites, &place, oauth, 7)).await.map_err(|error| error.full()).unwrap();
         }
@@ -762,14 +762,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_registration_is_used_again_until_the_authorization_server_has_forgotten_it() {
+    async fn a_registration_is_reused_until_the_server_forgets_it() {
         let (sites, place) = (sites(), place());
         let sign_in = process(&sites, &place);
         let registered = || sites.registered.load(Ordering::SeqCst);
         signed_in(&sign_in).await;
         signed_in(&process(&sites, &place)).await;
         assert_eq!(registered(), 1);
-        // It is for one address, and for what it was said to ask for.
+        // A registration is valid for one redirect address and for the requested scope.
         sign_in.begin(&request_to(10, None)).await.unwrap();
         sign_in.begin(&request_to(9, Some("more"))).await.unwrap();
         assert_eq!(registered(), 3);
@@ -793,11 +793,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_registration_with_which_nobody_has_come_back_is_not_used_again() {
+    async fn a_registration_that_never_completed_is_not_reused() {
         let (sites, place) = (sites(), place());
         begun(&process(&sites, &place)).await.unwrap();
         begun(&process(&sites, &place)).await.unwrap();
-        assert_eq!(sites.registered.load(Ordering::SeqCst), 1, "they may still come");
+        assert_eq!(sites.registered.load(Ordering::SeqCst), 1, "the sign-in may still complete");
         let later = process_as(&sites, &place, OauthConfig::default(), 11 * 60 * 1_000);
         begun(&later).await.unwrap();
         begun(&later).await.unwrap();
@@ -805,7 +805,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_with_a_token_that_comes_late_is_kept() {
+    async fn a_token_that_arrives_late_is_kept() {
         let (sites, place) = (sites(), place());
         let sign_in = process(&sites, &place);
         signed_in(&sign_in).await;
@@ -820,7 +820,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_renewal_is_waited_for_at_the_end_but_not_for_ever() {
+    async fn shutdown_waits_for_a_renewal_up_to_a_limit() {
         let (sites, place) = (sites(), place());
         let sign_in = process(&sites, &place);
         signed_in(&sign_in).await;
@@ -837,7 +837,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sign_out_is_known_to_other_processes_within_seconds() {
+    async fn a_sign_out_reaches_other_processes_within_seconds() {
         let (sites, place) = (sites(), place());
         let (one, other) = (process(&sites, &place), process(&sites, &place));
         signed_in(&one).await;

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn public_addresses_pass_at_the_borders_of_the_ranges() {
+    fn public_addresses_next_to_refused_ranges_are_allowed() {
         for ip in [
             "1.1.1.1",
             "9.255.255.255",

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn an_invalid_entry_is_refused_by_name() {
         for entry in ["", "10.0.0.0/33", "host:port", "a/8", "[::1]x", "http://x", "10.0.0.0/x"] {
             assert!(AllowList::parse([entry]).unwrap_err().message.contains(entry), "{entry}");
         }

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_may_say_itself_what_its_characters_are() {
+    fn a_page_may_declare_its_own_character_set() {
         let check = |head: &str, content_type: &str, is_read: bool| {
             let mut page = head.as_bytes().to_vec();
             page.extend(b"\xba\xba");
@@ -254,11 +254,11 @@ mod tests {
         check("<meta charset=utf-16><p>", "text/html", false);
         check(&format!("{}<meta charset=gbk>", " ".repeat(1_100)), "text/html", false);
         let utf8 = decode("<meta charset=gbk>汉".as_bytes(), "text/html; charset=utf-8");
-        assert!(utf8.ends_with('汉'), "what the header says comes first");
+        assert!(utf8.ends_with('汉'), "the header takes precedence");
     }
 
     #[tokio::test]
-    async fn a_name_whose_addresses_change_places_keeps_its_client() {
+    async fn the_order_of_addresses_does_not_change_the_client() {
         let connector = DirectConnector::default();
         let route = |addresses: [&str; 2]| OutboundRoute {
             url: "http://a.example/".parse().unwrap(),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_cannot_smuggle_a_line() {
+    fn headers_with_line_breaks_are_refused() {
         let pairs = [("x-key".to_owned(), "a\r\nhost: b".to_owned())];
         assert_eq!(headers(&pairs).unwrap_err().kind, ErrorKind::Invalid);
         assert_eq!(method("CONNECT").unwrap_err().kind, ErrorKind::Invalid);

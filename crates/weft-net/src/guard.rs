@@ -228,7 +228,7 @@ mod tests {
     use crate::allow_list::AllowList;
 
     #[tokio::test]
-    async fn a_connection_of_any_kind_counts_until_it_ends() {
+    async fn every_connection_counts_until_it_ends() {
         let target = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let to = target.local_addr().unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
@@ -251,7 +251,7 @@ mod tests {
         while !said.ends_with(b"\r\n\r\nx") {
             assert!(client.read_buf(&mut said).await.unwrap() > 0, "{}", String::from_utf8_lossy(&said));
         }
-        // One is held by this connection, and one by whoever waits for the next.
+        // One place is held by this connection, and one by the task that waits for the next.
         assert_eq!(room.available_permits(), 1);
         drop((client, server));
         let freed = async {

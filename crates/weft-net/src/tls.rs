@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_clients_share_what_was_read_of_the_machine() {
+    fn all_clients_share_the_system_certificates() {
         assert!(Arc::ptr_eq(&shared(), &shared()));
     }
 }

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_what_was_said_last_without_reasoning() {
+    fn the_answer_text_excludes_reasoning_and_retracted_text() {
         let mut answer = Answer::default();
         let (activation, node): (u32, ComponentId) = (2, "B".into());
         learn(&mut answer, said(1, "A", "one "));

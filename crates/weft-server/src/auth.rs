@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_come_with_and_without_bearer() {
+    fn tokens_are_accepted_with_and_without_bearer() {
         let check = |value: &str, expected: Option<&str>| {
             assert_eq!(token(&headers(header::AUTHORIZATION, value)), expected, "{value}");
         };
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_names_are_refused() {
+    fn requests_for_other_host_names_are_refused() {
         let check = |host: &str, expected: bool| {
             assert_eq!(check_host(&headers(header::HOST, host)).is_ok(), expected, "{host}");
         };
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_change_nothing() {
+    fn changes_from_other_origins_are_refused() {
         let check = |pairs: &[(&'static str, &str)], expected: bool| {
             let headers = pairs
                 .iter()

@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_counted_outside_of_texts() {
+    fn json_values_are_counted_outside_of_strings() {
         let check = |json: &str, count: usize| assert_eq!(values_of(json.as_bytes()), count, "{json}");
         check("1", 1);
         check(r#"{"a": [1, 2], "b": {}}"#, 6);
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn some_lists_have_pages_only_for_who_asks() {
+    fn some_lists_are_paged_only_on_request() {
         let page = |text: &str| {
             let page = Params::parse(text).page_if_asked(100);
             (page.offset, page.limit)
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_come_once_or_several_times() {
+    fn parameters_may_be_given_once_or_several_times() {
         let params = Params::parse("a=1&a=2&b=x,y&b=&b=%20z&c=");
         assert_eq!((params.get("a"), params.get("c"), params.get("d")), (Some("2"), None, None));
         assert_eq!(params.all("b").collect::<Vec<_>>(), ["x", "y", "z"]);

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_come_once_and_the_sources_at_the_end() {
+    fn each_piece_is_sent_once_and_the_sources_at_the_end() {
         let frames = frames(Pieces::New, &told());
         let delta = json!({"answer": "Hel", "reference": {}, "audio_binary": null, "id": "r", "session_id": "s",
             "chat_id": "c", "final": false});
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn old_clients_read_everything_so_far() {
+    fn old_clients_get_the_whole_answer_so_far_in_each_frame() {
         let frames = frames(Pieces::SoFar, &told());
         let answers: Vec<&str> = frames.iter().filter_map(|frame| frame["data"]["answer"].as_str()).collect();
         let whole = "<think>hm</think>Hello";
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_a_frame_and_the_stream_ends() {
+    fn a_failure_is_sent_as_a_frame_and_ends_the_stream() {
         let check = |records: &[Record], reason: &str| {
             let frames = frames(Pieces::New, records);
             let data = json!({"answer": format!("**ERROR**: {reason}"), "reference": []});

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn half_heads_shut_nobody_out() {
+    async fn half_sent_request_heads_do_not_block_others() {
         let server = Server::start(10, 10).await;
         let mut halves = Vec::new();
         for _ in 0..60 {
@@ -250,21 +250,24 @@ mod tests {
         for _ in 0..5 {
             assert!(server.ask("/healthz").await.ends_with("well"));
         }
-        // The first ones had to make room.
+        // The first connections were closed to make room.
         assert_eq!(rest(&mut halves[0]).await, "");
     }
 
     #[tokio::test]
-    async fn requests_under_way_keep_their_places_and_operators_find_one() {
+    async fn active_requests_keep_their_connections_and_operators_still_get_one() {
         let server = Server::start(3, 10).await;
         let mut slow = Vec::new();
         for _ in 0..3 {
             slow.push(server.connect(b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await);
         }
-        // Until they are all being answered, one of them would have to make room for this one.
+        // Until all of them are being answered, one would be closed to make room for this one.
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(server.ask("/healthz").await.ends_with("well"));
-        assert!(server.ask("/metrics").await.ends_with("counted"), "when it is full it is looked why");
+        assert!(
+            server.ask("/metrics").await.ends_with("counted"),
+            "metrics are served while the server is full"
+        );
         let refused = server.ask("/slow").await;
         assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("\"code\":429"), "{refused}");
         for stream in &mut slow {
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_address_has_no_more_than_its_share() {
+    async fn one_address_cannot_exceed_its_limit() {
         let server = Server::start(100, 2).await;
         let mut halves = Vec::new();
         for _ in 0..4 {
@@ -287,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_but_http_1_is_spoken_and_a_head_has_a_size() {
+    async fn only_http_1_is_supported_and_request_heads_are_limited() {
         let server = Server::start(10, 10).await;
         let mut stream = server.connect(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
         assert_eq!(rest(&mut stream).await, "");
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whether_a_connection_is_kept_is_said_once() {
+    async fn the_connection_header_is_sent_once() {
         let server = Server::start(10, 10).await;
         let closed = server.ask("/kept").await;
         assert!(closed.contains("connection: close") && !closed.contains("keep-alive"), "{closed}");
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stopping_waits_for_answers_and_for_nobody_else() {
+    async fn shutdown_waits_for_active_requests_only() {
         let server = Server::start(10, 10).await;
         let mut half = server.connect(HALF).await;
         let mut slow = server.connect(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await;

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defects_are_not_told_to_callers() {
+    fn internal_errors_are_not_shown_to_callers() {
         let error = ApiError::from(Error::internal("the disk /secret/path is full"));
         assert_eq!((error.code, error.status), (100, StatusCode::INTERNAL_SERVER_ERROR));
         assert!(!error.message.contains("secret"), "{}", error.message);

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn methods_and_statuses_are_a_closed_set_of_words() {
+    fn methods_and_statuses_are_a_fixed_set_of_labels() {
         assert_eq!([known(&Method::GET), known(&Method::TRACE)], ["GET", "other"]);
         assert_eq!(known(&Method::from_bytes(b"X-WHATEVER-4711").unwrap()), "other");
         let classes =
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_counts_as_long_as_it_is_read() {
+    fn a_stream_counts_as_open_until_its_body_is_dropped() {
         let metrics = HttpMetrics::new(0).unwrap();
         let stream = metrics.follow(crate::sse::event_stream(Body::from("data: x\n\n")));
         let plain = metrics.follow(Response::new(Body::from("x")));

@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_envelope_without_its_words() {
+    async fn a_panic_becomes_an_error_response_without_its_message() {
         let router = Router::new().route("/", get(boom)).layer(CatchPanicLayer::custom(caught));
         let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn trailing_slashes_are_taken_off_and_queries_kept() {
+    async fn trailing_slashes_are_removed_and_queries_kept() {
         let path = async |uri: &'static str| {
             let request = Request::builder().uri(uri).body(Body::empty()).unwrap();
             without_trailing_slash(request).await.uri().to_string()

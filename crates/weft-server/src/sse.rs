@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn frames_that_are_there_go_together_and_silence_is_filled() {
+    async fn available_frames_are_sent_together_and_pauses_get_heartbeats() {
         let feed = Feed::whole();
         let mut pump = Pump::new(EntryReader::new(Some(Arc::clone(&feed)), None, 0), Numbers);
         let text = |(bytes, more): (Vec<u8>, bool)| (String::from_utf8(bytes).unwrap(), more);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_have_a_frame_of_their_own() {
+    fn a_failure_has_its_own_frame() {
         let mut out = Vec::new();
         put_failure(&mut out, "it \"broke\"\u{2028}");
         let expected =

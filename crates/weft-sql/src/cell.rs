@@ -148,7 +148,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn numbers_are_numbers_as_long_as_nothing_is_lost() {
+    fn numbers_stay_numbers_unless_precision_would_be_lost() {
         let check =
             |text: &str, expected: Json| assert_eq!(value(CellKind::Number, text.to_owned()), expected);
         check("12", json!(12));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_postgres_are_lists() {
+    fn postgres_arrays_become_lists() {
         let check = |kind, text: &str, expected: Json| assert_eq!(list(kind, text.to_owned()), expected);
         check(CellKind::Number, "{1,-2.5,NULL}", json!([1, -2.5, null]));
         check(CellKind::Number, "[0:1]={{1},{2}}", json!([[1], [2]]));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_known_by_their_names() {
+    fn types_are_recognized_by_name() {
         assert_eq!(CellKind::named("BIGINT UNSIGNED"), CellKind::Number);
         assert_eq!(CellKind::named("timestamptz"), CellKind::Text);
         assert_eq!(value(CellKind::named("bool"), "t".to_owned()), json!(true));

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_with_effects_are_refused_however_they_are_written() {
+    fn functions_with_effects_are_refused_in_every_spelling() {
         for sql in [
             "SELECT pg_reload_conf()",
             "SELECT lo_export(1, '/tmp/x')",
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_has_such_a_name_is_read() {
+    fn a_name_that_is_no_call_of_such_a_function_is_allowed() {
         for sql in [
             "SELECT 'pg_read_file(1)', pg_database_size('x'), current_setting('a'), lo_get(1), sleep(1)",
             "SELECT nextval FROM t -- pg_reload_conf()",

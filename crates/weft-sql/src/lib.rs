@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_refused_is_known_before_it_is_asked() {
+    fn refusals_are_known_before_execution() {
         let check = |sql: &str, expected: &[&str]| {
             let value = |text: &str| match text {
                 "?" => SqlPart::Value(Json::Null),

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_string_here_and_sql_to_the_server_is_refused() {
+    fn text_that_the_server_would_read_differently_is_refused() {
         for sql in [
             "SELECT 1 -/* ' */ 2, pg_read_file($$/etc/passwd$$) -- '",
             "SELECT 1 #-- '\n2, pg_reload_conf() -- '",
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_read_alike_is_carried_out() {
+    fn text_that_both_read_alike_is_allowed() {
         for sql in [
             "SELECT a /**/ - /* x */ 1, 2 */**/ 3, b #- '{a}', c -> 'd', '--/*', \"/*\" FROM t --",
             "SELECT $tag$ -- /* $tag$, $$ $ $$, E'a\\'', 'b', a$b, \u{e4}\u{a0} FROM t",
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn no_hint_changes_a_setting() {
+    fn hints_that_change_a_setting_are_refused() {
         for sql in
             ["SELECT /*+ SET_VAR(max_execution_time = 0) */ 1", "SELECT /*+ Max_Execution_Time(0) */ 1"]
         {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_that_is_carried_out_is_an_error_wherever_it_is_cut() {
+    fn an_executable_comment_is_refused_wherever_it_is_split() {
         for sql in ["SELECT 1 /*!\u{e9}ab;*/", "SELECT 1 /*!00000;;;\n;*/; SELECT 2", "SELECT '/*M!'"] {
             assert!(checked(DatabaseKind::MySql, &[SqlPart::Text(sql.to_owned())]).is_err(), "{sql}");
         }

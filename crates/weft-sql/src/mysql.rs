@@ -181,7 +181,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn no_mode_is_left_in_which_strings_end_elsewhere() {
+    fn modes_that_change_how_strings_end_are_removed() {
         let check = |mode: &str, expected: &str| assert_eq!(mode_as_checked(mode), expected);
         let oracle = "PIPES_AS_CONCAT,ANSI_QUOTES,IGNORE_SPACE,ORACLE,NO_KEY_OPTIONS";
         check(oracle, "PIPES_AS_CONCAT,IGNORE_SPACE,NO_KEY_OPTIONS");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_a_number() {
+    fn bits_become_a_number() {
         assert_eq!(bits(&[5]), json!(5));
         assert_eq!(bits(&[1, 0]), json!(256));
         assert_eq!(bits(&[255; 8]), json!(u64::MAX));

@@ -119,19 +119,19 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn no_column_hides_another() {
+    fn repeated_column_names_are_made_unique() {
         let names = ["id", "id", "id_2", "id"].map(str::to_owned);
         assert_eq!(columns(names), ["id", "id_2", "id_2_2", "id_3"]);
     }
 
     #[test]
-    fn thousands_of_columns_of_one_name_are_told_apart_in_moments() {
+    fn thousands_of_equal_column_names_are_made_unique_quickly() {
         let names = columns(std::iter::repeat_n("a".to_owned(), 50_000));
         assert_eq!((names[1].as_str(), names[49_999].as_str()), ("a_2", "a_50000"));
     }
 
     #[test]
-    fn rows_stop_where_they_should() {
+    fn rows_stop_at_the_limits() {
         let mut rows = SqlRows::default();
         let mut room = ReplyRoom::new(2, 100);
         assert!(room.add(&mut rows, vec![json!(1)]).unwrap() && room.add(&mut rows, vec![json!(2)]).unwrap());

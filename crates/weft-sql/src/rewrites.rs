@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_postgres_reads_is_sent_as_it_is_written() {
+    fn postgres_syntax_is_sent_unchanged() {
         sent_as_written(
             Postgres,
             &[
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mysql_and_sqlite_read_is_sent_as_it_is_written() {
+    fn mysql_and_sqlite_syntax_is_sent_unchanged() {
         sent_as_written(
             MySql,
             &[
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn no_construct_lets_anything_through_that_does_more_than_read() {
+    fn no_rewritten_syntax_lets_a_write_through() {
         refused(
             Postgres,
             &[
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_other_words_is_refused_with_what_to_write() {
+    fn unsupported_syntax_is_refused_with_an_alternative() {
         for (kind, sql, told) in [
             (Postgres, "SELECT substring(b SIMILAR 'x' ESCAPE '#') FROM t", "FROM p FOR e"),
             (Postgres, "SELECT a IS OF (int) FROM t", "pg_typeof"),
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_chain_stays_one_in_other_words() {
+    fn a_long_chain_is_still_too_long_after_rewriting() {
         let long = format!("SELECT 1{}", " MOD 1".repeat(100_000));
         assert!(first(MySql, &long).unwrap_err().contains("expressions is too long"));
     }

@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_where_statements_end() {
+    fn text_is_split_at_the_ends_of_statements() {
         for kind in KINDS {
             let sql = "SELECT ';' AS a; -- a ; b\n/* c ; d */ SELECT 2;;\n;SELECT '汉;' AS x";
             let found: Vec<_> =
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_carry_out_and_too_much_are_errors() {
+    fn no_statements_and_too_many_are_errors() {
         let many = "SELECT 1;".repeat(STATEMENTS_MAX + 1);
         let long = format!("SELECT '{}'", "x".repeat(SQL_MAX));
         for sql in ["", " ; -- x\n ;", "SELECT 'a", &many, &long] {
@@ -521,7 +521,7 @@ mod tests {
         }
     }
 
-    /// A text that is carried out as a whole.
+    /// Asserts that every statement of the text is allowed.
     #[track_caller]
     fn carried_out(kind: DatabaseKind, sql: &str) {
         let found = checked(kind, &text(sql));
@@ -531,7 +531,7 @@ mod tests {
         );
     }
 
-    /// A text of which something is refused.
+    /// Asserts that the text is refused at least in part.
     #[track_caller]
     fn refused(kind: DatabaseKind, sql: &str) {
         let found = checked(kind, &text(sql));
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_reads_is_carried_out() {
+    fn only_reading_statements_are_allowed() {
         for kind in KINDS {
             for sql in [
                 "SELECT a, COUNT(*) FROM t GROUP BY a HAVING COUNT(*) > 1 ORDER BY 2 DESC LIMIT 3",
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn what_writes_in_the_words_of_one_kind_is_not_carried_out() {
+    fn writes_in_the_syntax_of_one_database_are_refused() {
         for sql in [
             "WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x",
             "WITH x AS (WITH y AS (INSERT INTO t VALUES (1) RETURNING a) SELECT * FROM y) SELECT * FROM x",
@@ -617,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn what_locks_or_writes_a_file_is_refused_in_plain_words() {
+    fn locking_and_writing_files_is_refused_with_a_clear_message() {
         let why = |kind, sql: &str| checked(kind, &text(sql)).unwrap().remove(0).unwrap_err();
         for sql in [
             "SELECT * FROM t FOR UPDATE",
@@ -633,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_of_tables_is_carried_out_and_no_other_setting() {
+    fn pragmas_that_describe_tables_are_allowed_and_no_others() {
         let good = |kind, sql: &str| checked(kind, &text(sql)).unwrap().iter().all(Result::is_ok);
         for sql in [
             "PRAGMA table_info(t)",
@@ -660,7 +660,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_refused_and_not_followed() {
+    fn deep_nesting_is_refused_without_recursion() {
         for kind in KINDS {
             let deep = format!("SELECT {}1{}", "(".repeat(20_000), ")".repeat(20_000));
             assert!(checked(kind, &text(&deep)).unwrap()[0].is_err());
@@ -668,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_for_too_long_is_refused_and_ends_no_process() {
+    fn too_long_expressions_are_refused_without_a_crash() {
         for kind in KINDS {
             for long in [
                 format!("SELECT 1{}", " + 1".repeat(200_000)),
@@ -699,7 +699,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_begins_with_its_first_word() {
+    fn the_first_word_of_a_statement_is_found() {
         for kind in KINDS {
             for (sql, first) in [
                 ("select 1", "SELECT"),
@@ -713,7 +713,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_a_value_wherever_it_stands() {
+    fn values_are_quoted_wherever_they_appear() {
         let check = |kind: DatabaseKind, sql: Vec<SqlPart>, expected: &str| {
             assert_eq!(checked(kind, &sql).unwrap(), [Ok(expected.to_owned())]);
         };
@@ -752,9 +752,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a value holds: there is one statement, and reading it as tokens gives the value back.
+        /// Whatever a value holds, there is one statement, and tokenizing it gives the value back.
         #[test]
-        fn values_stay_within_their_quotes(value in ".{0,40}", quoted in any::<bool>()) {
+        fn values_cannot_leave_their_quotes(value in ".{0,40}", quoted in any::<bool>()) {
             prop_assume!(!value.contains('\0'));
             for kind in KINDS {
                 let (before, after) = if quoted { ("SELECT '", "', 1 AS after") } else { ("SELECT ", ", 1 AS after") };
@@ -771,7 +771,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_ends_the_process(sql in ".{0,200}") {
+        fn no_input_crashes_the_process(sql in ".{0,200}") {
             for kind in KINDS {
                 let _ = checked(kind, &text(&sql));
             }

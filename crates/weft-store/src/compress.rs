@@ -120,20 +120,20 @@ mod tests {
     const SAID: &str = r#"{"type":"said","activation":3,"node":"Message:M","text":"w0 "}"#;
 
     #[test]
-    fn what_was_compressed_once_is_read_for_ever() {
+    fn data_compressed_by_earlier_versions_stays_readable() {
         let kept = include_bytes!("compressed_1.bin");
         assert_eq!(decompress(kept, SAID.len()).unwrap(), SAID.as_bytes(), "{:?}", compress(SAID.as_bytes()));
     }
 
     #[test]
-    fn the_words_of_a_journal_cost_little() {
+    fn journal_records_compress_well() {
         let compressed = compress(SAID.as_bytes()).unwrap();
         assert!(compressed.len() < 30, "{} bytes", compressed.len());
     }
 
     proptest! {
         #[test]
-        fn what_is_compressed_comes_back(bytes in prop::collection::vec(0_u8..4, 0..3_000)) {
+        fn compression_round_trips(bytes in prop::collection::vec(0_u8..4, 0..3_000)) {
             if let Some(compressed) = compress(&bytes) {
                 prop_assert_eq!(decompress(&compressed, bytes.len()).unwrap(), bytes);
             }

@@ -209,7 +209,7 @@ mod tests {
             Self { folder, store }
         }
 
-        /// A journal whose connection has this setting.
+        /// A journal whose connection has this pragma set.
         fn journal(&self, pragma: (&str, &str)) -> JournalQueue {
             let file = self.folder.path().join("weft.db");
             let direct = SqliteWriter::open(&file, Duration::from_secs(5), &[pragma]).unwrap();
@@ -260,7 +260,7 @@ mod tests {
         let bench = Bench::new().await;
         let store = &bench.store;
         store.append(&lease(), entry(1, 10)).await.unwrap();
-        // SQLite treats this limit like the end of the disk.
+        // SQLite treats this limit like a full disk.
         let journal = bench.journal(("max_page_count", "1"));
         bench.check(
             journal.append(&lease(), Haste::Brief, &entry(2, 500_000), None).await,
@@ -286,7 +286,7 @@ mod tests {
             ErrorKind::Denied,
             "is read-only",
         );
-        // Other tests count here, too.
+        // Other tests of this process increase the counter, too.
         assert!(failures().get(ErrorKind::Denied) > before);
     }
 

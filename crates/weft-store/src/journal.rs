@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_a_size_and_nothing_overtakes() {
+    fn a_group_is_limited_in_size_and_keeps_the_order_of_a_run() {
         let large = GROUP_BYTES_MAX;
         let waiting =
             vec![append("a", 1, large), append("b", 1, large), append("b", 2, 0), append("c", 1, 0)];

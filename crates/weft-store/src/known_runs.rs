@@ -259,7 +259,7 @@ mod tests {
         known.appended(JournalRow { lease, first_seq, last_seq: first_seq, body });
     }
 
-    /// A row of one word, as it is written for each while few speak.
+    /// The row of one word, as it is written per word while few runs stream.
     fn word(nth: u64) -> Vec<u8> {
         let text = format!("w{nth} ");
         let record = serde_json::json!({"type": "said", "activation": 3, "node": "Message:M", "text": text});
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_kept_while_they_are_few() {
+    fn rows_of_a_run_are_cached_up_to_a_limit() {
         let known = KnownRuns::new();
         let run = begun(&known, "a");
         appended(&known, &run, 1, vec![1; KEPT_BYTES_MAX / 2]);
@@ -285,7 +285,7 @@ mod tests {
         appended(&known, &with_pieces, 1, vec![LIST, 0]);
         assert_eq!(kept(&known, &with_pieces), None);
 
-        // A run that others have gone on with may have rows that this process does not know.
+        // Another process may have continued this run, so it may have rows that this process does not know.
         let taken = begun(&known, "c");
         appended(&known, &taken, 1, vec![1]);
         known.set(&taken, 7, None);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_an_answer_take_a_part_of_their_bytes_and_come_back_as_they_were() {
+    fn streamed_words_are_cached_compressed_and_come_back_unchanged() {
         let known = KnownRuns::new();
         let run = begun(&known, "a");
         let rows: Vec<Vec<u8>> = (1..=200).map(word).collect();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn all_runs_together_keep_so_much_and_give_it_back() {
+    fn the_cache_of_all_runs_is_limited_and_freed() {
         let known = KnownRuns::new();
         let runs: Vec<RunKey> = (0..300).map(|n| begun(&known, &n.to_string())).collect();
         runs.iter().for_each(|run| appended(&known, run, 1, vec![1; KEPT_BYTES_MAX]));

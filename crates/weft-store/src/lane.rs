@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn postgres_counts_its_placeholders() {
+    fn postgres_placeholders_are_numbered() {
         assert!(insert_sql(DbBackend::Postgres, 2).ends_with(" AND fence=$10 FOR SHARE),$11,$12,$13,$14)"));
         assert!(insert_sql(DbBackend::Sqlite, 1).ends_with(" AND fence=?),?,?,?,?)"));
     }

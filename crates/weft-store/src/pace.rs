@@ -142,7 +142,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// `count` runs say a word every 20 ms for a while.
+    /// `count` runs stream a word every 20 ms for a while.
     fn many(pace: &mut Pace, count: usize, from: Instant) -> (Instant, Vec<Option<RunPace>>) {
         let mut heard = vec![None; count];
         let mut now = from;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn while_few_speak_only_a_burst_of_words_is_gathered() {
+    fn while_few_runs_stream_only_bursts_are_batched() {
         let begun = Instant::now();
         let mut pace = Pace::new(begun);
         let (now, _) = many(&mut pace, FEW_MAX as usize, begun);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn many_runs_share_a_write_and_who_was_silent_does_not_wait() {
+    fn many_streaming_runs_share_a_write_and_a_silent_run_does_not_wait() {
         let begun = Instant::now();
         let mut pace = Pace::new(begun);
         let (now, mut heard) = many(&mut pace, 200, begun);
@@ -179,15 +179,19 @@ mod tests {
         assert_eq!(pace.until(Haste::Patient, now + LONGEST_TEXT), None);
         assert_eq!(pace.hear(&mut heard[0], Haste::Patient, now), Haste::Patient);
         assert_eq!(pace.hear(&mut heard[0], Haste::Brief, now), Haste::Brief);
-        assert_eq!(pace.hear(&mut heard[0], Haste::Patient, now), Haste::AtOnce, "a text begins");
+        assert_eq!(
+            pace.hear(&mut heard[0], Haste::Patient, now),
+            Haste::AtOnce,
+            "the first words of a text do not wait"
+        );
         assert_eq!(pace.hear(&mut None, Haste::Brief, now), Haste::AtOnce);
         assert_eq!(pace.hear(&mut heard[1], Haste::Patient, now + SILENCE + ms(20)), Haste::AtOnce);
-        // By then everybody has been silent.
+        // By then every run has been silent long enough.
         assert_eq!(pace.until(Haste::Brief, now + SILENCE + ms(20)), None);
     }
 
     #[test]
-    fn runs_that_come_one_after_the_other_do_not_speak_together() {
+    fn runs_in_sequence_do_not_count_as_concurrent() {
         let begun = Instant::now();
         let mut pace = Pace::new(begun);
         for nth in 0..200 {
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_between_writes_grows_with_the_runs() {
+    fn the_time_between_writes_grows_with_the_number_of_runs() {
         let begun = Instant::now();
         let mut pace = Pace::new(begun);
         let (now, _) = many(&mut pace, 40, begun);

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn format_one_is_read_for_ever() {
+    fn format_one_stays_readable() {
         let body = b"\x01\x01\x07\xa0\x1f\x03{1}\x00\x03\x02{}";
         let entries = [entry(5, Some(7), 2000, "{1}"), entry(6, None, 1998, "{}")];
         assert_eq!(unpack(5, body).unwrap(), entries);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn format_two_is_read_for_ever() {
+    fn format_two_stays_readable() {
         let body = include_bytes!("packed_2.bin");
         let said = |n: u64| {
             format!("{{\"type\":\"said\",\"activation\":3,\"node\":\"Message:M\",\"text\":\"w{n} \"}}")
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_costs_at_most_ten_bytes_beyond_its_record() {
+    fn an_entry_takes_at_most_ten_bytes_beyond_its_record() {
         let record = "x".repeat(300);
         let entries: Vec<_> =
             (1..=40).map(|n| entry(n, Some(n), 1_700_000_000_000 + n as i64 * 50, &record)).collect();
@@ -278,7 +278,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_comes_back(
+        fn packing_round_trips(
             first in 1_u64..1_000_000,
             parts in prop::collection::vec((any::<Option<u64>>(), any::<i64>(), ".{0,40}"), 1..40),
         ) {

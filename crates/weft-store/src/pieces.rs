@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_changes_the_pieces_around_it_only() {
+    fn an_insertion_changes_only_the_pieces_around_it() {
         let before = value(1, 1_000_000);
         let mut after = before.clone();
         after.splice(400_000..400_000, *b"a word that was not there");

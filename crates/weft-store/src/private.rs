@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_ones_own_and_what_was_made_becomes_so() {
+    fn new_and_existing_files_are_private_to_the_owner() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("a/b");
         own_folder(&folder, "mark").unwrap();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_ours_stays_as_it_is() {
+    fn a_folder_without_our_files_keeps_its_mode() {
         let root = tempfile::tempdir().unwrap();
         std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         own_folder(root.path(), "mark").unwrap();

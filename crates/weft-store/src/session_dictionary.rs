@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_first_costs_what_is_new_in_it() {
+    fn later_states_are_packed_against_the_first() {
         let bases = SessionDictionaries::default();
         let (first, none) = bases.pack(&session("s"), &parts_of("something", 1)).unwrap();
         assert!(none.is_none());
@@ -157,11 +157,14 @@ mod tests {
         assert!(
             parts(&body, b"another content").is_err() && parts(&body[..20], &dictionary.content).is_err()
         );
-        assert!(bases.pack(&session("another"), &second).unwrap().1.is_none(), "sessions share nothing");
+        assert!(
+            bases.pack(&session("another"), &second).unwrap().1.is_none(),
+            "sessions share no dictionary"
+        );
     }
 
     #[test]
-    fn a_base_that_is_of_no_use_any_more_is_replaced() {
+    fn a_dictionary_that_no_longer_helps_is_replaced() {
         let bases = SessionDictionaries::default();
         let noise = |seed: u32| {
             let mut state = seed;

@@ -384,15 +384,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_file_is_made_once_and_is_its_owners_alone() {
+    async fn the_key_file_is_created_once_and_is_private() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("secrets.key");
         let store = Store::open("sqlite::memory:").await.unwrap();
         let vault = || Vault::new(store.clone(), KeyPlace::File(file.clone()));
-        // Nothing is made to look.
+        // Reading creates no key file.
         assert_eq!(value(&vault()).await.unwrap(), "");
         assert!(!file.exists());
-        // Two processes at the same time have one key.
+        // Two processes that start together use one key.
         let (one, other) = (vault(), vault());
         let (secret, tenant_of_both) = (Secret::new("rosebud-0815"), tenant());
         let (a, b) = tokio::join!(
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_key_opens_nothing_and_is_told_apart_from_damage() {
+    async fn a_wrong_key_and_damage_give_different_errors() {
         let store = Store::open("sqlite::memory:").await.unwrap();
         let vault = |digit: &str| {
             let key = VaultKey::from_hex(&digit.repeat(64)).unwrap();
@@ -421,7 +421,7 @@ mod tests {
         let error = value(&vault("2")).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Denied);
         assert!(error.full().contains("another key"), "{}", error.full());
-        // A row of one tenant is of no use to another, and none under another name.
+        // A row copied to another tenant or another name cannot be decrypted.
         let rows = store.secrets_of(&tenant()).await.unwrap();
         let [row] = &rows[..] else { panic!() };
         for moved in [
@@ -433,13 +433,13 @@ mod tests {
             let key = VaultKey::from_hex(&"1".repeat(64)).unwrap();
             assert_eq!(vault("1").open(&key, &moved).unwrap_err().kind, ErrorKind::Garbled);
         }
-        // Putting it again is the way out.
+        // Storing the secret again repairs it.
         vault("2").put(&tenant(), "key", &Secret::new("rosebud-0816")).await.unwrap();
         assert_eq!(value(&vault("2")).await.unwrap(), "rosebud-0816");
     }
 
     #[tokio::test]
-    async fn the_same_value_is_sealed_differently_each_time_and_nowhere_in_clear() {
+    async fn the_same_value_encrypts_differently_each_time_and_never_in_clear() {
         let store = Store::open("sqlite::memory:").await.unwrap();
         let vault = Vault::new(store.clone(), KeyPlace::Process);
         let mut seen = Vec::new();
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_without_being_shown() {
+    fn an_invalid_key_is_refused_without_showing_it() {
         for text in ["", "abc", &"g".repeat(64), &"ü".repeat(32)] {
             let error = VaultKey::from_hex(text).unwrap_err();
             assert!(error.kind == ErrorKind::Invalid && (text.is_empty() || !error.full().contains(text)));

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_look_like_addresses() {
+    fn email_addresses_are_validated() {
         for fine in ["a@b", " Ann@Example.com ", "ann+tag@mail.example.com", "ü@münchen.example"] {
             assert_eq!(check(fine).unwrap(), fine.trim().to_lowercase());
         }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_and_refusals_are_noted_and_reading_when_it_is_asked_for() {
+    fn the_audit_level_decides_which_requests_are_recorded() {
         use Permission::{Administer, Edit, Read, Run};
         let noted = |level, outcome| Permission::ALL.map(|permission| is_noted(level, permission, outcome));
         assert_eq!([Read, Run, Edit, Administer], Permission::ALL);

@@ -122,11 +122,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_password_fits_its_hash_and_no_other() {
+    async fn a_password_matches_only_its_own_hash() {
         let passwords = Passwords::default();
         let secret = Secret::new("correct horse 🦜");
         let (one, two) = (passwords.hash(&secret).await.unwrap(), passwords.hash(&secret).await.unwrap());
-        assert_ne!(one, two, "each has a salt of its own");
+        assert_ne!(one, two, "each hash has its own salt");
         assert!(one.starts_with("$argon2id$v=19$m=19456,t=2,p=1$") && !one.contains("horse"), "{one}");
         assert!(passwords.fits(&secret, Some(&one)).await.unwrap());
         for wrong in ["", "correct horse", "Correct horse 🦜", &"x".repeat(BYTES_MAX + 1)] {
@@ -135,7 +135,7 @@ mod tests {
         for (nobody, wrong) in [(None, "x"), (Some(""), ""), (None, "")] {
             assert!(!passwords.fits(&Secret::new(wrong), nobody).await.unwrap());
         }
-        // What stands for a missing hash is a hash like any other: it costs the same.
+        // The stand-in for a missing hash has the same parameters, so comparing with it takes as long.
         let parts = |hash: &str| hash.split('$').map(str::to_owned).collect::<Vec<_>>();
         let (real, dummy) = (parts(&one), parts(NOBODYS));
         assert_eq!(real[..4], dummy[..4]);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn new_passwords_have_a_length() {
+    fn new_passwords_have_a_minimum_and_maximum_length() {
         for wrong in ["", "1234567", &"x".repeat(BYTES_MAX + 1)] {
             assert!(check_new(&Secret::new(wrong)).is_err(), "{wrong}");
         }

@@ -293,7 +293,7 @@ mod tests {
     use crate::{Config, assemble_in_memory};
 
     #[tokio::test]
-    async fn a_sign_in_with_a_password_that_is_changed_meanwhile_is_none() {
+    async fn a_sign_in_fails_if_the_password_changes_while_it_is_checked() {
         let app = assemble_in_memory(&Config::default()).await.unwrap();
         let (old, new) = (Secret::new("correct horse battery"), Secret::new("another horse battery"));
         let ann = NewUser { email: "ann@example.com", nickname: "Ann", password: Some(&old) };

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_pages_have_stored_for_a_tenant_goes_with_it() {
+    async fn erasing_a_tenant_removes_its_browser_profiles() {
         let data = tempfile::tempdir().unwrap();
         let config = Config { data: data.path().to_owned(), ..Config::default() };
         let of = |tenant: &str| BrowserConfig::profiles(&config.data).join(tenant);

@@ -103,7 +103,7 @@ mod tests {
         file_work(config, &Models::new(models)).map(drop)
     }
 
-    /// Writes down every recording for 14 tokens.
+    /// Transcribes every recording and reports 14 tokens.
     struct Hears;
 
     #[async_trait]
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_works_on_a_document_hears_what_its_recordings_use() {
+    async fn the_watcher_of_a_document_is_told_the_tokens_of_its_transcriptions() {
         let reader = MediaReader::new(Arc::new(NoReader), None, Some(Arc::new(Hears)));
         let (heard, tenant) = (Arc::new(Heard::default()), TenantId::new("t"));
         let watched = reader.watched(Arc::clone(&heard) as Arc<dyn ModelWatcher>).unwrap();
@@ -141,15 +141,15 @@ mod tests {
             method: ChunkMethod::Audio,
             settings: serde_json::Map::new(),
         };
-        // Nothing here reads what was written down, which has been paid for all the same.
+        // The reader of the transcript fails here; the transcription is counted all the same.
         watched.read(&tenant, &request, Bytes::from_static(b"ID3 sound")).await.unwrap_err();
         assert_eq!(*heard.0.lock().unwrap(), [("ears".to_owned(), 14)]);
         reader.read(&tenant, &request, Bytes::from_static(b"ID3 sound")).await.unwrap_err();
-        assert_eq!(heard.0.lock().unwrap().len(), 1, "it is somebody else's document");
+        assert_eq!(heard.0.lock().unwrap().len(), 1, "a reading without this watcher is not reported to it");
     }
 
     #[test]
-    fn documents_are_read_by_a_worker_or_not_at_all() {
+    fn documents_are_read_in_the_configured_worker_or_refused() {
         let mut config = Config::default();
         assert!(document_worker(&config).is_none());
         config.documents.worker = vec!["/no/such/worker".to_owned()];
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_read_by_what_is_there() {
+    fn ocr_settings_are_checked_at_start() {
         let mut config = Config::default();
         config.documents.worker = vec!["/no/such/worker".to_owned()];
         reader(&config).unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn recordings_are_written_down_by_what_is_there() {
+    fn transcription_settings_are_checked_at_start() {
         let mut config = Config::default();
         assert!(transcription_program(&config).unwrap().is_none());
         let refused = |config: &Config, part: &str| {
@@ -192,10 +192,10 @@ mod tests {
         refused(&config, "/no/such/program");
         config.transcription.engine = TranscriptionEngine::Whisper;
         config.data = std::path::PathBuf::from("/no/such/folder");
-        // It is said when Weft starts, before anybody sends a recording.
+        // The error comes when Weft starts, before anyone sends a recording.
         let error = Models::open(&config).err().unwrap().full();
         assert!(error.contains("/no/such/program"), "{error}");
-        // Any program stands for whisper-cli here: it is not started.
+        // Any program can stand in for whisper-cli here, since it is not started.
         config.transcription.command = vec![std::env::current_exe().unwrap().to_str().unwrap().to_owned()];
         refused(&config, "transcription.model");
         config.transcription.model = std::env::current_exe().unwrap();

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_follows_from_the_settings() {
+    fn the_chat_settings_decide_which_components_the_canvas_has() {
         let plain = settings(json!({"refine_multiturn": true, "empty_response": "none"}));
         assert_eq!(ids(&plain, &ChatTurn::default()), ["LLM:Answer", "Message:Answer", "begin"]);
         let gone = ChatTurn { datasets_gone: true, ..ChatTurn::default() };
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_prompt_with_many_variables_is_drawn_in_a_moment() {
+    fn a_long_prompt_with_many_variables_is_compiled_quickly() {
         let parameters: Vec<Json> = (0..50_000).map(|n| json!({"key": format!("k{n}")})).collect();
         let system = format!("{} {{k7}} {{{{k8}}}} {{k9", "x".repeat(2_000_000));
         let chat = settings(json!({"system": system, "parameters": parameters}));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_become_references_and_other_braces_stay() {
+    fn variables_become_references_and_other_braces_are_kept() {
         let parameters = json!([{"key": "knowledge"}, {"key": "tone"}, {"key": "date", "optional": true}]);
         let system = "Use {knowledge} on {date}, {tone}. Reply as {\"a\": {b}}.";
         let chat = settings(json!({"system": system, "parameters": parameters}));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_may_ask_another_model_in_another_way() {
+    fn a_turn_can_override_the_model_and_its_settings() {
         let mut chat = settings(json!({}));
         chat.llm_setting = json!({"temperature": 0.5, "top_p": 0.25, "odd": 1}).as_object().unwrap().clone();
         let llm_setting = json!({"top_p": 0.75, "max_tokens": null}).as_object().unwrap().clone();

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_is_told_with_the_setting_that_the_client_has() {
+    fn a_diagnostic_names_the_setting_as_the_client_wrote_it() {
         let told = |parameter: &str| {
             let pointer = format!("/components/DeepResearch:R/params/{parameter}");
             let problem = Problem::error("invalid-parameter", pointer, format!("`{parameter}` is no text"));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_survives_as_inputs() {
+    fn a_turn_round_trips_through_inputs() {
         let turn =
             ChatTurn { variables: vec!["a".to_owned()], documents: Some(Vec::new()), ..ChatTurn::default() };
         let inputs = turn.inputs().unwrap();

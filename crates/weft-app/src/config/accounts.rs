@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_for_metrics_that_can_be_guessed_is_refused_and_not_shown() {
+    fn a_guessable_metrics_token_is_refused_without_showing_it() {
         let problems = |token: &str| {
             let config = AccountsConfig { metrics_token: Secret::new(token), ..AccountsConfig::default() };
             assert!(token.is_empty() || !format!("{config:?}").contains(token));

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_to_be_told_can_be() {
+    fn receivers_are_checked() {
         let check = |text: &str, parts: &[&str]| {
             let found = problems(text);
             assert_eq!(found.len(), parts.len(), "{text}: {found:?}");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_told_of_what_they_want() {
+    fn receivers_get_the_events_they_chose() {
         let some = Receivers { events: Some([NoticeKind::Budget].into()), ..Receivers::default() };
         assert!(Receivers::default().want(NoticeKind::RunFailed));
         assert!(some.want(NoticeKind::Budget) && !some.want(NoticeKind::RunFailed));

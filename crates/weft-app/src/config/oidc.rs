@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_provider_is_complete_and_lets_nobody_in_by_default() {
+    fn a_provider_must_be_complete_and_admits_nobody_by_default() {
         let check = |text: &str, parts: &[&str]| {
             let found = toml::from_str::<OidcConfig>(text).unwrap().problems("corp");
             assert_eq!(found.len(), parts.len(), "{text}: {found:?}");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn people_can_be_sent_back() {
+    fn the_public_url_must_be_usable_for_redirects() {
         let check = |url: &str, fine: bool| {
             let one = OidcConfig {
                 issuer: "https://x.example".to_owned(),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_are_compared_as_a_whole() {
+    fn email_domains_match_as_a_whole() {
         let with = |domains: &[&str]| OidcConfig {
             allowed_domains: domains.iter().map(|domain| (*domain).to_owned()).collect(),
             ..OidcConfig::default()

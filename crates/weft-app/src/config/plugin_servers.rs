@@ -70,14 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_file_is_a_server_and_what_is_wrong_is_named() {
+    fn each_file_is_one_server_and_errors_name_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let config = || {
             let mut config = Config { data: folder.path().to_owned(), ..Config::default() };
             config.mcp.servers.insert("taken".to_owned(), ServerConfig::default());
             config.with_plugin_servers()
         };
-        assert_eq!(config().unwrap().mcp.servers.len(), 1, "there is no folder");
+        assert_eq!(config().unwrap().mcp.servers.len(), 1, "a missing folder adds no servers");
         let plugins = folder.path().join("plugins");
         std::fs::create_dir(&plugins).unwrap();
         let write = |name: &str, text: &str| std::fs::write(plugins.join(name), text).unwrap();

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_of_another_form_is_refused_and_not_shown() {
+    fn a_malformed_key_is_refused_without_showing_it() {
         let mut config = Config::default();
         assert_eq!(config.secrets.problem(), None);
         config.secrets.key = Secret::new("0f".repeat(32));

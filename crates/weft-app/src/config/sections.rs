@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_are_those_of_the_type() {
+    fn section_names_match_the_defaults_file() {
         let file: toml::Table = super::super::DEFAULTS.parse().unwrap();
         let mut written: Vec<&str> = file.keys().map(String::as_str).collect();
         let mut names = sections().to_vec();

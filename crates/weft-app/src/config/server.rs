@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_follow_the_files_that_may_be_opened() {
+    fn connection_limits_follow_the_open_file_limit() {
         let check = |set: (usize, usize), files: usize, expected: (usize, usize)| {
             let config = ServerConfig {
                 connections: set.0,

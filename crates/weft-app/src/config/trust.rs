@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_has_a_rule() {
+    fn every_setting_has_a_trust_rule() {
         let Json::Object(sections) = json(include_str!("../../config.default.toml")) else { panic!() };
         for (section, settings) in sections {
             assert!(trust(&section).is_some(), "{section}");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_sends_removes_or_widens_is_the_operators() {
+    fn settings_that_start_send_delete_or_widen_need_trust() {
         for (text, expected) in [
             ("data = \"x\"", "data"),
             ("listen = \"0.0.0.0:1\"", "listen"),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_less_is_anybodys() {
+    fn settings_that_only_restrict_need_no_trust() {
         for text in [
             "[[models.entries]]\nname = \"a\"\nprovider = \"scripted\"\nscript = \"s.json\"",
             "models.default = \"a\"",
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn less_is_less_than_the_operator_allows() {
+    fn a_limit_may_not_exceed_the_one_of_the_operator() {
         let without = json("limits.run_seconds = 5");
         let found = untrusted(&json("limits.run_seconds = 7"), &without);
         assert_eq!(found.len(), 1);

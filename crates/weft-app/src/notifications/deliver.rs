@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_and_have_a_maximum() {
+    fn retry_pauses_grow_up_to_a_maximum() {
         assert_eq!(
             [1, 2, 3, 8, 100, u32::MAX].map(pause_ms),
             [30_000, 60_000, 120_000, PAUSE_MAX_MS, PAUSE_MAX_MS, PAUSE_MAX_MS]

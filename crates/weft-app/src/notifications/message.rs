@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_named_by_its_fact_alone() {
+    fn the_message_id_depends_only_on_the_notice() {
         let notice = |subject: &str, at_ms| {
             let key = NoticeKey { tenant: "t".into(), kind: NoticeKind::Budget, subject: subject.into() };
             Notice { key, said: Json::Null, at_ms }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_one_line_for_each_thing_and_no_markup() {
+    fn a_message_has_one_line_per_field_and_escapes_markup() {
         let data = object(json!({"error": "<b> & more", "run_id": "r", "due_ms": null, "n": 3}));
         let message = Message { id: "x".into(), title: line("a\r\n run ", 3), data };
         assert_eq!(message.text(), "a r.\n\nerror: <b> & more\nrun_id: r\nn: 3\n");

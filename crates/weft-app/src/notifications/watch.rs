@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_nearly_used_up_from_its_percentage_on() {
+    fn a_budget_warning_starts_at_the_configured_percentage() {
         let limits = BudgetLimits {
             tokens: Some(1_000),
             money: Some(2.0),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn each_period_of_each_budget_has_a_name() {
+    fn each_budget_period_has_its_own_subject() {
         let (tenant, canvas) = (TenantId::from("t"), CanvasId::from("c"));
         let long = CanvasId::from("c".repeat(255));
         let name = |canvas: Option<&CanvasId>, since| {

@@ -75,7 +75,7 @@ mod tests {
     const MINUTE: i64 = 60_000;
     const HOUR: i64 = 60 * MINUTE;
 
-    /// Every ten minutes from 0 on.
+    /// A schedule that is due every ten minutes from 0 on.
     fn schedule(misfire: Misfire, next_ms: i64, decided_ms: i64) -> (Times, Schedule) {
         let timing = Timing::Every { every_ms: 10 * MINUTE, from_ms: 0 };
         let times = Times::parse(&timing).unwrap();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_time_fires_whatever_the_policy_is() {
+    fn a_time_that_is_not_missed_fires_under_every_policy() {
         for misfire in [Misfire::Skip, Misfire::Once, Misfire::All { max: 3 }] {
             assert_eq!(decided(misfire, 20 * MINUTE, 20 * MINUTE - 1), None);
             assert_eq!(decided(misfire, 20 * MINUTE, 20 * MINUTE), Some(vec![20]));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_is_left_out_made_up_for_once_or_each() {
+    fn missed_times_are_skipped_fired_once_or_all_fired() {
         let (three_missed, one_in_time) = (45 * MINUTE, 50 * MINUTE + 5);
         assert_eq!(decided(Misfire::Skip, 20 * MINUTE, three_missed), Some(vec![]));
         assert_eq!(decided(Misfire::Once, 20 * MINUTE, three_missed), Some(vec![40]));
@@ -123,18 +123,18 @@ mod tests {
         assert_eq!(decided(Misfire::Skip, 20 * MINUTE, one_in_time), Some(vec![50]));
         assert_eq!(decided(Misfire::Once, 20 * MINUTE, one_in_time), Some(vec![50]));
         assert_eq!(decided(Misfire::All { max: 2 }, 20 * MINUTE, one_in_time), Some(vec![30, 40, 50]));
-        // After a very long time, too, no more than the most is asked for, and at once.
+        // Even after a very long outage at most the maximum fires, and the decision is fast.
         let late = 1_000_000 * HOUR;
         let all = decided(Misfire::All { max: u32::MAX }, 20 * MINUTE, late).unwrap();
         assert_eq!(all.len(), MADE_UP_MAX as usize + 1);
     }
 
     #[test]
-    fn a_clock_that_goes_back_asks_for_nothing_twice() {
+    fn a_clock_that_goes_back_fires_nothing_twice() {
         let (times, schedule) = schedule(Misfire::All { max: 9 }, 130 * MINUTE, 2 * HOUR);
-        // A little: what was decided stands.
+        // A small step back: the decision stands.
         assert_eq!(decide(&times, &schedule, HOUR), None);
-        // A lot: the clock was wrong, and the schedule does not wait until it is as late again.
+        // A large step back: the earlier clock was wrong, and the schedule does not wait for that time to come again.
         let ahead = Schedule { next_ms: Some(1_000 * HOUR), decided_ms: 999 * HOUR, ..schedule };
         let decision = decide(&times, &ahead, 5 * HOUR + 1).unwrap();
         let next_ms = Some(5 * HOUR + 10 * MINUTE);
@@ -142,16 +142,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_disabled_asks_for_nothing() {
+    fn a_disabled_schedule_never_fires() {
         let (times, schedule) = schedule(Misfire::Once, 0, 0);
         assert_eq!(decide(&times, &Schedule { next_ms: None, ..schedule }, HOUR), None);
     }
 
     proptest! {
-        /// However often and irregularly it is looked, every time is asked for once as long as nobody
-        /// looks away for too long.
+        /// However irregular the checks are, every time fires once as long as the gaps between them are short enough.
         #[test]
-        fn whoever_looks_often_enough_sees_each_time_once(steps in prop::collection::vec(1..MISSED_AFTER_MS, 1..300)) {
+        fn with_frequent_checks_each_time_fires_once(steps in prop::collection::vec(1..MISSED_AFTER_MS, 1..300)) {
             let (times, mut schedule) = schedule(Misfire::Skip, 10 * MINUTE, 0);
             let (mut now, mut fires) = (0, Vec::new());
             for step in steps {

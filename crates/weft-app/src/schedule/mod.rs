@@ -353,7 +353,7 @@ mod tests {
     use weft_core::TenantId;
 
     #[test]
-    fn a_time_of_a_schedule_has_one_run_and_others_have_others() {
+    fn each_time_of_each_schedule_has_its_own_run_id() {
         let key = |tenant: &str, id: &str| ScheduleKey::new(&TenantId::from(tenant), id);
         let run = run_of(&key("t", "s"), 1_000);
         assert_eq!(run, run_of(&key("t", "s"), 1_000));

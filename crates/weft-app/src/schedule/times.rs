@@ -162,7 +162,7 @@ mod tests {
         text.parse::<Timestamp>().unwrap().as_millisecond()
     }
 
-    /// The times from one to another, in UTC.
+    /// The times between two instants, in UTC.
     fn between(times: &Times, from: &str, to: &str) -> Vec<String> {
         let (mut at, to) = (ms(from), ms(to));
         let mut found = Vec::new();
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_the_clocks_leave_out_comes_right_after() {
-        // In Berlin it is 3:00 after 1:59:59 on that day, which is 1:00 UTC.
+    fn a_time_skipped_by_daylight_saving_fires_right_after_the_gap() {
+        // In Berlin 3:00 follows 1:59:59 on that day, which is 1:00 UTC.
         let daily = of("30 2 * * *", "Europe/Berlin");
         assert_eq!(
             between(&daily, "2026-03-28T00:00:00Z", "2026-03-30T12:00:00Z"),
             ["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]
         );
-        // What comes again and again just goes on.
+        // A time that recurs every half hour simply goes on.
         let often = of("*/30 * * * *", "Europe/Berlin");
         assert_eq!(
             between(&often, "2026-03-29T00:20:00Z", "2026-03-29T01:40:00Z"),
@@ -190,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_the_clocks_show_twice_comes_once() {
-        // In Berlin it is 2:00 after 2:59:59 on that day, which is 1:00 UTC.
+    fn a_time_repeated_by_daylight_saving_fires_once() {
+        // In Berlin 2:00 follows 2:59:59 on that day, which is 1:00 UTC.
         let daily = of("30 2 * * *", "Europe/Berlin");
         assert_eq!(
             between(&daily, "2026-10-24T00:00:00Z", "2026-10-26T12:00:00Z"),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_mean_what_they_mean_everywhere() {
+    fn cron_fields_have_their_standard_meaning() {
         let check = |expression: &str, next: &str| {
             let found = of(expression, "UTC").after(ms("2026-01-31T10:20:30.500Z")).unwrap();
             assert_eq!(Timestamp::from_millisecond(found).unwrap().to_string(), next, "{expression}");
@@ -215,13 +215,13 @@ mod tests {
         check("0 8 * * MON-FRI", "2026-02-02T08:00:00Z");
         check("0 0 31 * *", "2026-03-31T00:00:00Z");
         check("0 0 29 2 *", "2028-02-29T00:00:00Z");
-        // A day of the month and a day of the week: either.
+        // With both a day of the month and a day of the week, either one matches.
         check("0 0 13 * FRI", "2026-02-06T00:00:00Z");
         check("@daily", "2026-02-01T00:00:00Z");
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_its_reason() {
+    fn invalid_expressions_are_refused_with_the_reason() {
         let refused = |expression: &str, zone: &str| {
             let timing = Timing::Cron { expression: expression.into(), zone: zone.into() };
             Times::parse(&timing).unwrap_err().full()
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_counted_from_their_beginning() {
+    fn intervals_are_counted_from_their_start() {
         let times = Times::parse(&Timing::Every { every_ms: 1_000, from_ms: 500 }).unwrap();
         assert_eq!(
             [-9_000, 500, 1_499, 1_500].map(|ms| times.after(ms)),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_written_as_people_do() {
+    fn intervals_are_parsed_and_printed_readably() {
         let seconds = |text: &str| interval(text).map(|interval| interval.as_secs()).ok();
         let texts = ["90s", "15m", "2h", "1h30m", "1d", " 2 d ", "PT15M", "15 minutes"];
         assert_eq!(texts.map(seconds), [90, 900, 7_200, 5_400, 86_400, 172_800, 900, 900].map(Some));
@@ -264,9 +264,9 @@ mod tests {
     }
 
     proptest! {
-        /// Looking back finds what looking forward finds, over both changes of the clocks.
+        /// Searching backward finds the same times as searching forward, across both clock changes.
         #[test]
-        fn backward_and_forward_agree(
+        fn backward_and_forward_search_agree(
             expression in prop::sample::select(vec![
                 "30 2 * * *", "*/20 * * * *", "0 * * * *", "15 1-3 * * *", "0 2 29 3 *", "59 59 23 * * SUN", "0 0 1 */2 *",
             ]),

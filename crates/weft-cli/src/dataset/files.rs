@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_stand_for_what_is_in_them() {
+    fn folders_are_expanded_to_their_files() {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
         std::fs::create_dir_all(path("b/c")).unwrap();
@@ -156,7 +156,7 @@ mod tests {
         assert!(below(&[path("none")]).is_err());
         std::fs::write(path("X.txt"), "y").unwrap();
         let documents = |paths: &[PathBuf]| below(paths).unwrap().one_each().is_ok();
-        assert!(!documents(&[path("X.txt"), path("b/c/x.txt")]), "one would take the place of the other");
+        assert!(!documents(&[path("X.txt"), path("b/c/x.txt")]), "two files would become the same document");
         assert!(documents(&[root.path().to_owned()]));
         assert_eq!(found(&[root.path().to_owned()]).len(), 4);
         std::fs::create_dir(path("empty")).unwrap();
@@ -165,7 +165,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_in_circles_end_and_what_is_no_file_is_refused() {
+    fn link_cycles_end_and_special_files_are_refused() {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
         std::fs::write(path("one.txt"), "x").unwrap();
@@ -173,7 +173,7 @@ mod tests {
         std::os::unix::fs::symlink("nowhere", path("gone")).unwrap();
         let found = below(&[root.path().to_owned()]).unwrap();
         assert_eq!(found.files, [Found { path: path("one.txt"), name: "one.txt".to_owned() }]);
-        assert_eq!(found.refused.len(), 1, "a link that leads nowhere");
+        assert_eq!(found.refused.len(), 1, "a broken link is refused");
         assert!(below(&["/dev/null".into()]).is_err());
     }
 }

@@ -444,7 +444,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_noticed_is_told_and_nothing_else() {
+    fn only_warnings_are_shown_from_a_progress_message() {
         assert_eq!(noticed("Task done"), "");
         assert_eq!(noticed(&format!("Task done. {WORDS_ALONE}")), "");
         assert_eq!(noticed(&format!("Task done. {WORDS_ALONE}. a page is empty")), "a page is empty");

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_read() {
+    fn conditions_are_parsed() {
         let check = |text: &str, key: &str, operator: FilterOperator, value: Json| {
             let read = condition(text).unwrap_or_else(|_| panic!("{text}"));
             assert_eq!(read, Condition { key: key.to_owned(), operator, value }, "{text}");

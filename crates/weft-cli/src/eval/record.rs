@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_from_one_file_to_another() {
+    fn relative_paths_between_files() {
         let check = |file: &str, folder: &str, way: &str| {
             assert_eq!(relative(Path::new(file), Path::new(folder)), Path::new(way));
         };

@@ -180,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_shown_with_the_id_that_other_commands_take() {
+    fn nodes_are_shown_with_the_id_that_other_commands_accept() {
         let started = |name| fact(&Record::NodeStarted { who: who(name) });
         assert_eq!(started("Answer"), "started Answer (LLM:A) as activation 1");
         assert_eq!(started("LLM:A"), "started LLM:A (LLM) as activation 1");
     }
 
     #[test]
-    fn only_what_asks_waits_for_a_person() {
+    fn only_a_node_with_a_question_waits_for_a_person() {
         let ended = |suspension: Option<Suspension>| {
             fact(&Record::NodeFinished {
                 who: who("Answer"),

@@ -1,4 +1,4 @@
-//! Whatever people get wrong: one clear error with place and remedy, and never a panic.
+//! Whatever input is wrong: one clear error with place and remedy, and never a panic.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::weft::{Ended, Home, ask_a_model, ended, sample};
 use crate::workload;
 
-/// What `check` and `run` say about a file.
+/// Runs `check` and `run` on a file and compares their messages.
 #[track_caller]
 fn refused(text: impl AsRef<[u8]>, says: &[&str]) -> Ended {
     let home = Home::quoting();
@@ -25,7 +25,7 @@ fn truncated_json() {
 }
 
 #[test]
-fn no_json_and_no_canvas() {
+fn text_that_is_no_json_or_no_canvas() {
     refused("hello", &["not JSON", "line 1"]);
     refused("", &["the document is empty"]);
     refused("[1, 2]", &["c.json"]);
@@ -80,7 +80,7 @@ fn deep_nesting() {
 }
 
 #[test]
-fn a_text_of_ten_megabytes_is_only_a_long_text() {
+fn a_text_of_ten_megabytes_is_accepted() {
     let home = Home::quoting();
     let mut canvas = workload::line(1);
     canvas["components"]["Message:M"]["obj"]["params"]["content"] = json!(["x".repeat(10 << 20)]);
@@ -93,7 +93,7 @@ fn a_text_of_ten_megabytes_is_only_a_long_text() {
 }
 
 #[test]
-fn five_thousand_nodes_are_only_many() {
+fn five_thousand_nodes_are_accepted() {
     let home = Home::quoting();
     home.write("c.json", workload::line(5_000).to_string());
     home.weft(&["check", "c.json"]).with(0);
@@ -101,7 +101,7 @@ fn five_thousand_nodes_are_only_many() {
 }
 
 #[test]
-fn files_that_are_none() {
+fn paths_that_are_not_files() {
     let home = Home::quoting();
     std::fs::create_dir(home.path().join("folder")).unwrap();
     for verb in ["check", "run", "chat"] {
@@ -109,13 +109,13 @@ fn files_that_are_none() {
         let told = home.weft(&[verb, "folder"]).with(2).says(&["folder is a folder", "name a file in it"]);
         assert!(!told.stderr.contains("canvas.json"), "{}", told.stderr);
     }
-    // What is named is there.
+    // This path exists.
     home.write("folder/canvas.json", "{}");
     home.weft(&["check", "folder"]).with(2).says(&["such as folder/canvas.json"]);
 }
 
 #[test]
-fn arguments_that_are_no_text_or_no_arguments() {
+fn arguments_that_are_not_utf8_or_unknown() {
     let home = Home::quoting();
     let mut command = home.command(&["run", "c.json", "--query"]);
     ended(command.arg(OsStr::from_bytes(b"\xff\xfe"))).with(2).says(&["UTF-8"]);
@@ -131,9 +131,9 @@ fn arguments_that_are_no_text_or_no_arguments() {
     assert!(home.weft(&["--version"]).with(0).stdout.starts_with("weft "));
 }
 
-/// Names become parts of paths and addresses, where these two are steps.
+/// Names become parts of paths and URLs, where these two mean other folders.
 #[test]
-fn names_that_are_steps_of_a_path() {
+fn names_that_mean_other_folders() {
     let home = Home::quoting();
     home.write("a.md", "# A\n\nSome words.\n");
     for name in [".", ".."] {
@@ -146,7 +146,7 @@ fn names_that_are_steps_of_a_path() {
 }
 
 #[test]
-fn a_session_id_that_no_store_takes() {
+fn a_session_id_that_is_not_valid() {
     let home = Home::quoting();
     home.weft(&["run", &sample("greet"), "--session", &"s".repeat(5_000)])
         .with(2)
@@ -155,7 +155,7 @@ fn a_session_id_that_no_store_takes() {
 }
 
 #[test]
-fn a_data_folder_that_cannot_be_made() {
+fn a_data_folder_that_cannot_be_created() {
     let home = Home::quoting();
     home.write("file", "in the way");
     home.weft(&["runs", "list", "--data", "file"])
@@ -169,7 +169,7 @@ fn a_data_folder_that_cannot_be_made() {
 }
 
 #[test]
-fn an_address_to_listen_at_that_is_none() {
+fn an_invalid_listen_address() {
     let home = Home::quoting();
     let told = "it must be an IP address and a port, such as 127.0.0.1:9380";
     home.weft(&["serve", "--listen", "localhost:9380"]).with(2).says(&["--listen", told]);

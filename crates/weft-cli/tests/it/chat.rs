@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::weft::{Home, ask_a_model, sample};
 
 #[test]
-fn each_line_is_a_turn_of_one_conversation() {
+fn each_line_is_a_turn_of_one_session() {
     let home = Home::quoting();
     let chat = home.weft_reading(&["chat", &sample("remember_turns")], "I like tea\n\nI like rain\n").with(0);
     let lines: Vec<&str> = chat.stdout.lines().filter(|line| line.starts_with("Turn ")).collect();
@@ -20,7 +20,7 @@ fn each_line_is_a_turn_of_one_conversation() {
 }
 
 #[test]
-fn the_opening_words_come_first_and_once() {
+fn the_greeting_is_shown_first_and_once() {
     let home = Home::scripted(&json!({"replies": [{"times": 0, "say": [{"text": "Fine."}]}]}));
     home.write("c.json", ask_a_model().to_string());
     let chat = home.weft_reading(&["chat", "c.json", "--session", "s"], "How are you?\n").with(0);
@@ -47,7 +47,7 @@ fn an_unanswered_form_can_be_answered_later() {
 }
 
 #[test]
-fn a_failed_turn_does_not_end_the_conversation() {
+fn a_failed_turn_does_not_end_the_chat() {
     let home = Home::scripted(&json!({"replies": [
         {"when": {"user": "good"}, "say": [{"text": "Here."}]},
         {"when": {"user": "bad"}, "say": [{"error": {"kind": "unavailable", "message": "away"}}]},
@@ -59,7 +59,7 @@ fn a_failed_turn_does_not_end_the_conversation() {
 }
 
 #[test]
-fn ctrl_c_stops_an_answer_and_not_the_conversation() {
+fn ctrl_c_stops_an_answer_but_not_the_chat() {
     let home = Home::scripted(&json!({"replies": [
         {"when": {"user": "slow"}, "say": [{"text": "one\n"}, {"wait": 600_000}, {"text": "two"}]},
         {"when": {"user": "fast"}, "say": [{"text": "three"}]},
@@ -76,7 +76,7 @@ fn ctrl_c_stops_an_answer_and_not_the_conversation() {
 }
 
 #[test]
-fn sigterm_stops_an_answer_and_the_conversation() {
+fn sigterm_stops_an_answer_and_the_chat() {
     let home = Home::scripted(&json!({"replies": [{"say": [{"text": "one\n"}, {"wait": 600_000}]}]}));
     home.write("c.json", ask_a_model().to_string());
     let mut chat = home.start(&["chat", "c.json"]);
@@ -84,13 +84,13 @@ fn sigterm_stops_an_answer_and_the_conversation() {
     input.write_all(b"slow\n").unwrap();
     chat.printed("one");
     chat.signal("TERM");
-    // The input stays open: nothing else ends the conversation.
+    // The input stays open: only the signal ends the chat.
     chat.end().says(&["the run was stopped"]);
     drop(input);
 }
 
 #[test]
-fn lines_that_are_no_text_are_left_out() {
+fn lines_that_are_not_utf8_are_skipped() {
     let home = Home::quoting();
     let mut chat = home.start(&["chat", &sample("remember_turns")]);
     chat.input.take().unwrap().write_all(b"\xff\xfe\nI like tea\n").unwrap();

@@ -1,4 +1,4 @@
-//! `weft check`: findings like a compiler's.
+//! `weft check`: its diagnostics and exit codes.
 
 use serde_json::Value as Json;
 
@@ -11,7 +11,7 @@ fn misspelt() -> String {
 }
 
 #[test]
-fn why_a_store_cannot_be_read_is_said_where_there_is_no_log() {
+fn an_unreadable_store_is_explained_without_reference_to_a_log() {
     let home = Home::quoting();
     std::fs::create_dir_all(home.path().join("data")).unwrap();
     home.write("data/weft.db", "this is no database, and long enough to be looked at as one".repeat(99));
@@ -20,7 +20,7 @@ fn why_a_store_cannot_be_read_is_said_where_there_is_no_log() {
 }
 
 #[test]
-fn the_samples_can_run() {
+fn the_samples_pass_check() {
     let home = Home::quoting();
     for name in ["greet", "diamond", "form_in_iteration", "nested_iteration", "customer_service"] {
         let checked = home.weft(&["check", &sample(name)]).with(0);
@@ -30,7 +30,7 @@ fn the_samples_can_run() {
 }
 
 #[test]
-fn findings_point_into_the_file_and_say_what_to_do() {
+fn diagnostics_point_into_the_file_with_a_remedy() {
     let home = Home::quoting();
     let text = misspelt();
     home.write("c.json", &text);
@@ -47,7 +47,7 @@ fn findings_point_into_the_file_and_say_what_to_do() {
 }
 
 #[test]
-fn programs_get_json_for_every_file() {
+fn json_output_covers_every_file() {
     let home = Home::quoting();
     home.write("bad.json", misspelt());
     let checked = home.weft(&["check", "--json", "bad.json", &sample("greet"), "absent.json"]).with(2);
@@ -68,7 +68,7 @@ fn programs_get_json_for_every_file() {
 }
 
 #[test]
-fn warnings_do_not_fail() {
+fn warnings_do_not_fail_the_check() {
     let home = Home::quoting();
     let mut canvas = ask_a_model();
     canvas["components"]["LLM:A"]["obj"]["params"]["llm_id"] = "no-such-model@Nowhere".into();
@@ -83,7 +83,7 @@ fn warnings_do_not_fail() {
 }
 
 #[test]
-fn a_canvas_that_will_fail_can_be_kept_out() {
+fn strict_check_refuses_a_canvas_that_will_fail() {
     let home = Home::quoting();
     let canvas = serde_json::json!({"components": {
         "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["WenCai:W"]},
@@ -100,7 +100,7 @@ fn a_canvas_that_will_fail_can_be_kept_out() {
 }
 
 #[test]
-fn datasets_are_looked_up_where_the_run_would_look() {
+fn check_looks_up_datasets_where_a_run_would() {
     let home = Home::quoting();
     let canvas = serde_json::json!({"components": {
         "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Retrieval:R"]},
@@ -109,7 +109,7 @@ fn datasets_are_looked_up_where_the_run_would_look() {
     }});
     home.write("c.json", canvas.to_string());
     home.weft(&["check", "c.json"]).with(0).says(&["unknown-dataset", "there is no dataset `notes`"]);
-    // Checking makes nothing.
+    // The check creates no files.
     let made: Vec<_> =
         std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(made.len(), 2, "{made:?}");
@@ -119,7 +119,7 @@ fn datasets_are_looked_up_where_the_run_would_look() {
 }
 
 #[test]
-fn no_report_of_an_error_shows_a_secret_beside_it() {
+fn no_error_report_shows_a_secret_near_the_error() {
     let home = Home::quoting();
     let secret = "sk-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c";
     let canvas = serde_json::json!({"components": {"begin": {

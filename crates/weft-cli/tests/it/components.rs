@@ -1,4 +1,4 @@
-//! The reference of components, made from what they declare.
+//! The component reference, generated from the declarations.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::weft::Home;
 
 #[expect(clippy::disallowed_methods, reason = "the command that writes the pages says so by a variable")]
 #[test]
-fn the_pages_are_what_the_program_prints() {
+fn the_pages_match_the_output_of_the_program() {
     for (page, arguments) in [
         ("docs/components.md", &["components", "--markdown"][..]),
         ("docs/canvas.schema.json", &["schema"]),
@@ -18,7 +18,7 @@ fn the_pages_are_what_the_program_prints() {
     ] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
         let printed = Home::new().weft(arguments).with(0).stdout;
-        // `cargo xtask generated` writes them.
+        // `cargo xtask generated` writes the pages.
         if std::env::var_os("WEFT_WRITE_PAGES").is_some() {
             std::fs::write(&file, &printed).unwrap();
         }
@@ -27,7 +27,7 @@ fn the_pages_are_what_the_program_prints() {
     }
 }
 
-/// The canvases in a folder and those below it, one level deep.
+/// The canvases in a folder and one level below it.
 fn canvases(folder: &Path, found: &mut Vec<(String, Json)>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();
@@ -41,7 +41,7 @@ fn canvases(folder: &Path, found: &mut Vec<(String, Json)>) {
 }
 
 #[test]
-fn the_schema_of_canvases_holds_for_every_canvas_that_runs() {
+fn the_canvas_schema_accepts_every_canvas_that_runs() {
     let printed = Home::new().weft(&["schema"]).with(0).stdout;
     let schema = jsonschema::validator_for(&serde_json::from_str(&printed).unwrap()).unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -80,7 +80,8 @@ fn one_component_is_shown_with_its_parameters_and_outputs() {
     home.weft(&["components", "Agnet"]).with(2).says(&["there is no component `Agnet`", "lists them all"]);
 }
 
-/// A component as somebody would add it: one file with its parameters and outputs, and nothing about it elsewhere.
+/// A component as a contributor would add it: one file with its parameters and outputs, and nothing about it
+/// elsewhere.
 mod translate {
     use weft_core::field::{choice, fields};
     use weft_core::{
@@ -142,10 +143,10 @@ mod translate {
 }
 
 #[test]
-fn what_a_component_declares_is_everywhere_without_another_word() {
+fn one_declaration_of_a_component_is_used_everywhere() {
     use weft_core::component_reference::{described, in_markdown};
     let spec = &translate::SPEC;
-    // The reference.
+    // The reference page.
     let page = in_markdown(spec, None);
     for part in [
         "`text` | template",
@@ -154,7 +155,7 @@ fn what_a_component_declares_is_everywhere_without_another_word() {
     ] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
-    // What a form needs.
+    // The form of the user interface.
     let form = described(spec, None);
     let names: Vec<&str> = form["groups"][0]["fields"]
         .as_array()
@@ -164,7 +165,7 @@ fn what_a_component_declares_is_everywhere_without_another_word() {
         .collect();
     assert_eq!(names, ["text", "language", "length_max", "formal", "glossary"]);
     assert_eq!(form["groups"][0]["fields"][1]["choices"][1]["description"], "German");
-    // What a model is told of the tool.
+    // The tool definition for a model.
     let arguments = form["tool"]["arguments"].clone();
     assert_eq!(arguments["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["text"]);
     assert_eq!(arguments["required"], serde_json::json!(["text"]));
@@ -172,7 +173,7 @@ fn what_a_component_declares_is_everywhere_without_another_word() {
     let all: Vec<_> = weft_components::catalog().all().into_iter().chain([spec]).collect();
     let schema = weft_dsl::canvas_schema(&all);
     assert_eq!(schema["$defs"]["parameters"]["Translate"]["properties"]["length_max"]["maximum"], 9_000);
-    // What check says.
+    // The diagnostics of check.
     let canvas = serde_json::json!({"components": {
         "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Translate:T"]},
         "Translate:T": {"obj": {"component_name": "Translate",

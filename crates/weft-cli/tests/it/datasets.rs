@@ -23,7 +23,7 @@ fn canvas(dataset: &str) -> Json {
 }
 
 #[test]
-fn a_folder_becomes_a_dataset_that_commands_and_canvases_search() {
+fn a_folder_becomes_a_dataset_for_commands_and_canvases() {
     let home = Home::quoting();
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
@@ -32,7 +32,7 @@ fn a_folder_becomes_a_dataset_that_commands_and_canvases_search() {
     std::fs::write(folder.path().join("scan.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").unwrap();
     let path = folder.path().to_string_lossy().into_owned();
 
-    // A file that cannot be read fails alone, with its reason.
+    // A file that cannot be read fails without affecting the others, and its reason is shown.
     home.weft(&["dataset", "ingest", "town", &path]).with(1).says(&[
         "The dataset `town` is new",
         "searched by words alone",
@@ -57,7 +57,7 @@ fn a_folder_becomes_a_dataset_that_commands_and_canvases_search() {
 }
 
 #[test]
-fn what_is_there_already_is_not_read_again_and_what_changed_is() {
+fn only_new_and_changed_files_are_read() {
     let home = Home::quoting();
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
@@ -84,7 +84,7 @@ fn what_is_there_already_is_not_read_again_and_what_changed_is() {
     assert_eq!(contents(search("when do otters sleep", &[])), ["Otters sleep at midnight."]);
     assert_eq!(contents(search("herons", &["--where", "year >= 2024"])), ["Herons nest in April."]);
     assert_eq!(contents(search("herons", &["--where", "year < 2024"])), Vec::<String>::new());
-    // A file that is refused takes nothing away.
+    // A file that is refused leaves the stored document in place.
     write("two.txt", "");
     home.weft(&["dataset", "ingest", "river", &path]).with(1).says(&["two.txt", "is empty"]);
     assert_eq!(contents(search("when do otters sleep", &[])), ["Otters sleep at midnight."]);
@@ -94,9 +94,9 @@ fn what_is_there_already_is_not_read_again_and_what_changed_is() {
     home.weft(&["dataset", "show", "river"]).with(2).says(&["there is no dataset"]);
 }
 
-/// Vectors are made anew by whichever model is named, also by none.
+/// The vectors are recomputed with the named model, or removed when none is named.
 #[test]
-fn a_dataset_gets_other_vectors() {
+fn the_vectors_of_a_dataset_can_be_replaced() {
     let home = Home::quoting();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("one.txt"), "Herons nest in April.").unwrap();
@@ -112,7 +112,7 @@ fn a_dataset_gets_other_vectors() {
     home.weft(&["dataset", "embed", "lake"]).with(2).says(&["there is no dataset"]);
 }
 
-/// Files of one name in two folders are two documents, also when the folder is read again.
+/// Files with one name in two folders are two documents, also when the folder is ingested again.
 #[test]
 fn options_about_files_need_files() {
     let home = Home::quoting();
@@ -145,7 +145,7 @@ fn settings_that_are_not_valid_are_told_in_words_of_the_command_line() {
 }
 
 #[test]
-fn documents_of_a_folder_are_called_by_their_paths() {
+fn documents_of_a_folder_are_named_by_their_paths() {
     let home = Home::quoting();
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [("north", "Herons nest in April."), ("south", "Otters sleep at noon.")] {
@@ -164,7 +164,8 @@ fn documents_of_a_folder_are_called_by_their_paths() {
         .says(&["would both be", "index.md"]);
 }
 
-/// What is in a dataset: the name of the document and the text of each chunk, in order; and what the index finds.
+/// The content of a dataset: document name and text of each chunk, in order; and the number of chunks that the index
+/// finds.
 fn everything(home: &Home, dataset: &str) -> (Vec<(String, String)>, usize) {
     let text = |json: &Json, key: &str| json[key].as_str().unwrap().to_owned();
     let mut chunks = Vec::new();
@@ -197,9 +198,9 @@ fn herons() -> tempfile::TempDir {
     folder
 }
 
-/// The process is killed several times in the middle of its documents. What comes of it is what comes of reading them once.
+/// The process is killed several times while it reads documents. The result equals that of reading them once.
 #[test]
-fn a_crash_while_documents_are_read_loses_and_doubles_nothing() {
+fn a_crash_during_ingestion_loses_and_duplicates_nothing() {
     let folder = herons();
     let path = folder.path().to_string_lossy().into_owned();
     let (calm, rough) = (Home::quoting(), Home::quoting());
@@ -207,11 +208,11 @@ fn a_crash_while_documents_are_read_loses_and_doubles_nothing() {
     calm.weft(&ingest).with(0).says(&[&format!("{HERONS} documents read")]);
     let expected = everything(&calm, "birds");
     assert!(expected.0.len() > 2 * HERONS);
-    assert_eq!(expected.1, expected.0.len(), "every chunk is found once");
+    assert_eq!(expected.1, expected.0.len(), "the index finds every chunk once");
 
     let mut under_way = rough.start(&ingest);
     for _ in 0..4 {
-        // A fast machine is at the end before it was killed four times.
+        // A fast machine may finish before the process was killed four times.
         if under_way.told("document").contains("100 %") {
             break;
         }
@@ -224,10 +225,10 @@ fn a_crash_while_documents_are_read_loses_and_doubles_nothing() {
     assert_eq!(everything(&rough, "birds"), expected);
 }
 
-/// The process is killed when nearly everything is read and not all of that is in the index: whoever goes on has little or
-/// nothing to read, and leaves everything to be found all the same. Several times, since it is the moment that counts.
+/// The process is killed when nearly everything is read, but not all of it is in the index: the next process has
+/// little or nothing to read, and everything must still be found. This is repeated because the exact moment matters.
 #[test]
-fn what_was_read_just_before_a_crash_is_found() {
+fn chunks_read_just_before_a_crash_are_found() {
     let folder = herons();
     let path = folder.path().to_string_lossy().into_owned();
     let home = Home::quoting();
@@ -244,9 +245,9 @@ fn what_was_read_just_before_a_crash_is_found() {
     }
 }
 
-/// Two commands take in the same files at the same time, twice: each file is one document all the same.
+/// Two commands ingest the same files at the same time, twice: each file still is one document.
 #[test]
-fn two_commands_with_the_same_files_make_no_copies() {
+fn two_commands_with_the_same_files_create_no_duplicates() {
     let home = Home::quoting();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_string_lossy().into_owned();
@@ -269,9 +270,9 @@ fn two_commands_with_the_same_files_make_no_copies() {
     }
 }
 
-/// What only quotes cannot find keywords, and its excuse is none.
+/// A model that only quotes cannot find keywords, and its refusal is not stored as one.
 #[test]
-fn without_a_language_model_nothing_is_added() {
+fn without_a_language_model_no_keywords_are_added() {
     let home = Home::quoting();
     let file = home.write("one.txt", "Herons nest in April.");
     let file = file.to_string_lossy();
@@ -285,7 +286,7 @@ fn without_a_language_model_nothing_is_added() {
 /// The manual beside the canvas `cited_pages`, four pages of a device that does not exist.
 const MANUAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../canvases/cited_pages/documents/manual.pdf");
 
-/// The text of one page of the manual, cut by nothing but its page.
+/// The text of one page of the manual, chunked only by page.
 fn page_of_manual(home: &Home, page: u64) -> String {
     let name = format!("page {page}");
     let pages = format!("pages=[[{page}, {page}]]");
@@ -298,10 +299,9 @@ fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Ingested, searched, cited: each number of an answer leads to the chunk that is stored and to the page of the
-/// file where the fact stands.
+/// Ingested, searched, cited: each citation number leads to a stored chunk and to the page of the file with the fact.
 #[test]
-fn every_mark_leads_to_a_stored_chunk_and_to_its_page() {
+fn every_citation_leads_to_a_stored_chunk_and_its_page() {
     let facts = [
         ("How often are the filters changed?", "changed every six months", 3),
         ("What does the code E8 mean?", "E8: the trap is blocked", 4),
@@ -328,7 +328,7 @@ fn every_mark_leads_to_a_stored_chunk_and_to_its_page() {
 }
 
 #[test]
-fn files_of_any_kind_beside_a_canvas_are_searched_and_one_that_cannot_be_read_is_left_out() {
+fn files_beside_a_canvas_are_searched_and_unreadable_ones_are_skipped() {
     let home = Home::quoting();
     let canvas_of = canvas("shed").to_string();
     std::fs::create_dir_all(home.path().join("shed/documents/old")).unwrap();
@@ -337,7 +337,8 @@ fn files_of_any_kind_beside_a_canvas_are_searched_and_one_that_cannot_be_read_is
     home.write("shed/documents/old/ferry.html", "<p>The ferry crosses the lake every twenty minutes.</p>");
     home.write("shed/documents/scan.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
     home.write("shed/documents/.hidden.md", "# Nobody reads this\n");
-    // A link of whoever has made the canvas reads nothing of whoever runs it; one within its folder does.
+    // A link made by the author of the canvas cannot read files of the user who runs it; a link within the folder
+    // works.
     std::fs::create_dir_all(home.path().join("private")).unwrap();
     home.write("private/key.txt", "The key to the safe is quokka.\n");
     #[cfg(unix)]
@@ -367,7 +368,7 @@ fn files_of_any_kind_beside_a_canvas_are_searched_and_one_that_cannot_be_read_is
 }
 
 #[test]
-fn a_pipeline_of_ones_own_cuts_the_documents() {
+fn documents_can_be_chunked_by_a_custom_pipeline() {
     let home = Home::quoting();
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
@@ -392,7 +393,7 @@ fn a_pipeline_of_ones_own_cuts_the_documents() {
     let found = home.weft(&["dataset", "search", "lid", "--in", "guides", "--json"]).with(0).json_lines();
     assert_eq!(found[0]["content"], "Guide\nFilter\n\nTurn the lid.");
     home.weft(&ingest).with(0).says(&["1 unchanged"]);
-    // A method takes its place.
+    // A chunk method replaces the pipeline.
     home.weft(&["dataset", "ingest", "guides", &guide, "--method", "one"]).with(0).says(&["1 document read"]);
     let found = home.weft(&["dataset", "search", "lid", "--in", "guides", "--json"]).with(0).json_lines();
     assert!(found[0]["content"].as_str().unwrap().contains("Lamp"), "{found:?}");
@@ -402,9 +403,9 @@ fn a_pipeline_of_ones_own_cuts_the_documents() {
     home.weft(&refused).with(2).says(&["not an ingestion pipeline"]);
 }
 
-/// A set of tags is a file of texts with their tags; documents that name it are found by the tags of the texts most like them.
+/// A tag set is a file of texts with their tags; documents that use it get the tags of the most similar texts.
 #[test]
-fn tags_of_a_set_are_put_on_documents_and_find_them() {
+fn tags_of_a_tag_set_are_assigned_to_documents_and_searchable() {
     let home = Home::quoting();
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
@@ -426,15 +427,15 @@ fn tags_of_a_set_are_put_on_documents_and_find_them() {
     let cut = ["--set", "chunk_token_num=12"];
     home.weft(&[&["dataset", "ingest", "plain", &notes], &cut[..]].concat()).with(0);
     home.weft(&[&["dataset", "ingest", "tagged", &notes, "--set", &named], &cut[..]].concat()).with(0);
-    // No word of the question stands in the document: the tag alone finds it, and the part that it is for.
+    // No word of the question is in the document: only the tag finds it, and it finds the chunk with that tag.
     assert_eq!(search("hydraulics", "plain"), Vec::<Json>::new());
     let found = search("hydraulics", "tagged");
     assert!(found.len() == 1 && found[0]["content"].as_str().unwrap().contains("pump"), "{found:?}");
     assert_eq!(search("law", "tagged"), Vec::<Json>::new());
-    // A tag that is asked for beside a word of the document ranks it higher.
+    // A tag that matches in addition to a word of the document ranks it higher.
     let score = |within: &str| search("valve maintenance", within)[0]["similarity"].as_f64().unwrap();
     assert!(score("tagged") > score("plain"));
-    // A set that has nothing to give says so.
+    // An empty tag set is reported.
     home.weft(&["dataset", "add", "empty"]).with(0);
     home.weft(&["dataset", "add", "Empty"]).with(2).says(&["another dataset has the name"]);
     let listed = home.weft(&["dataset", "list", "--json"]).with(0).json_lines();

@@ -1,4 +1,4 @@
-//! The first thing that people try.
+//! `weft demo`, the first command that new users try.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ fn quoting(arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn the_answer_quotes_its_sources_by_name() {
+fn the_demo_cites_its_sources_by_name() {
     let demo = quoting(&["demo", "How long do I have to return a bicycle?"]).with(0);
     assert!(demo.stdout.contains("30 days"), "{}", demo.stdout);
     assert!(demo.stdout.contains("[ID:0]"), "{}", demo.stdout);
@@ -22,7 +22,7 @@ fn the_answer_quotes_its_sources_by_name() {
 }
 
 #[test]
-fn without_a_question_several_are_asked() {
+fn without_a_question_the_demo_asks_several() {
     let demo = quoting(&["demo"]).with(0);
     assert!(demo.stdout.matches(".md: ").count() >= 3, "{}", demo.stdout);
     assert_eq!(demo.stderr.matches("\n? ").count(), 3, "{}", demo.stderr);
@@ -42,7 +42,7 @@ fn ctrl_c_ends_all_of_it() {
 }
 
 #[test]
-fn it_needs_no_home_no_settings_and_no_environment_and_leaves_nothing_behind() {
+fn the_demo_needs_no_home_settings_or_environment_and_leaves_no_files() {
     let home = Home::new();
     let demo =
         ended(home.command(&["demo", "Can I pay by invoice?"]).env_remove("HOME").stdin(Stdio::null()))

@@ -16,7 +16,7 @@ fn read(home: &Home, name: &str) -> String {
     std::fs::read_to_string(home.path().join(name)).unwrap()
 }
 
-/// A home in which one question was recorded, and that has no model any more.
+/// A home with one recorded question, and without a model.
 fn recorded() -> Home {
     let home = Home::scripted(&json!({"replies": [{"say": [say("It is Oslo.")]}]}));
     home.write("canvas.json", ask_a_model().to_string());
@@ -33,7 +33,7 @@ fn change(home: &Home, name: &str, from: &str, to: &str) {
 }
 
 #[test]
-fn what_was_recorded_passes_without_a_model() {
+fn a_recording_passes_without_a_model() {
     let home = recorded();
     let ended = home.weft(&["eval", "."]).with(0);
     assert_eq!(ended.stdout, "ok     ./city.eval.yaml\nall passed: 1 file, 1 of 1 case\n");
@@ -43,7 +43,7 @@ fn what_was_recorded_passes_without_a_model() {
         (turn["seen"]["answer"].as_str(), &turn["seen"]["spent"]["model_calls"]),
         (Some("It is Oslo."), &json!(1))
     );
-    // A file is not written over by accident.
+    // An existing file is not overwritten by accident.
     let again = ["eval", "record", "canvas.json", "--query", "x", "-o", "city.eval.yaml"];
     home.weft(&again).with(2).says(&["city.eval.yaml already", "--force"]);
 }
@@ -65,12 +65,12 @@ fn files_that_cannot_be_written_are_refused_before_anything_runs() {
 
 #[cfg(unix)]
 #[test]
-fn a_report_goes_where_a_link_leads() {
+fn a_report_is_written_to_the_target_of_a_link() {
     let home = recorded();
     home.write("real.xml", "an older report");
     let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, home.path().join(name)).unwrap();
     link("real.xml", "junit.xml");
-    // As `/dev/stdout` is: what lies there is no file, and none may come into its place.
+    // Like `/dev/stdout`: the target is not a regular file, and must not be replaced by one.
     link("/dev/null", "nowhere");
     home.weft(&["eval", "city.eval.yaml", "--junit", "junit.xml", "--html", "nowhere"]).with(0);
     assert!(read(&home, "real.xml").contains("<testsuite"));
@@ -80,7 +80,7 @@ fn a_report_goes_where_a_link_leads() {
 }
 
 #[test]
-fn what_is_not_as_expected_is_told_and_fails() {
+fn unmet_expectations_are_reported_and_fail() {
     let home = recorded();
     change(&home, "city.eval.yaml", "equals: It is Oslo.", "equals: It is Bergen.");
     let reports = ["eval", "city.eval.yaml", "--junit", "junit.xml", "--html", "report.html"];
@@ -96,7 +96,7 @@ fn what_is_not_as_expected_is_told_and_fails() {
 }
 
 #[test]
-fn files_that_are_not_valid_are_named_with_their_places() {
+fn invalid_files_are_reported_with_file_and_place() {
     let home = recorded();
     let valid = read(&home, "city.eval.yaml");
     let check = |from: &str, to: &str, parts: &[&str]| -> Ended {
@@ -117,7 +117,7 @@ fn files_that_are_not_valid_are_named_with_their_places() {
 }
 
 #[test]
-fn another_canvas_is_answered_from_the_recording_as_far_as_that_goes() {
+fn a_changed_canvas_is_answered_from_the_recording_where_possible() {
     let home = recorded();
     let mut canvas = ask_a_model();
     canvas["components"]["LLM:A"]["obj"]["params"]["sys_prompt"] = "Be brief.".into();
@@ -135,7 +135,7 @@ fn another_canvas_is_answered_from_the_recording_as_far_as_that_goes() {
 }
 
 #[test]
-fn a_run_of_the_past_becomes_a_test_with_all_its_turns() {
+fn a_past_run_becomes_an_eval_with_all_its_turns() {
     let home = Home::scripted(&json!({"replies": [{"say": [say("A plan.")], "times": 0}]}));
     let canvas = sample("form_pause");
     home.weft(&["run", &canvas, "--query", "Plan", "--session", "s"]).with(3);
@@ -153,7 +153,7 @@ fn a_run_of_the_past_becomes_a_test_with_all_its_turns() {
 }
 
 #[test]
-fn each_row_of_a_data_set_is_a_case_and_enough_have_to_pass() {
+fn each_row_of_a_data_set_is_a_case_with_a_required_pass_rate() {
     let home = Home::scripted(&json!({"replies": []}));
     home.write("canvas.json", ask_a_model().to_string());
     let capital =
@@ -184,7 +184,7 @@ fn each_row_of_a_data_set_is_a_case_and_enough_have_to_pass() {
 }
 
 #[test]
-fn only_what_was_asked_again_is_recorded_again() {
+fn update_records_only_the_cases_that_ran() {
     let home = Home::scripted(&json!({"replies": []}));
     home.write("canvas.json", ask_a_model().to_string());
     home.write("rows.jsonl", "{\"n\": 1}\n{\"n\": 2}\n");
@@ -203,7 +203,7 @@ fn only_what_was_asked_again_is_recorded_again() {
 }
 
 #[test]
-fn a_model_judges_once_and_its_verdict_is_recorded() {
+fn the_verdict_of_a_judge_model_is_recorded() {
     let verdict = |meets: bool| json!({"meets": meets, "because": "It names a city."}).to_string();
     let judge = |meets| json!({"when": {"system": "criterion"}, "say": [say(&verdict(meets))], "times": 0});
     let home = Home::scripted(&json!({"replies": []}));
@@ -217,7 +217,7 @@ fn a_model_judges_once_and_its_verdict_is_recorded() {
     let ended = home.weft(&["eval", "eval.yaml", "--live", "--update"]).with(1);
     assert!(ended.stdout.contains("judge (expect[0])"), "{}", ended.stdout);
     home.weft(&["eval", "eval.yaml"]).with(1);
-    // A verdict is about one answer.
+    // A verdict applies to one answer only.
     change(&home, "eval.yaml", "meets: false", "meets: true");
     home.weft(&["eval", "eval.yaml"]).with(0);
     change(&home, "eval.yaml", "text: Bergen.", "text: Tromsø.");
@@ -226,7 +226,7 @@ fn a_model_judges_once_and_its_verdict_is_recorded() {
 }
 
 #[test]
-fn tools_are_neither_called_nor_needed() {
+fn tools_are_replayed_without_being_called() {
     let home = Home::scripted(&json!({"replies": [
         {"say": [{"call": {"name": "calculator_0", "arguments": {"expression": "6 * 7"}}}]},
         {"say": [say("It is 42.")]}]}));

@@ -1,4 +1,4 @@
-//! The program as people start it: what it prints where, and how it ends.
+//! The program as users run it: its output on stdout and stderr, and its exit codes.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,10 +1,10 @@
-//! `weft mcp`: servers of tools, which here are shell scripts.
+//! `weft mcp` with MCP servers, which here are shell scripts.
 
 use serde_json::{Value as Json, json};
 
 use crate::weft::Home;
 
-/// Answers with what is in `tools.json` beside it.
+/// Answers with the content of `tools.json` next to it.
 const SERVER: &str = r#"
 echo $$ >number
 while read -r line; do
@@ -37,7 +37,7 @@ fn home(more: &str) -> Home {
 }
 
 #[test]
-fn a_file_in_the_folder_of_plugins_is_a_server() {
+fn a_file_in_the_plugins_folder_adds_a_server() {
     let home = home("");
     home.settings("[plugins]\nfolder = \"added\"\n");
     std::fs::create_dir(home.path().join("added")).unwrap();
@@ -49,7 +49,7 @@ fn a_file_in_the_folder_of_plugins_is_a_server() {
     assert!(said.contains("files.mcp.toml: unknown field `comand`"), "{said}");
 }
 
-/// Each tool with its state, as JSON lines say.
+/// Each tool with its state, from the JSON lines.
 fn states(home: &Home) -> Vec<(String, String)> {
     let listed = home.weft(&["mcp", "list", "--json"]).with(0).json_lines();
     let text = |line: &Json, name: &str| line[name].as_str().unwrap().to_owned();
@@ -61,11 +61,11 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn tools_are_listed_accepted_and_refused_when_they_change() {
+fn tools_are_listed_accepted_and_refused_after_a_change() {
     let home = home("disable = [\"write\"]\n");
     let new = [("read", "new"), ("write", "disabled"), ("odd", "refused")];
     assert_eq!(states(&home), pairs(&new));
-    assert_eq!(states(&home), pairs(&new), "looking accepts nothing");
+    assert_eq!(states(&home), pairs(&new), "listing accepts nothing");
     let listed = home.weft(&["mcp", "list"]).with(0).stdout;
     assert!(listed.starts_with("files: 3 tools\n  read   new       reads\n"), "{listed}");
     assert!(listed.contains("  odd    refused   it has no schema\n"), "{listed}");
@@ -89,7 +89,7 @@ fn tools_are_listed_accepted_and_refused_when_they_change() {
 }
 
 #[test]
-fn what_waits_to_be_accepted_is_told() {
+fn tools_that_wait_to_be_accepted_are_reported() {
     let strict = home("pin = \"strict\"\ndisable = [\"write\"]\n");
     let note = "What is new is not offered before `weft mcp accept files` accepts it.";
     drop(strict.weft(&["mcp", "list"]).with(0).says(&[note]));
@@ -100,7 +100,7 @@ fn what_waits_to_be_accepted_is_told() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_told_and_the_others_are_shown() {
+fn an_unreachable_server_is_reported_and_the_others_are_listed() {
     let home = home("[mcp.servers.broken]\ncommand = \"/nowhere/server\"\n");
     let ended =
         home.weft(&["mcp", "list"]).with(2).says(&["`broken`", "cannot start `/nowhere/server`", "help: "]);
@@ -115,7 +115,7 @@ fn what_cannot_be_asked_is_told_and_the_others_are_shown() {
     Home::new().weft(&["mcp", "list"]).with(0).says(&["no MCP server is configured"]);
 }
 
-/// An agent uses a server's tool under a name that models take; the server ends with the run.
+/// An agent uses a server's tool under a name that models accept; the server ends with the run.
 #[test]
 fn an_agent_uses_the_tools_of_a_server() {
     let script = json!({"replies": [
@@ -147,7 +147,7 @@ fn an_agent_uses_the_tools_of_a_server() {
     assert!(!std::path::Path::new("/proc").join(number.trim()).exists());
     assert!(states(&home).contains(&("look.up".to_owned(), "accepted".to_owned())));
 
-    // The server is gone: the tool is there as it was accepted, and the run says what is the matter.
+    // The server is down: the tool is offered as it was accepted, and the run reports the problem.
     home.settings(servers.replace("\"sh\"", "\"/nowhere/server\""));
     home.weft(&["run", "canvas.json", "--query", "where is it"]).says(&[
         "warning: Agent:A: the tools of the MCP server `files` are unavailable: ",
@@ -156,7 +156,7 @@ fn an_agent_uses_the_tools_of_a_server() {
 }
 
 #[test]
-fn settings_of_servers_are_checked_with_all_others() {
+fn server_settings_are_checked_with_all_others() {
     let home = Home::new();
     home.settings(
         "[mcp.servers.a]\nurl = \"nowhere\"\n[mcp.servers.b]\nurl = \"http://127.0.0.1:1\"\n\

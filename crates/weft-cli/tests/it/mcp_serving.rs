@@ -1,4 +1,4 @@
-//! `weft mcp`: agents for a client over standard input and output.
+//! `weft mcp`: agents as tools over standard input and output.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ fn calling(id: u64, tool: &str, arguments: &Json) -> Json {
     request(id, "tools/call", &json!({"name": tool, "arguments": arguments}))
 }
 
-/// Says by itself who asks, and that it knows of tasks.
+/// A stateless request that names its client, which supports tasks.
 fn alone(id: u64, method: &str, mut params: Json) -> Json {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -40,7 +40,7 @@ impl Client {
 }
 
 #[test]
-fn an_agent_is_asked_over_lines_and_nothing_else_is_printed() {
+fn an_agent_is_called_over_lines_and_nothing_else_is_printed() {
     let home = Home::quoting();
     let said = [
         request(1, "initialize", &json!({"protocolVersion": "2025-11-25", "capabilities": {}})),
@@ -60,7 +60,7 @@ fn an_agent_is_asked_over_lines_and_nothing_else_is_printed() {
     assert_eq!(tools.last().unwrap()["name"], "hello");
     assert_eq!(of(3)["content"][0]["text"], "Hello Ada in Oslo, you said: good morning");
     assert_eq!(of(4)["capabilities"]["extensions"]["io.modelcontextprotocol/tasks"], json!({}));
-    // It is published, so the next one offers it by itself.
+    // The agent is published, so the next process offers it without being told.
     let again = home.weft_reading(&["mcp"], &format!("{}\n", request(1, "tools/list", &json!({})))).with(0);
     assert!(again.stdout.contains("\"hello\""), "{}", again.stdout);
 }
@@ -75,7 +75,7 @@ fn a_canvas_with_errors_is_not_offered() {
 }
 
 #[test]
-fn a_task_goes_on_after_its_process_was_killed() {
+fn a_task_continues_after_its_process_was_killed() {
     let script = json!({"replies": [
         {"say": [{"text": "half"}, {"wait": 600_000}]},
     ]});
@@ -108,7 +108,7 @@ fn a_task_goes_on_after_its_process_was_killed() {
 }
 
 #[test]
-fn two_clients_share_a_folder_and_one_that_goes_away_stops_its_process() {
+fn two_clients_share_a_folder_and_a_disconnect_ends_the_process() {
     let home = Home::quoting();
     let agent = format!("hello={}", sample("greet"));
     let (mut first, mut second) = (Client::start(&home, &["--agent", &agent]), Client::start(&home, &[]));

@@ -21,7 +21,7 @@ fn measure(canvas: &Json, query: &str, more: &[&str]) -> Json {
     assert!(result["version"].is_string());
     let walls = result["wall_ms"].as_array().unwrap();
     assert!(walls.len() == 3 && walls.iter().all(|wall| wall.as_f64().unwrap() > 0.0), "{result}");
-    // Whatever is kept for measuring is gone.
+    // The data folder of the measurement is removed.
     assert!(!home.path().join(".local").exists());
     result
 }
@@ -31,24 +31,24 @@ fn answer(result: &Json) -> &str {
 }
 
 #[test]
-fn a_line_of_templates() {
+fn benchmark_of_a_line_of_templates() {
     assert_eq!(answer(&measure(&workload::line(10), "hi", &[])), "hi..........");
 }
 
 #[test]
-fn a_line_of_templates_with_a_journal() {
+fn benchmark_of_a_line_of_templates_with_a_journal() {
     assert_eq!(answer(&measure(&workload::line(10), "hi", &["--with-journal"])), "hi..........");
 }
 
 #[test]
-fn a_fan() {
+fn benchmark_of_a_fan_out() {
     let result = measure(&workload::fan(50), "hi", &[]);
     let lines: Vec<String> = (0..50).map(|at| format!("hi{at}")).collect();
     assert_eq!(answer(&result), lines.join("\n"));
 }
 
 #[test]
-fn an_iteration() {
+fn benchmark_of_an_iteration() {
     let result = measure(&workload::iteration(), &workload::items(200), &[]);
     assert_eq!(answer(&result).matches("item i").count(), 200);
 }
@@ -66,7 +66,7 @@ fn what_a_measurement_does_not_use_is_refused() {
 }
 
 #[test]
-fn a_run_that_fails_is_no_time() {
+fn a_failed_run_gives_no_measurement() {
     let home = Home::scripted(&serde_json::json!({"replies": []}));
     home.write("c.json", crate::weft::ask_a_model().to_string());
     let measured = home.weft(&["run", "c.json", "--query", "x", "--repeat", "2", "--bench-json"]).with(1);

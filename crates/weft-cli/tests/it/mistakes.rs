@@ -1,8 +1,8 @@
-//! Every mistake in a canvas is named before it runs, with its place and what to do about it.
+//! Every mistake in a canvas is reported before it runs, with its place and a remedy.
 //!
-//! The mistakes stand in `tests/mistakes`, one a line: what is put where in a canvas that is right, and what is said of
-//! it. Places are parameters of a component, or whole pointers. What follows from a mistake is listed in `also`, by its
-//! code, unless much follows (`cascade`). Nothing else is said.
+//! The mistakes are in `tests/mistakes`, one per line: what is changed where in a valid canvas, and the expected
+//! diagnostic. Places are parameters of a component, or whole pointers. Diagnostics that follow from a mistake are
+//! listed in `also` by code, unless there are many (`cascade`). Nothing else may be reported.
 
 use std::path::{Path, PathBuf};
 
@@ -10,24 +10,24 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use weft_dsl::{CompileOptions, Problem, compile, load};
 
-/// How many mistakes there are at least.
+/// The minimum number of mistakes.
 const MISTAKES_MIN: usize = 150;
 
-/// One mistake, and what is said of it.
+/// One mistake, and its expected diagnostic.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Mistake {
-    /// Where it is made; the finding is there as well unless `place` says another one.
+    /// Where the change is made; the diagnostic is there as well unless `place` names another place.
     at: Option<String>,
-    /// What is put there.
+    /// The value that is set there.
     #[serde(default)]
     put: Json,
-    /// What is taken out.
+    /// The path that is removed.
     remove: Option<String>,
-    /// What else is put into the canvas so that this is a mistake.
+    /// What else is set in the canvas so that this is a mistake.
     #[serde(default)]
     more: Map<String, Json>,
-    /// The whole document, where the mistake is in how it is written.
+    /// The whole document, where the mistake is in its text.
     text: Option<String>,
     place: Option<String>,
     /// Severity and code.
@@ -35,7 +35,7 @@ struct Mistake {
     /// A part of the message.
     #[serde(default)]
     message: String,
-    /// A part of the remedy; empty where the message has it.
+    /// A part of the help; empty if the message contains the remedy.
     #[serde(default)]
     help: String,
     #[serde(default)]
@@ -53,7 +53,7 @@ fn read<T: serde::de::DeserializeOwned>(name: &str) -> T {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Everything that is found in a document where these things are there.
+/// All diagnostics of a document, where these resources exist.
 fn found(text: &str) -> Vec<Problem> {
     let models = |llm_id: &str| match llm_id {
         "m" | "" => Ok(None),
@@ -83,7 +83,7 @@ fn found(text: &str) -> Vec<Problem> {
     }
 }
 
-/// The pointer of `Agent:A/params/top_n`.
+/// The JSON pointer for a place such as `Agent:A/params/top_n`.
 fn pointer(canvas: &Json, place: &str) -> String {
     if place.starts_with('/') || place.is_empty() {
         return place.to_owned();
@@ -130,7 +130,7 @@ impl Mistake {
         canvas.to_string()
     }
 
-    /// What is not as it should be in what is said.
+    /// The difference between the expected and the found diagnostics.
     fn differs(&self, right: &Json) -> Option<String> {
         let found = found(&self.document(right));
         let place = self.place.as_ref().or(self.at.as_ref()).map_or("", String::as_str);
@@ -166,14 +166,14 @@ impl Mistake {
 }
 
 #[test]
-fn nothing_is_wrong_in_what_is_right() {
+fn valid_canvases_have_no_diagnostics() {
     for name in ["canvas.json", "pipeline.json"] {
         assert_eq!(found(&read::<Json>(name).to_string()), [], "{name}");
     }
 }
 
 #[test]
-fn every_mistake_is_named_with_its_place_and_what_to_do() {
+fn every_mistake_is_reported_with_its_place_and_remedy() {
     let (canvas, pipeline): (Json, Json) = (read("canvas.json"), read("pipeline.json"));
     let (mut count, mut wrong) = (0, Vec::new());
     let mut files: Vec<_> =
@@ -191,5 +191,5 @@ fn every_mistake_is_named_with_its_place_and_what_to_do() {
         );
     }
     assert!(wrong.is_empty(), "{} of {count} mistakes:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(count >= MISTAKES_MIN, "there are {count}");
+    assert!(count >= MISTAKES_MIN, "there are only {count}");
 }

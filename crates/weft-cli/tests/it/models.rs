@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::weft::Home;
 
-/// The files of a model, of which nobody reads more than the beginning before it is asked.
+/// The files of a model; `weft models add` reads only their beginning.
 fn files(home: &Home, folder: &str, config: &serde_json::Value, tensors: &serde_json::Value) {
     std::fs::create_dir_all(home.path().join(folder)).unwrap();
     home.write(&format!("{folder}/config.json"), config.to_string());
@@ -44,7 +44,7 @@ fn models_are_added_and_listed() {
             (&json!("small@local"), &json!("embedding"), &json!(true))
         ]
     );
-    // The source is not needed any more.
+    // The source files are not needed any more.
     std::fs::remove_dir_all(home.path().join("minilm")).unwrap();
     assert!(home.weft(&["models", "list"]).with(0).stdout.contains("embedding   small@local (default)"));
     home.weft(&["models", "add", "judge"]).with(2).says(&["a model `judge` already exists", "--name"]);

@@ -1,4 +1,4 @@
-//! What operators do while a server runs: tokens and copies.
+//! Operator tasks on a running server: tokens and backups.
 
 use serde_json::json;
 
@@ -6,21 +6,21 @@ use crate::serve::Server;
 use crate::weft::{Home, sample};
 
 #[test]
-fn tokens_are_made_listed_and_taken_back_while_a_server_runs() {
+fn tokens_are_created_listed_and_revoked_while_a_server_runs() {
     let home = Home::quoting();
     let agent = format!("memory={}", sample("remember_turns"));
     let made = home.weft(&["token", "create", "before the first start"]).with(0).says(&["shown only now"]);
     let before = made.stdout.trim().to_owned();
     assert!(before.starts_with("weft-"), "{before}");
     let server = Server::start(&home, &["--agent", &agent]);
-    assert!(server.token.is_none(), "there was one already");
+    assert!(server.token.is_none(), "a token existed already");
     let status = |token: &str| {
         let (status, body) = server.post("/api/v1/agents/memory/sessions", Some(token), &json!({}));
         (status.contains(" 200 "), body)
     };
     assert!(status(&before).0);
 
-    assert!(!made.stderr.contains("did not exist"), "the default one is always there: {}", made.stderr);
+    assert!(!made.stderr.contains("did not exist"), "the default tenant always exists: {}", made.stderr);
     let for_shop = |name| home.weft(&["token", "create", name, "--tenant", "shop", "--json"]).with(0);
     let made = for_shop("ci").says(&["the tenant shop did not exist"]).json_lines();
     let again = for_shop("ci 2");
@@ -29,7 +29,7 @@ fn tokens_are_made_listed_and_taken_back_while_a_server_runs() {
     let theirs = made[0]["token"].as_str().unwrap().to_owned();
     assert_eq!((&made[0]["name"], &made[0]["tenant"]), (&json!("ci"), &json!("shop")));
     let (let_in, body) = status(&theirs);
-    assert!(let_in && body.contains("Agent not found"), "another tenant sees nothing of ours: {body}");
+    assert!(let_in && body.contains("Agent not found"), "another tenant cannot see our agents: {body}");
     let listed = home.weft(&["token", "list", "--json"]).with(0).json_lines();
     assert_eq!(listed.len(), 2);
     let ci = listed.iter().find(|token| token["name"] == "ci").unwrap();
@@ -40,14 +40,14 @@ fn tokens_are_made_listed_and_taken_back_while_a_server_runs() {
     home.weft(&["token", "revoke", "ci"]).with(2).says(&["there is no such token"]);
     home.weft(&["token", "revoke", "ci", "--tenant", "shop"]).with(0).says(&["revoked"]);
     let (let_in, body) = status(&theirs);
-    assert!(!let_in && body.contains("401"), "at once, without a restart: {body}");
-    assert!(status(&before).0, "the others stay");
+    assert!(!let_in && body.contains("401"), "revoked at once, without a restart: {body}");
+    assert!(status(&before).0, "the other tokens stay valid");
     home.weft(&["token", "create", ""]).with(2).says(&["needs a name"]);
     server.stop();
 }
 
 #[test]
-fn a_copy_that_is_made_while_a_server_runs_is_a_data_folder() {
+fn a_backup_made_while_a_server_runs_is_a_data_folder() {
     let home = Home::quoting();
     let agent = format!("memory={}", sample("remember_turns"));
     let path = "/api/v1/agents/memory/completions";
@@ -61,7 +61,7 @@ fn a_copy_that_is_made_while_a_server_runs_is_a_data_folder() {
         server.post(path, None, &json!({"query": query, "session_id": "s", "stream": true})).1
     };
     ask(&server, "my name is Ada");
-    // A copy that was broken off has left the beginning of a file.
+    // An interrupted backup has left a partial file.
     let (blobs, part) = (std::path::Path::new(&kept).join("blobs"), format!("{copy}.partial"));
     let whole = files(&blobs).pop().unwrap();
     let cut = std::path::Path::new(&part).join("blobs").join(whole.strip_prefix(&blobs).unwrap());
@@ -74,7 +74,7 @@ fn a_copy_that_is_made_while_a_server_runs_is_a_data_folder() {
     ask(&server, "this comes after the copy");
     home.weft(&["backup", &copy, "--data", &kept]).with(2).says(&["already"]);
     server.stop();
-    // What it was made of is lost.
+    // The original is lost.
     std::fs::remove_dir_all(&kept).unwrap();
     let server = Server::start(&home, &["--agent", &agent, "--no-auth", "--data", &copy]);
     let session = server.get("/api/v1/agents/memory/sessions/s");

@@ -1,4 +1,4 @@
-//! Runs of the past: done again, forked, compared; nodes that are pinned; what it all has used.
+//! Past runs: replayed, forked, compared; pinned nodes; usage.
 
 use serde_json::{Value as Json, json};
 
@@ -8,7 +8,7 @@ fn last_run(home: &Home) -> String {
     home.weft(&["runs", "list", "--json"]).json_lines()[0]["id"].as_str().unwrap().to_owned()
 }
 
-/// An agent with a calculator, and a model that says each answer once only.
+/// An agent with a calculator, and a model that gives each answer only once.
 fn calculating() -> Home {
     let call =
         json!({"call": {"id": "call_1", "name": "calculator_0", "arguments": {"expression": "6 * 7"}}});
@@ -24,12 +24,12 @@ fn calculating() -> Home {
 }
 
 #[test]
-fn an_interrupted_run_goes_on_with_the_model_that_is_named_for_it() {
+fn an_interrupted_run_resumes_with_the_named_model() {
     let home = Home::new();
     let entry = |name: &str| {
         format!("[[models.entries]]\nname = \"{name}\"\nprovider = \"scripted\"\nscript = \"script.json\"\n")
     };
-    // Of two models none is the default.
+    // With two models, neither is the default.
     home.write("weft.toml", [entry("one"), entry("two")].concat());
     let slow = json!({"replies": [{"delay_ms": 600_000, "say": [{"text": "late"}]}]});
     home.write("script.json", slow.to_string());
@@ -44,9 +44,9 @@ fn an_interrupted_run_goes_on_with_the_model_that_is_named_for_it() {
     assert!(resumed.stdout.contains("succeeded"), "{}", resumed.stdout);
 }
 
-/// The recording answers: the model has nothing more to say, and is not asked.
+/// The recording answers: the model has no replies left, and is not called.
 #[test]
-fn a_run_is_done_again_without_its_model() {
+fn a_run_is_replayed_without_its_model() {
     let home = calculating();
     let events = home.weft(&["run", "c.json", "--query", "six times seven?", "--events"]).with(0).stdout;
     let id = last_run(&home);
@@ -81,13 +81,13 @@ fn a_run_is_forked_with_another_output_and_compared() {
     ] {
         assert!(diff.contains(part), "{part}: {diff}");
     }
-    assert!(!diff.contains("Switch:Topic"), "what is the same is not shown: {diff}");
+    assert!(!diff.contains("Switch:Topic"), "unchanged nodes are not shown: {diff}");
     assert!(home.weft(&["runs", "diff", &first, &second, "--all"]).stdout.contains("Switch:Topic"));
     let json = &home.weft(&["runs", "diff", &first, &second, "--json"]).with(1).json_lines()[0];
     assert_eq!(json["nodes"].as_array().unwrap().len(), 4, "{json}");
     home.weft(&["runs", "diff", &first, &first]).with(0);
 
-    // Another branch; and what is not valid is named.
+    // Another branch; and an invalid value is named.
     let to = ["--at", "Switch:Topic", "--to", "StringTransform:Refund"];
     let forked = home.weft(&[&["runs", "fork", &first], &to[..]].concat()).with(0);
     assert_eq!(forked.stdout.trim(), "A refund takes five days.");
@@ -137,9 +137,9 @@ fn a_pinned_node_does_not_run() {
     home.weft(&twice).with(2).says(&["--pin gives LLM:A twice"]);
 }
 
-/// Several runs draw on one budget, and what they used is told.
+/// Several runs share one budget, and their usage is shown.
 #[test]
-fn budgets_hold_over_runs_and_what_was_used_is_shown() {
+fn budgets_apply_across_runs_and_usage_is_shown() {
     let home = calculating();
     home.weft(&["spending"]).with(0).says(&["no model or tool"]);
     home.write("again.json", json!({"replies": [

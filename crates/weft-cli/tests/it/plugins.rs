@@ -1,4 +1,4 @@
-//! Tools that are added by putting a document into a folder.
+//! Tools that are added by putting a file into a folder.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use crate::weft::{Home, agent};
 
-/// A service that answers every request with how it began.
+/// A service that answers every request with its first line.
 fn service() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -53,7 +53,7 @@ fn home(server: &str) -> Home {
 }
 
 #[test]
-fn a_document_in_the_folder_is_a_tool_of_agents() {
+fn an_openapi_document_in_the_folder_is_a_tool_of_agents() {
     let home = home("weather");
     home.weft(&["plugins"]).with(0).says(&["there are no plugins", "NAME.json"]);
     home.weft(&["check", "c.json"]).says(&["no MCP server and no plugin `weather`"]);
@@ -69,7 +69,7 @@ fn a_document_in_the_folder_is_a_tool_of_agents() {
     let checked = home.weft(&["check", "c.json", "--data", "d"]).with(0);
     assert!(!checked.stderr.contains("plugin"), "{}", checked.stderr);
 
-    // An address of this machine is not to be reached, plugin or not, until the operator says so.
+    // An address of this machine is refused, also for a plugin, until the operator allows it.
     let run = ["run", "c.json", "--query", "weather?", "--data", "d"];
     let refused = home.weft(&run).with(0);
     assert!(refused.stdout.contains("Nobody knows."), "{refused:?}");
@@ -81,7 +81,7 @@ fn a_document_in_the_folder_is_a_tool_of_agents() {
 }
 
 #[test]
-fn a_component_in_the_folder_is_a_tool_of_agents() {
+fn a_wasm_component_in_the_folder_is_a_tool_of_agents() {
     let call = json!({"call": {"name": "echo_0", "arguments": {"text": "Bergen"}}});
     let home = Home::scripted(&json!({"replies": [
         {"when": {"tool": "{\"text\":\"Bergen\"}"}, "times": 0, "text": "It said Bergen."},
@@ -99,7 +99,7 @@ fn a_component_in_the_folder_is_a_tool_of_agents() {
     let ran = home.weft(&["run", "c.json", "--query", "say it", "--data", "d"]).with(0);
     assert!(ran.stdout.contains("It said Bergen."), "{ran:?}");
 
-    // What is no component is told before anything runs, and so is one that says nothing in its time.
+    // A file that is not a component is reported before anything runs, and so is one that does not answer in time.
     std::fs::write(folder.join("broken.wasm"), "no component").unwrap();
     let endless = weft_testkit::WasmToolText {
         module: "(func $begin (loop $again (br $again))) (start $begin)",
@@ -115,7 +115,7 @@ fn a_component_in_the_folder_is_a_tool_of_agents() {
 }
 
 #[test]
-fn a_file_that_is_not_valid_is_named_before_anything_runs() {
+fn an_invalid_file_is_named_before_anything_runs() {
     let home = home("weather");
     let folder = home.path().join("d/plugins");
     std::fs::create_dir_all(&folder).unwrap();
@@ -133,7 +133,7 @@ fn a_file_that_is_not_valid_is_named_before_anything_runs() {
 }
 
 #[test]
-fn what_cannot_be_used_is_told_with_the_reason() {
+fn unusable_operations_are_reported_with_the_reason() {
     let home = home("weather");
     let folder = home.path().join("d/plugins");
     std::fs::create_dir_all(&folder).unwrap();

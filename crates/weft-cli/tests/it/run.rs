@@ -1,4 +1,4 @@
-//! `weft run`: answers, events, endings.
+//! `weft run`: answers, events, exit codes.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -26,7 +26,7 @@ fn only_the_answer_goes_to_standard_output() {
 }
 
 #[test]
-fn files_come_with_the_question() {
+fn files_are_passed_with_the_question() {
     let home = Home::quoting();
     let folder = tempfile::tempdir().unwrap();
     let canvas = json!({"components": {
@@ -47,7 +47,7 @@ fn files_come_with_the_question() {
 }
 
 #[test]
-fn files_that_a_run_makes_are_named_and_written_where_they_are_wanted() {
+fn output_files_are_listed_and_saved_to_the_given_folder() {
     let home = Home::quoting();
     let folder = tempfile::tempdir().unwrap();
     let canvas = json!({"components": {
@@ -70,14 +70,14 @@ fn files_that_a_run_makes_are_named_and_written_where_they_are_wanted() {
     }
     let nothing = home.weft(&["run", &sample("diamond"), "--query", "x", "--save-files", &made]).with(0);
     nothing.says(&["the run produced no files"]);
-    // A file stands in the place of the folder.
+    // A file is in the place of the folder.
     home.weft(&["run", &canvas, "--query", "x", "--save-files", &canvas])
         .with(2)
         .says(&["cannot write", "name a writable folder"]);
 }
 
 #[test]
-fn events_come_in_order_one_a_line() {
+fn events_are_printed_in_order_one_per_line() {
     let home = Home::quoting();
     let run = home.weft(&["run", &sample("diamond"), "--query", "x", "--events"]).with(0);
     let events = run.json_lines();
@@ -99,7 +99,7 @@ fn events_come_in_order_one_a_line() {
 }
 
 #[test]
-fn a_failed_run_says_why_and_ends_with_one() {
+fn a_failed_run_prints_the_reason_and_exits_with_one() {
     let home = Home::scripted(&json!({"replies": [
         {"say": [{"error": {"kind": "unavailable", "message": "the model is away"}}]},
     ]}));
@@ -115,7 +115,7 @@ fn a_failed_run_says_why_and_ends_with_one() {
 }
 
 #[test]
-fn reasoning_is_no_part_of_the_answer() {
+fn reasoning_is_not_part_of_the_answer() {
     let home = Home::scripted(
         &json!({"replies": [{"say": [{"thinking": "hm"}, {"text": "Sun"}, {"text": "shine."}]}]}),
     );
@@ -124,7 +124,7 @@ fn reasoning_is_no_part_of_the_answer() {
 }
 
 #[test]
-fn a_session_goes_on_in_another_process() {
+fn a_session_continues_in_another_process() {
     let home = Home::quoting();
     let file = sample("remember_turns");
     let turn = |query: &str| home.weft(&["run", &file, "--session", "s1", "--query", query]).with(0).stdout;
@@ -137,7 +137,7 @@ fn a_session_goes_on_in_another_process() {
 }
 
 #[test]
-fn one_model_can_stand_for_all() {
+fn one_model_can_replace_all_others() {
     let home = Home::scripted(&json!({"replies": [{"say": [{"text": "from the script"}]}]}));
     let mut canvas = ask_a_model();
     canvas["components"]["LLM:A"]["obj"]["params"]["llm_id"] = "gpt-9@OpenAI".into();
@@ -150,7 +150,7 @@ fn one_model_can_stand_for_all() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_mistake() {
+fn a_closed_output_pipe_is_no_error() {
     let home = Home::quoting();
     home.write("c.json", workload::line(300).to_string());
     let (mut reader, writer) = std::io::pipe().unwrap();
@@ -165,7 +165,7 @@ fn a_reader_that_goes_away_is_no_mistake() {
 }
 
 #[test]
-fn ctrl_c_stops_the_run_and_its_journal_says_so() {
+fn ctrl_c_stops_the_run_and_is_recorded_in_its_journal() {
     let home = Home::scripted(&json!({"replies": [{"delay_ms": 600_000, "say": [{"text": "late"}]}]}));
     home.write("c.json", ask_a_model().to_string());
     let mut running = home.start(&["run", "c.json", "--query", "x", "--events"]);
@@ -178,7 +178,7 @@ fn ctrl_c_stops_the_run_and_its_journal_says_so() {
 }
 
 #[test]
-fn sigterm_stops_the_run_as_ctrl_c_does_and_a_signal_that_comes_twice_is_one() {
+fn sigterm_acts_like_ctrl_c_and_a_repeated_signal_counts_once() {
     let home = Home::scripted(&json!({"replies": [{"delay_ms": 600_000, "say": [{"text": "late"}]}]}));
     home.write("c.json", ask_a_model().to_string());
     for signals in [&["TERM"] as &[&str], &["INT", "TERM"]] {
@@ -206,15 +206,15 @@ fn an_answer_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn ctrl_c_is_told_on_a_line_of_its_own() {
+fn ctrl_c_is_reported_on_its_own_line() {
     let home = Home::scripted(&json!({"replies": [{"say": [{"text": "Half"}, {"wait": 30_000}]}]}));
     home.write("c.json", ask_a_model().to_string());
-    // Both outputs lead to one place, as in a terminal.
+    // Both outputs go to one pipe, as in a terminal.
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut command = home.command(&["run", "c.json", "--query", "x"]);
     command.stdin(Stdio::null()).stdout(writer.try_clone().unwrap()).stderr(writer);
     let mut child = command.spawn().unwrap();
-    // The ends that are written to are the child's alone.
+    // Only the child holds the writing ends.
     drop(command);
     let mut told = Vec::new();
     while !told.ends_with(b"Half") {

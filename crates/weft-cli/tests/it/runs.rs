@@ -1,4 +1,4 @@
-//! `weft runs`: what is left of a run.
+//! `weft runs`: stored runs and their journals.
 
 use crate::weft::{Home, sample};
 
@@ -23,7 +23,7 @@ fn runs_are_listed_newest_first() {
 }
 
 #[test]
-fn a_journal_is_shown_from_its_beginning_to_its_end() {
+fn a_journal_is_shown_from_start_to_end() {
     let home = Home::quoting();
     home.weft(&["run", &sample("switch_any_of_join"), "--query", "good morning"]).with(0);
     let id = home.weft(&["runs", "list", "--json"]).json_lines()[0]["id"].as_str().unwrap().to_owned();
@@ -43,7 +43,7 @@ fn a_journal_is_shown_from_its_beginning_to_its_end() {
 }
 
 #[test]
-fn the_data_of_another_tenant_are_seen_by_whoever_names_it() {
+fn the_tenant_flag_selects_the_data_that_is_shown() {
     let home = Home::quoting();
     home.weft(&["dataset", "add", "Theirs", "--embedder", "none", "--tenant", "shop"]).with(0);
     let list = |flags: &[&str]| home.weft(&[&["dataset", "list"], flags].concat()).with(0).stdout;
@@ -63,7 +63,7 @@ fn the_data_of_another_tenant_are_seen_by_whoever_names_it() {
 
 #[cfg(unix)]
 #[test]
-fn a_data_folder_whose_name_is_no_text_is_refused_before_it_is_made() {
+fn a_data_folder_name_that_is_not_utf8_is_refused() {
     use std::os::unix::ffi::OsStrExt as _;
     let home = Home::quoting();
     let name = std::ffi::OsStr::from_bytes(b"d\xff");
@@ -75,7 +75,7 @@ fn a_data_folder_whose_name_is_no_text_is_refused_before_it_is_made() {
 }
 
 #[test]
-fn a_run_that_is_not_there_is_named() {
+fn a_missing_run_is_named() {
     let home = Home::quoting();
     for command in [
         &["show", "absent"] as &[&str],
@@ -103,7 +103,7 @@ fn without_an_id_the_flag_for_all_is_named() {
 }
 
 #[test]
-fn old_runs_are_removed_when_somebody_says_so() {
+fn old_runs_are_removed_on_request() {
     let home = Home::quoting();
     home.weft(&["runs", "prune"]).with(2).says(&["--older-than 30d", "retention.runs_days"]);
     home.weft(&["runs", "prune", "--older-than", "soon"]).with(2).says(&["such as 30d"]);
@@ -125,7 +125,7 @@ fn old_runs_are_removed_when_somebody_says_so() {
     home.settings("[retention]\nruns_per_session = 1\n");
     home.weft(&["runs", "prune"]).with(0).says(&["1 run removed"]);
     assert_eq!(queries(), ["third"]);
-    // The conversation goes on.
+    // The session continues.
     home.weft(&["run", &canvas, "--session", "s", "--query", "fourth", "--input", "name=Ada"]).with(0);
     home.weft(&["runs", "prune", "--older-than", "0s"]).with(0).says(&["2 runs removed"]);
 }

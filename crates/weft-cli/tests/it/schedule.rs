@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::weft::{Home, sample};
 
-/// The lines of JSON that a command prints.
+/// The JSON lines that a command prints.
 fn printed(home: &Home, arguments: &[&str]) -> Vec<Json> {
     home.weft(arguments).with(0).json_lines()
 }
@@ -19,7 +19,7 @@ fn add(home: &Home, arguments: &[&str]) -> String {
     added.with(0).stdout.trim().to_owned()
 }
 
-/// The runs of the data folder that have ended, with how.
+/// The finished runs of the data folder, with their endings.
 fn ended(home: &Home) -> Vec<(String, String)> {
     let runs = printed(home, &["runs", "list", "--json", "--limit", "1000"]);
     let text = |run: &Json, key: &str| run[key].as_str().unwrap().to_owned();
@@ -28,7 +28,7 @@ fn ended(home: &Home) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_schedule_is_made_shown_changed_and_removed() {
+fn a_schedule_is_created_shown_changed_and_removed() {
     let home = Home::quoting();
     home.weft(&["schedule", "list"]).with(0).says(&["there are no schedules"]);
     let id = add(
@@ -57,7 +57,7 @@ fn a_schedule_is_made_shown_changed_and_removed() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told() {
+fn invalid_schedules_are_refused_with_a_reason() {
     let home = Home::quoting();
     let add = |arguments: &[&str]| home.weft(&[&["schedule", "add"], arguments].concat()).with(2);
     let greet = sample("greet");
@@ -85,7 +85,7 @@ fn what_makes_no_sense_is_told() {
 }
 
 #[test]
-fn inputs_that_a_canvas_does_not_read_are_told() {
+fn inputs_that_a_canvas_does_not_read_are_reported() {
     let home = Home::quoting();
     let greet = sample("greet");
     let named = ["schedule", "add", &greet, "--every", "1h", "--input", "name=Ada", "--input", "twon=Oslo"];
@@ -93,17 +93,17 @@ fn inputs_that_a_canvas_does_not_read_are_told() {
     assert!(!told.contains("`name`"), "{told}");
 }
 
-/// Two workers, one folder: what is asked for runs once, by whichever.
+/// Two workers, one folder: each queued run is executed once, by either worker.
 #[test]
-fn workers_run_what_is_asked_for_once() {
+fn workers_run_each_queued_run_once() {
     let home = Home::quoting();
     let id = add(&home, &["--cron", "0 0 1 1 *", "--query", "good morning"]);
     let mut asked = BTreeSet::new();
     let mut ask = || {
         let run = home.weft(&["schedule", "run", &id]).with(0).stdout.trim().to_owned();
-        assert!(asked.insert(run), "each has an id of its own");
+        assert!(asked.insert(run), "each run has its own id");
     };
-    // Some are asked for while nobody is there.
+    // Some are queued while no worker is running.
     (0..3).for_each(|_| ask());
     let mut workers = [home.start(&["worker"]), home.start(&["worker"])];
     for worker in &mut workers {
@@ -127,7 +127,7 @@ fn workers_run_what_is_asked_for_once() {
 }
 
 #[test]
-fn a_server_fires_as_well() {
+fn a_server_fires_schedules_too() {
     let home = Home::quoting();
     let id = add(&home, &["--every", "1s", "--query", "good morning"]);
     let mut server = home.start(&["serve", "--listen", "127.0.0.1:0", "--no-auth"]);

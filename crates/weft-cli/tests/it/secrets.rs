@@ -1,4 +1,4 @@
-//! `weft secret`, and a secret that goes everywhere a canvas can send one and is found nowhere else.
+//! `weft secret`, and a secret that a canvas sends everywhere it can, which must be found nowhere else.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -10,12 +10,12 @@ use serde_json::{Value as Json, json};
 use crate::serve::Server;
 use crate::weft::Home;
 
-/// What every form of the value holds: as it is, in an address, within JSON.
+/// A part that every encoding of the value contains: plain, in a URL, within JSON.
 const NEEDLE: &str = "needle4711Q";
-/// With what has to be written in another way in all of them.
+/// A value with characters that each of these encodings escapes.
 const CANARY: &str = "a \"needle4711Q/+ö&%";
 
-/// Hears requests, remembers them and says them back.
+/// A server that records requests and echoes them.
 fn echo() -> (u16, Arc<Mutex<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (port, heard) = (listener.local_addr().unwrap().port(), Arc::new(Mutex::new(String::new())));
@@ -54,7 +54,7 @@ fn node(kind: &str, params: &Json, downstream: &[&str]) -> Json {
     json!({"obj": {"component_name": kind, "params": params}, "downstream": downstream})
 }
 
-/// A canvas that puts the secret wherever it may stand, and says all that comes of it.
+/// A canvas that uses the secret in every place where it may, and outputs all results.
 fn canvas(port: u16) -> Json {
     let call = json!({
         "url": format!("http://127.0.0.1:{port}/?key={{secret.CANARY}}"), "method": "post",
@@ -108,7 +108,7 @@ fn tells_nothing(text: &str) {
 }
 
 #[test]
-fn a_secret_goes_where_a_canvas_sends_it_and_is_found_nowhere_else() {
+fn a_secret_is_found_only_where_a_canvas_sends_it() {
     let (port, heard) = echo();
     let home = Home::scripted(&json!({"replies": [{"times": 0, "say": [{"text": "Fine."}]}]}));
     home.settings("[net]\nallow = [\"127.0.0.1\"]\n[files]\nroot = \"files\"\n");
@@ -137,7 +137,7 @@ fn a_secret_goes_where_a_canvas_sends_it_and_is_found_nowhere_else() {
     let stream = ask("first", true);
     tells_nothing(&stream);
     assert!(stream.contains("Fine.") && stream.contains("no database"), "{stream}");
-    // The second turn begins with what the first has kept.
+    // The second turn starts with the state that the first has stored.
     let whole = ask("second", false);
     tells_nothing(&whole);
     assert!(whole.contains("***") && whole.contains("\"succeeded\""), "{whole}");
@@ -177,7 +177,7 @@ fn a_secret_goes_where_a_canvas_sends_it_and_is_found_nowhere_else() {
 }
 
 #[test]
-fn secrets_are_put_listed_and_removed_and_a_run_without_one_says_so() {
+fn secrets_are_set_listed_and_removed_and_a_missing_one_is_reported() {
     let home = Home::quoting();
     let canvas = json!({"components": {
         "begin": node("Begin", &json!({"mode": "conversational"}), &["Message:M"]),

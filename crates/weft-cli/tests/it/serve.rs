@@ -1,4 +1,4 @@
-//! `weft serve`, spoken to over HTTP.
+//! `weft serve`, used over HTTP.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use crate::weft::{Home, Running, ask_a_model, sample};
 
-/// A server under way.
+/// A running server.
 pub(crate) struct Server {
     running: Running,
     address: SocketAddr,
@@ -19,12 +19,12 @@ impl Server {
         Self::of(home.start(&[&["serve", "--listen", "127.0.0.1:0"], arguments].concat()))
     }
 
-    /// A server with more in its environment.
+    /// A server started by this command, with additional environment variables.
     pub(crate) fn with(command: std::process::Command) -> Self {
         Self::of(Running::start(command))
     }
 
-    /// Stops it; what it has printed since, and what it has logged.
+    /// Stops the server; returns what it has printed since, and its log.
     pub(crate) fn log(self) -> (String, String) {
         self.running.signal("TERM");
         let ended = self.running.end().with(0);
@@ -45,7 +45,7 @@ impl Server {
         }
     }
 
-    /// Posts JSON; the status line and the whole answer.
+    /// Posts JSON; returns the status line and the whole response.
     pub(crate) fn post(&self, path: &str, token: Option<&str>, body: &Json) -> (String, String) {
         let body = body.to_string();
         let authorization =
@@ -64,7 +64,7 @@ impl Server {
         (head.lines().next().unwrap().to_owned(), body.to_owned())
     }
 
-    /// The answer to a plain question.
+    /// The response to a GET.
     pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();
@@ -114,7 +114,7 @@ fn a_completion_streams_and_its_session_survives_a_restart() {
 }
 
 #[test]
-fn the_token_is_shown_once_and_wanted_from_then_on() {
+fn the_token_is_shown_once_and_required_from_then_on() {
     let home = Home::scripted(&json!({"replies": [{"times": 0, "say": [{"text": "Fine."}]}]}));
     home.write("c.json", ask_a_model().to_string());
     let server = Server::start(&home, &["--agent", "a=c.json"]);
@@ -164,9 +164,9 @@ fn how_to_get_a_key_is_told_at_each_start() {
     assert!(open.contains("full access") && !open.contains("weft token create"), "{open}");
 }
 
-/// So that it is called by `published`, and is a tool of MCP clients.
+/// A served canvas can be called as `published`, and is a tool of MCP clients.
 #[test]
-fn what_is_served_is_published_and_follows_its_file() {
+fn a_served_canvas_is_published_and_follows_its_file() {
     let home = Home::quoting();
     let says = |text: &str| {
         json!({"components": {
@@ -193,7 +193,7 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
-fn a_server_says_where_its_routes_are_described() {
+fn a_server_prints_where_its_routes_are_described() {
     let home = Home::quoting();
     let mut running = home.start(&["serve", "--listen", "127.0.0.1:0"]);
     let line = running.told("is described at http://");
@@ -206,7 +206,7 @@ fn a_server_says_where_its_routes_are_described() {
 }
 
 #[test]
-fn an_agent_whose_title_is_taken_is_served_all_the_same() {
+fn an_agent_whose_title_is_taken_is_still_served() {
     let home = Home::quoting();
     let file = sample("remember_turns");
     let canvas: Json = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
@@ -214,7 +214,7 @@ fn an_agent_whose_title_is_taken_is_served_all_the_same() {
     let (_, stored) = server.post("/api/canvas/set", None, &json!({"title": "Memory", "dsl": canvas}));
     assert!(stored.contains("\"code\":0"), "{stored}");
     server.stop();
-    // Also when it is started again.
+    // Also after a restart.
     for _ in 0..2 {
         let server = Server::start(&home, &["--no-auth", "--agent", &format!("memory={file}")]);
         let listed = server.get("/api/v1/agents");
@@ -224,13 +224,13 @@ fn an_agent_whose_title_is_taken_is_served_all_the_same() {
 }
 
 #[test]
-fn without_tokens_only_this_machine_is_served() {
+fn without_authentication_only_a_loopback_address_is_accepted() {
     let home = Home::quoting();
     home.weft(&["serve", "--listen", "0.0.0.0:0", "--no-auth"]).with(2).says(&["0.0.0.0:0", "127.0.0.1"]);
 }
 
 #[test]
-fn numbers_as_large_as_they_can_be_are_no_limit() {
+fn the_largest_numbers_mean_no_limit() {
     let home = Home::quoting();
     let agent = format!("memory={}", sample("remember_turns"));
     let mut command = home.command(&["serve", "--listen", "127.0.0.1:0", "--no-auth", "--agent", &agent]);
@@ -245,7 +245,7 @@ fn numbers_as_large_as_they_can_be_are_no_limit() {
 }
 
 #[test]
-fn an_agent_with_errors_keeps_the_server_from_starting() {
+fn an_agent_with_errors_prevents_the_server_from_starting() {
     let home = Home::quoting();
     home.write("c.json", "{\"components\": {}}");
     home.weft(&["serve", "--listen", "127.0.0.1:0", "--agent", "a=c.json"]).with(2).says(&["c.json"]);
@@ -254,7 +254,7 @@ fn an_agent_with_errors_keeps_the_server_from_starting() {
 }
 
 #[test]
-fn every_model_can_be_one_server() {
+fn one_server_can_provide_every_model() {
     let models = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", models.local_addr().unwrap());
     let home = Home::new();
@@ -288,7 +288,7 @@ fn every_model_can_be_one_server() {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"hello\n".as_slice()));
 }
 
-/// Asks a person whether to go on, then says what it finds in a dataset.
+/// Asks a person whether to continue, then outputs what it finds in a dataset.
 fn searching(dataset: &str) -> Json {
     let fill = json!({"enable_tips": false, "tips": "",
         "inputs": {"go": {"name": "Go on", "type": "boolean", "optional": false, "options": []}}});
@@ -304,9 +304,9 @@ fn searching(dataset: &str) -> Json {
     }, "globals": {"sys.query": ""}, "history": [], "path": [], "retrieval": []})
 }
 
-/// Who stores a canvas says what it is for, and by that leads nobody into the folders of the operator.
+/// A client that stores a canvas chooses its description, which must not lead into folders of the operator.
 #[test]
-fn a_description_is_never_a_path() {
+fn a_description_is_never_used_as_a_path() {
     let home = Home::quoting();
     let folder = home.path().join("mine");
     std::fs::create_dir_all(folder.join("documents")).unwrap();
@@ -318,7 +318,7 @@ fn a_description_is_never_a_path() {
         assert_eq!(tasks.len(), 1);
         tasks[0]["id"].as_str().unwrap().to_owned()
     };
-    // What the operator runs from its file finds what lies beside it, also when it goes on elsewhere.
+    // A canvas that the operator runs from its file finds the documents beside it, also when it is resumed later.
     home.weft(&["run", "mine/canvas.json", "--query", "code of the safe", "--data", "d"]).with(3);
     let own = home.weft(&["tasks", "answer", &task(), "--input", "go=true", "--data", "d"]).with(0);
     assert!(own.stdout.contains("quokka"), "{}", own.stdout);
@@ -344,10 +344,10 @@ fn a_description_is_never_a_path() {
         .says(&["the file of the canvas", "is not known"]);
 }
 
-/// Each connection that says half of what it wants takes a file that somebody else needs.
+/// Each connection with a half-sent request occupies a file descriptor that others need.
 #[cfg(unix)]
 #[test]
-fn half_sent_heads_shut_nobody_out() {
+fn half_sent_requests_do_not_block_others() {
     let home = Home::quoting();
     let server = Server::of(home.start_with_files("-n 128", &["serve", "--listen", "127.0.0.1:0"]));
     let half = || {
@@ -365,15 +365,15 @@ fn half_sent_heads_shut_nobody_out() {
     assert_eq!(server.stop(), "");
 }
 
-/// The usual number of open files is a precaution for programs of long ago. Where it counted, the first of these
-/// connections would have made room.
+/// The usual soft limit of open files exists for old programs. If it applied, the first of these connections would
+/// have been closed to make room.
 #[cfg(unix)]
 #[test]
-fn a_server_allows_itself_more_files_than_it_is_started_with() {
+fn a_server_raises_its_soft_limit_of_open_files() {
     let home = Home::quoting();
     let server = Server::of(home.start_with_files("-S -n 128", &["serve", "--listen", "127.0.0.1:0"]));
     let mut idle: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(server.address).unwrap()).collect();
-    // Connections are let in one after the other, and this is the last.
+    // Connections are accepted in order, and this is the last.
     let (status, answer) = server.post("/api/v1/agents", Some("wrong"), &json!({"title": "x", "dsl": {}}));
     assert!(status.contains("401"), "{status}: {answer}");
     idle[0].set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
@@ -384,7 +384,7 @@ fn a_server_allows_itself_more_files_than_it_is_started_with() {
     assert_eq!(server.stop(), "");
 }
 
-/// A whole request with its body.
+/// Reads a whole request with its body.
 fn request(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];
@@ -405,7 +405,7 @@ fn request(stream: &mut TcpStream) -> String {
 }
 
 #[test]
-fn two_agents_of_one_id_are_refused() {
+fn two_agents_with_one_id_are_refused() {
     let home = Home::quoting();
     let (first, second) = (format!("a={}", sample("greet")), format!("a={}", sample("diamond")));
     let told = ["--agent a is given twice", "diamond/canvas.json", "an id of its own"];

@@ -24,7 +24,7 @@ fn every_wrong_setting_is_named_at_once_with_its_source() {
 }
 
 #[test]
-fn a_settings_file_that_is_named_and_not_there_is_told_by_what_reads_none_too() {
+fn a_missing_settings_file_is_reported_by_every_command() {
     let home = Home::new();
     for command in [&["settings"] as &[&str], &["runs", "list"]] {
         home.weft(&[&["--config", "absent.toml"], command].concat())
@@ -35,7 +35,7 @@ fn a_settings_file_that_is_named_and_not_there_is_told_by_what_reads_none_too() 
 }
 
 #[test]
-fn two_models_that_no_name_tells_apart_are_refused() {
+fn two_models_with_the_same_name_are_refused() {
     let entry = |more: &str| {
         format!("[[models.entries]]\nname = \"a\"\nbase_url = \"http://127.0.0.1:9/v1\"\n{more}")
     };
@@ -43,13 +43,13 @@ fn two_models_that_no_name_tells_apart_are_refused() {
     home.settings([entry(""), entry("kind = \"embedding\"\n"), entry("kind = \"vision\"\n")].concat());
     let told = ["models.entries.0 and models.entries.2 are both the model `a@openai`"];
     home.weft(&["runs", "list"]).with(2).says(&told);
-    // Of another provider, and for something else.
+    // Models of another provider or of another kind are different.
     home.settings([entry(""), entry("factory = \"VLLM\"\n"), entry("kind = \"embedding\"\n")].concat());
     home.weft(&["runs", "list"]).with(0);
 }
 
 #[test]
-fn the_environment_counts_more_than_the_file_and_flags_more_than_both() {
+fn flags_override_the_environment_which_overrides_the_file() {
     let home = Home::new();
     home.settings("data = \"from-file\"\n[[models.entries]]\nname = \"e\"\nprovider = \"extractive\"\n");
     let greet = sample("greet");
@@ -68,7 +68,7 @@ fn the_environment_counts_more_than_the_file_and_flags_more_than_both() {
 }
 
 #[test]
-fn a_settings_file_can_be_named_and_must_then_be_there() {
+fn a_named_settings_file_must_exist() {
     let home = Home::new();
     home.write(
         "other.toml",
@@ -86,7 +86,7 @@ fn a_settings_file_can_be_named_and_must_then_be_there() {
 }
 
 #[test]
-fn variables_of_a_scheduler_are_no_settings() {
+fn variables_set_by_a_container_scheduler_are_not_settings() {
     let home = Home::quoting();
     let mut command = home.command(&["runs", "list"]);
     ended(command.env("WEFT_PORT_9380_TCP", "tcp://10.0.0.1:9380"))
@@ -95,7 +95,7 @@ fn variables_of_a_scheduler_are_no_settings() {
 }
 
 #[test]
-fn a_key_that_is_not_there_is_named() {
+fn a_missing_key_variable_is_named() {
     let home = Home::new();
     home.settings("[[models.entries]]\nname = \"m\"\napi_key_env = \"MY_KEY\"\n");
     home.weft(&["run", &sample("greet")]).with(2).says(&["MY_KEY"]);

@@ -1,4 +1,4 @@
-//! `weft mcp login`: a person allows what agents do at a server, here one whose page allows everything at once.
+//! `weft mcp login`: a person authorizes Weft at a server, here one whose page grants everything at once.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -33,7 +33,7 @@ async fn mcp(
     Json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_response()
 }
 
-/// A server on a thread of its own, for as long as the tests run, and who lets people in there.
+/// A server on its own thread for as long as the tests run, and its authorization server.
 fn listen() -> (SocketAddr, AuthorizationServer) {
     let auth = AuthorizationServer::new("rosebud");
     let router = Router::new().route("/mcp", post(mcp)).with_state(auth.clone()).merge(auth.router());
@@ -57,7 +57,7 @@ fn home(address: SocketAddr) -> Home {
     home
 }
 
-/// What a browser is told at an address, with the head of the answer.
+/// Fetches an address as a browser does; returns the response with its head.
 fn browse(url: &str) -> String {
     let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
@@ -73,15 +73,15 @@ fn sent_to(told: &str) -> String {
 }
 
 #[test]
-fn who_signs_in_at_a_server_is_known_there_until_they_sign_out() {
+fn a_sign_in_is_used_until_the_sign_out() {
     let home = home(listen().0);
     home.weft(&["mcp", "list"]).with(1).says(&["sign in with `weft mcp login web`"]);
     let mut login = home.start(&["mcp", "login", "web"]);
     let back = sent_to(&browse(login.printed("/authorize?").trim()));
-    // What a browser asks for by itself is no answer.
+    // Requests that a browser makes on its own are not taken as the answer.
     let (place, _) = back.split_once('?').unwrap();
     assert!(browse(place).starts_with("HTTP/1.1 400"));
-    // And what another page has it ask for is none to this sign-in.
+    // A request caused by another page does not complete this sign-in.
     for other in ["code=c&state=another", "error=access_denied"] {
         assert!(browse(&format!("{place}?{other}")).starts_with("HTTP/1.1 400"));
     }
@@ -92,7 +92,7 @@ fn who_signs_in_at_a_server_is_known_there_until_they_sign_out() {
     assert!(listed.contains("find"), "{listed}");
     for file in std::fs::read_dir(home.path().join(".local/share/weft")).unwrap() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap_or_default();
-        assert!(!bytes.windows(7).any(|part| part == b"rosebud"), "it is encrypted");
+        assert!(!bytes.windows(7).any(|part| part == b"rosebud"), "the token is stored encrypted");
     }
     home.weft(&["mcp", "logout", "web"]).with(0).says(&["Signed out of web"]);
     home.weft(&["mcp", "logout", "web"]).with(0).says(&["Nobody was signed in"]);
@@ -103,9 +103,9 @@ fn paste(login: &mut Running, text: &str) {
     login.input.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
 }
 
-/// The browser may be on another machine: its last address is pasted.
+/// The browser may be on another machine: its last address can be pasted.
 #[test]
-fn the_address_of_the_last_page_can_be_pasted() {
+fn the_redirect_address_can_be_pasted() {
     let home = home(listen().0);
     let mut login = home.start(&["mcp", "login", "web"]);
     let back = sent_to(&browse(login.printed("/authorize?").trim()));
@@ -130,7 +130,7 @@ fn a_port_that_is_taken_is_named() {
 
 /// Authorization servers keep every client that they register.
 #[test]
-fn who_signs_in_again_is_registered_once() {
+fn repeated_sign_ins_register_one_client() {
     let (address, auth) = listen();
     let home = home(address);
     for _ in 0..2 {

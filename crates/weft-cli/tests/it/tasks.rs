@@ -1,4 +1,4 @@
-//! The inbox on the command line.
+//! `weft tasks`: the open tasks on the command line.
 
 use serde_json::json;
 
@@ -40,9 +40,9 @@ fn a_task_is_listed_shown_and_answered() {
     home.weft(&["tasks", "--kind", "chore"]).with(2).says(&["tool_approval"]);
 }
 
-/// The operator puts the key right between two processes; the question is not asked again.
+/// The operator corrects the key between two processes; the question is not asked again.
 #[test]
-fn a_refused_key_is_put_right_and_the_run_goes_on() {
+fn a_run_continues_after_a_refused_key_is_corrected() {
     let refused = json!({"error": {"kind": "unauthenticated", "message": "the key is not valid"}});
     let home = Home::scripted(&json!({"replies": [{"say": [refused]}]}));
     home.weft(&["check", &sample("missing_key")]).with(0);
@@ -55,7 +55,7 @@ fn a_refused_key_is_put_right_and_the_run_goes_on() {
     drop(shown.says(&["--retry", "--give-up"]));
     home.weft(&["tasks", "answer", id, "--retry"]).with(3);
     let again = home.weft(&["tasks", "--json"]).with(0).json_lines();
-    assert_ne!(again[0]["id"].as_str().unwrap(), id, "it asks again, as another task");
+    assert_ne!(again[0]["id"].as_str().unwrap(), id, "the retry fails again and creates another task");
 
     home.write("script.json", json!({"replies": [{"text": "It is me."}]}).to_string());
     let answered = home.weft(&["tasks", "answer", again[0]["id"].as_str().unwrap(), "--retry"]).with(0);

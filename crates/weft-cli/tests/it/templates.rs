@@ -1,4 +1,4 @@
-//! `weft templates` and `weft new`: every template is checked and run as somebody would who has no key.
+//! `weft templates` and `weft new`: every template is checked and run as a user without an API key would.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::weft::Home;
 
-/// What a canvas is made of.
+/// The component types of a canvas.
 fn kinds(canvas: &Json) -> BTreeSet<String> {
     let canvas = canvas.get("dsl").unwrap_or(canvas);
     let components = canvas["components"].as_object().unwrap().values();
@@ -17,10 +17,10 @@ fn kinds(canvas: &Json) -> BTreeSet<String> {
     kinds
 }
 
-/// A file may have one block here, which is less than a canvas has.
+/// A file may have one block here, which is smaller than a canvas.
 #[cfg(unix)]
 #[test]
-fn a_folder_that_cannot_be_filled_is_not_left() {
+fn a_folder_that_cannot_be_filled_is_removed() {
     let home = Home::quoting();
     let weft = home.command(&["new", "shop"]);
     let mut command = std::process::Command::new("/bin/sh");
@@ -33,7 +33,7 @@ fn a_folder_that_cannot_be_filled_is_not_left() {
 }
 
 #[test]
-fn every_template_is_made_checked_and_run_without_a_key() {
+fn every_template_is_created_checked_and_run_without_a_key() {
     let home = Home::quoting();
     let listed = home.weft(&["templates", "--json"]).with(0).json_lines();
     assert!(listed.len() >= 12);
@@ -78,12 +78,12 @@ fn every_template_is_made_checked_and_run_without_a_key() {
 }
 
 #[test]
-fn what_is_there_stays_and_what_is_unknown_is_told() {
+fn existing_files_are_kept_and_unknown_templates_are_reported() {
     let home = Home::quoting();
     home.weft(&["new", "shop", "--template", "none"]).with(2).says(&["weft templates"]);
     home.weft(&["new", "shop", "--template", "customer_service"]).with(0);
     home.weft(&["new", "shop", "--template", "greet"]).with(2).says(&["does not exist yet"]);
-    // What lies beside a canvas is the dataset of its folder's name, whatever the template called it.
+    // Documents beside a canvas form the dataset named after its folder, whatever the template called it.
     let ran =
         home.weft(&["run", "shop/canvas.json", "--query", "How long do I have to return a bicycle?"]).with(0);
     assert!(ran.stdout.contains("30 days"), "{}", ran.stdout);

@@ -1,4 +1,4 @@
-//! What others say does not steer a terminal.
+//! Text from elsewhere cannot control the terminal.
 
 use serde_json::json;
 
@@ -12,12 +12,12 @@ fn steers(text: &str) -> bool {
 }
 
 #[test]
-fn a_document_reaches_the_list_of_sources_as_text() {
+fn the_list_of_sources_contains_no_control_characters() {
     let home = Home::quoting();
     let folder = home.path().join("shop");
     std::fs::create_dir_all(folder.join("documents")).unwrap();
     std::fs::copy(sample("customer_service"), folder.join("canvas.json")).unwrap();
-    // Long enough that so few control characters leave it a text.
+    // Long enough that the text is still recognized as text despite the control characters.
     let text = format!(
         "Bicycles {STEERS} may be returned within ninety days.\n\n\
          Keep the carton in which the bicycle came, since it travels back in it.\n"
@@ -33,7 +33,7 @@ fn a_document_reaches_the_list_of_sources_as_text() {
 }
 
 #[test]
-fn what_goes_into_a_file_is_left_as_it_is() {
+fn output_to_a_file_is_not_changed() {
     let home = Home::scripted(&json!({"replies": [{"text": format!("a{STEERS}b")}]}));
     home.write("c.json", ask_a_model().to_string());
     let ran = home.weft(&["run", "c.json", "--query", "q"]).with(0);
@@ -41,7 +41,7 @@ fn what_goes_into_a_file_is_left_as_it_is() {
 }
 
 #[test]
-fn a_canvas_that_is_wrong_is_shown_without_its_control_characters() {
+fn an_invalid_canvas_is_shown_without_control_characters() {
     let home = Home::quoting();
     let canvas = ask_a_model().to_string().replace("Message:M", &format!("Message:{STEERS}"));
     home.write("c.json", canvas);

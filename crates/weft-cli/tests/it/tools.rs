@@ -1,10 +1,10 @@
-//! Agents that call tools, ask before they do, and run into limits.
+//! Agents that call tools, ask for approval, and reach limits.
 
 use serde_json::{Value as Json, json};
 
 use crate::weft::{Ended, Home, agent};
 
-/// An agent that works out what the question says.
+/// A model that calls the calculator with the question.
 fn script() -> Json {
     let call = |expression: &str| json!({"call": {"id": "call_1", "name": "calculator_0", "arguments": {"expression": expression}}});
     json!({"replies": [
@@ -16,7 +16,7 @@ fn script() -> Json {
     ]})
 }
 
-/// With an agent that has a calculator; more about the tool, and about the agent.
+/// A home with an agent that has a calculator; `tool` and `more` add parameters of the tool and of the agent.
 fn home(tool: &Json, more: &Json) -> Home {
     let home = Home::scripted(&script());
     let with = |mut json: Json, more: &Json| {
@@ -35,7 +35,7 @@ fn asking() -> Home {
 }
 
 #[test]
-fn calls_of_tools_are_shown_to_people_and_not_in_the_answer() {
+fn tool_calls_are_shown_on_stderr_and_not_in_the_answer() {
     let home = home(&json!({}), &json!({}));
     let ran = home.weft(&["run", "c.json", "--query", "six times seven?"]).with(0);
     let ran = ran.says(&["calculator_0 {\"expression\":\"6 * 7\"}", "✓"]);
@@ -49,9 +49,9 @@ fn calls_of_tools_are_shown_to_people_and_not_in_the_answer() {
     chat.says(&["calculator_0 {\"expression\":\"6 * 7\"}"]);
 }
 
-/// Everything that shows a run tells what its agents warn of.
+/// Every command that shows a run shows the warnings of its agents.
 #[test]
-fn warnings_are_told() {
+fn warnings_of_agents_are_shown() {
     let home = home(&json!({}), &json!({"mcp": [{"mcp_id": "gone", "tools": {"a": {}}}]}));
     home.weft(&["check", "c.json"])
         .with(0)
@@ -66,9 +66,9 @@ fn warnings_are_told() {
     assert!(warning["data"]["message"].as_str().unwrap().contains("`gone`"), "{warning}");
 }
 
-/// Most canvases that others wrote name a tool that is not there: the agent works with the others.
+/// Imported canvases often name a tool that does not exist here: the agent works with the others.
 #[test]
-fn a_tool_that_is_not_there_is_left_out() {
+fn a_missing_tool_is_left_out() {
     let lacking = json!([
         {"component_name": "Calculator", "name": "calculator", "params": {}},
         {"component_name": "WenCai", "name": "facts", "params": {}},
@@ -89,9 +89,9 @@ fn a_tool_that_is_not_there_is_left_out() {
     assert!(ran.stdout.contains("It is 42."), "{}", ran.stdout);
 }
 
-/// A secret that only a tool reads is missing to that tool, and what the agent itself reads to the agent.
+/// A missing secret that only a tool reads disables that tool; one that the agent reads fails the agent.
 #[test]
-fn a_tool_whose_secret_is_not_there_is_left_out() {
+fn a_tool_with_a_missing_secret_is_left_out() {
     let tools = json!([
         {"component_name": "Calculator", "name": "calculator", "params": {}},
         {"component_name": "TavilySearch", "name": "web", "params": {"api_key": "{secret.NOPE}"}},
@@ -106,9 +106,9 @@ fn a_tool_whose_secret_is_not_there_is_left_out() {
     drop(own.weft(&["run", "c.json", "--query", "six"]).with(1).says(&["there is no secret `NOPE`"]));
 }
 
-/// An answer of another model than the canvas names is told beforehand, or does not come.
+/// When another model than the named one would answer, the user is warned first, or the run is refused.
 #[test]
-fn a_model_that_stands_in_is_told_or_refused() {
+fn a_substitute_model_is_reported_or_refused() {
     let home = home(&json!({}), &json!({"llm_id": "gpt-9@OpenAI"}));
     let both = ["`gpt-9@OpenAI` is not configured", "`actor`"];
     drop(home.weft(&["check", "c.json"]).with(0).says(&["default-model"]).says(&both));
@@ -124,9 +124,9 @@ fn a_model_that_stands_in_is_told_or_refused() {
 }
 
 #[test]
-fn a_limit_that_cut_the_work_short_is_told() {
+fn a_reached_limit_is_reported() {
     let ran = home(&json!({}), &json!({"max_rounds": 0})).weft(&["run", "c.json", "--query", "six"]);
-    // With 1 there is a second try, and an answer then is whole.
+    // With 1 there is a second round, and the answer is then complete.
     let whole =
         home(&json!({}), &json!({"max_rounds": 1})).weft(&["run", "c.json", "--query", "six"]).with(0);
     assert!(!whole.stderr.contains("a limit cut the work short"), "{}", whole.stderr);
@@ -137,7 +137,7 @@ fn a_limit_that_cut_the_work_short_is_told() {
     }
 }
 
-/// The run waits; what to decide about and how is said; the next process goes on with the decision.
+/// The run waits; the pending call and the way to decide are shown; the next process continues with the decision.
 #[test]
 fn an_approval_is_given_in_another_process() {
     let decide = |decision: &str| -> Ended {
@@ -162,7 +162,7 @@ fn an_approval_is_given_in_another_process() {
 }
 
 #[test]
-fn a_script_that_is_not_there_is_named() {
+fn a_missing_script_is_named() {
     let home = Home::new();
     home.write(
         "weft.toml",
@@ -176,7 +176,7 @@ fn a_script_that_is_not_there_is_named() {
 
 /// An answer that comes too late, or to the wrong session, starts nothing.
 #[test]
-fn an_answer_to_a_session_that_waits_for_nothing_is_refused() {
+fn an_answer_to_a_session_without_a_question_is_refused() {
     let home = asking();
     let answer = ["run", "c.json", "--session", "s", "--input", "call_1=approve"];
     let parts = ["session s is not waiting for an answer", "no input `call_1`", "weft runs list --session s"];
@@ -187,7 +187,7 @@ fn an_answer_to_a_session_that_waits_for_nothing_is_refused() {
 }
 
 #[test]
-fn an_approval_is_asked_for_in_a_conversation() {
+fn an_approval_is_requested_in_a_chat() {
     let check = |typed: &str, answer: &str| {
         let home = asking();
         let chat = home.weft_reading(&["chat", "c.json"], &format!("six\n{typed}\n")).with(0);
@@ -200,9 +200,9 @@ fn an_approval_is_asked_for_in_a_conversation() {
     check("perhaps\ny", "It is 42.").says(&["answer approve, deny"]);
 }
 
-/// What measures agents: rounds of a tool that answers at once, then the answer.
+/// The benchmark of agents: rounds of a tool that answers at once, then the answer.
 #[test]
-fn an_agent_with_a_tool_can_be_measured() {
+fn benchmark_of_an_agent_with_a_tool() {
     let round = |at: u32| {
         let call = json!({"call": {"name": "lookup_0", "arguments": {"key": format!("k{at}")}}});
         let say = json!([call]);
@@ -248,7 +248,7 @@ fn programs_run_in_a_worker_that_ends_with_them() {
     assert_eq!(ran.stdout.trim(), "[\"7\",42,\"undefined\"]");
     run("function main() {\n  return nothing }").with(1).says(&["line 2: ReferenceError: nothing"]);
     set("seconds = 0.3");
-    // Nothing but the end of its process ends this one.
+    // Only killing its process ends this program.
     run("function main() { [].reverse.call({length: 2 ** 53 - 1}) }")
         .with(1)
         .says(&["longer than 0.3 seconds"]);
@@ -259,7 +259,7 @@ fn programs_run_in_a_worker_that_ends_with_them() {
 }
 
 #[test]
-fn a_program_that_cannot_be_parsed_is_named_before_it_runs() {
+fn a_program_with_a_syntax_error_is_reported_before_it_runs() {
     let home = Home::quoting();
     let check = |script: &str| {
         home.write("c.json", running(script).to_string());
@@ -272,7 +272,7 @@ fn a_program_that_cannot_be_parsed_is_named_before_it_runs() {
 }
 
 #[test]
-fn a_worker_without_a_program_refuses_and_is_no_command_for_people() {
+fn worker_commands_need_input_and_are_hidden_from_help() {
     let home = Home::new();
     for worker in ["sandbox-worker", "document-worker"] {
         assert_eq!(home.weft(&[worker]).code, Some(65));
@@ -281,7 +281,7 @@ fn a_worker_without_a_program_refuses_and_is_no_command_for_people() {
 }
 
 #[test]
-fn programs_in_python_need_nothing_that_is_installed() {
+fn python_programs_need_no_installed_python() {
     let home = Home::scripted(&json!({"replies": []}));
     let source = "import json, statistics\n\ndef main(numbers):\n    print('so far')\n    return {'mean': statistics.mean(json.loads(numbers))}\n";
     let part = |name: &str, params: Json, down: &[&str], up: &[&str]| json!({"obj": {"component_name": name, "params": params}, "downstream": down, "upstream": up});
@@ -302,14 +302,14 @@ fn programs_in_python_need_nothing_that_is_installed() {
 }
 
 #[test]
-fn an_agent_calls_its_tools_in_a_python_script() {
+fn an_agent_calls_its_tools_from_a_python_script() {
     let script = "total = '0'\nfor n in range(3):\n    total = tools.calculator_0(expression=f'{total} + {n}')\ntry:\n    tools.calculator_0(expression='1 +')\n\
         except RuntimeError as error:\n    print('refused')\nresult = {'total': total}\n";
     runs_in_python(script, r#""calls":4,"result":{"total":3},"stdout":"refused\n""#);
 }
 
 #[test]
-fn scripts_in_python_may_be_written_as_programs_are() {
+fn python_scripts_may_be_written_in_several_forms() {
     for script in [
         "tools.calculator_0(expression='1 + 2')",
         "result = await tools.calculator_0(expression='1 + 2')",

@@ -1,14 +1,14 @@
-//! Settings that came with a folder.
+//! Settings files that came with a folder, and whether they are trusted.
 
 use serde_json::json;
 
 use crate::weft::{Home, agent, ended, sample};
 
-/// Would leave a file where it is started.
+/// Would create a file if the worker were started.
 const STARTS: &str = "[documents]\nworker = [\"/bin/sh\", \"-c\", \"touch started\"]\n";
 
 #[test]
-fn a_file_of_the_folder_starts_nothing_until_it_is_trusted() {
+fn a_settings_file_of_the_folder_starts_nothing_until_trusted() {
     let home = Home::new();
     home.weft(&["trust"]).with(2).says(&["there is no weft.toml in this folder", "change to its folder"]);
     home.write("weft.toml", STARTS);
@@ -22,15 +22,15 @@ fn a_file_of_the_folder_starts_nothing_until_it_is_trusted() {
     }
     assert!(!home.path().join("started").exists());
 
-    // Nobody can be asked.
+    // There is no terminal to ask at.
     home.weft(&["trust"]).with(2).says(&["`documents.worker`: it starts a program", "weft trust --yes"]);
     home.weft(&["runs", "list"]).with(2).says(&told);
     home.weft(&["trust", "--yes"]).with(0).says(&["until it changes"]);
     home.weft(&["trust"]).with(0).says(&["trusted already"]);
     drop(home.weft(&["run", &canvas, "--query", "x"]));
-    assert!(home.path().join("started").exists(), "the worker that was named");
+    assert!(home.path().join("started").exists(), "the configured worker ran");
 
-    // Trusted is this file with this content.
+    // The trust is for this file with this content only.
     home.write("weft.toml", format!("{STARTS}# one more line\n"));
     home.weft(&["runs", "list"]).with(2).says(&told);
     let elsewhere = home.path().join("elsewhere");
@@ -40,7 +40,7 @@ fn a_file_of_the_folder_starts_nothing_until_it_is_trusted() {
 }
 
 #[test]
-fn what_the_operator_names_counts_and_the_folder_may_ask_for_less() {
+fn named_files_are_trusted_and_the_folder_may_lower_limits() {
     let home = Home::new();
     let untrusted = "[net]\nallow = [\"127.0.0.1\"]\n";
     home.write("weft.toml", untrusted);
@@ -58,9 +58,9 @@ fn what_the_operator_names_counts_and_the_folder_may_ask_for_less() {
     home.weft(&["runs", "list"]).with(0);
 }
 
-/// The key is the user's, the address the file's.
+/// The key is the user's, the address comes from the file.
 #[test]
-fn a_file_of_the_folder_sends_no_key_anywhere() {
+fn a_settings_file_of_the_folder_cannot_send_a_key_anywhere() {
     let home = Home::new();
     let entry =
         "[[models.entries]]\nname = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\napi_key_env = \"MY_KEY\"\n";
@@ -74,15 +74,15 @@ fn a_file_of_the_folder_sends_no_key_anywhere() {
     ended(command.env("MY_KEY", "k")).with(0);
 }
 
-/// Programs are the operator's: what a stored or imported canvas says of one is no setting.
+/// Only the operator configures programs: a stored or imported canvas cannot.
 #[test]
-fn a_canvas_names_no_program() {
+fn a_canvas_cannot_name_a_program() {
     let home = Home::scripted(&json!({"replies": [{"text": "Done.", "times": 0}]}));
     let program = json!(["-c", "touch started"]);
     let server = json!({"mcp_id": "theirs", "command": "/bin/sh", "args": program, "transport": "stdio", "type": "stdio",
         "server": {"command": "/bin/sh", "args": program}, "tools": {"look": {}}});
     home.write("c.json", agent(&json!({"llm_id": "actor", "mcp": [server]})).to_string());
-    // The server is none of the operator's: the agent works without it.
+    // The operator has not configured this server: the agent works without it.
     let checked = home.weft(&["check", "c.json"]).with(0).says(&["unknown-tool-server", "`theirs`"]);
     assert!(!home.path().join("started").exists(), "{}", checked.stderr);
     let ran = home.weft(&["run", "c.json", "--query", "x"]).with(0).says(&["warning: Agent:A: ", "`theirs`"]);

@@ -23,7 +23,7 @@ fn a_tenant_is_removed_with_its_members_and_keys() {
     home.weft(&["tenant", "remove", "acme"]).with(2).says(&["--confirm"]);
     home.weft(&["tenant", "remove", "acme", "--confirm", "other"]).with(2).says(&["--confirm"]);
     home.weft(&["tenant", "remove", "acme", "--confirm", "acme"]).with(0).says(&["everything that it had"]);
-    // Also one that no new tenant may be called is looked for.
+    // Also for names that no new tenant may have.
     for gone in ["acme", ".", "..", ""] {
         home.weft(&["tenant", "remove", gone]).with(2).says(&["there is no tenant"]);
         home.weft(&["tenant", "remove", gone, "--confirm", gone]).with(2).says(&["there is no tenant", gone]);
@@ -33,14 +33,14 @@ fn a_tenant_is_removed_with_its_members_and_keys() {
     assert_eq!(left, [json!({"id": "default"})]);
     let log = home.weft(&["audit", "--json"]).with(0).json_lines();
     assert_eq!((&log[0]["action"], &log[0]["target"]), (&json!("remove tenant"), &json!("acme")));
-    // Whoever was its member is still there.
+    // The former members still exist.
     let users = home.weft(&["user", "list"]).with(0).stdout;
     assert!(users.contains("ann@example.com"), "{users}");
     assert_eq!(home.weft(&["token", "list"]).with(0).stdout.matches("ci").count(), 0);
 }
 
 #[test]
-fn users_are_made_changed_and_removed_while_a_server_runs() {
+fn users_are_created_changed_and_removed_while_a_server_runs() {
     let home = Home::quoting();
     home.weft(&["user", "list"]).with(0).says(&["there are no users"]);
     let server = Server::start(&home, &["--agent", &format!("memory={}", sample("remember_turns"))]);
@@ -92,7 +92,7 @@ fn users_are_made_changed_and_removed_while_a_server_runs() {
 }
 
 #[test]
-fn a_key_has_the_role_that_it_was_made_with() {
+fn a_key_has_the_role_it_was_created_with() {
     let home = Home::quoting();
     let made = home.weft(&["token", "create", "reads", "--role", "viewer", "--json"]).with(0).json_lines();
     assert_eq!(made[0]["role"], "viewer");

@@ -1,10 +1,10 @@
-//! Runs that wait for a person, and the commands that go on with them.
+//! Runs that wait for a person, and the commands that resume them.
 
 use serde_json::{Value as Json, json};
 
 use crate::weft::{Ended, Home, sample};
 
-/// The arguments of the command that standard error offers, with values for its places.
+/// The arguments of the command that standard error suggests, with its placeholders replaced by these values.
 fn offered(ended: &Ended, values: &[(&str, &str)]) -> Vec<String> {
     let line = ended.stderr.lines().find(|line| line.trim_start().starts_with("weft run ")).unwrap();
     let mut arguments: Vec<String> = Vec::new();
@@ -27,7 +27,7 @@ fn go_on(home: &Home, ended: &Ended, values: &[(&str, &str)]) -> Ended {
 }
 
 #[test]
-fn the_command_that_goes_on_is_printed_and_works_in_another_process() {
+fn the_printed_resume_command_works_in_another_process() {
     let home = Home::scripted(&json!({"replies": [{"say": [{"text": "Sandwiches."}]}]}));
     let waiting = home.weft(&["run", &sample("form_pause"), "--query", "Plan a picnic"]).with(3);
     let asks = ["`UserFillUp:Approval` waits for a person", "Sandwiches.", "go (boolean)", "--session"];
@@ -38,7 +38,7 @@ fn the_command_that_goes_on_is_printed_and_works_in_another_process() {
 }
 
 #[test]
-fn the_command_names_the_data_folder_when_the_caller_did() {
+fn the_resume_command_names_the_data_folder_if_it_was_given() {
     let home = Home::scripted(&json!({"replies": [{"say": [{"text": "Sandwiches."}]}]}));
     let arguments = ["run", &sample("form_pause"), "--query", "Plan", "--data", "elsewhere"];
     let waiting = home.weft(&arguments).with(3).says(&["--data elsewhere"]);
@@ -48,7 +48,7 @@ fn the_command_names_the_data_folder_when_the_caller_did() {
 }
 
 #[test]
-fn a_pause_inside_an_iteration_goes_on_item_by_item() {
+fn a_pause_inside_an_iteration_continues_item_by_item() {
     let home = Home::quoting();
     let first =
         home.weft(&["run", &sample("form_in_iteration"), "--query", "red,blue"]).with(3).says(&["red"]);
@@ -58,7 +58,7 @@ fn a_pause_inside_an_iteration_goes_on_item_by_item() {
 }
 
 #[test]
-fn the_form_is_an_event_as_well() {
+fn the_form_is_also_an_event() {
     let home = Home::quoting();
     let run = home
         .weft(&["run", &sample("form_in_iteration"), "--query", "red", "--events"])
@@ -71,7 +71,7 @@ fn the_form_is_an_event_as_well() {
 }
 
 #[test]
-fn an_answer_that_lacks_a_field_waits_again() {
+fn an_answer_without_a_required_field_waits_again() {
     let home = Home::scripted(&json!({"replies": [{"say": [{"text": "Sandwiches."}]}]}));
     let waiting = home.weft(&["run", &sample("form_pause"), "--query", "Plan", "--session", "s"]).with(3);
     drop(waiting);

@@ -1,4 +1,4 @@
-//! Starts the program in a folder of its own, with nothing in its environment.
+//! Starts the program in its own folder with an empty environment.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -29,14 +29,14 @@ impl Ended {
         ended
     }
 
-    /// Insists on the exit code.
+    /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
     }
 
-    /// Insists that standard error holds each of these.
+    /// Asserts that standard error contains each of these.
     #[track_caller]
     pub(crate) fn says(self, parts: &[&str]) -> Self {
         for part in parts {
@@ -52,12 +52,12 @@ impl Ended {
 }
 
 impl Home {
-    /// An empty one.
+    /// An empty home.
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// One whose settings name a model that plays this script.
+    /// A home whose settings name a model that plays this script.
     pub(crate) fn scripted(script: &Json) -> Self {
         let home = Self::new();
         home.write("script.json", script.to_string());
@@ -68,7 +68,7 @@ impl Home {
         home
     }
 
-    /// One whose model quotes what it is given.
+    /// A home whose model quotes its context.
     pub(crate) fn quoting() -> Self {
         let home = Self::new();
         home.write("weft.toml", "[[models.entries]]\nname = \"extractive\"\nprovider = \"extractive\"\n");
@@ -79,33 +79,33 @@ impl Home {
         self.folder.path()
     }
 
-    /// Writes a file and names it.
+    /// Writes a file and returns its path.
     pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
     }
 
-    /// Writes the user's own settings, which count whatever they do.
+    /// Writes the user's settings, which need no trust.
     pub(crate) fn settings(&self, text: impl AsRef<[u8]>) {
         let folder = self.path().join(".config/weft");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("weft.toml"), text).unwrap();
     }
 
-    /// The program, ready to start.
+    /// The command of the program, ready to start.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
         command.args(arguments).env_clear().env("HOME", self.path()).current_dir(self.path());
         command
     }
 
-    /// Runs the program to its end with nothing to read.
+    /// Runs the program to its end without input.
     pub(crate) fn weft(&self, arguments: &[&str]) -> Ended {
         ended(self.command(arguments).stdin(Stdio::null()))
     }
 
-    /// Runs the program to its end with this to read.
+    /// Runs the program to its end with this input.
     pub(crate) fn weft_reading(&self, arguments: &[&str], input: &str) -> Ended {
         let mut child = self
             .command(arguments)
@@ -123,8 +123,8 @@ impl Home {
         Running::start(self.command(arguments))
     }
 
-    /// Starts the program where it may open so many files, as `ulimit` takes them: `-n 128`, or `-S -n 128` where it could
-    /// allow itself more.
+    /// Starts the program with a limit of open files, as `ulimit` takes it: `-n 128`, or `-S -n 128` for a soft limit
+    /// that the program can raise.
     pub(crate) fn start_with_files(&self, files: &str, arguments: &[&str]) -> Running {
         let weft = self.command(arguments);
         let mut command = Command::new("/bin/sh");
@@ -140,7 +140,7 @@ pub(crate) fn ended(command: &mut Command) -> Ended {
     Ended::of(&command.output().unwrap())
 }
 
-/// A program under way; it does not survive its test.
+/// A running program; it is killed when its test ends.
 pub(crate) struct Running {
     child: Child,
     pub input: Option<ChildStdin>,
@@ -160,7 +160,7 @@ impl Running {
         Self { child, input, stdout: BufReader::new(stdout), stderr: BufReader::new(stderr) }
     }
 
-    /// Reads standard error up to the line that holds `part`, and returns it.
+    /// Reads standard error up to the line that contains `part`, and returns it.
     pub(crate) fn told(&mut self, part: &str) -> String {
         let mut before = String::new();
         loop {
@@ -173,7 +173,7 @@ impl Running {
         }
     }
 
-    /// Reads standard output up to the line that holds `part`.
+    /// Reads standard output up to the line that contains `part`.
     pub(crate) fn printed(&mut self, part: &str) -> String {
         let mut line = String::new();
         loop {
@@ -185,14 +185,14 @@ impl Running {
         }
     }
 
-    /// Sends a signal such as `INT` to this process and to no other.
+    /// Sends a signal such as `INT` to this process only.
     pub(crate) fn signal(&self, name: &str) {
         let sent =
             Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status().unwrap();
         assert!(sent.success());
     }
 
-    /// Waits for the end; the rest of both outputs.
+    /// Waits for the end; returns the rest of both outputs.
     pub(crate) fn end(mut self) -> Ended {
         use std::io::Read as _;
         drop(self.input.take());
@@ -205,18 +205,18 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended already when the test went well.
+        // It has already ended when the test passed.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// A sample of the repository.
+/// The path of a sample canvas of the repository.
 pub(crate) fn sample(name: &str) -> String {
     format!("{}/../../canvases/{name}/canvas.json", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A canvas that asks a model and says what it says.
+/// A canvas that calls a model and outputs its answer.
 pub(crate) fn ask_a_model() -> Json {
     let prompts = json!([{"role": "user", "content": "{sys.query}"}]);
     let model = json!({"llm_id": "", "sys_prompt": "", "prompts": prompts, "cite": false, "max_retries": 0,
@@ -231,7 +231,7 @@ pub(crate) fn ask_a_model() -> Json {
     }, "globals": {"sys.query": ""}, "history": [], "path": [], "retrieval": []})
 }
 
-/// A canvas with an agent of these parameters, and a message that shows what it answers.
+/// A canvas with an agent of these parameters, and a message with its answer.
 pub(crate) fn agent(params: &Json) -> Json {
     let begin = json!({"mode": "conversational", "enablePrologue": false, "prologue": "", "inputs": {}});
     json!({"components": {

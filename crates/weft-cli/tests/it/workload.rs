@@ -1,4 +1,4 @@
-//! Canvases of any size: what is measured, and what is checked to be measurable.
+//! Canvases of any size, for benchmarks and for the tests that benchmarks can run.
 
 #![allow(dead_code, reason = "tests, benches and what measures each use some of them")]
 
@@ -82,7 +82,7 @@ pub(crate) fn line(count: usize) -> Json {
     canvas(&parts)
 }
 
-/// `count` templates beside each other, and one that joins them.
+/// `count` parallel templates, and one that joins them.
 pub(crate) fn fan(count: usize) -> Json {
     let ids: Vec<String> = (0..count).map(|at| format!("StringTransform:S{at}")).collect();
     let mut parts = vec![begin(&ids.iter().map(String::as_str).collect::<Vec<_>>())];
@@ -97,7 +97,7 @@ pub(crate) fn fan(count: usize) -> Json {
     canvas(&parts)
 }
 
-/// An iteration over the parts of the question between commas.
+/// An iteration over the comma-separated parts of the question.
 pub(crate) fn iteration() -> Json {
     let split = json!({"method": "split", "split_ref": "sys.query", "delimiters": [","],
         "outputs": {"result": {"type": "Array<string>", "value": []}}});
@@ -133,12 +133,12 @@ fn agent(model: &str, tools: &Json) -> Json {
     ])
 }
 
-/// A question to a model, its answer shown while it is written.
+/// An agent without tools, whose answer is streamed.
 pub(crate) fn chat(model: &str) -> Json {
     agent(model, &json!([]))
 }
 
-/// The same with a tool.
+/// An agent with a tool.
 pub(crate) fn react(model: &str) -> Json {
     agent(model, &json!([{"component_name": "Lookup", "name": "lookup", "params": {}}]))
 }

@@ -1,4 +1,4 @@
-//! What must hold for the journal of a run that was cut off and went on.
+//! What must hold for the journal of a run that was interrupted and resumed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use weft_core::budget::Spent;
 use weft_core::journal::{ActivationRef, Ending, NextEdges, Record};
 use weft_core::seam::chat_model::Usage;
 
-/// Everything that is wrong with a journal, in words.
+/// All violations in a journal, in words.
 pub(crate) fn wrong(entries: &[Entry]) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut must = |holds: bool, what: String| {
@@ -68,7 +68,7 @@ fn maker(entries: &[Entry], activation: u32) -> String {
     who.unwrap_or_default()
 }
 
-/// How it ended, and with what: the outputs as JSON, without what differs from run to run.
+/// The ending, and its outputs as JSON without the parts that differ from run to run.
 pub(crate) fn outcome(entries: &[Entry]) -> Option<(Ending, String)> {
     match &entries.last()?.record {
         Record::RunFinished { ending, outputs, .. } => {
@@ -78,7 +78,7 @@ pub(crate) fn outcome(entries: &[Entry]) -> Option<(Ending, String)> {
     }
 }
 
-/// What the run has used of budgets, as its last entry says.
+/// What the run has used of budgets, according to its last entry.
 pub(crate) fn spent(entries: &[Entry]) -> Spent {
     match entries.last().map(|entry| &entry.record) {
         Some(Record::RunFinished { spent, .. }) => *spent,
@@ -86,8 +86,8 @@ pub(crate) fn spent(entries: &[Entry]) -> Spent {
     }
 }
 
-/// A text without what depends on which run wrote it, and when: times such as `2026-11-22T03:08:51`, names of days, and
-/// ids of files, which follow from the run's.
+/// A text without the parts that depend on the run and on its time: timestamps such as `2026-11-22T03:08:51`, names
+/// of days, and file ids, which are derived from the run id.
 fn timeless(text: &str) -> String {
     const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
     const ID_DIGITS: usize = 32;
@@ -114,7 +114,7 @@ fn timeless(text: &str) -> String {
     kept
 }
 
-/// Whether a call may have been made of which nobody knows what came.
+/// Whether a call may have been made whose result is unknown.
 pub(crate) fn is_interrupted(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| match &entry.record {
         Record::NodeFinished { error: Some(error), .. } => error.contains("may have been carried out"),

@@ -1,5 +1,5 @@
-//! The program itself, ended by SIGKILL at every entry of the journal of every turn of every sample canvas,
-//! on both sides of the entry, and started again. `cargo xtask kills`.
+//! The program, killed with SIGKILL at every journal entry of every turn of every sample canvas, before and after the
+//! entry is written, and started again. Run by `cargo xtask kills`.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,12 +21,12 @@ use std::time::Instant;
 
 use self::stage::{Cut, Healer, Side, Stage, stages};
 
-/// Of so many cuts one is healed by a server.
+/// One in this many kills is recovered by a server.
 const SERVED_ONE_IN: usize = 25;
-/// Processes that are killed before the first of them goes on.
+/// How many processes are killed before the first run is resumed.
 const BATCH: usize = 64;
 
-/// Points that are left out between two, when nobody says so.
+/// The default step between tested points.
 const EVERY: usize = 23;
 
 fn each<T: Send, R: Send>(work: Vec<T>, at_once: usize, act: impl Fn(usize, T) -> R + Sync) -> Vec<R> {
@@ -50,17 +50,17 @@ fn each<T: Send, R: Send>(work: Vec<T>, at_once: usize, act: impl Fn(usize, T) -
 
 type Point<'a> = (&'a Stage, usize, Side, u64);
 
-/// Every point of a conversation: both sides of each entry of each turn.
+/// Every point of a conversation: before and after each entry of each turn.
 fn points(stage: &Stage) -> Vec<Point<'_>> {
     let of_turn = |turn| (1..=stage.entries(turn)).map(move |entry| (turn, entry));
     let sides = |(turn, entry)| [Side::Before, Side::After].map(|side| (stage, turn, side, entry));
     (0..stage.turns()).flat_map(of_turn).flat_map(sides).collect()
 }
 
-/// One point in so many, at least one, of both sides in turn; each conversation begins at another place.
+/// One point in `every`, at least one, alternating between both sides; each conversation starts at another offset.
 fn some<'a>(all: &[Point<'a>], every: usize, conversation: usize) -> Vec<Point<'a>> {
     let first = conversation * 7 % every.min(all.len());
-    // An even step would stay on one side for ever.
+    // An even step would always hit the same side.
     let even = every.is_multiple_of(2);
     let first = if even { first - first % 2 } else { first };
     let sides = |n: usize| if even { n % 2 } else { 0 };
@@ -68,7 +68,7 @@ fn some<'a>(all: &[Point<'a>], every: usize, conversation: usize) -> Vec<Point<'
     places.filter_map(|at| all.get(at).copied()).collect()
 }
 
-/// One of each conversation, again and again: those of one conversation wait for each other.
+/// One point of each conversation in turn, because points of the same conversation wait for each other.
 fn in_turn<T>(all: Vec<Vec<T>>) -> Vec<T> {
     let mut placed: Vec<_> = all.into_iter().flat_map(|some| some.into_iter().enumerate()).collect();
     placed.sort_by_key(|(n, _)| *n);
@@ -84,11 +84,11 @@ fn a_process_may_be_killed_at_any_entry_of_any_journal() {
     let every = std::env::var("WEFT_KILLS_EVERY").map_or(EVERY, |text| text.parse().unwrap());
     let only = std::env::var("WEFT_KILLS_CANVAS").ok();
     let began = Instant::now();
-    // Most of the time of a process passes with waiting for the disk.
+    // A process spends most of its time waiting for the disk.
     let at_once = 2 * std::thread::available_parallelism().map_or(1, usize::from);
     let stages = stages(only.as_deref());
     assert!(!stages.is_empty(), "there is no sample canvas {only:?}");
-    // A stage has one model, whose script is played in order: its turns are rehearsed one after the other.
+    // A stage has one model, whose script is played in order, so its turns are rehearsed one after the other.
     let rehearsed = each(stages, at_once, |_, stage: Stage| stage.rehearsed());
     let all: Vec<_> = rehearsed.iter().map(points).collect();
     let count: usize = all.iter().map(Vec::len).sum();
@@ -97,7 +97,7 @@ fn a_process_may_be_killed_at_any_entry_of_any_journal() {
     let (mut healed, mut killed) = (Vec::with_capacity(points.len()), 0);
     let mut points = points.into_iter();
     loop {
-        // Not all of them before the first goes on: a run that has a limit of time would find that it is over.
+        // Not all points are killed before the first run is resumed, or runs with a time limit would exceed it.
         let batch: Vec<_> = points.by_ref().take(BATCH).collect();
         if batch.is_empty() {
             break;

@@ -1,4 +1,4 @@
-//! The world outside of the killed processes: a model and a web service, which outlive them.
+//! The services outside the killed processes: a model and a web service, which keep running.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use weft_testkit::{Script, ScriptedServer, Wire, steady};
 pub(crate) struct Outside {
     pub(crate) model_url: String,
     pub(crate) web_url: String,
-    /// Requests that change something there.
+    /// The number of requests that change something.
     posted: Arc<AtomicU64>,
     _model: ScriptedServer,
     _runtime: tokio::runtime::Runtime,
@@ -32,10 +32,10 @@ impl Outside {
         let web_url = format!("http://{}", listener.local_addr().unwrap());
         let posted = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&posted);
-        // It ends with the process of the test.
+        // The thread ends with the process of the test.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // Whoever was killed in the middle of a request does not matter.
+                // Errors of a client that was killed during a request do not matter.
                 let _ = answer(stream, &answers, &count);
             }
         });
@@ -66,12 +66,12 @@ fn answer(mut stream: TcpStream, answers: &[Json], posted: &AtomicU64) -> std::i
     reader.take(length).read_to_end(&mut Vec::new())?;
     let mut words = first.split_whitespace();
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    // `/shop.example/stock` stands for `https://shop.example/stock`; a redirection leaves the host out.
+    // `/shop.example/stock` stands for `https://shop.example/stock`; a redirect omits the host.
     let found = answers.iter().find(|answer| {
         let url = answer["url"].as_str().unwrap_or_default();
         answer["status"].is_u64() && (url.ends_with(path) || url.ends_with(path.trim_start_matches('/')))
     });
-    // Some services are asked with a POST that changes nothing there: it may come twice.
+    // Some services use POST for queries that change nothing, which may be repeated.
     let asks = found.is_some_and(|answer| answer["asks"] == true);
     if method == "POST" && !asks {
         posted.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! A conversation with a sample canvas, held by processes of the program: whole, cut off, and healed.
+//! A conversation with a sample canvas, run by processes of the program: uninterrupted, interrupted, and resumed.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ pub(crate) enum Side {
     After,
 }
 
-/// Who goes on with an interrupted run.
+/// What resumes an interrupted run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Healer {
     /// `weft runs resume --all`.
     Command,
-    /// `weft serve`, by itself.
+    /// `weft serve`, on its own.
     Server,
 }
 
@@ -36,9 +36,9 @@ pub(crate) struct Stage {
     canvas: PathBuf,
     turns: Vec<Json>,
     outside: Outside,
-    /// What each turn comes to when nothing happens to it.
+    /// The result of each turn when it is not interrupted.
     whole: Vec<Whole>,
-    /// The world outside counts, so one process at a time.
+    /// The services outside count requests, so only one process runs at a time.
     alone: Mutex<()>,
 }
 
@@ -46,7 +46,7 @@ struct Whole {
     entries: Vec<Entry>,
     posted: u64,
     files: Vec<String>,
-    /// What was kept as used when the turn began.
+    /// The recorded usage when the turn began.
     spent_before: [u64; 3],
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Cut<'a> {
     pub(crate) was_killed: bool,
 }
 
-/// What became of a run.
+/// The result of a resumed run.
 #[derive(Debug)]
 pub(crate) struct Healed {
     pub(crate) has_begun: bool,
@@ -69,8 +69,8 @@ pub(crate) struct Healed {
     pub(crate) healer: Healer,
 }
 
-/// All conversations of all sample canvases, or of this one. The web service of `http_call` is asked a second time by
-/// a canvas that changes something there.
+/// All conversations of all sample canvases, or of the named one. `http_call` is included a second time, as a canvas
+/// that changes something at its web service.
 pub(crate) fn stages(only: Option<&str>) -> Vec<Stage> {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../canvases");
     let mut folders: Vec<_> =
@@ -86,7 +86,7 @@ pub(crate) fn stages(only: Option<&str>) -> Vec<Stage> {
             if only.is_some_and(|only| only != name) {
                 continue;
             }
-            // A model's script is for all conversations in their order, so each has all before it behind it.
+            // A model's script covers all conversations in order, so each conversation follows all before it.
             let conversations = input["conversations"].as_array().unwrap();
             let turns = |conversation: &Json| conversation["turns"].as_array().unwrap().clone();
             let conversations: Vec<_> = conversations.iter().map(turns).collect();
@@ -120,7 +120,7 @@ fn of_canvas(name: &str, sample: &Path, conversations: &[Vec<Json>]) -> Vec<Stag
             whole: Vec::new(),
             alone: Mutex::new(()),
         };
-        // The conversations before it are held for the model's sake alone.
+        // The earlier conversations are run only to advance the model's script.
         for (m, before) in conversations[..n].iter().enumerate() {
             let data = stage.folder.path().join(format!("before{m}"));
             before.iter().for_each(|turn| drop(stage.hold(&data, turn, None)));
@@ -166,7 +166,7 @@ impl Stage {
         command
     }
 
-    /// One turn, ended at a fault point if there is one.
+    /// Runs one turn, killed at a fault point if one is given.
     fn hold(&self, data: &Path, turn: &Json, point: Option<&str>) -> Output {
         let canvas = self.canvas.to_str().unwrap();
         let mut arguments = vec!["run", canvas, "--session", "s"];
@@ -202,7 +202,7 @@ impl Stage {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Calls of models, tokens and calls of tools that are kept as used, all days together.
+    /// The recorded model calls, tokens and tool calls, summed over all days.
     fn spending(&self, data: &Path) -> [u64; 3] {
         let told = self.command(&["spending", "--json"], data).output().unwrap();
         let text = String::from_utf8(told.stdout).unwrap();
@@ -213,7 +213,7 @@ impl Stage {
         })
     }
 
-    /// Holds the whole conversation and keeps what there was before each turn.
+    /// Runs the whole conversation and keeps the state before each turn.
     pub(crate) fn rehearsed(mut self) -> Self {
         for turn in 0..self.turns.len() {
             let (before, after) = (self.data(turn), self.data(turn + 1));
@@ -262,10 +262,10 @@ impl Stage {
 }
 
 impl Cut<'_> {
-    /// Starts the program again and looks what became of the run.
+    /// Starts the program again and checks the result of the run.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The violation that was found.
     pub(crate) fn heal(self, healer: Healer) -> Result<Healed, String> {
         let stage = self.stage;
         let whole = &stage.whole[self.turn];
@@ -296,7 +296,7 @@ impl Cut<'_> {
         let (ours, theirs) = (outcome(&entries), outcome(&whole.entries));
         let is_whole = has_begun && !is_interrupted;
         if !has_begun {
-            // Nobody was answered: who asks again is.
+            // The client got no answer, so it asks again.
             stage.hold(&self.data, &stage.turns[self.turn], None);
             let again = outcome(&stage.journal(&self.data));
             must(again == theirs, format!("asked again: {again:?} instead of {theirs:?}"));
@@ -315,7 +315,7 @@ impl Cut<'_> {
             }
         }
         if all_wrong.is_empty() {
-            // Thousands of data folders need not be there at the same time.
+            // Thousands of data folders should not exist at the same time.
             let _ = std::fs::remove_dir_all(&self.data);
             return Ok(Healed { has_begun, is_interrupted, is_whole, healer });
         }
@@ -324,9 +324,9 @@ impl Cut<'_> {
         Err(broken)
     }
 
-    /// A server picks the run up by itself.
+    /// A server resumes the run on its own.
     fn served(&self) -> String {
-        // The documents beside the canvas are those of the agent, too.
+        // The documents beside the canvas belong to the agent, too.
         let agent = format!("served={}", self.stage.canvas.display());
         let mut command = self
             .stage
@@ -339,7 +339,7 @@ impl Cut<'_> {
         while Instant::now() < until && outcome(&self.stage.journal(&self.data)).is_none() {
             std::thread::sleep(Duration::from_millis(200));
         }
-        // The last record is stored, and the end is noted right behind it.
+        // The last record is stored, and the end of the run is recorded right after it.
         std::thread::sleep(Duration::from_millis(300));
         server.kill().unwrap();
         server.wait().unwrap();

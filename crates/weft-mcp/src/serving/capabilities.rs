@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_are_remembered_and_not_without_end() {
+    fn only_a_limited_number_of_capability_names_is_stored() {
         let many: serde_json::Map<String, Json> = (0..10_000).map(|n| (format!("c{n}"), json!({}))).collect();
         let mut declared =
             json!({"sampling": {"x": "y".repeat(1 << 20)}, "z".repeat(1 << 20): {}, "extensions": many});
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn a_missing_capability_is_named() {
         let client = Client::new(Some(&json!({"sampling": {}, "roots": true, "extensions": {TASKS: {}}})));
         assert!(client.check_question("sampling/createMessage").is_ok() && client.check_tasks().is_ok());
         let missing = client.check_question("roots/list").unwrap_err();

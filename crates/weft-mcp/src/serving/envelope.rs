@@ -124,7 +124,7 @@ mod tests {
     };
 
     #[test]
-    fn tasks_and_subscriptions_are_said_as_each_revision_says_them() {
+    fn tasks_and_subscriptions_follow_the_protocol_revision() {
         let check = |revision: ProtocolRevision, expected: Json| {
             assert_eq!(capabilities(&ABOUT, revision), expected, "{revision:?}");
         };
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_results_have_what_their_revision_wants() {
+    fn lists_and_results_follow_the_protocol_revision() {
         let listing = || Listing::from(vec![json!({"name": "t", "execution": {"taskSupport": "optional"}})]);
         let tool = |revision| listed("tools", listing(), revision);
         assert!(tool(ProtocolRevision::V2025_11_25)["tools"][0]["execution"].is_object());

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_told_comes_before_the_answer() {
+    async fn notifications_come_before_the_answer() {
         let (sender, told) = way();
         let work = async move {
             for n in 0..3 {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_tells_nothing_is_waited_for() {
+    async fn work_without_notifications_is_waited_for() {
         let (sender, told) = way();
         drop(sender);
         let mut exchange = Exchange::new(async { Some(json!(1)) }.boxed(), told);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_agree_with_the_body_or_are_refused() {
+    fn headers_must_match_the_body() {
         let call = request("tools/call", json!({"name": "echo", "_meta": {META_VERSION: "2026-07-28"}}));
         let version = (VERSION, "2026-07-28");
         let check = |pairs: &[(&'static str, &str)], expected: Option<&str>| {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_stands_alone_says_who_speaks_what() {
+    fn a_stateless_request_must_name_its_version_and_client() {
         let read = |meta: Json| alone(&request("ping", json!({"_meta": meta}))).map_err(|error| error.code);
         let whole =
             read(json!({META_VERSION: "2026-07-28", META_CLIENT: {"sampling": {}}, META_LEVEL: "error"}));

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_apart() {
+    fn requests_notifications_and_responses_are_distinguished() {
         let request = read(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).unwrap();
         assert!(matches!(request, ClientMessage::Request(RpcRequest { method, .. }) if method == "ping"));
         let told = read(json!({"jsonrpc": "2.0", "method": "n", "params": {"a": 1}})).unwrap();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused_under_its_id() {
+    fn an_invalid_message_is_refused_under_its_id() {
         let check = |json: Json, id: Json| {
             assert_eq!(read(json.clone()), Err((id, code::INVALID_REQUEST)), "{json}");
         };

@@ -108,13 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn headers_say_what_the_arguments_say() {
+    fn headers_that_match_the_arguments_are_accepted() {
         let accepted = |pairs, arguments: Json| assert!(!refused(pairs, &arguments), "{arguments}");
         accepted(&[], json!({"query": "x"}));
         accepted(&[], json!({"region": null}));
         accepted(&[("mcp-param-region", " us-west1 ")], json!({"region": "us-west1"}));
         accepted(&[("mcp-param-region", "=?base64?SGVsbG8=?=")], json!({"region": "Hello"}));
-        // Without both ends it is what it is.
+        // Without both markers of the encoding the text is taken literally.
         accepted(&[("mcp-param-region", "SGVsbG8=")], json!({"region": "SGVsbG8="}));
         accepted(&[("mcp-param-region", "=?base64?SGVsbG8=")], json!({"region": "=?base64?SGVsbG8="}));
         accepted(&[("mcp-param-limit", "42.0")], json!({"limit": 42}));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_missing_or_cannot_be_read_is_refused() {
+    fn differing_missing_and_undecodable_headers_are_refused() {
         let check = |pairs, arguments: Json| assert!(refused(pairs, &arguments), "{arguments}");
         check(&[], json!({"region": "us-west1"}));
         check(&[("mcp-param-region", "eu")], json!({"region": "us-west1"}));

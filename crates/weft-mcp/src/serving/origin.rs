@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_others_and_borrowed_names_are_refused() {
+    fn other_origins_and_rebound_names_are_refused() {
         let check = |names: Names, host: &str, origin: Option<&str>, allowed: bool| {
             let mut headers = HeaderMap::new();
             headers.insert(header::HOST, host.parse().unwrap());
@@ -67,7 +67,7 @@ mod tests {
         }
         check(Names::Loopback, "evil.example", Some("http://evil.example"), false);
         check(Names::Loopback, "evil.example", None, false);
-        // Another program of this machine that shows pages may be anybody's.
+        // A page served by another program on this machine may be anyone's.
         check(Names::Loopback, "localhost:9380", Some("http://localhost:8000"), false);
         check(Names::Any, "weft.example", Some("https://weft.example"), true);
         check(Names::Any, "weft.example", Some("http://localhost:6274"), true);

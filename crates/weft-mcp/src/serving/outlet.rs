@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_what_was_asked_for_is_told() {
+    async fn only_requested_notifications_are_sent() {
         let (sender, mut told) = mpsc::channel(WAITING_MAX);
         let silent = Outlet::new(sender.clone(), None, None);
         silent.step("a").await;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_has_a_name_of_some_bytes_or_none() {
+    fn the_progress_token_is_a_short_string_or_a_number() {
         let wants =
             |token: Json| Outlet::new(mpsc::channel(WAITING_MAX).0, Some(token), None).wants_progress();
         assert!(wants(json!(7)) && wants(json!("a")));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_ordered_and_have_words() {
+    fn log_levels_are_ordered_and_named() {
         assert!(LogLevel::ALL.windows(2).all(|pair| pair[0] < pair[1]));
         assert_eq!(LogLevel::parse("alert"), Some(LogLevel::Alert));
         assert_eq!(LogLevel::parse("loud"), None);

@@ -60,20 +60,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conversation_speaks_what_was_asked_for_or_the_newest() {
+    fn a_session_uses_the_requested_revision_or_the_newest() {
         let check = |asked: Option<&str>, expected: &str| {
             assert_eq!(ProtocolRevision::negotiated(asked).as_str(), expected, "{asked:?}");
         };
         check(Some("2025-06-18"), "2025-06-18");
         check(Some("2024-11-05"), "2024-11-05");
-        // It has no `initialize`, so whoever sends one speaks an older revision, too.
+        // That revision has no `initialize`, so a client that sends one also speaks an older revision.
         check(Some("2026-07-28"), "2025-11-25");
         check(Some("1.0"), "2025-11-25");
         check(None, "2025-11-25");
     }
 
     #[test]
-    fn the_newest_comes_first() {
+    fn the_newest_revision_comes_first() {
         assert!(ProtocolRevision::ALL.windows(2).all(|pair| pair[0] > pair[1]));
         for revision in ProtocolRevision::ALL {
             assert_eq!(ProtocolRevision::parse(revision.as_str()), Some(revision));

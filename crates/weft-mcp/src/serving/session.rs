@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conversation_is_its_callers() {
+    fn a_session_belongs_to_its_caller() {
         let sessions = Sessions::default();
         let id = sessions.open("a", ServedSession::new(&Map::new()));
         assert!(sessions.find("a", &id).is_some() && sessions.find("b", &id).is_none());
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn who_opens_too_many_loses_their_own() {
+    fn opening_too_many_sessions_closes_the_callers_oldest() {
         let sessions = Sessions::default();
         let other = sessions.open("b", ServedSession::new(&Map::new()));
         let first = sessions.open("a", ServedSession::new(&Map::new()));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_reach_whoever_asked() {
+    async fn answers_reach_the_request_that_asked() {
         let session = ServedSession::new(&Map::new());
         let question = session.question();
         session.answered(&json!("weft-9"), Ok(json!(0)));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_under_way_until_it_is_answered() {
+    fn a_request_is_active_until_it_is_answered() {
         let under_way = Arc::new(UnderWay::default());
         let working = under_way.begin(&json!(1)).unwrap();
         assert!(under_way.begin(&json!(1)).is_err());

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_has_what_came_of_it_and_nothing_else() {
+    fn a_task_has_only_the_fields_of_its_state() {
         let keys = |state: TaskState| {
             let view = TaskView {
                 id: "t".to_owned(),

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_was_shown_is_not_told_with_its_refusal() {
+    fn credentials_in_an_error_response_are_redacted() {
         let sent = b"grant_type=refresh_token&refresh_token=a%2Bsecret&code=short";
         let said = b"{\"error\": \"invalid_grant\", \"error_description\": \"a+secret is over, short\"}";
         let told = String::from_utf8(without_shown(sent, said)).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_tokens_last_is_read_however_it_is_written() {
+    fn the_lifetime_of_a_token_is_read_in_every_notation() {
         let check = |said: Json, expected: Json| {
             let body = json!({"access_token": "t", "expires_in": said}).to_string();
             let read = with_seconds_as_number(body.into_bytes());
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(with_seconds_as_number(b"no JSON".to_vec()), b"no JSON");
     }
 
-    /// Answers late, and says who it is.
+    /// Answers late, with its name.
     struct Late(&'static str);
 
     #[async_trait]
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_the_hosts_that_somebody_has_written_down_are_reached_unchecked() {
+    async fn only_configured_hosts_bypass_the_address_guard() {
         assert_eq!(posted("http://10.0.0.1:8080/token", FORM).await.unwrap(), "configured");
         assert_eq!(posted("http://10.0.0.1/token", FORM).await.unwrap(), "configured");
         assert_eq!(posted("http://10.0.0.2:8080/token", FORM).await.unwrap(), "named");
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_with_tokens_is_waited_for_longer_than_others() {
+    async fn a_token_response_has_a_longer_timeout() {
         let json = posted("https://auth.example/register", "application/json").await.unwrap_err();
         assert_eq!((json.kind, json.message.as_str()), (ErrorKind::Timeout, "no answer within 10 s"));
         posted("https://auth.example/token", FORM).await.unwrap();

@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_older_program_has_kept_is_read_and_its_secret_is_bound_as_well() {
+    fn credentials_of_an_older_version_are_read_and_their_secret_is_bound() {
         let older = json!({
             "url": "https://tools.example/mcp", "challenge": null, "renewing_until_ms": 0, "begun": {},
             "client": {"id": "c", "secret": "s3cret", "redirect_uri": "http://127.0.0.1:9/callback"},
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn registrations_have_a_limit_and_the_oldest_goes_first() {
+    fn registrations_are_limited_and_the_oldest_is_removed_first() {
         let mut kept = KeptSignIn::default();
         let client = |number: usize| KeptClient {
             id: format!("client-{number}"),

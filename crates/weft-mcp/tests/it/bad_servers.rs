@@ -1,4 +1,4 @@
-//! Servers that die, hang, answer too much or speak something else.
+//! Servers that crash, hang, answer too much or speak another protocol.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use crate::fake::Fake;
 use crate::kit::{Bench, call, names, servers, settings, tool_of};
 
 #[tokio::test]
-async fn a_server_that_died_between_two_calls_is_connected_again() {
+async fn a_server_that_died_between_calls_is_reconnected() {
     let bench = Bench::new(&["echo"], "").await;
     let tool = bench.tool("echo").await;
     for sessions in 1..=4 {
@@ -27,7 +27,7 @@ async fn a_server_that_died_between_two_calls_is_connected_again() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_server_died_of_is_repeated_only_if_that_does_no_harm() {
+async fn a_call_that_killed_the_server_is_repeated_only_if_idempotent() {
     let bench = Bench::new(&["die", "echo"], "").await;
     let error = bench.call("die").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
@@ -42,7 +42,7 @@ async fn a_call_that_the_server_died_of_is_repeated_only_if_that_does_no_harm() 
 }
 
 #[tokio::test]
-async fn an_answer_over_the_limit_is_not_kept_and_the_server_goes_on() {
+async fn an_answer_over_the_limit_is_dropped_and_the_server_stays_connected() {
     let bench = Bench::new(&["huge", "echo"], "result_bytes_max = 20000").await;
     bench.fake.huge.store(10_000, Ordering::SeqCst);
     assert_eq!(bench.call("huge").await.unwrap().to_text().len(), 10_000);
@@ -53,7 +53,7 @@ async fn an_answer_over_the_limit_is_not_kept_and_the_server_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_hangs_while_connecting_or_listing_is_given_up() {
+async fn connecting_and_listing_time_out() {
     for (method, seconds, words) in [
         ("initialize", 10, "cannot connect to the MCP server `fake`: no answer within 10 s"),
         ("tools/list", 15, "cannot list the tools of the MCP server `fake`: no list of tools within 15 s"),
@@ -70,7 +70,7 @@ async fn a_server_that_hangs_while_connecting_or_listing_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_version_that_nobody_knows_is_named() {
+async fn an_unknown_version_is_named() {
     let bench = Bench::new(&["echo"], "").await;
     *bench.fake.version.lock().unwrap() = Some("1999-01-01");
     let error = bench.offered().await.unwrap_err();
@@ -86,7 +86,7 @@ async fn a_version_that_nobody_knows_is_named() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_the_newest_version_is_asked_for_the_newest_it_names() {
+async fn a_refused_version_falls_back_to_the_newest_that_the_server_names() {
     let bench = Bench::new(&["echo"], "").await;
     *bench.fake.supported.lock().unwrap() = vec!["2024-11-05", "2025-03-26", "1999-01-01"];
     assert_eq!(names(&bench.offered().await.unwrap()), ["echo"]);
@@ -110,7 +110,7 @@ fn version(message: &serde_json::Value) -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_knows_no_beginning_is_spoken_to_in_the_newer_way() {
+async fn a_server_without_initialize_gets_the_newer_protocol() {
     let bench = Bench::new(&["echo"], "").await;
     bench.fake.modern.store(true, Ordering::SeqCst);
     assert_eq!(bench.call("echo").await.unwrap().to_text(), "{\"q\":\"x\"}");
@@ -120,7 +120,7 @@ async fn a_server_that_knows_no_beginning_is_spoken_to_in_the_newer_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_and_does_not_listen_is_left() {
+async fn a_server_that_floods_requests_and_reads_nothing_is_closed() {
     let asking = Arc::new(Asking::default());
     let servers = servers("");
     let dial = Arc::clone(&asking) as Arc<dyn Dial>;
@@ -130,7 +130,7 @@ async fn a_server_that_asks_and_does_not_listen_is_left() {
     assert!(error.full().contains("accepts no responses"), "{}", error.full());
 }
 
-/// Begins well, lists a tool, and then asks without end and never reads again.
+/// Starts normally, lists a tool, and then sends requests without end and never reads again.
 #[derive(Default)]
 struct Asking(Mutex<JoinSet<()>>);
 
@@ -162,7 +162,7 @@ impl Dial for Asking {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_comes_back_soon_is_waited_for() {
+async fn a_call_waits_for_a_server_that_returns_soon() {
     let bench = Bench::new(&["echo"], "").await;
     *bench.dial.unreachable.lock().unwrap() = 3;
     let begun = Instant::now();
@@ -171,7 +171,7 @@ async fn a_server_that_comes_back_soon_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_come_together_wait_for_a_silent_server_together() {
+async fn simultaneous_calls_share_one_attempt_to_connect() {
     let connecting = ("initialize", 10, "cannot connect to the MCP server `fake`: no answer within 10 s");
     let listing =
         ("tools/list", 15, "cannot list the tools of the MCP server `fake`: no list of tools within 15 s");
@@ -192,14 +192,14 @@ async fn those_who_come_together_wait_for_a_silent_server_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_lost_does_not_wait_for_the_next_connection() {
+async fn a_lost_call_does_not_wait_for_a_new_connection() {
     let bench = Bench::new(&["die", "never"], "tools.die = { idempotent = true }").await;
     let (die, never) = (bench.tool("die").await, bench.tool("never").await);
     bench.fake.deaf.lock().unwrap().push("initialize");
     let begun = Instant::now();
     let dying = async {
         bench.fake.until("tools/call", 1).await;
-        // Made again over another connection, which the server does not open.
+        // The call is repeated over another connection, which the server does not open.
         call(&die, json!({})).await
     };
     let lost = async { (call(&never, json!({})).await, begun.elapsed()) };
@@ -212,19 +212,19 @@ async fn a_call_that_is_lost_does_not_wait_for_the_next_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_stays_away_costs_no_time_after_a_while() {
+async fn calls_to_a_server_that_stays_down_fail_fast_after_a_while() {
     let bench = Bench::new(&["echo"], "").await;
     *bench.dial.unreachable.lock().unwrap() = 1_000;
     let begun = Instant::now();
     let error = bench.offered().await.unwrap_err();
     assert_eq!(error.full(), "cannot connect to the MCP server `fake`: nobody is there");
     assert_eq!((*bench.dial.attempts.lock().unwrap(), begun.elapsed()), (4, Duration::from_millis(3_500)));
-    // Whoever asks next, such as a call of one of its tools, tries once more.
+    // The next request, such as a call of one of its tools, tries once more.
     let begun = Instant::now();
     let error = bench.offered().await.unwrap_err();
     assert_eq!(error.full(), "cannot connect to the MCP server `fake`: nobody is there");
     assert_eq!((*bench.dial.attempts.lock().unwrap(), begun.elapsed()), (5, Duration::from_secs(4)));
-    // Nobody waits any more, and nobody asks.
+    // After that, calls fail at once without an attempt to connect.
     let begun = Instant::now();
     let error = bench.offered().await.unwrap_err();
     assert!(
@@ -233,7 +233,7 @@ async fn a_server_that_stays_away_costs_no_time_after_a_while() {
             .contains("not be reached 5 times in a row (nobody is there); the next attempt is in 8.0 s")
     );
     assert_eq!((*bench.dial.attempts.lock().unwrap(), begun.elapsed()), (5, Duration::ZERO));
-    // When it is time one attempt is made.
+    // After the pause one attempt is made.
     tokio::time::advance(Duration::from_secs(8)).await;
     bench.offered().await.unwrap_err();
     assert_eq!(*bench.dial.attempts.lock().unwrap(), 6);

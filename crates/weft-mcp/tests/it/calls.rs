@@ -11,7 +11,7 @@ use crate::kit::{Bench, call, end, invocation, names, tenant};
 use weft_core::seam::ToolSource as _;
 
 #[tokio::test]
-async fn a_servers_tool_is_a_tool_like_any_other() {
+async fn a_tool_of_a_server_works_like_any_other() {
     let settings = "preset.echo = { n = 3 }\ntools.echo = { approval = true, poll = true, alone = true, call_seconds = 5 }";
     let bench = Bench::new(&["echo", "other"], settings).await;
     let tool = bench.tool("echo").await;
@@ -52,7 +52,7 @@ async fn every_kind_of_content_becomes_a_block_and_the_value_is_kept() {
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_and_a_server_that_refuses_are_told_apart() {
+async fn tool_failures_and_protocol_errors_are_distinguished() {
     let settings = "headers = { X-Token = 's3cret-token' }";
     let bench = Bench::new(&["fails", "refuses", "echo"], settings).await;
     let told = bench.call("fails").await.unwrap();
@@ -68,7 +68,7 @@ async fn a_tool_that_fails_and_a_server_that_refuses_are_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_tool_is_given_up_and_others_go_on_meanwhile() {
+async fn a_slow_tool_times_out_without_delaying_others() {
     let bench = Bench::new(&["never", "echo"], "call_seconds = 30\ntools.never = { call_seconds = 5 }").await;
     let (never, echo) = (bench.tool("never").await, bench.tool("echo").await);
     let begun = tokio::time::Instant::now();
@@ -92,10 +92,10 @@ async fn a_slow_tool_is_given_up_and_others_go_on_meanwhile() {
 }
 
 #[tokio::test]
-async fn who_calls_off_a_call_tells_the_server() {
+async fn cancelling_a_call_notifies_the_server() {
     let bench = Bench::new(&["never", "echo"], "").await;
     let tool = bench.tool("never").await;
-    // Called off by the run.
+    // Cancelled by the run.
     let (invocation_, cancel) = invocation(json!({"q": "x"}));
     let stop = async {
         bench.fake.until("tools/call", 1).await;
@@ -104,7 +104,7 @@ async fn who_calls_off_a_call_tells_the_server() {
     let (outcome, ()) = tokio::join!(end(tool.body.call(invocation_)), stop);
     assert_eq!(outcome.unwrap_err().kind, ErrorKind::Cancelled);
     bench.fake.until("notifications/cancelled", 1).await;
-    // Dropped by whoever reads it.
+    // Cancelled because its stream is dropped.
     let mut steps = tool.body.call(invocation(json!({"q": "y"})).0);
     tokio::select! {
         _ = steps.next() => panic!("it never answers"),
@@ -116,14 +116,14 @@ async fn who_calls_off_a_call_tells_the_server() {
     for (call, told) in calls.iter().zip(&told) {
         assert_eq!(call["id"], told["params"]["requestId"]);
     }
-    // A call that has its answer is not called off.
+    // A call that has been answered is not cancelled.
     bench.call("echo").await.unwrap();
     bench.servers.close().await;
     assert_eq!(bench.fake.count("notifications/cancelled"), 2);
 }
 
 #[tokio::test]
-async fn progress_is_told_as_it_grows() {
+async fn progress_is_reported_as_it_increases() {
     let bench = Bench::new(&["steps"], "").await;
     let tool = bench.tool("steps").await;
     let mut steps = tool.body.call(invocation(json!({"q": "x"})).0);
@@ -139,13 +139,13 @@ async fn progress_is_told_as_it_grows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_without_end_does_not_outlast_the_time_of_a_call() {
+async fn endless_progress_does_not_extend_the_timeout_of_a_call() {
     let bench = Bench::new(&["chatters"], "").await;
     let tool = bench.tool("chatters").await;
     let mut steps = tool.body.call(invocation(json!({"q": "x"})).0);
     assert!(matches!(steps.next().await, Some(Ok(ToolStep::Progress(_)))));
     tokio::time::advance(Duration::from_secs(61)).await;
-    // Until there is more to be told.
+    // Give the server time to send more.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -154,7 +154,7 @@ async fn progress_without_end_does_not_outlast_the_time_of_a_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_list_its_tools_is_closed_all_the_same() {
+async fn a_server_that_fails_to_list_its_tools_is_closed() {
     let bench = Bench::new(&["echo"], "list_seconds = 3600").await;
     bench.fake.deaf.lock().unwrap().push("tools/list");
     let begun = tokio::time::Instant::now();
@@ -189,9 +189,9 @@ async fn a_stateful_server_has_one_session_and_a_stateless_one_has_one_for_each_
 }
 
 #[tokio::test]
-async fn a_closed_or_removed_server_answers_nothing() {
+async fn calls_to_a_closed_or_removed_server_fail() {
     let bench = Bench::new(&["echo", "slow"], "").await;
-    assert_eq!(bench.fake.sessions(), 0, "nothing connects before it is needed");
+    assert_eq!(bench.fake.sessions(), 0, "the connection is opened only when it is needed");
     let (echo, slow) = (bench.tool("echo").await, bench.tool("slow").await);
     let removing = async {
         bench.fake.until("tools/call", 1).await;
@@ -211,7 +211,7 @@ async fn a_closed_or_removed_server_answers_nothing() {
 }
 
 #[tokio::test]
-async fn an_unknown_server_is_answered_with_those_there_are() {
+async fn the_error_for_an_unknown_server_lists_the_known_ones() {
     let bench = Bench::new(&["echo"], "").await;
     let error = bench.servers.tools(&tenant(), "fkae").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);

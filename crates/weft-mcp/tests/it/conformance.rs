@@ -1,5 +1,5 @@
-//! The official conformance suite. Its client half starts a client, which is this test program; its server half asks
-//! the fixture, which is the core of the real server with the tools that the suite looks for.
+//! The official conformance suite. For its client half, it starts this test program as the client; for its server
+//! half, it queries the fixture: the core of the real server with the tools that the suite expects.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -15,20 +15,20 @@ use crate::fixture;
 use crate::kit::{call, http, servers, tenant};
 use crate::peers::package;
 
-/// Says that this process is the client.
+/// Set when this process is to be the client.
 const CLIENT: &str = "WEFT_MCP_TEST_CONFORMANCE";
 
-/// Where the suite says that a description of its client is.
+/// Where the suite expects the client metadata document.
 const DESCRIPTION: &str = "https://conformance-test.local/client-metadata.json";
-/// Where a browser would come back to.
+/// The redirect address of the sign-in.
 const REDIRECT: &str = "http://127.0.0.1:8976/callback";
-/// Sign-ins of one client, each of which allows more than the one before.
+/// Sign-ins per client, each with more scopes than the one before.
 const SIGN_INS_MAX: usize = 3;
 
-/// The client that the suite starts; as a test of its own it does nothing. The address of the suite's
-/// server is the last argument.
+/// The client that the suite starts; run as an ordinary test it does nothing. The last argument is the address of the
+/// suite's server.
 #[tokio::test]
-async fn is_the_client_when_the_suite_asks_for_it() {
+async fn acts_as_the_client_when_the_suite_starts_it() {
     let said = |wanted: &str| std::env::vars().find(|(name, _)| name == wanted).map(|(_, value)| value);
     if said(CLIENT).is_none() {
         return;
@@ -61,10 +61,10 @@ async fn is_the_client_when_the_suite_asks_for_it() {
             Err(error) => panic!("{}", error.full()),
         }
     }
-    panic!("it is never allowed enough");
+    panic!("the granted scopes are never enough");
 }
 
-/// Calls each tool that the suite has, as it wants them to be called if it says so.
+/// Calls each tool of the suite, in the way the suite specifies if it does.
 async fn asked(servers: &Servers, calls: &Json) -> Result<()> {
     let offered = servers.tools(&tenant(), "suite").await?;
     for tool in &offered.tools {
@@ -84,7 +84,7 @@ async fn asked(servers: &Servers, calls: &Json) -> Result<()> {
     Ok(())
 }
 
-/// Does what a person's browser does: the suite's page allows everything at once.
+/// Does what a person's browser does: the suite's page grants everything at once.
 async fn signed_in(servers: &Servers) -> Result<()> {
     let request = SignInRequest { redirect_uri: REDIRECT.to_owned(), scope: None };
     let page = servers.begin_sign_in("suite", &request).await?;
@@ -95,7 +95,7 @@ async fn signed_in(servers: &Servers) -> Result<()> {
     servers.finish_sign_in("suite", &SignInCallback::of_url(&back)?).await
 }
 
-/// The program that runs the suite, and the suite, if both are there.
+/// The program that runs the suite, and the suite, if both are installed.
 async fn suite() -> Option<(PathBuf, PathBuf)> {
     let (node, suite) = package("@modelcontextprotocol/conformance/dist/index.js")?;
     let version = Command::new(&node).arg("--version").output().await.unwrap().stdout;
@@ -108,7 +108,7 @@ async fn suite() -> Option<(PathBuf, PathBuf)> {
     Some((node, suite))
 }
 
-/// What the suite says. It has to be satisfied.
+/// The output of the suite, which must succeed.
 async fn told(arguments: &[&str]) -> Option<String> {
     let (node, suite) = suite().await?;
     let results = tempfile::tempdir().unwrap();
@@ -121,10 +121,10 @@ async fn told(arguments: &[&str]) -> Option<String> {
 }
 
 #[tokio::test]
-async fn the_suite_finds_nothing_wrong_with_the_client() {
+async fn the_client_passes_the_suite() {
     let ourselves = std::env::current_exe().unwrap();
     let client = format!(
-        "{} --exact conformance::is_the_client_when_the_suite_asks_for_it --nocapture --test-threads=1",
+        "{} --exact conformance::acts_as_the_client_when_the_suite_starts_it --nocapture --test-threads=1",
         ourselves.display()
     );
     for revision in ["2025-11-25", "2026-07-28"] {
@@ -134,7 +134,7 @@ async fn the_suite_finds_nothing_wrong_with_the_client() {
     }
 }
 
-/// Everything that a revision requires of servers, as it was frozen at its release.
+/// Everything that a revision requires of servers, as frozen at its release.
 async fn requirements(revision: &str) {
     let server = fixture::listen().await;
     let arguments = ["server", "--url", &server.url, "--requirements", revision];
@@ -143,17 +143,17 @@ async fn requirements(revision: &str) {
 }
 
 #[tokio::test]
-async fn the_suite_finds_the_server_conforming_to_2025_11_25() {
+async fn the_server_passes_the_suite_for_2025_11_25() {
     requirements("2025-11-25").await;
 }
 
 #[tokio::test]
-async fn the_suite_finds_the_server_conforming_to_2026_07_28() {
+async fn the_server_passes_the_suite_for_2026_07_28() {
     requirements("2026-07-28").await;
 }
 
 #[tokio::test]
-async fn the_suite_finds_nothing_wrong_with_tasks() {
+async fn the_server_passes_the_suite_for_tasks() {
     let server = fixture::listen().await;
     let scenarios = [
         "tasks-lifecycle",
@@ -163,7 +163,7 @@ async fn the_suite_finds_nothing_wrong_with_tasks() {
         "tasks-mrtr-input",
         "tasks-request-headers",
         "tasks-dispatch-and-envelope",
-        // It checks nothing yet.
+        // This scenario checks nothing yet.
         "tasks-status-notifications",
         "tasks-required-task-error",
         "tasks-mrtr-composition",

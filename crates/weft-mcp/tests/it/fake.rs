@@ -1,4 +1,4 @@
-//! A server that plays a script. What it does is in [`Fake`]; how it is reached is elsewhere.
+//! A scripted server. [`Fake`] is its behaviour; the transports are elsewhere.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,28 +8,28 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
-/// Where a server's messages go.
+/// The sender for a server's messages.
 pub(crate) type Out = mpsc::Sender<Json>;
 pub(crate) const MESSAGES_MAX: usize = 1_000;
 
-/// What it says of itself, and what it has seen.
+/// The configuration of the fake, and what it has received.
 pub(crate) struct Fake {
     pub tools: Mutex<Vec<Json>>,
-    /// The version it answers with; absent: the one it is asked for.
+    /// The version it answers with; if absent, the requested one.
     pub version: Mutex<Option<&'static str>>,
-    /// Tools on one page of its list.
+    /// Tools per page of its list.
     pub page: AtomicUsize,
-    /// Bytes of the answer of `huge`.
+    /// Size of the answer of `huge` in bytes.
     pub huge: AtomicUsize,
-    /// Connections or sessions that were opened.
+    /// Number of connections or sessions that were opened.
     pub sessions: AtomicUsize,
     /// Methods that it never answers.
     pub deaf: Mutex<Vec<&'static str>>,
     seen: Mutex<Vec<Json>>,
-    /// Where to say something that nobody asked for.
+    /// Connections for unsolicited messages.
     pub outs: Mutex<Vec<Out>>,
     changed: Notify,
-    /// Speaks the protocol that has no beginning.
+    /// Speaks the protocol without `initialize`.
     pub modern: AtomicBool,
     /// The versions that it names when it refuses another one.
     pub supported: Mutex<Vec<&'static str>>,
@@ -37,10 +37,10 @@ pub(crate) struct Fake {
     pub release: Notify,
 }
 
-/// How a message is taken up.
+/// What the fake does with a message.
 pub(crate) enum Taken {
     Well,
-    /// The connection ends without an answer.
+    /// The connection closes without an answer.
     Dies,
 }
 
@@ -74,7 +74,7 @@ impl Fake {
         self.sessions.load(Ordering::SeqCst)
     }
 
-    /// How many messages of this method have come.
+    /// How many messages of this method have arrived.
     pub(crate) fn count(&self, method: &str) -> usize {
         self.seen.lock().unwrap().iter().filter(|message| message["method"] == method).count()
     }
@@ -84,7 +84,7 @@ impl Fake {
         self.seen.lock().unwrap().iter().filter(|message| message["method"] == method).cloned().collect()
     }
 
-    /// Waits until that many messages of this method have come.
+    /// Waits until that many messages of this method have arrived.
     pub(crate) async fn until(&self, method: &str, count: usize) {
         loop {
             let changed = self.changed.notified();
@@ -95,16 +95,16 @@ impl Fake {
         }
     }
 
-    /// Says something to everyone that is connected.
+    /// Sends a message to all connections.
     pub(crate) async fn announce(&self, message: &Json) {
         let outs = self.outs.lock().unwrap().clone();
         for out in outs {
-            // Who is gone hears nothing.
+            // A closed connection gets nothing.
             drop(out.send(message.clone()).await);
         }
     }
 
-    /// Takes up one message and says what there is to say.
+    /// Handles one message and sends what follows from it.
     pub(crate) async fn take(&self, message: Json, out: &Out) -> Taken {
         self.seen.lock().unwrap().push(message.clone());
         self.changed.notify_waiters();
@@ -138,7 +138,7 @@ impl Fake {
         for (name, value) in answer.as_object().unwrap() {
             whole[name] = value.clone();
         }
-        // Who is gone hears nothing.
+        // A closed connection gets nothing.
         drop(out.send(whole).await);
         Taken::Well
     }
@@ -218,7 +218,7 @@ impl Fake {
         }
     }
 
-    /// Speaks over a pair of byte streams until one side ends.
+    /// Serves a pair of byte streams until one side closes.
     pub(crate) async fn speak(
         self: Arc<Self>,
         source: impl AsyncRead + Unpin,
@@ -254,7 +254,7 @@ impl Fake {
     }
 }
 
-/// One piece of each kind.
+/// One content block of each kind.
 fn kinds() -> Json {
     json!({
         "content": [

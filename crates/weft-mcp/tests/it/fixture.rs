@@ -1,4 +1,4 @@
-//! A server with what the official conformance suite looks for, made of the same core as the real one.
+//! A server with what the official conformance suite expects, built on the same core as the real one.
 
 mod content;
 mod prompts;
@@ -29,13 +29,13 @@ use weft_mcp::serving::{
 
 use tasks::Tasks;
 
-/// What is served. All callers are one.
+/// What is served. All callers count as one.
 #[derive(Default)]
 pub(crate) struct Fixture {
     tasks: Tasks,
     /// Whether there is one more tool.
     pub has_more: AtomicBool,
-    /// Fires when it ends.
+    /// Cancelled when the server ends.
     pub ended: CancellationToken,
 }
 
@@ -124,7 +124,7 @@ struct Place {
     fixture: Arc<Fixture>,
 }
 
-/// A server that listens, until it is dropped.
+/// A listening server, until it is dropped.
 pub(crate) struct Listening {
     pub url: String,
     _serving: JoinSet<()>,

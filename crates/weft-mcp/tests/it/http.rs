@@ -1,4 +1,4 @@
-//! Servers at an address, in both ways.
+//! Servers at an address, over both HTTP transports.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::fake::Fake;
 use crate::http_fake::HttpFake;
 use crate::kit::{Bench, call, end, invocation, names, servers, tenant, tool_of};
 
-/// A server of this type at this fake, called `web`.
+/// A client configured with this fake as the server `web` of this type.
 fn web(http: &HttpFake, kind: &str, more: &str) -> Servers {
     let path = if kind == "sse" { "sse" } else { "mcp" };
     servers(&format!("[servers.web]\nurl = '{}'\ntype = '{kind}'\n{more}", http.url(path)))
@@ -26,7 +26,7 @@ fn web(http: &HttpFake, kind: &str, more: &str) -> Servers {
 const KINDS: [&str; 2] = ["streamable-http", "sse"];
 
 #[tokio::test]
-async fn the_same_definitions_come_over_every_way() {
+async fn every_transport_gives_the_same_definitions() {
     let tools = ["echo", "kinds", "files.read"];
     let bench = Bench::new(&tools, "").await;
     let told = |offered: weft_core::seam::tool_source::Offered| -> Vec<_> {
@@ -50,7 +50,7 @@ async fn the_same_definitions_come_over_every_way() {
 }
 
 #[tokio::test]
-async fn headers_arrive_with_their_variables_and_without_what_says_nothing() {
+async fn headers_are_sent_with_variables_and_without_empty_ones() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
     for kind in KINDS {
         http.site.headers.lock().unwrap().clear();
@@ -70,7 +70,7 @@ async fn headers_arrive_with_their_variables_and_without_what_says_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_restarted_between_two_calls_answers_the_second() {
+async fn a_restarted_server_answers_the_next_call() {
     for kind in KINDS {
         let mut http = HttpFake::start(&Fake::new(&["echo"]));
         let servers = web(&http, kind, "");
@@ -90,7 +90,7 @@ async fn a_server_that_was_restarted_between_two_calls_answers_the_second() {
 }
 
 #[tokio::test]
-async fn a_session_that_the_server_forgot_is_begun_anew() {
+async fn a_session_that_the_server_forgot_is_restarted() {
     for bad_request in [false, true] {
         let http = HttpFake::start(&Fake::new(&["echo"]));
         http.site.bad_request.store(bad_request, Ordering::SeqCst);
@@ -104,7 +104,7 @@ async fn a_session_that_the_server_forgot_is_begun_anew() {
 }
 
 #[tokio::test]
-async fn a_stream_that_broke_is_taken_up_where_it_was() {
+async fn a_broken_stream_is_resumed() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
     http.site.breaks.store(true, Ordering::SeqCst);
     let servers = web(&http, "streamable-http", "");
@@ -116,7 +116,7 @@ async fn a_stream_that_broke_is_taken_up_where_it_was() {
 }
 
 #[tokio::test]
-async fn sessions_are_counted_and_ended() {
+async fn sessions_are_opened_and_closed_as_needed() {
     for kind in KINDS {
         for (stateless, calling) in [(false, 0), (true, 3)] {
             let http = HttpFake::start(&Fake::new(&["echo"]));
@@ -134,7 +134,7 @@ async fn sessions_are_counted_and_ended() {
 }
 
 #[tokio::test]
-async fn an_answer_over_the_limit_is_cut_off_while_it_is_read() {
+async fn an_answer_over_the_limit_is_aborted_while_it_is_read() {
     for (kind, streams) in [("streamable-http", false), ("streamable-http", true), ("sse", false)] {
         let http = HttpFake::start(&Fake::new(&["huge", "echo", "slow"]));
         http.site.streams.store(streams, Ordering::SeqCst);
@@ -149,7 +149,7 @@ async fn an_answer_over_the_limit_is_cut_off_while_it_is_read() {
 }
 
 #[tokio::test]
-async fn progress_and_changes_come_over_every_way() {
+async fn progress_and_list_changes_arrive_over_every_transport() {
     for kind in KINDS {
         let http = HttpFake::start(&Fake::new(&["steps", "echo"]));
         http.site.streams.store(true, Ordering::SeqCst);
@@ -158,7 +158,7 @@ async fn progress_and_changes_come_over_every_way() {
         let mut steps = tool.body.call(invocation(json!({})).0);
         let Some(Ok(ToolStep::Progress(output))) = steps.next().await else { panic!("{kind}: no progress") };
         assert!(output.to_text().starts_with("1 of 3: step 1"), "{kind}: {output:?}");
-        // Calls go on side by side.
+        // Calls run concurrently.
         let echo = tool_of(&servers, "web", "echo").await;
         assert_eq!(call(&echo, json!({})).await.unwrap().to_text(), "{}");
         http.site.fake.release.notify_one();
@@ -176,7 +176,7 @@ async fn progress_and_changes_come_over_every_way() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_is_called_off() {
+async fn a_call_that_nobody_waits_for_is_cancelled() {
     for kind in KINDS {
         let http = HttpFake::start(&Fake::new(&["slow"]));
         http.site.streams.store(true, Ordering::SeqCst);
@@ -195,7 +195,7 @@ async fn a_call_that_nobody_waits_for_is_called_off() {
 }
 
 #[tokio::test]
-async fn what_keeps_a_server_from_being_used_is_told_plainly() {
+async fn errors_tell_why_a_server_cannot_be_used() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
     let told = async |settings: &str| {
         let servers = servers(&format!("[servers.web]\n{settings}"));
@@ -222,7 +222,7 @@ async fn what_keeps_a_server_from_being_used_is_told_plainly() {
 }
 
 #[tokio::test]
-async fn a_server_without_sessions_is_spoken_to_in_the_newer_way() {
+async fn a_server_without_sessions_gets_the_newer_protocol() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
     http.site.fake.modern.store(true, Ordering::SeqCst);
     let servers = web(&http, "streamable-http", "");
@@ -234,7 +234,7 @@ async fn a_server_without_sessions_is_spoken_to_in_the_newer_way() {
 }
 
 #[tokio::test]
-async fn the_guard_can_stand_in_for_the_operators_client() {
+async fn the_client_works_through_the_address_guard() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
     for kind in KINDS {
         let path = if kind == "sse" { "sse" } else { "mcp" };
@@ -262,7 +262,7 @@ async fn the_guard_can_stand_in_for_the_operators_client() {
 }
 
 #[tokio::test]
-async fn requests_of_2024_go_nowhere_else() {
+async fn requests_of_the_2024_transport_stay_at_the_same_origin() {
     let (http, other) = (HttpFake::start(&Fake::new(&["echo"])), HttpFake::start(&Fake::new(&["echo"])));
     *http.site.elsewhere.lock().unwrap() = Some(other.url("messages"));
     let servers = web(&http, "sse", "headers = { Authorization = 'Bearer s3cret' }");

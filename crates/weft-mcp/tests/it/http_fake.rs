@@ -1,5 +1,5 @@
-//! A fake behind an address, in the way of today and in that of 2024. It runs on threads of its own, so
-//! that it can be killed with everything it has open.
+//! The fake over HTTP, with the current transport and the one of 2024. It runs on its own threads, so that it can be
+//! killed together with all its connections.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -26,23 +26,23 @@ use weft_testkit::AuthorizationServer;
 use crate::fake::{Fake, MESSAGES_MAX, Out, Taken};
 use crate::kit::http;
 
-/// What is the same for every request.
+/// State shared by all requests.
 #[derive(Clone)]
 pub(crate) struct Site {
     pub fake: Arc<Fake>,
     sessions: Arc<Mutex<HashMap<String, Option<Out>>>>,
-    /// The headers of every request, with its method before them.
+    /// The method and the headers of every request.
     pub headers: Arc<Mutex<Vec<(String, HeaderMap)>>>,
     /// Answers requests with streams.
     pub streams: Arc<AtomicBool>,
-    /// Breaks off the stream of a call before its answer, which can then be asked for.
+    /// Breaks off the stream of a call before its answer, which can be requested afterwards.
     pub breaks: Arc<AtomicBool>,
-    /// Says of sessions that it does not know that the request is bad.
+    /// Answers 400 for an unknown session.
     pub bad_request: Arc<AtomicBool>,
-    /// Who lets people in; by itself everybody is.
+    /// The authorization server; by default no token is required.
     pub auth: AuthorizationServer,
     kept: Arc<Mutex<Vec<Value>>>,
-    /// Where requests of 2024 are to be sent instead.
+    /// Where requests of the 2024 transport are sent instead.
     pub elsewhere: Arc<Mutex<Option<String>>>,
     numbers: Arc<AtomicUsize>,
     tasks: TaskTracker,
@@ -92,18 +92,18 @@ impl HttpFake {
     /// Ends it with all its connections and sessions.
     pub(crate) fn kill(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // It may not be waited for on a thread that runs tasks.
+            // A runtime may not be shut down on one of its own task threads.
             let ending = std::thread::spawn(move || runtime.shutdown_timeout(Duration::from_secs(10)));
             ending.join().unwrap();
         }
         self.site.sessions.lock().unwrap().clear();
     }
 
-    /// A new one at the same address that knows nothing of the sessions of the old one.
+    /// Starts a new one at the same address that does not know the old sessions.
     pub(crate) async fn restart(&mut self) {
         self.kill();
         *self = Self::at(self.site.clone(), self.address);
-        // By the time that it answers this, everybody here has seen that the old connections are gone.
+        // When this is answered, the client has seen that the old connections are closed.
         let request =
             StreamRequest { method: "GET".into(), url: self.url("nowhere"), headers: vec![], body: vec![] };
         assert_eq!(http().open(request).await.unwrap().status, 404);
@@ -118,7 +118,7 @@ impl HttpFake {
         self.site.sessions.lock().unwrap().clear();
     }
 
-    /// The values of a header in all requests to the MCP endpoint, and how many had none.
+    /// The values of a header in all requests to the MCP endpoint, and how many requests had none.
     pub(crate) fn sent(&self, name: &str) -> (Vec<String>, usize) {
         let headers = self.site.headers.lock().unwrap();
         let values: Vec<_> = headers
@@ -223,7 +223,7 @@ fn tokio_stream_of(messages: mpsc::Receiver<Value>) -> impl Stream<Item = Value>
     stream::unfold(messages, |mut messages| async move { Some((messages.recv().await?, messages)) })
 }
 
-/// The messages as events while the work that makes them goes on.
+/// The messages as events while the work that produces them continues.
 fn with(
     work: impl Future<Output = Taken> + Send + 'static,
     messages: mpsc::Receiver<Value>,

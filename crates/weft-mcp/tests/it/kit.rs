@@ -1,4 +1,4 @@
-//! What tests of the client have in common.
+//! Shared helpers of the client tests.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ use weft_testkit::memory_store::MemoryStore;
 
 use crate::fake::Fake;
 
-/// A call with these arguments, and what calls it off.
+/// An invocation with these arguments, and the token that cancels it.
 pub(crate) fn invocation(arguments: Json) -> (Invocation, CancellationToken) {
     let (agent, _) = node_context(run_context());
     let cancel = agent.cancel.clone();
@@ -36,7 +36,7 @@ pub(crate) fn http() -> Arc<dyn StreamingHttp> {
     Arc::new(OperatorHttp::new().unwrap())
 }
 
-/// The servers of a configuration, with a store of their own.
+/// The servers of a configuration, with their own store.
 pub(crate) fn servers(config: &str) -> Servers {
     servers_with(config, MemoryStore::new())
 }
@@ -49,21 +49,21 @@ pub(crate) fn servers_with(config: &str, pins: MemoryStore) -> Servers {
     Servers::open(config.unwrap(), &Reach::by(&http()), pins, clock, &credentials()).unwrap()
 }
 
-/// A place for what people allow, of these servers alone.
+/// A credential store for these servers alone.
 pub(crate) fn credentials() -> Credentials {
     Credentials { store: Arc::new(MemoryCredentials::default()), tenant: tenant() }
 }
 
-/// A server's settings.
+/// The settings of a server.
 pub(crate) fn settings(text: &str) -> ServerConfig {
     toml::from_str(text).unwrap()
 }
 
-/// Reaches a fake in the same process.
+/// Connects to a fake in the same process.
 pub(crate) struct InProcess {
     fake: Arc<Fake>,
     bytes_max: usize,
-    /// How many further attempts to reach it fail.
+    /// How many further connection attempts fail.
     pub unreachable: Mutex<usize>,
     pub attempts: Mutex<usize>,
     speaking: Mutex<(JoinSet<()>, Option<AbortHandle>)>,
@@ -80,7 +80,7 @@ impl InProcess {
         })
     }
 
-    /// Ends the latest connection from the other side.
+    /// Closes the latest connection from the server's side.
     pub(crate) async fn kill(&self) {
         let speaking = self.speaking.lock().unwrap().1.take().unwrap();
         speaking.abort();
@@ -152,25 +152,25 @@ pub(crate) async fn tool_of(servers: &Servers, server: &str, name: &str) -> Arc<
     found.unwrap_or_else(|| panic!("no {name} in {names:?}, refused: {:?}", offered.refused))
 }
 
-/// Names of what is offered.
+/// Names of the offered tools.
 pub(crate) fn names(offered: &Offered) -> Vec<&str> {
     offered.tools.iter().map(|tool| tool.name.as_str()).collect()
 }
 
-/// Calls a tool and gives its end.
+/// Calls a tool and returns its final result.
 pub(crate) async fn call(tool: &Tool, arguments: Json) -> Result<ToolOutput> {
     end(tool.body.call(invocation(arguments).0)).await
 }
 
 pub(crate) async fn end(mut steps: ToolStream) -> Result<ToolOutput> {
     loop {
-        match steps.next().await.expect("a call has an end")? {
+        match steps.next().await.expect("a call has a result")? {
             ToolStep::Progress(_) => {}
             ToolStep::Done(output) => {
-                assert!(steps.next().await.is_none(), "nothing comes after the end");
+                assert!(steps.next().await.is_none(), "nothing follows the result");
                 return Ok(output);
             }
-            ToolStep::Suspended(_) => panic!("no such step"),
+            ToolStep::Suspended(_) => panic!("the call was suspended"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Lists of tools: pages, changes, choices.
+//! Tool lists: pages, changes, filters.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::fake::tool;
 use crate::kit::{Bench, call, names};
 
 #[tokio::test]
-async fn long_lists_come_in_pages() {
+async fn long_lists_are_read_page_by_page() {
     let tools: Vec<String> = (0..25).map(|at| format!("t{at}")).collect();
     let bench = Bench::new(&tools.iter().map(String::as_str).collect::<Vec<_>>(), "").await;
     bench.fake.page.store(10, Ordering::SeqCst);
@@ -19,7 +19,7 @@ async fn long_lists_come_in_pages() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_too_long_in_all_its_pages_is_not_kept() {
+async fn a_list_that_is_too_long_in_total_is_refused() {
     let bench = Bench::new(&[], "").await;
     let mut large = tool("large");
     large["description"] = "x".repeat(1 << 20).into();
@@ -32,14 +32,14 @@ async fn a_list_that_is_too_long_in_all_its_pages_is_not_kept() {
 }
 
 #[tokio::test]
-async fn limits_of_time_without_an_end_are_none() {
+async fn very_large_timeouts_mean_no_timeout() {
     let longest = "connect_seconds = 9223372036854775807\nlist_seconds = 9223372036854775807";
     let bench = Bench::new(&["echo"], &format!("{longest}\ncall_seconds = 9223372036854775807")).await;
     assert_eq!(bench.call("echo").await.unwrap().to_text(), "{\"q\":\"x\"}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_kept_until_the_server_says_that_it_changed() {
+async fn a_list_is_cached_until_the_server_reports_a_change() {
     let bench = Bench::new(&["echo"], "").await;
     for _ in 0..3 {
         bench.offered().await.unwrap();
@@ -48,7 +48,7 @@ async fn a_list_is_kept_until_the_server_says_that_it_changed() {
     assert_eq!(bench.fake.count("tools/list"), 1);
     bench.fake.tools.lock().unwrap().push(tool("new"));
     bench.fake.announce(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})).await;
-    // The server's word and our question cross; what comes after the word is told.
+    // The notification and our request cross; what follows the notification is used.
     while bench.fake.count("tools/list") < 2 {
         bench.offered().await.unwrap();
     }
@@ -57,7 +57,7 @@ async fn a_list_is_kept_until_the_server_says_that_it_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_nobody_can_say_to_have_changed_is_kept_for_a_minute() {
+async fn a_list_without_change_notifications_is_cached_for_a_minute() {
     let bench = Bench::new(&["echo"], "stateless = true").await;
     for (passed, lists) in [(0, 1), (59, 1), (2, 2)] {
         tokio::time::advance(Duration::from_secs(passed)).await;
@@ -67,7 +67,7 @@ async fn a_list_that_nobody_can_say_to_have_changed_is_kept_for_a_minute() {
 }
 
 #[tokio::test]
-async fn only_tools_that_are_enabled_are_offered() {
+async fn only_enabled_tools_are_offered() {
     let offered = async |settings: &str| {
         let bench = Bench::new(&["a", "b", "c"], settings).await;
         bench.offered().await.map(|offered| names(&offered).join(" ")).map_err(|error| error.full())
@@ -102,7 +102,7 @@ async fn a_malformed_tool_is_refused_and_the_others_are_offered() {
 }
 
 #[tokio::test]
-async fn tools_keep_the_names_that_their_server_gives_them() {
+async fn tools_keep_the_names_of_their_server() {
     let bench = Bench::new(&["files.read", "files/read", "汉"], "").await;
     let offered = bench.offered().await.unwrap();
     assert_eq!(names(&offered), ["files.read", "files/read", "汉"]);
@@ -114,7 +114,7 @@ async fn tools_keep_the_names_that_their_server_gives_them() {
 }
 
 #[tokio::test]
-async fn a_tool_that_was_renamed_in_silence_is_noticed_at_the_next_look() {
+async fn a_silent_rename_is_noticed_at_the_next_listing() {
     let bench = Bench::new(&["old", "echo"], "").await;
     let old = bench.tool("old").await;
     bench.fake.tools.lock().unwrap()[0] = tool("new");

@@ -1,4 +1,4 @@
-//! The client against servers that play a script, over every way to talk, and against real ones.
+//! The client against scripted servers over every transport, and against real ones.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Tokens that are renewed.
+//! Renewal of tokens.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ fn web(http: &HttpFake, oauth: &str) -> Servers {
     ))
 }
 
-/// What was shown for tokens: the kind of grant and what renews.
+/// What was presented for tokens: the grant type and the refresh token.
 fn given(http: &HttpFake) -> Vec<(String, Option<String>)> {
     let given = http.site.auth.given.lock().unwrap();
     given.iter().map(|form| (form["grant_type"].clone(), form.get("refresh_token").cloned())).collect()
@@ -30,14 +30,14 @@ fn renewal(token: &str) -> (String, Option<String>) {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_renewed_and_the_request_made_again() {
+async fn a_refused_token_is_renewed_and_the_request_repeated() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
     let servers = web(&http, "refresh_token = 'refresh-0', scope = 'tools'");
     let tool = tool_of(&servers, "web", "echo").await;
     call(&tool, json!({})).await.unwrap();
     assert_eq!(given(&http), [renewal("refresh-0")]);
     assert_eq!(http.site.auth.given.lock().unwrap()[0]["scope"], "tools");
-    // The server changes its mind; calls side by side renew once, with the newest token that renews.
+    // The server revokes the token; concurrent calls renew once, with the newest refresh token.
     *http.site.auth.token.lock().unwrap() = Some("something else".to_owned());
     let (first, second) = tokio::join!(call(&tool, json!({})), call(&tool, json!({})));
     assert_eq!((first.unwrap().to_text(), second.unwrap().to_text()), ("{}".to_owned(), "{}".to_owned()));
@@ -45,7 +45,7 @@ async fn a_token_that_is_refused_is_renewed_and_the_request_made_again() {
     servers.close().await;
 }
 
-/// The token that renewed is good for nothing afterwards, so its successor must not be lost with the call.
+/// A refresh token is invalid after its use, so its successor must not be lost when the call is dropped.
 #[tokio::test]
 async fn a_renewal_survives_the_call_that_needed_it() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
@@ -70,7 +70,7 @@ async fn a_renewal_survives_the_call_that_needed_it() {
 #[tokio::test]
 async fn a_token_is_renewed_before_it_expires() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
-    // Less than the margin before the end: each request needs a new one.
+    // The lifetime is shorter than the margin: each request needs a new token.
     http.site.auth.lasting.store(10, Ordering::SeqCst);
     let servers = web(&http, "client_secret = 's3cret'");
     servers.tools(&tenant(), "web").await.unwrap();
@@ -84,17 +84,17 @@ async fn a_token_is_renewed_before_it_expires() {
 }
 
 #[tokio::test]
-async fn how_long_a_token_lasts_may_be_a_text() {
+async fn the_lifetime_of_a_token_may_be_a_string() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
     http.site.auth.lasting_is_text.store(true, Ordering::SeqCst);
     let servers = web(&http, "client_secret = 's3cret'");
     servers.tools(&tenant(), "web").await.unwrap();
-    assert_eq!(given(&http).len(), 1, "it is good for an hour");
+    assert_eq!(given(&http).len(), 1, "the token is valid for an hour");
     servers.close().await;
 }
 
 #[tokio::test]
-async fn a_token_that_renews_no_more_is_told_without_showing_it() {
+async fn a_failed_renewal_is_reported_without_showing_the_token() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
     let servers = web(&http, "refresh_token = 'spent', client_secret = 's3cret'");
     let error = servers.tools(&tenant(), "web").await.unwrap_err();

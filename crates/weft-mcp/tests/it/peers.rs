@@ -1,5 +1,4 @@
-//! Real servers. They are there after `npm ci` in tests/peers; without it these tests say that they are
-//! skipped.
+//! Real servers. `npm ci` in tests/peers installs them; without it these tests report that they are skipped.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -17,7 +16,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/peers/node_modules")
 }
 
-/// The program that runs the peers and the start of this package, if they are there.
+/// The program that runs the peers and the entry file of this package, if they are installed.
 pub(crate) fn package(path: &str) -> Option<(PathBuf, PathBuf)> {
     let script = folder().join(path);
     if !script.exists() {
@@ -33,7 +32,8 @@ pub(crate) fn package(path: &str) -> Option<(PathBuf, PathBuf)> {
 
 const EVERYTHING: &str = "@modelcontextprotocol/server-everything/dist/index.js";
 
-/// server-everything in one of its ways, as the server `peer`. What listens ends with what is returned.
+/// server-everything over one transport, as the server `peer`. A listening process ends when the returned value is
+/// dropped.
 fn everything(way: &str) -> Option<(Servers, Option<Child>)> {
     let (node, script) = package(EVERYTHING)?;
     if way == "stdio" {
@@ -89,7 +89,7 @@ async fn everything_works(way: &str) -> Option<Vec<(String, String, Json)>> {
     let wrong = told("get-sum", json!({"a": "no number", "b": 1})).await;
     assert!(wrong.failed, "{wrong:?}");
 
-    // Progress is told while another call goes on.
+    // Progress arrives while another call runs.
     let long = tool_of(&servers, "peer", "trigger-long-running-operation").await;
     let mut steps = long.body.call(invocation(json!({"duration": 1, "steps": 4})).0);
     let Some(Ok(ToolStep::Progress(first))) = steps.next().await else { panic!("{way}: no progress") };
@@ -105,7 +105,7 @@ async fn everything_works(way: &str) -> Option<Vec<(String, String, Json)>> {
 }
 
 #[tokio::test]
-async fn server_everything_is_the_same_over_every_way() {
+async fn server_everything_works_the_same_over_every_transport() {
     let Some(stdio) = everything_works("stdio").await else { return };
     assert!(stdio.len() >= 10, "{stdio:?}");
     for way in ["streamableHttp", "sse"] {
@@ -114,7 +114,7 @@ async fn server_everything_is_the_same_over_every_way() {
 }
 
 #[tokio::test]
-async fn server_everything_is_reached_without_sessions() {
+async fn server_everything_works_without_sessions() {
     let Some((node, script)) = package(EVERYTHING) else { return };
     let servers = servers(&format!(
         "[servers.peer]\ncommand = '{}'\nargs = ['{}', 'stdio']\nstateless = true\nenable = ['echo']",

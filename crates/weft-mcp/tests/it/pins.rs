@@ -1,4 +1,4 @@
-//! Definitions of tools and whether they are the accepted ones.
+//! Tool definitions, and whether they are the accepted ones.
 
 use serde_json::json;
 use weft_core::ErrorKind;
@@ -9,7 +9,7 @@ use weft_testkit::memory_store::MemoryStore;
 use crate::fake::{Fake, tool};
 use crate::kit::{Bench, call, names};
 
-/// Another process of ours, later, with the same store.
+/// Another client process, started later, with the same store.
 async fn again(tools: &[serde_json::Value], settings: &str, pins: &MemoryStore) -> Bench {
     let fake = Fake::new(&[]);
     *fake.tools.lock().unwrap() = tools.to_vec();
@@ -17,7 +17,7 @@ async fn again(tools: &[serde_json::Value], settings: &str, pins: &MemoryStore) 
 }
 
 #[tokio::test]
-async fn a_definition_that_changed_is_refused_until_it_is_accepted() {
+async fn a_changed_definition_is_refused_until_it_is_accepted() {
     let bench = Bench::new(&["a", "b"], "").await;
     assert_eq!(names(&bench.offered().await.unwrap()), ["a", "b"]);
     let mut evil = tool("a");
@@ -40,7 +40,7 @@ async fn a_definition_that_changed_is_refused_until_it_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_change_while_connected_counts_as_well() {
+async fn a_change_while_connected_is_refused_too() {
     let bench = Bench::new(&["a"], "").await;
     let tool = bench.tool("a").await;
     bench.fake.tools.lock().unwrap()[0]["inputSchema"]["properties"]["key"] = json!({"type": "string"});
@@ -51,10 +51,10 @@ async fn a_change_while_connected_counts_as_well() {
     assert!(offered.refused[0].reason.starts_with("its arguments were `q, n` and are now `q, n, key`"));
 }
 
-/// A process that begins while the server is down offers what was accepted earlier, says so, and reaches
-/// the server with the first call that it can.
+/// A process that starts while the server is down offers the accepted tools, reports the server as down, and connects
+/// with the first call that succeeds.
 #[tokio::test(start_paused = true)]
-async fn what_was_accepted_is_offered_while_the_server_is_down() {
+async fn accepted_tools_are_offered_while_the_server_is_down() {
     let bench = Bench::new(&["a", "b"], "").await;
     let before = bench.offered().await.unwrap();
     let later = again(&[tool("a"), tool("b")], "disable = ['b']\npreset.a = { n = 1 }", &bench.pins).await;
@@ -62,7 +62,11 @@ async fn what_was_accepted_is_offered_while_the_server_is_down() {
     let offered = later.offered().await.unwrap();
     assert_eq!(names(&offered), ["a"]);
     assert_eq!(offered.tools[0].description, before.tools[0].description);
-    assert_eq!(offered.tools[0].parameters["properties"].as_object().unwrap().len(), 1, "no preset");
+    assert_eq!(
+        offered.tools[0].parameters["properties"].as_object().unwrap().len(),
+        1,
+        "the preset argument is hidden"
+    );
     assert!(offered.down.unwrap().contains("`fake`: nobody is there"));
     call(&offered.tools[0], json!({"q": "x"})).await.unwrap();
     assert_eq!(later.offered().await.unwrap().down, None);
@@ -74,7 +78,7 @@ async fn what_was_accepted_is_offered_while_the_server_is_down() {
 }
 
 #[tokio::test]
-async fn in_strict_mode_nothing_is_offered_that_nobody_accepted() {
+async fn strict_mode_offers_only_accepted_tools() {
     let bench = Bench::new(&["a", "b"], "pin = 'strict'").await;
     let offered = bench.offered().await.unwrap();
     assert_eq!((names(&offered).len(), offered.refused.len()), (0, 2));
@@ -86,14 +90,14 @@ async fn in_strict_mode_nothing_is_offered_that_nobody_accepted() {
 }
 
 #[tokio::test]
-async fn without_pins_every_definition_is_taken_and_none_is_kept() {
+async fn without_pins_every_definition_is_offered_and_none_is_stored() {
     let bench = Bench::new(&["a"], "pin = 'off'").await;
     assert_eq!(names(&bench.offered().await.unwrap()), ["a"]);
     assert_eq!(bench.pins.pins("fake").await.unwrap(), []);
 }
 
 #[tokio::test]
-async fn looking_accepts_nothing_and_accepting_names_what_it_cannot() {
+async fn a_survey_accepts_nothing_and_accept_names_what_it_cannot() {
     let bench = Bench::new(&["a", "b.c"], "disable = ['a']").await;
     bench.fake.tools.lock().unwrap().push(json!({"name": "flawed", "inputSchema": 1}));
     let seen = bench.servers.survey("fake").await.unwrap();

@@ -1,4 +1,4 @@
-//! Servers that are processes. The process is this test program, asked to be one.
+//! Servers that are processes. The process is this test program in another role.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -13,20 +13,20 @@ use crate::fake::Fake;
 use crate::http_fake::HttpFake;
 use crate::kit::{call, names, servers, tenant, tool_of};
 
-/// What the process offers.
+/// The tools of the process.
 const TOOLS: [&str; 3] = ["echo", "die", "variables"];
-/// Says what the process is to do.
+/// Names the role of the process.
 const ROLE: &str = "WEFT_MCP_TEST_ROLE";
-/// Says which file it leaves the numbers of its processes in.
+/// Names the file for the ids of its processes.
 const NUMBERS: &str = "WEFT_MCP_TEST_NUMBERS";
 
 fn variable(name: &str) -> Option<String> {
     std::env::vars().find(|(known, _)| known == name).map(|(_, value)| value)
 }
 
-/// The process of the other tests; as a test of its own it does nothing.
+/// The process of the other tests; run as an ordinary test it does nothing.
 #[test]
-fn plays_a_server_when_it_is_asked_to() {
+fn acts_as_a_server_in_its_role() {
     let Some(role) = variable(ROLE) else { return };
     // The test harness has begun a line.
     println!();
@@ -47,7 +47,7 @@ fn speak(role: &str) {
         let mut numbers = vec![std::process::id()];
         let mut helper = None;
         if role == "has a helper" {
-            // It ignores that its parent goes away, as badly written ones do.
+            // It ignores that its parent ends, as badly written programs do.
             let mut command = tokio::process::Command::new("sleep");
             command.arg("600").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             helper = Some(command.spawn().unwrap());
@@ -67,12 +67,12 @@ fn speak(role: &str) {
             std::future::pending::<()>().await;
         }
         drop(helper);
-        // The runtime would wait for a thread that reads what nobody sends any more.
+        // The runtime would wait for the thread that reads standard input.
         std::process::exit(0);
     });
 }
 
-/// Says a gigabyte without taking a breath.
+/// Writes a gigabyte without a line break.
 fn flood() {
     let mut out = std::io::stdout().lock();
     let piece = vec![b'x'; 1 << 20];
@@ -83,25 +83,24 @@ fn flood() {
     }
 }
 
-/// A server that is this program in this role, called `own`.
+/// This program in a role, as the server `own`.
 fn own(role: &str, numbers: Option<&Path>, more: &str) -> Servers {
     let program = std::env::current_exe().unwrap();
     let program = program.display();
     let numbers = numbers.map(|file| format!(", {NUMBERS} = '{}'", file.display())).unwrap_or_default();
     servers(&format!(
         "[servers.own]\ncommand = '{program}'\n\
-         args = ['--exact', 'process::plays_a_server_when_it_is_asked_to', '--nocapture', '--test-threads=1']\n\
+         args = ['--exact', 'process::acts_as_a_server_in_its_role', '--nocapture', '--test-threads=1']\n\
          env = {{ {ROLE} = '{role}', KEY = 's3cret-key'{numbers} }}\n{more}"
     ))
 }
 
-/// The processes that said their numbers.
+/// The processes that wrote their ids.
 fn numbers(file: &Path) -> Vec<i32> {
     serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// Whether a process is there and more than a name: what it has open is closed when the last of its
-/// threads has ended.
+/// Whether a process exists and is not a zombie: its files are closed when its last thread has ended.
 fn runs(number: i32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{number}/task")) else { return false };
     threads.flatten().any(|thread| {
@@ -111,7 +110,7 @@ fn runs(number: i32) -> bool {
 }
 
 #[tokio::test]
-async fn a_process_is_started_spoken_to_and_ended() {
+async fn a_process_is_started_used_and_ended() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("numbers");
     let servers = own("speaks", Some(&file), "");
@@ -124,7 +123,7 @@ async fn a_process_is_started_spoken_to_and_ended() {
     assert!(!runs(numbers[0]));
 }
 
-/// Row 107: over the pipes of a process a server offers what it offers at an address.
+/// Row 107: a server offers the same over the pipes of a process as at an address.
 #[tokio::test]
 async fn a_process_offers_the_same_definitions_as_a_server_at_an_address() {
     let told = async |servers: &Servers, name: &str| -> Vec<_> {
@@ -148,7 +147,7 @@ async fn a_process_offers_the_same_definitions_as_a_server_at_an_address() {
 }
 
 #[tokio::test]
-async fn a_process_gets_a_few_variables_and_those_of_its_settings() {
+async fn a_process_gets_a_minimal_environment_and_the_configured_variables() {
     let servers = own("answers variables", None, "");
     let offered = servers.tools(&tenant(), "own").await.unwrap();
     let told = &offered.tools[2].description;
@@ -160,7 +159,7 @@ async fn a_process_gets_a_few_variables_and_those_of_its_settings() {
 }
 
 #[tokio::test]
-async fn a_process_that_was_killed_between_two_calls_is_started_again() {
+async fn a_killed_process_is_restarted_for_the_next_call() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("numbers");
     let servers = own("speaks", Some(&file), "");
@@ -182,21 +181,21 @@ async fn a_process_that_was_killed_between_two_calls_is_started_again() {
     servers.close().await;
 }
 
-/// Ends a process of ours by its number and waits until the last of its threads has ended: only then is closed what it
-/// had open. A list of its threads would not do, since one that ends while they are listed can cut the list short.
+/// Kills a process of ours by its id and waits until its last thread has ended, since only then its files are closed.
+/// Listing its threads would not do: one that ends during the listing can cut the list short.
 fn kill(number: i32) {
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
     let pid = Pid::from_raw(number).unwrap();
     kill_process(pid, Signal::KILL).unwrap();
     match waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
         Ok(status) => assert!(status.is_some()),
-        // Whoever started it has waited for it already.
+        // The code that started it has already waited for it.
         Err(error) => assert_eq!(error, rustix::io::Errno::CHILD),
     }
 }
 
 #[tokio::test]
-async fn a_process_is_ended_with_everything_that_it_started() {
+async fn a_process_is_ended_with_all_its_children() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("numbers");
     let servers = own("has a helper", Some(&file), "");
@@ -208,7 +207,7 @@ async fn a_process_is_ended_with_everything_that_it_started() {
 }
 
 #[tokio::test]
-async fn a_process_that_does_not_end_by_itself_is_made_to() {
+async fn a_process_that_does_not_exit_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("numbers");
     let servers = own("does not end", Some(&file), "");
@@ -218,7 +217,7 @@ async fn a_process_that_does_not_end_by_itself_is_made_to() {
 }
 
 #[tokio::test]
-async fn a_process_is_ended_also_when_nobody_says_goodbye() {
+async fn a_process_is_ended_when_its_client_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("numbers");
     let servers = own("has a helper", Some(&file), "");
@@ -228,7 +227,7 @@ async fn a_process_is_ended_also_when_nobody_says_goodbye() {
     gone(&numbers).await;
 }
 
-/// Waits until none of these processes is left: the machine takes a moment to carry out a kill.
+/// Waits until none of these processes is left: the system takes a moment to carry out a kill.
 async fn gone(numbers: &[i32]) {
     while numbers.iter().any(|number| runs(*number)) {
         tokio::task::yield_now().await;
@@ -236,7 +235,7 @@ async fn gone(numbers: &[i32]) {
 }
 
 #[tokio::test]
-async fn a_process_that_ends_at_once_is_told_with_its_last_words_and_without_secrets() {
+async fn a_failed_start_is_reported_with_the_last_output_and_without_secrets() {
     let error = own("ends", None, "").tools(&tenant(), "own").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     let told = error.full();
@@ -244,9 +243,9 @@ async fn a_process_that_ends_at_once_is_told_with_its_last_words_and_without_sec
     assert!(told.contains("it said: cannot start: the key *** is wrong"), "{told}");
 }
 
-/// It may be gone before anything was written to it, or after: the reason is the same.
+/// It may exit before or after anything was written to it: the reported reason is the same.
 #[tokio::test]
-async fn a_program_that_takes_nothing_is_told_with_its_last_words() {
+async fn a_program_that_reads_nothing_is_reported_with_its_last_output() {
     for _ in 0..20 {
         let servers =
             servers("[servers.x]\ncommand = 'sh'\nargs = ['-c', 'exec <&-; echo no licence >&2; exit 4']");
@@ -257,15 +256,15 @@ async fn a_program_that_takes_nothing_is_told_with_its_last_words() {
 }
 
 #[tokio::test]
-async fn a_gigabyte_without_a_line_is_not_kept() {
+async fn a_gigabyte_without_a_line_break_is_not_buffered() {
     let before = memory_kb();
     let error = own("floods", None, "result_bytes_max = 100000").tools(&tenant(), "own").await.unwrap_err();
     assert!(error.full().contains("more than 100000 bytes (`result_bytes_max`)"), "{}", error.full());
     let grown = memory_kb().saturating_sub(before);
-    assert!(grown < 100_000, "{grown} kB more");
+    assert!(grown < 100_000, "memory grew by {grown} kB");
 }
 
-/// The most that this process has had in memory.
+/// The peak memory of this process.
 fn memory_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
@@ -273,7 +272,7 @@ fn memory_kb() -> u64 {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named_at_once() {
+async fn a_missing_program_is_named_at_once() {
     let servers = servers("[servers.x]\ncommand = '/nowhere/mcp'");
     let error = servers.tools(&tenant(), "x").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);

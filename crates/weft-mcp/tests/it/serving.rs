@@ -1,4 +1,4 @@
-//! What is served, over HTTP and over lines, to clients of every revision.
+//! The server, over HTTP and over lines, with clients of every revision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::kit::{call, servers, tenant, tool_of};
 
 const EVENTS: (&str, &str) = ("accept", "application/json, text/event-stream");
 
-/// A place that messages are posted to, without a network.
+/// An endpoint that takes messages without a network.
 #[derive(Default)]
 struct Place {
     host: Host,
@@ -34,7 +34,7 @@ impl Place {
         self.host.post(self.fixture.clone(), Posted { owner, headers: &headers, message, text }).await
     }
 
-    /// Begins a conversation.
+    /// Opens a session.
     async fn begin(&self, owner: &str, capabilities: Json) -> String {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "clientInfo": {"name": "t", "version": "1"}});
@@ -91,7 +91,7 @@ impl Told {
     async fn next(&mut self) -> Option<Json> {
         loop {
             let bytes =
-                tokio::time::timeout(Duration::from_secs(30), self.0.next()).await.expect("something")?;
+                tokio::time::timeout(Duration::from_secs(30), self.0.next()).await.expect("a message")?;
             let text = String::from_utf8(bytes.to_vec()).unwrap();
             if let Some(data) = text.strip_prefix("event: message\ndata: ") {
                 return Some(serde_json::from_str(data.trim_end()).unwrap());
@@ -101,7 +101,7 @@ impl Told {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_alone_is_json_and_one_that_is_told_of_before_is_a_stream() {
+async fn a_plain_answer_is_json_and_one_with_notifications_is_a_stream() {
     let place = Place::default();
     let id = place.begin("a", json!({})).await;
     let session = ("mcp-session-id", id.as_str());
@@ -117,14 +117,14 @@ async fn an_answer_that_comes_alone_is_json_and_one_that_is_told_of_before_is_a_
     }
     assert_eq!(told.next().await.unwrap()["id"], 2);
     assert_eq!(told.next().await, None);
-    // Who takes no events gets the answer.
+    // A client that does not accept event streams gets only the answer.
     let whole = place.post("a", &[session], calling(3, "test_tool_with_progress", meta)).await;
     assert_eq!(json_of(whole)["id"], 3);
 }
 
-/// What the scenario `http-custom-header-server-validation` of the conformance suite asks.
+/// What the scenario `http-custom-header-server-validation` of the conformance suite checks.
 #[tokio::test]
-async fn arguments_that_a_header_says_are_compared_with_it() {
+async fn arguments_must_match_their_mirrored_headers() {
     let place = Place::default();
     let call = async |header: Option<&str>, arguments: Json| {
         let mut headers = vec![
@@ -158,7 +158,7 @@ async fn arguments_that_a_header_says_are_compared_with_it() {
             "{header:?}"
         );
     }
-    // Without a value there is nothing to be said; that one is missing is told in other words.
+    // Without an argument no header is needed; the missing argument gives another error.
     let (_, answer) = call(None, json!({})).await;
     assert_eq!(answer["error"]["code"], -32_602);
     let (status, answer) = call(Some("eu"), json!({"region": "eu", "limit": null})).await;
@@ -166,7 +166,7 @@ async fn arguments_that_a_header_says_are_compared_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_listens_hears_that_the_tools_are_others() {
+async fn a_listener_is_notified_when_the_tools_change() {
     let place = Place::default();
     let headers = [EVENTS, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
     let listening = |wanted: Json| {
@@ -185,12 +185,12 @@ async fn who_listens_hears_that_the_tools_are_others() {
         assert_eq!(changed["method"], "notifications/tools/list_changed");
         assert_eq!(changed["params"]["_meta"], meta);
     }
-    // A server that stops says so.
+    // A server that stops tells its listeners.
     place.fixture.ended.cancel();
     let last = told.next().await.unwrap();
     assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(7), &json!("complete")));
     assert_eq!(told.next().await, None);
-    // Nothing is promised that is not told of.
+    // The server confirms only the notifications that it sends.
     let mut none = Told::of(place.post("a", &headers, listening(json!({"promptsListChanged": true}))).await);
     assert_eq!(none.next().await.unwrap()["params"]["notifications"], json!({}));
     assert_eq!(none.next().await.unwrap()["id"], 7);
@@ -203,7 +203,7 @@ async fn who_listens_hears_that_the_tools_are_others() {
 }
 
 #[tokio::test]
-async fn a_client_of_an_older_revision_is_asked_on_the_stream() {
+async fn a_client_of_an_older_revision_gets_questions_on_the_stream() {
     let place = Place::default();
     let id = place.begin("a", json!({"elicitation": {}})).await;
     let session = ("mcp-session-id", id.as_str());
@@ -213,14 +213,14 @@ async fn a_client_of_an_older_revision_is_asked_on_the_stream() {
     assert_eq!(asked["method"], "elicitation/create");
     let answer =
         json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {"go": true}}});
-    // Nobody else answers for it.
+    // Another caller cannot answer for it.
     let other = place.begin("b", json!({})).await;
     let forged = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}});
     place.post("b", &[("mcp-session-id", &other)], forged).await;
     assert_eq!(place.post("a", &[session], answer).await.status, StatusCode::ACCEPTED);
     let answered = told.next().await.unwrap();
     assert!(answered["result"]["content"][0]["text"].as_str().unwrap().contains("accept"), "{answered}");
-    // Who cannot be asked is told so.
+    // A client that cannot be asked gets an error.
     let id = place.begin("a", json!({})).await;
     let headers = [EVENTS, ("mcp-session-id", id.as_str())];
     let reply = place.post("a", &headers, calling(1, "test_wait_for_answer", json!({}))).await;
@@ -228,7 +228,7 @@ async fn a_client_of_an_older_revision_is_asked_on_the_stream() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_taken_back_has_no_answer() {
+async fn a_cancelled_request_gets_no_answer() {
     let place = Place::default();
     let id = place.begin("a", json!({})).await;
     let session = ("mcp-session-id", id.as_str());
@@ -242,7 +242,7 @@ async fn a_request_that_is_taken_back_has_no_answer() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_nobody_elses_and_has_an_end() {
+async fn a_session_belongs_to_one_caller_and_can_be_closed() {
     let place = Place::default();
     let (mine, other) = (place.begin("a", json!({})).await, place.begin("b", json!({})).await);
     let list = |id: u64| request(id, "tools/list", json!({}));
@@ -258,14 +258,14 @@ async fn a_conversation_is_nobody_elses_and_has_an_end() {
     assert_eq!(place.host.delete("b", &headers).status, StatusCode::NOT_FOUND);
     assert_eq!(place.host.delete("a", &headers).status, StatusCode::NO_CONTENT);
     assert_eq!(status("a", &mine).await, StatusCode::NOT_FOUND);
-    // What needs no conversation needs none.
+    // A request that needs no session works without one.
     assert!(json_of(place.post("a", &[], list(2)).await)["result"]["tools"].as_array().unwrap().len() > 20);
     let unknown = place.post("a", &[("mcp-protocol-version", "1999-01-01")], list(3)).await;
     assert_eq!((unknown.status, json_of(unknown)["id"].clone()), (StatusCode::BAD_REQUEST, json!(3)));
 }
 
 #[tokio::test]
-async fn tasks_of_2025_11_25_are_asked_for_and_waited_for() {
+async fn tasks_of_2025_11_25_are_requested_and_awaited() {
     let place = Place::default();
     let id = place.begin("a", json!({"elicitation": {}})).await;
     let headers = [EVENTS, ("mcp-session-id", id.as_str())];
@@ -290,7 +290,7 @@ async fn tasks_of_2025_11_25_are_asked_for_and_waited_for() {
 }
 
 #[tokio::test]
-async fn a_task_that_asks_and_asks_is_not_waited_for() {
+async fn a_task_that_keeps_asking_is_not_awaited() {
     let place = Place::default();
     let id = place.begin("a", json!({"elicitation": {}})).await;
     let headers = [EVENTS, ("mcp-session-id", id.as_str())];
@@ -308,11 +308,11 @@ async fn a_task_that_asks_and_asks_is_not_waited_for() {
             json!({"jsonrpc": "2.0", "id": said["id"], "result": {"action": "accept", "content": {}}});
         place.post("a", &headers, answer).await;
     }
-    panic!("it asks for ever");
+    panic!("the task keeps asking");
 }
 
 #[tokio::test]
-async fn a_client_that_takes_no_events_is_not_asked_and_not_left_waiting() {
+async fn a_client_without_event_streams_gets_an_error_instead_of_a_question() {
     let place = Place::default();
     let id = place.begin("a", json!({"elicitation": {}})).await;
     let headers = [("mcp-session-id", id.as_str())];
@@ -347,10 +347,10 @@ impl Client {
 
     async fn next(&mut self) -> Json {
         let line = tokio::time::timeout(Duration::from_secs(30), self.lines.next_line()).await;
-        serde_json::from_str(&line.expect("something").unwrap().expect("a line")).unwrap()
+        serde_json::from_str(&line.expect("a line in time").unwrap().expect("a line")).unwrap()
     }
 
-    /// Says nothing more, and hears the rest.
+    /// Closes its input and reads the rest.
     async fn end(mut self) -> Vec<Json> {
         drop(self.input.take());
         let mut rest = Vec::new();
@@ -363,7 +363,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn lines_are_answered_side_by_side_in_every_revision() {
+async fn lines_are_answered_concurrently_in_every_revision() {
     let mut client = Client::start();
     client.say("no json").await;
     assert_eq!(client.next().await["error"]["code"], -32_700);
@@ -376,7 +376,7 @@ async fn lines_are_answered_side_by_side_in_every_revision() {
         ))
         .await;
     assert_eq!(client.next().await["result"]["protocolVersion"], "2025-06-18");
-    // A slow one keeps nobody waiting, and can be taken back.
+    // A slow request does not delay others, and can be cancelled.
     client.send(calling(2, "test_wait", json!({"progressToken": 1}))).await;
     assert_eq!(client.next().await["method"], "notifications/progress");
     client.send(request(3, "ping", json!({}))).await;
@@ -391,19 +391,19 @@ async fn lines_are_answered_side_by_side_in_every_revision() {
         .send(json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {}}}))
         .await;
     assert_eq!(client.next().await["id"], 4);
-    // A request that stands alone, on the same lines.
+    // A stateless request, on the same lines.
     client.send(request(5, "server/discover", json!({"_meta": newest(json!({}))}))).await;
     assert_eq!(client.next().await["result"]["supportedVersions"][0], "2026-07-28");
     client.send(request(6, "ping", json!({"_meta": newest(json!({}))}))).await;
     assert_eq!(client.next().await["error"]["code"], -32_601);
-    // What is being worked on at the end is answered.
+    // Work that is in progress at the end of input is answered.
     client.send(calling(7, "test_tool_with_progress", json!({}))).await;
     let rest = client.end().await;
     assert_eq!(rest.iter().map(|one| &one["id"]).collect::<Vec<_>>(), [&json!(7)]);
 }
 
 #[tokio::test]
-async fn who_goes_away_in_the_middle_of_a_question_holds_nothing_up() {
+async fn a_client_that_disconnects_during_a_question_blocks_nothing() {
     let mut client = Client::start();
     client.send(request(1, "initialize", json!({"capabilities": {"elicitation": {}}}))).await;
     client.next().await;
@@ -414,7 +414,7 @@ async fn who_goes_away_in_the_middle_of_a_question_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn who_goes_away_while_listening_holds_nothing_up() {
+async fn a_client_that_disconnects_while_listening_blocks_nothing() {
     let mut client = Client::start();
     let wanted = json!({"notifications": {"toolsListChanged": true}, "_meta": newest(json!({}))});
     client.send(request(1, "subscriptions/listen", wanted)).await;
@@ -424,7 +424,7 @@ async fn who_goes_away_while_listening_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn who_begins_anew_in_the_middle_of_a_question_holds_nothing_up() {
+async fn a_client_that_initializes_again_during_a_question_blocks_nothing() {
     let mut client = Client::start();
     let begin = |id: u64| request(id, "initialize", json!({"capabilities": {"elicitation": {}}}));
     client.send(begin(1)).await;
@@ -439,7 +439,7 @@ async fn who_begins_anew_in_the_middle_of_a_question_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn our_client_and_our_server_understand_each_other() {
+async fn our_client_works_with_our_server() {
     let server = listen().await;
     let servers = servers(&format!("[servers.own]\nurl = '{}'", server.url));
     let offered = servers.tools(&tenant(), "own").await.map_err(|error| error.full()).unwrap();

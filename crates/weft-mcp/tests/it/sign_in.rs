@@ -1,4 +1,4 @@
-//! A person signs in, and agents ask with what was allowed.
+//! A person signs in, and agents use what was granted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,7 +36,7 @@ fn site() -> (HttpFake, String) {
     (fake, config)
 }
 
-/// Where the person's browser ends up.
+/// Follows the sign-in as the person's browser does and returns the redirect address.
 async fn allowed(servers: &Servers) -> String {
     let page = servers.begin_sign_in("web", &request()).await.map_err(|error| error.full()).unwrap();
     let get = StreamRequest { method: "GET".into(), url: page.url, headers: vec![], body: vec![] };
@@ -62,7 +62,7 @@ fn grants(fake: &HttpFake) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_a_person_allows_is_used_and_renewed_by_every_process_until_it_is_forgotten() {
+async fn a_grant_is_used_and_renewed_by_every_process_until_it_is_removed() {
     let (fake, config) = site();
     let shared = credentials();
     let (first, second) = (process(&config, &shared), process(&config, &shared));
@@ -81,7 +81,7 @@ async fn what_a_person_allows_is_used_and_renewed_by_every_process_until_it_is_f
         call(&tool, json!({})).await.unwrap();
     }
     assert_eq!(grants(&fake), ["authorization_code"]);
-    // The token is over before anybody said so: calls side by side renew it once.
+    // The token is revoked early: concurrent calls renew it once.
     *fake.site.auth.token.lock().unwrap() = Some("another".to_owned());
     let tool = tool_of(&first, "web", "echo").await;
     let (one, other) = tokio::join!(call(&tool, json!({})), call(&tool, json!({})));
@@ -89,13 +89,13 @@ async fn what_a_person_allows_is_used_and_renewed_by_every_process_until_it_is_f
     other.unwrap();
     assert_eq!(grants(&fake), ["authorization_code", "refresh_token"]);
     assert_eq!(fake.site.auth.given.lock().unwrap()[1]["resource"], fake.url("mcp"));
-    // Another process still has the token of before, and finds the new one in the store.
+    // Another process still has the old token, and finds the new one in the store.
     call(tool_of(&second, "web", "echo").await.as_ref(), json!({})).await.unwrap();
     assert_eq!(grants(&fake).len(), 2);
     assert!(first.sign_out("web").await.unwrap());
     assert!(!first.sign_out("web").await.unwrap());
     *fake.site.auth.token.lock().unwrap() = Some("another".to_owned());
-    // What was accepted earlier stays on offer, as of any server that cannot be asked.
+    // The accepted tools stay on offer, as for any server that is down.
     let down = first.tools(&tenant(), "web").await.unwrap().down.unwrap();
     assert!(down.contains("weft mcp login web"), "{down}");
     first.close().await;
@@ -103,7 +103,7 @@ async fn what_a_person_allows_is_used_and_renewed_by_every_process_until_it_is_f
 }
 
 #[tokio::test]
-async fn a_token_that_nears_its_end_is_renewed_before_it_is_sent() {
+async fn a_token_near_its_expiry_is_renewed_before_use() {
     let (fake, config) = site();
     fake.site.auth.lasting.store(10, Ordering::SeqCst);
     let servers = process(&config, &credentials());
@@ -114,9 +114,9 @@ async fn a_token_that_nears_its_end_is_renewed_before_it_is_sent() {
     servers.close().await;
 }
 
-/// The token that renews is shown once: there are servers that take everything back when it comes again.
+/// A refresh token is used once: some servers revoke the whole grant when it is presented again.
 #[tokio::test]
-async fn two_processes_that_renew_at_the_same_time_both_go_on() {
+async fn two_processes_that_renew_at_the_same_time_both_succeed() {
     let (fake, config) = site();
     let shared = credentials();
     let (first, second) = (process(&config, &shared), process(&config, &shared));
@@ -129,7 +129,7 @@ async fn two_processes_that_renew_at_the_same_time_both_go_on() {
         while grants(&fake).len() < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // Time for the other process to ask as well.
+        // Give the other process time to try as well.
         tokio::time::sleep(Duration::from_millis(300)).await;
         drop(gives);
     };
@@ -142,7 +142,7 @@ async fn two_processes_that_renew_at_the_same_time_both_go_on() {
 }
 
 #[tokio::test]
-async fn a_refused_renewal_asks_for_another_sign_in() {
+async fn a_refused_renewal_requires_a_new_sign_in() {
     let (fake, config) = site();
     let servers = process(&config, &credentials());
     finish(&servers, &allowed(&servers).await).await.unwrap();
@@ -150,7 +150,7 @@ async fn a_refused_renewal_asks_for_another_sign_in() {
     *fake.site.auth.token.lock().unwrap() = Some("another".to_owned());
     let told = unauthenticated(&servers).await.full();
     assert!(!told.contains("refresh-1") && !told.contains("token-1"), "{told}");
-    // It is not tried again and again.
+    // The renewal is not retried.
     unauthenticated(&servers).await;
     assert_eq!(grants(&fake), ["authorization_code", "refresh_token"]);
     finish(&servers, &allowed(&servers).await).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_refused_renewal_asks_for_another_sign_in() {
 }
 
 #[tokio::test]
-async fn a_sign_in_ends_once_and_in_any_process_and_only_with_what_it_began_with() {
+async fn a_sign_in_completes_once_in_any_process_with_its_own_state() {
     let (fake, config) = site();
     let shared = credentials();
     let (first, second) = (process(&config, &shared), process(&config, &shared));
@@ -182,7 +182,7 @@ async fn a_sign_in_ends_once_and_in_any_process_and_only_with_what_it_began_with
     let elsewhere = back.replace("iss=http", "iss=https");
     check(&elsewhere, ErrorKind::Denied, "another authorization server").await;
     check(back.split("&iss=").next().unwrap(), ErrorKind::Denied, "another authorization server").await;
-    assert!(grants(&fake).is_empty(), "the code was shown to nobody");
+    assert!(grants(&fake).is_empty(), "the code was not sent");
     finish(&second, &back).await.map_err(|error| error.full()).unwrap();
     check(&back, ErrorKind::Invalid, "does not exist or has ended").await;
     // What people have allowed at one address is sent to no other.
@@ -196,7 +196,7 @@ async fn a_sign_in_ends_once_and_in_any_process_and_only_with_what_it_began_with
 }
 
 #[tokio::test]
-async fn nobody_signs_in_where_something_else_says_who_we_are() {
+async fn sign_in_is_refused_where_other_credentials_are_configured() {
     let (fake, _) = site();
     let url = fake.url("mcp");
     let servers = process(
@@ -214,9 +214,9 @@ async fn nobody_signs_in_where_something_else_says_who_we_are() {
     assert!(error.full().contains("check `headers`"), "{}", error.full());
 }
 
-/// A token that renews is good once, so what takes its place must not be lost with the process.
+/// A refresh token is valid once, so its successor must not be lost with the process.
 #[tokio::test]
-async fn who_ends_waits_for_a_token_that_is_being_renewed() {
+async fn shutdown_waits_for_a_renewal_in_progress() {
     let (fake, config) = site();
     let shared = credentials();
     let (first, second) = (process(&config, &shared), process(&config, &shared));
@@ -246,18 +246,18 @@ async fn who_ends_waits_for_a_token_that_is_being_renewed() {
 }
 
 #[tokio::test]
-async fn how_long_a_token_lasts_may_be_a_text() {
+async fn the_lifetime_of_a_token_may_be_a_string() {
     let (fake, config) = site();
     fake.site.auth.lasting_is_text.store(true, Ordering::SeqCst);
     let servers = process(&config, &credentials());
     finish(&servers, &allowed(&servers).await).await.map_err(|error| error.full()).unwrap();
     call(tool_of(&servers, "web", "echo").await.as_ref(), json!({})).await.unwrap();
-    assert_eq!(grants(&fake), ["authorization_code"], "it is good for an hour");
+    assert_eq!(grants(&fake), ["authorization_code"], "the token is valid for an hour");
     servers.close().await;
 }
 
 #[tokio::test]
-async fn a_server_that_lets_everybody_begin_is_sent_one_message_before_a_sign_in() {
+async fn a_server_that_requires_no_token_is_sent_one_message_before_a_sign_in() {
     let (fake, config) = site();
     *fake.site.auth.token.lock().unwrap() = None;
     let servers = process(&config, &credentials());
@@ -268,9 +268,9 @@ async fn a_server_that_lets_everybody_begin_is_sent_one_message_before_a_sign_in
     servers.close().await;
 }
 
-/// Whoever runs a server, or has taken it over, chooses which authorization server it names.
+/// Whoever runs or has taken over a server chooses the authorization server that it names.
 #[tokio::test]
-async fn an_authorization_server_inside_is_reached_when_the_operator_names_it() {
+async fn a_private_authorization_server_is_reached_only_if_the_operator_names_it() {
     let (fake, config) = site();
     let inside = format!("http://localhost:{}", fake.address.port());
     *fake.site.auth.named.lock().unwrap() = Some(inside.clone());

@@ -85,7 +85,7 @@ async fn redirects_are_not_followed_and_endless_bodies_are_cut() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_unpacks_is_no_text() {
+async fn an_unsupported_content_encoding_is_an_error() {
     let server = server().await;
     let outbound = outbound(&server);
     let tenant = TenantId::from("t");
@@ -98,12 +98,12 @@ async fn an_answer_that_nobody_unpacks_is_no_text() {
     let refused = ask("/packed/401/deflate").await.unwrap();
     assert_eq!(refused.status, 401);
     assert!(refused.body.contains("has the encoding `deflate`"), "{}", refused.body);
-    // A mistake of many servers, whose answers can be read.
+    // Many servers make this mistake, and their answers can be read.
     assert_eq!(ask("/packed/200/utf-8").await.unwrap().body, "\u{8}plain");
 }
 
 #[tokio::test]
-async fn an_exchange_ends_with_its_time_limit() {
+async fn an_exchange_times_out() {
     let server = server().await;
     let request = HttpRequest {
         time_limit: Duration::from_micros(99_987),
@@ -115,7 +115,7 @@ async fn an_exchange_ends_with_its_time_limit() {
 }
 
 #[tokio::test]
-async fn nothing_listening_is_unavailable() {
+async fn a_refused_connection_is_unavailable() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -126,7 +126,7 @@ async fn nothing_listening_is_unavailable() {
     assert!(!error.full().contains("secret"), "{}", error.full());
 }
 
-/// Knows every name as this machine, the first time it is asked, and as another one later.
+/// Resolves every name to this machine on the first lookup, and to another machine afterwards.
 #[derive(Default)]
 struct Rebinding(std::sync::atomic::AtomicUsize);
 
@@ -139,7 +139,7 @@ impl Resolver for Rebinding {
 }
 
 #[tokio::test]
-async fn a_connection_goes_to_the_address_that_was_checked_and_nothing_is_looked_up_again() {
+async fn a_connection_uses_the_checked_address_without_a_second_lookup() {
     let server = server().await;
     let resolver = Arc::new(Rebinding::default());
     let allowed = AllowList::parse(["127.0.0.1"]).unwrap();
@@ -148,6 +148,6 @@ async fn a_connection_goes_to_the_address_that_was_checked_and_nothing_is_looked
     let tenant = TenantId::from("t");
     assert_eq!(outbound.send(&tenant, get(&url)).await.unwrap().status, 200);
     assert_eq!(resolver.0.load(std::sync::atomic::Ordering::SeqCst), 1);
-    // The second time the name leads elsewhere, and an open connection to the first place does not help.
+    // The second lookup leads elsewhere, and an open connection to the first address is not used.
     assert_eq!(outbound.send(&tenant, get(&url)).await.unwrap_err().kind, ErrorKind::Denied);
 }

@@ -1,4 +1,4 @@
-//! The address guard, with a resolver that knows a few names and a connector that never dials.
+//! The address guard, with a resolver that knows a few names and a connector that never connects.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -77,8 +77,8 @@ impl Setup {
 
     async fn refused(&self, request: HttpRequest) -> Error {
         let url = request.url.clone();
-        let error = self.send(request).await.err().unwrap_or_else(|| panic!("{url} was let through"));
-        assert!(self.recorder.0.lock().unwrap().is_empty(), "{url} was dialled");
+        let error = self.send(request).await.err().unwrap_or_else(|| panic!("{url} was allowed"));
+        assert!(self.recorder.0.lock().unwrap().is_empty(), "{url} was connected to");
         error
     }
 }
@@ -95,14 +95,14 @@ async fn a_public_host_is_pinned_to_the_addresses_that_were_checked() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_handed_back_and_not_followed() {
+async fn a_redirect_is_returned_and_not_followed() {
     let setup = setup(&[]);
     assert_eq!(setup.send(get("http://public.example/")).await.unwrap().status, 302);
     assert_eq!(setup.recorder.0.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn names_of_addresses_that_are_not_public_are_refused() {
+async fn names_that_resolve_to_private_addresses_are_refused() {
     let setup = setup(&[]);
     for url in
         ["http://inside.example/", "http://mixed.example/", "http://localhost:8080/", "http://LOCALHOST/"]
@@ -143,7 +143,7 @@ async fn every_spelling_of_an_address_is_refused() {
 }
 
 #[tokio::test]
-async fn only_web_urls_are_taken() {
+async fn only_http_and_https_urls_are_accepted() {
     let setup = setup(&[]);
     for url in [
         "file:///etc/passwd",
@@ -169,7 +169,7 @@ async fn a_proxy_is_checked_like_any_other_address() {
     }
     let request =
         HttpRequest { proxy: Some("http://public.example:3128".into()), ..get("http://inside.example/") };
-    assert_eq!(setup.refused(request).await.kind, ErrorKind::Denied, "the target behind a proxy");
+    assert_eq!(setup.refused(request).await.kind, ErrorKind::Denied, "the target behind a proxy is checked");
     let request =
         HttpRequest { proxy: Some("socks5://public.example".into()), ..get("http://public.example/") };
     assert_eq!(setup.refused(request).await.kind, ErrorKind::Invalid);

@@ -1,4 +1,4 @@
-//! Mail, handed in at a server that takes down what it hears.
+//! Sending mail through a server that records what it receives.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,15 +14,15 @@ use weft_core::secret::Secret;
 use weft_core::{ErrorKind, Result};
 use weft_net::{AllowList, Outbound, SmtpMailer};
 
-/// What the server does.
+/// How the server behaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Manner {
     starttls: bool,
     refuses_user: bool,
     refuses_recipient: bool,
-    /// It hears the whole text and ends the connection.
+    /// Receives the whole text and closes the connection without an answer.
     falls_silent: bool,
-    /// It says no more from this word of the other side on; `.` is the end of the text.
+    /// Stops answering when it receives this command; `.` is the end of the text.
     stops_at: &'static str,
     floods: bool,
 }
@@ -80,7 +80,7 @@ impl Server {
     }
 }
 
-/// One conversation; gives the connection back when the other side wants to go on with TLS.
+/// One conversation; returns the connection when the client wants to continue with TLS.
 async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     (manner, secured): (Manner, bool),
@@ -166,7 +166,7 @@ fn mail(server: &Server, user: &str) -> Mail {
 }
 
 #[tokio::test]
-async fn a_mail_is_handed_in_encrypted() {
+async fn a_mail_is_sent_encrypted() {
     let server = Server::start(Manner { starttls: true, ..Manner::default() }).await;
     server.send(mail(&server, "weft")).await.unwrap();
     let heard = server.heard();
@@ -190,7 +190,7 @@ async fn a_mail_is_handed_in_encrypted() {
 }
 
 #[tokio::test]
-async fn a_password_is_told_to_nobody_without_encryption() {
+async fn a_password_is_not_sent_without_encryption() {
     let server = Server::start(Manner::default()).await;
     let error = server.send(mail(&server, "weft")).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied, "{}", error.full());
@@ -200,7 +200,7 @@ async fn a_password_is_told_to_nobody_without_encryption() {
 }
 
 #[tokio::test]
-async fn nobody_vouches_for_this_server() {
+async fn an_untrusted_mail_server_is_refused() {
     let server = Server::start(Manner { starttls: true, ..Manner::default() }).await;
     let outbound = Outbound::open(AllowList::parse(["localhost"]).unwrap());
     let error =
@@ -210,7 +210,7 @@ async fn nobody_vouches_for_this_server() {
 }
 
 #[tokio::test]
-async fn how_it_failed_says_whether_it_may_be_sent_again() {
+async fn the_error_tells_whether_the_mail_may_be_sent_again() {
     let check = async |manner: Manner, kind: ErrorKind| {
         let server = Server::start(Manner { starttls: true, ..manner }).await;
         let error = server.send(mail(&server, "weft")).await.unwrap_err();
@@ -221,7 +221,7 @@ async fn how_it_failed_says_whether_it_may_be_sent_again() {
     check(Manner { refuses_recipient: true, ..Manner::default() }, ErrorKind::Invalid).await;
     check(Manner { falls_silent: true, ..Manner::default() }, ErrorKind::Interrupted).await;
     check(Manner { floods: true, ..Manner::default() }, ErrorKind::Unavailable).await;
-    // What was not given to it cannot have arrived.
+    // What the server never received cannot have been delivered.
     for (stops_at, kind) in
         [("MAIL", ErrorKind::Unavailable), ("DATA", ErrorKind::Unavailable), (".", ErrorKind::Interrupted)]
     {
@@ -232,16 +232,16 @@ async fn how_it_failed_says_whether_it_may_be_sent_again() {
     }
 }
 
-/// A server that expects TLS from the first byte on waits for the client to begin.
+/// A server that expects TLS from the first byte waits for the client to begin.
 #[tokio::test]
-async fn a_server_that_never_greets_is_left_soon_and_the_error_names_the_port_for_tls() {
+async fn a_server_that_never_greets_times_out_and_the_error_names_the_tls_port() {
     let server = Server::start(Manner::default()).await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut mail = Mail { time_limit: Duration::from_secs(60), ..mail(&server, "weft") };
     mail.server.port = silent.local_addr().unwrap().port();
     let accepted = async {
         let (stream, _) = silent.accept().await.unwrap();
-        // From here on nothing happens but that time passes.
+        // From here on only time passes.
         tokio::time::pause();
         (stream, tokio::time::Instant::now())
     };
@@ -253,7 +253,7 @@ async fn a_server_that_never_greets_is_left_soon_and_the_error_names_the_port_fo
 }
 
 #[tokio::test]
-async fn an_error_says_once_what_the_server_said() {
+async fn an_error_repeats_the_servers_message_once() {
     let server = Server::start(Manner { refuses_recipient: true, ..Manner::default() }).await;
     let said = server.send(mail(&server, "")).await.unwrap_err().full();
     assert_eq!((said.matches("nobody here").count(), said.matches("550").count()), (1, 1), "{said}");
@@ -264,7 +264,7 @@ async fn an_error_says_once_what_the_server_said() {
 }
 
 #[tokio::test]
-async fn addresses_that_are_none_are_refused_before_anybody_is_asked() {
+async fn invalid_addresses_are_refused_before_connecting() {
     let server = Server::start(Manner::default()).await;
     for bad in ["", "ada", "a@b@c", "ada@example.org\r\nRCPT TO:<evil@example.org>", "<x>", "a@exa mple.org"]
     {
@@ -280,7 +280,7 @@ async fn addresses_that_are_none_are_refused_before_anybody_is_asked() {
 }
 
 #[tokio::test]
-async fn servers_inside_are_refused() {
+async fn mail_servers_at_private_addresses_are_refused() {
     let server = Server::start(Manner::default()).await;
     let outbound = Arc::new(Outbound::open(AllowList::parse(Vec::<String>::new()).unwrap()));
     for host in ["localhost", "127.0.0.1", "[::1]", "2130706433", "169.254.169.254"] {

@@ -1,4 +1,4 @@
-//! Tests of the way out. Traffic goes to loopback; refused addresses are never dialled.
+//! Tests of outbound traffic. It goes to loopback only; refused addresses are never connected to.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

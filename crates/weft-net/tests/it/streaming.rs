@@ -1,4 +1,4 @@
-//! Answers that are read while they come.
+//! Responses that are read while they arrive.
 
 use std::error::Error as _;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ fn ask(method: &str, url: String, body: &str) -> StreamRequest {
 }
 
 #[tokio::test]
-async fn the_operators_client_and_the_guard_carry_the_same_exchange() {
+async fn both_clients_stream_the_same_exchange() {
     let server = server().await;
     let (operator, guarded) = (OperatorHttp::new().unwrap(), outbound(&server));
     let both: [&dyn StreamingHttp; 2] = [&operator, &guarded];
@@ -35,7 +35,7 @@ async fn the_operators_client_and_the_guard_carry_the_same_exchange() {
 }
 
 #[tokio::test]
-async fn a_body_without_an_end_is_read_up_to_its_limit() {
+async fn an_endless_body_is_read_up_to_the_limit() {
     let server = server().await;
     let http = OperatorHttp::new().unwrap();
     let endless = || ask("GET", format!("http://{}/endless", server.address), "");
@@ -46,7 +46,7 @@ async fn a_body_without_an_end_is_read_up_to_its_limit() {
 }
 
 #[tokio::test]
-async fn a_request_that_never_left_says_so() {
+async fn an_error_says_that_the_request_was_not_sent() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/?key=s3cret", taken.local_addr().unwrap());
     drop(taken);
@@ -57,14 +57,14 @@ async fn a_request_that_never_left_says_so() {
 }
 
 #[tokio::test]
-async fn the_guard_also_looks_at_streamed_exchanges() {
+async fn the_guard_also_checks_streamed_exchanges() {
     let server = server().await;
     let refusing = weft_net::Outbound::open(weft_net::AllowList::none());
     let request = ask("GET", format!("http://{}/echo", server.address), "");
     assert_eq!(refusing.open(request).await.unwrap_err().kind, ErrorKind::Denied);
 }
 
-/// Knows no name and does not say so.
+/// A resolver that never answers.
 struct Silent;
 
 #[async_trait::async_trait]
@@ -75,7 +75,7 @@ impl Resolver for Silent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_nobody_looks_up_is_not_waited_for() {
+async fn a_lookup_that_never_ends_times_out() {
     let outbound = Outbound::new(AllowList::none(), Arc::new(Silent), Arc::new(DirectConnector::default()));
     let asked = outbound.open(ask("GET", "http://a.example/".to_owned(), ""));
     let answer = tokio::time::timeout(Duration::from_secs(60), asked).await.expect("an answer");

@@ -1,4 +1,4 @@
-//! Certificates are verified: nobody vouches for the one of this server.
+//! Certificates are verified; the one of this server is self-signed.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use weft_net::{AllowList, Outbound, operator_client};
 
 use crate::guard::get;
 
-/// A TLS server with a certificate that it signed itself; counts the bytes that get through.
+/// A TLS server with a self-signed certificate; counts the bytes that it receives.
 async fn untrusted(tasks: &mut JoinSet<usize>) -> String {
     let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(own.signing_key.serialize_der().into());
@@ -37,7 +37,7 @@ async fn untrusted(tasks: &mut JoinSet<usize>) -> String {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_refused_before_anything_is_said() {
+async fn an_untrusted_certificate_is_refused_before_anything_is_sent() {
     let mut tasks = JoinSet::new();
     let url = untrusted(&mut tasks).await;
     let outbound = Outbound::open(AllowList::parse(["127.0.0.0/8"]).unwrap());
@@ -48,7 +48,7 @@ async fn a_certificate_that_nobody_vouches_for_is_refused_before_anything_is_sai
 }
 
 #[tokio::test]
-async fn the_operators_client_verifies_too() {
+async fn the_operators_client_also_verifies_certificates() {
     let mut tasks = JoinSet::new();
     let url = untrusted(&mut tasks).await;
     assert!(operator_client().unwrap().get(url).send().await.unwrap_err().is_connect());

@@ -223,18 +223,18 @@ mod tests {
     }
 
     #[test]
-    fn who_has_waited_longest_makes_room_and_who_works_does_not() {
+    fn the_longest_idle_connection_is_closed_and_busy_ones_are_kept() {
         let places = places(3, 3);
         let (a, b, c) = (enter(&places, "10.0.0.1"), enter(&places, "10.0.0.2"), enter(&places, "10.0.0.3"));
         let (a, b, c) = (a.unwrap(), b.unwrap(), c.unwrap());
         let working = Seat::busy(&a);
         let d = enter(&places, "10.0.0.4").unwrap();
         assert_eq!([&a, &b, &c, &d].map(|seat| seat.leave.is_cancelled()), [false, true, false, false]);
-        // After its answer it has waited for the shortest time of all.
+        // After its answer it is the connection with the shortest idle time.
         drop(working);
         let _e = enter(&places, "10.0.0.5").unwrap();
         assert_eq!([&a, &c, &d].map(|seat| seat.leave.is_cancelled()), [false, true, false]);
-        // A place that was taken away is not given back twice.
+        // A closed connection does not free its slot twice.
         drop((b, c));
         assert_eq!(places.inner().ordinary, 3);
         drop((a, d));
@@ -242,19 +242,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_is_given_out_last_and_ends() {
+    fn reserved_slots_are_used_last_and_are_taken_back() {
         let places = places(1, 100);
         let first = enter(&places, "10.0.0.1").unwrap();
         let _working = Seat::busy(&first);
         let reserved: Vec<_> = (0..RESERVED).map(|_| enter(&places, "10.0.0.2").unwrap()).collect();
         assert!(!first.is_reserved() && reserved.iter().all(|seat| seat.is_reserved()));
         let _answering: Vec<_> = reserved[1..].iter().map(Seat::busy).collect();
-        assert!(enter(&places, "10.0.0.3").is_some(), "the idle one makes room");
+        assert!(enter(&places, "10.0.0.3").is_some(), "the idle connection is closed");
         assert!(reserved[0].leave.is_cancelled());
     }
 
     #[test]
-    fn an_address_makes_room_for_itself_alone() {
+    fn an_address_over_its_limit_closes_only_its_own_connections() {
         let places = places(100, 2);
         let other = enter(&places, "10.0.0.9").unwrap();
         let (a, b) = (enter(&places, "2001:db8::1").unwrap(), enter(&places, "2001:db8::2").unwrap());
@@ -263,13 +263,13 @@ mod tests {
         let _working = (Seat::busy(&b), Seat::busy(&c));
         assert!(enter(&places, "2001:db8::4").is_none());
         assert!(enter(&places, "2001:db8:0:1::4").is_some());
-        // However an address is written.
+        // An address counts as the same however it is written.
         let (_d, _e) = (enter(&places, "::ffff:10.0.0.9").unwrap(), enter(&places, "10.0.0.9").unwrap());
         assert!(other.leave.is_cancelled());
     }
 
     #[test]
-    fn nothing_is_left_of_those_who_have_gone() {
+    fn closed_connections_leave_no_state() {
         let places = places(10, 10);
         for round in 0..50_u32 {
             let seat = enter(&places, &format!("10.0.0.{round}")).unwrap();

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_does_not_read_is_cut_off_and_who_reads_slowly_is_not() {
+    async fn a_client_that_stops_reading_is_closed_and_a_slow_one_is_not() {
         let (ours, mut theirs) = tokio::io::duplex(10);
         let mut connection = Watched::new(ours, seat());
         let begun = Instant::now();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_head_that_does_not_end_is_cut_off() {
+    async fn a_request_head_that_never_ends_is_closed() {
         let (ours, mut theirs) = tokio::io::duplex(10);
         let mut connection = Watched::new(ours, seat());
         let begun = Instant::now();
@@ -145,14 +145,14 @@ mod tests {
             Ok::<_, io::Error>(())
         };
         tokio::select! {
-            () = drip => panic!("nobody reads"),
+            () = drip => panic!("the connection was not closed"),
             read = read => assert_eq!(read.unwrap_err().kind(), io::ErrorKind::TimedOut),
         }
         assert!(begun.elapsed() <= HEAD + Duration::from_secs(1), "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_of_hours_is_not() {
+    async fn a_stream_of_hours_is_not_closed() {
         let (ours, mut theirs) = tokio::io::duplex(10);
         let seat = seat();
         let mut connection = Watched::new(ours, Arc::clone(&seat));
@@ -170,7 +170,7 @@ mod tests {
             output.write_all(b"token").await.unwrap();
             theirs.read_exact(&mut [0; 5]).await.unwrap();
         }
-        // And after it the other side may keep still: how long is not decided here.
+        // After the response the client may be silent; the idle timeout is decided elsewhere.
         drop(busy);
         tokio::select! {
             read = &mut gone => panic!("{read:?}"),

@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_and_plans_are_decided_and_forms_are_filled_in() {
+    fn approvals_and_plans_are_tool_calls_and_forms_are_input_requests() {
         let reasons = |fields: Json, tasks: &[&str]| {
             let form = Form { fields: fields.as_object().unwrap().clone(), ..Form::default() };
             let tasks = tasks.iter().map(|id| TaskId::from(*id)).collect();

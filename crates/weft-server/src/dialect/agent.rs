@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_calls_tools() {
+    fn tool_calls_of_an_agent_become_frames() {
         let who = ActivationRef {
             activation: 1,
             node: "Agent:A".into(),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn every_ending_has_its_reason() {
+    fn every_ending_has_its_finish_reason() {
         let reason = |records: Vec<Record>| told(records).1.reply()["metadata"]["stop_reason"].clone();
         assert_eq!(reason(vec![said("x"), end(Ending::Succeeded, Vec::new())]), "completed");
         assert_eq!(reason(vec![end(Ending::Succeeded, Vec::new())]), "empty_response");

@@ -356,7 +356,7 @@ mod tests {
     const USAGE: &str = r#"{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,"prompt_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"completion_tokens_details":{"reasoning_tokens":2,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}"#;
 
     #[test]
-    fn pieces_reasoning_and_the_end() {
+    fn text_reasoning_and_the_end_become_chunks() {
         let mut answer = Answer::default();
         let mut check = |record: Record, delta: Option<&str>| {
             let entry = entry(record);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_as_content() {
+    fn a_failure_is_sent_as_content() {
         let mut answer = Answer::default();
         answer.learn(&entry(end(Ending::Failed)));
         let told =

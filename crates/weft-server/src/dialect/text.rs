@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_breaks_are_escaped_and_everything_else_is_raw() {
+    fn only_line_breaks_are_escaped() {
         let check = |text: &str, expected: &str| {
             let mut out = Vec::new();
             write_json(text, &mut out);

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_has_its_name() {
+    fn a_wrong_argument_is_named() {
         let json = json!({"a": 1, "b": "", "c": "x\ny", "n": 7, "o": [], "canvas": "{}"});
         let arguments = Arguments(json.as_object().unwrap());
         assert!(arguments.text("a").unwrap_err().message.contains("`a`"));

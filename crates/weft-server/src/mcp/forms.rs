@@ -189,7 +189,7 @@ mod tests {
     use weft_testkit::open_task as task;
 
     #[test]
-    fn a_form_is_a_schema_of_arguments() {
+    fn a_form_becomes_a_schema_of_arguments() {
         let fields = json!({
             "town": {"type": "line", "name": "Town", "optional": false},
             "days": {"type": "integer", "optional": true},
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_say_becomes_an_answer() {
+    fn responses_of_people_become_answers_to_tasks() {
         let form = task(TaskKind::Form, &json!({"go": {"type": "boolean", "name": "Go on?"}}));
         let asked = question(&form);
         assert_eq!(asked["params"]["message"], "Go on?");

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_readable_different_and_stay() {
+    fn tool_names_are_readable_unique_and_stable() {
         let long = "x".repeat(200);
         let agents = [
             ("Stock Research (v2)", "a1b2c3d4e5"),
@@ -82,12 +82,12 @@ mod tests {
         );
         assert!(names.iter().all(|name| name.len() <= CHARS_MAX));
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
-        // Who comes later changes no name.
+        // Agents that are added later change no name.
         assert_eq!(assign(agents[..2].iter().copied(), |_| false), names[..2]);
     }
 
     #[test]
-    fn the_same_beginning_of_an_id_is_no_conflict() {
+    fn ids_with_the_same_prefix_do_not_conflict() {
         let names =
             assign([("a", "12345678x"), ("a", "12345678y"), ("a", "12345678z")].into_iter(), |_| false);
         assert_eq!(names, ["a", "a_12345678", "a_12345678z"]);

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_skill_says_what_it_is_and_names_the_tools() {
+    fn the_skill_describes_itself_and_names_the_tools() {
         let head = TEXT.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n")).unwrap().0;
         assert!(head.contains("name: weft-canvas\n") && head.contains("description: "), "{head}");
         for tool in super::super::authoring::TOOLS {

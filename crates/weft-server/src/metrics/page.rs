@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_the_form_that_scrapers_read() {
+    fn the_page_has_the_prometheus_text_format() {
         let (counts, table) = (Counts::<Success>::default(), CountTable::<ModelKind, Success>::default());
         counts.add(Success::Failed, 3);
         table.add(ModelKind::Ocr, Success::Succeeded, 1 << 40);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_a_process_is_read_from_what_linux_says() {
+    fn process_memory_is_read_from_proc() {
         assert_eq!(resident_bytes("VmPeak:\t 9 kB\nVmRSS:\t    1234 kB\nX: 1\n"), Some(1_263_616));
         for other in ["", "VmRSS:\t12", "VmRSS:\tmuch kB", "VmRSS: 18446744073709551615 kB"] {
             assert_eq!(resident_bytes(other), None, "{other}");

@@ -410,7 +410,7 @@ mod tests {
     use super::numbered;
 
     #[test]
-    fn numbered_lines_are_questions() {
+    fn numbered_lines_become_related_questions() {
         let text = "Here:\n1. What is 2.5?\n 2) Why?\n\n3.\n- no\n10. Last one";
         assert_eq!(numbered(text), ["What is 2.5?", "Why?", "Last one"]);
     }

@@ -414,7 +414,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn documents_that_go_while_all_are_read_hide_no_others() {
+    async fn documents_removed_during_paging_hide_no_others() {
         let (store, set) = (MemoryDatasets::new(), dataset(&TenantId::new("t"), "Docs"));
         store.create(&set).await.unwrap();
         let mut ids = Vec::new();
@@ -428,13 +428,13 @@ mod tests {
         let newest_first: Vec<_> = ids.iter().rev().collect();
         assert_eq!(all.iter().map(|one| &one.key.id).collect::<Vec<_>>(), newest_first);
 
-        // The newest go between two pages.
+        // The newest documents are removed between two pages.
         let (stay, go) = ids.split_at(2 * usize::try_from(PAGE).unwrap());
         let (read, removed) = futures::join!(all_of(&store, &set.key), store.remove_documents(&set.key, go));
         removed.unwrap();
         let read = read.unwrap();
         let seen: HashSet<_> = read.iter().map(|one| &one.key.id).collect();
-        assert_eq!(seen.len(), read.len(), "none is there twice");
+        assert_eq!(seen.len(), read.len(), "no document appears twice");
         assert!(stay.iter().all(|id| seen.contains(id)), "{} of {}", seen.len(), stay.len());
     }
 }

@@ -123,14 +123,14 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_store_is_tried_at_most_once_a_second_and_not_waited_for() {
+    async fn the_store_is_probed_at_most_once_a_second_with_a_timeout() {
         let (readiness, tries) = (Readiness::default(), AtomicUsize::new(0));
         let probe = async |outcome: weft_core::Result<()>| {
             tries.fetch_add(1, Ordering::Relaxed);
             outcome
         };
         assert!(!readiness.ask(probe(Err(Error::internal("full")))).await);
-        assert!(!readiness.ask(probe(Ok(()))).await, "as a moment ago");
+        assert!(!readiness.ask(probe(Ok(()))).await, "the previous result is reused");
         tokio::time::advance(TRIED_EVERY).await;
         assert!(readiness.ask(probe(Ok(()))).await);
         assert_eq!(tries.load(Ordering::Relaxed), 2);

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cookie_is_found_by_its_whole_name() {
+    fn a_cookie_is_found_by_its_exact_name() {
         let mut headers = HeaderMap::new();
         headers.append(header::COOKIE, HeaderValue::from_static("a=1; weft-oidc-ab=x=y; b"));
         headers.append(header::COOKIE, HeaderValue::from_static("c=3"));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_behind_an_address_is_a_text() {
+    fn text_in_a_url_fragment_is_escaped() {
         assert_eq!(fragment("error", "<b>&ü\n"), "#error=%3Cb%3E%26%C3%BC%0A");
     }
 }

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_with_and_without_their_fields() {
+    fn values_may_be_given_plain_or_in_a_field() {
         let params =
             json!({"a": {"value": 1, "type": "line"}, "b": "x", "c": {"d": 2}, "e": {"value": null}});
         let Json::Object(params) = params else { unreachable!() };

@@ -476,13 +476,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_codes_and_words_and_nothing_else() {
+    fn a_refusal_contains_only_code_and_message() {
         let response = refused("no").into_response();
         assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     }
 
     #[test]
-    fn an_answer_at_once_is_json_if_it_can_be() {
+    fn an_immediate_response_is_json_if_possible() {
         let kind =
             |body: &str| at_once(201, body).headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned();
         assert_eq!(

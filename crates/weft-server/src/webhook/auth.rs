@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_the_whole_text() {
+    fn a_token_must_match_as_a_whole() {
         let auth = WebhookAuth::Token { header: "X-Key".to_owned(), value: secret() };
         assert!(check(&auth, &[("x-key", SECRET)]).is_ok());
         for wrong in ["", "rosebu", "rosebudd", "Rosebud"] {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn name_and_password_both_count() {
+    fn both_user_name_and_password_must_match() {
         let auth = WebhookAuth::Basic { username: "ada".to_owned(), password: secret() };
         let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
         assert!(check(&auth, &[("authorization", &basic("ada:rosebud"))]).is_ok());
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_json_is_signed_and_holds_now() {
+    fn a_jwt_must_be_signed_and_valid_now() {
         let auth = WebhookAuth::Jwt {
             secret: secret(),
             algorithm: HmacAlgorithm::Hs256,
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_of_this_body_and_of_this_time() {
+    fn a_signature_must_cover_this_body_and_this_time() {
         let timed = |timestamp_header: Option<&str>| WebhookAuth::Signature {
             secret: secret(),
             header: "X-Sig".to_owned(),
@@ -319,7 +319,7 @@ mod tests {
         };
         assert!(at(0).unwrap().once.is_some() && at(-300).is_ok() && at(300).is_ok());
         assert!(at(-301).unwrap_err().contains("too old") && at(301).is_err());
-        // A time that was not signed does not count.
+        // A time that is not covered by the signature is not accepted.
         let now = (NOW / 1000).to_string();
         assert!(ask(&timed(Some("X-Time")), &[("x-sig", &plain), ("x-time", &now)]).is_err());
         assert!(ask(&timed(Some("X-Time")), &[("x-sig", &plain)]).is_err());

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_fields_with_their_last_values() {
+    fn form_fields_take_their_last_value() {
         let read = |text: &str| form(text.as_bytes()).map(Json::Object);
         assert_eq!(
             read("a=1&b=x+y%20z&a=2&c&&d=%e6%b1%89"),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_read_as_what_they_stand_for() {
+    fn values_are_cast_to_the_declared_type() {
         let check = |kind: &str, value: Json, expected: Result<Json, &str>| {
             let kind = PayloadType::parse(kind).unwrap();
             match (cast(&value, kind), expected) {

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn many_datasets_are_read_in_a_moment_and_each_once() {
+    fn many_datasets_are_read_quickly_and_each_once() {
         let ids: Vec<String> = (0..100_000).map(|n| format!("{:032}", n / 2 * 2)).collect();
         let began = std::time::Instant::now();
         let read = datasets(&object(serde_json::json!({"dataset_ids": ids})), "dataset_ids");
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn both_generations_write_the_same_assistant() {
+    fn both_api_generations_create_the_same_assistant() {
         let newer = json!({"icon": "i", "dataset_ids": ["d", "d"], "llm_id": "m",
             "llm_setting": {"temperature": 0.5, "top_p": 0.3, "presence_penalty": 0.4, "frequency_penalty": 0.7,
                 "max_tokens": 512},
@@ -407,11 +407,11 @@ mod tests {
         assert_eq!(newer, older);
         assert_eq!(newer.prompt_config["parameters"], json!([{"key": "knowledge", "optional": false}]));
         assert_eq!((newer.vector_similarity_weight, newer.datasets.len()), (0.25, 1));
-        // Who does not ask for the older one's way to answer has none of it.
+        // A request without the older form gets none of its fields.
         let plain = read(json!({"llm_setting": {"odd": "x"}}), ChatSettings::default()).unwrap();
         assert_eq!(json!(plain.llm_setting), json!({"odd": "x"}));
         assert_eq!((&plain.prompt_config["parameters"], plain.top_n), (&json!([]), 6));
-        // A change keeps what it does not name.
+        // A change keeps the fields that it does not name.
         let changed = read(json!({"prompt_config": {"quote": true}, "top_n": null}), newer.clone()).unwrap();
         let mut expected = newer;
         expected.prompt_config.insert("quote".to_owned(), true.into());
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_what_is_read() {
+    fn settings_are_shown_as_they_were_written() {
         let settings = read(
             json!({"dataset_ids": ["d"], "prompt": {"keywords_similarity_weight": 0.7}}),
             ChatSettings::default(),
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_in_the_words_of_the_api() {
+    fn invalid_chat_settings_give_the_error_messages_of_the_api() {
         let check = |body: Json, words: &str| {
             let error = read(body, ChatSettings::default()).unwrap_err();
             assert!(format!("{error:?}").contains(words), "{error:?}");

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conversation_is_what_users_and_assistants_said() {
+    fn only_user_and_assistant_messages_form_the_history() {
         let messages = json!([
             {"role": "system", "content": "s"}, {"role": "assistant", "content": "Hello"},
             {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
@@ -239,12 +239,12 @@ mod tests {
     }
 
     #[test]
-    fn how_a_model_answers_is_said_in_numbers_within_their_ranges() {
+    fn model_settings_must_be_numbers_within_their_ranges() {
         let read = |json: Json| sampling(&Body(json.as_object().unwrap().clone()));
         let fine = json!({"temperature": 2, "top_p": 0.5, "presence_penalty": -2, "max_tokens": 0});
         assert_eq!(json!(read(fine.clone()).unwrap()), fine);
         let texts = json!({"temperature": "2", "top_p": " .5", "presence_penalty": "-2", "max_tokens": "0"});
-        assert_eq!(json!(read(texts).unwrap()), fine, "a number that is written as a text is one");
+        assert_eq!(json!(read(texts).unwrap()), fine, "a number written as a string is accepted");
         assert!(read(json!({"temperature": null, "stop": "x"})).unwrap().is_empty());
         for (json, words) in [
             (json!({"temperature": 99}), "`temperature` must be a number from 0 to 2, and is 99"),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_a_list_or_a_text() {
+    fn document_ids_may_be_a_list_or_a_string() {
         let read =
             |value: Json| documents(&Body(json!({"doc_ids": value}).as_object().unwrap().clone())).unwrap();
         assert_eq!(read(json!("a, b,")), Some(vec!["a".to_owned(), "b".to_owned()]));

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_chunk_needs_a_text() {
+    fn a_new_chunk_needs_content() {
         let fields = new(&body(json!({
             "content": "text", "important_keywords": ["a", "a", ""], "tag_kwd": ["t"], "questions": [" q ", " "],
             "image_base64": null,
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_leaves_what_it_does_not_name() {
+    fn a_change_of_a_chunk_keeps_the_fields_it_does_not_name() {
         let change = |json: Json| edit(&body(json)).unwrap();
         assert_eq!(change(json!({})), ChunkEdit::default());
         assert_eq!(change(json!({"content": null})), ChunkEdit::default());
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_alone_has_both_names_of_its_fields() {
+    fn a_single_chunk_is_shown_with_both_names_of_its_fields() {
         let document = weft_testkit::contracts::datasets::document(&chunk().document.dataset, "a.txt");
         let shown = whole_view(&chunk(), &document);
         for (one, other) in [
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn several_chunks_are_switched_and_removed() {
+    fn several_chunks_can_be_switched_and_removed() {
         assert_eq!(
             switching(&body(json!({"chunk_ids": ["a", "b", "a"], "available_int": 0}))).unwrap(),
             (vec!["a".to_owned(), "b".to_owned()], Availability::Hidden)

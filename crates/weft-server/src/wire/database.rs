@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_is_read_whole_or_not_at_all() {
+    fn an_incomplete_database_setting_is_refused() {
         let full = json!({"db_type": "MariaDB", "database": "d", "username": "u", "host": " h ", "port": "3306", "password": ""});
         let read_one = read(&body(full.clone())).unwrap();
         assert_eq!((read_one.kind, read_one.host.as_str(), read_one.port), (DatabaseKind::MySql, "h", 3306));

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_beyond_ascii_may_be_written_in_two_ways() {
+    fn a_non_ascii_file_name_may_be_encoded_in_two_ways() {
         let encoded = b"form-data; name=\"file\"; filename*=utf-8''%E8%AF%AD+%25.txt";
         assert_eq!(named(encoded, None).unwrap(), "语+%.txt");
         let both = b"form-data; filename=\"=?utf-8?B?6K8=?=\"; name=file; filename*=UTF-8'zh'%E8%AF%AD.txt";
@@ -53,7 +53,7 @@ mod tests {
         for plain in [&b"form-data; filename=\"a.txt\""[..], b"form-data; filename=a.txt; filename*=x"] {
             assert_eq!(named(plain, Some("a.txt")).unwrap(), "a.txt");
         }
-        // Folders and what does not belong into a name are looked for in what was meant.
+        // Path separators and forbidden characters are checked after decoding.
         let folders = b"form-data; filename*=utf-8''..%2F..%2Fetc%2Fpasswd";
         assert_eq!(named(folders, None).unwrap(), "passwd");
         assert!(
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_cannot_be_read_is_told() {
+    fn a_file_name_that_cannot_be_decoded_is_an_error() {
         let gbk = b"form-data; name=\"file\"; filename=\"\xd3\xef.txt\"";
         assert!(named(gbk, None).unwrap_err().contains("File name must be written in UTF-8."));
         assert!(named(b"form-data; name=\"file\"", None).unwrap_err().contains("No file selected!"));

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_important_part_is_shown() {
+    fn the_highest_ranked_part_of_the_graph_is_shown() {
         let entity = |name: usize| Entity { name: format!("e{name}"), ..Entity::default() };
         let entities: Vec<_> = (0..300_u32).map(|n| (entity(n as usize), f64::from(n))).collect();
         let relation = |source: usize, target: usize| (source, target, Relation::default());

@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_flat() {
+    fn metadata_must_be_flat() {
         given(&json!({"a": "x", "b": 1, "c": [1, "y"], "d": true})).unwrap();
         let check = |json: Json, words: &str| assert!(given(&json).unwrap_err().contains(words), "{json}");
         check(json!([]), "Input should be a valid dictionary");
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn many_documents_are_changed_in_one_way() {
+    fn updates_and_deletes_apply_to_the_metadata_of_a_document() {
         let read = |json: Json| MetadataUpdate::read(&Body(object(json)));
         let check = |before: Json, updates: Json, deletes: Json, after: Json| {
             let update = read(json!({"updates": updates, "deletes": deletes})).unwrap();
@@ -553,9 +553,9 @@ mod tests {
         assert_eq!(long(most, set("b", json!("y"))), Ok(2));
         let alike = json!({"a": vec!["x"; 20_000]});
         let each = json!([{"key": "a", "value": "y".repeat(60_000), "match": "x"}]);
-        assert_eq!(long(alike, each), words, "and nothing as large as that is made");
+        assert_eq!(long(alike, each), words, "the too large result is not built");
         let longer = json!({"a": "x".repeat(70_000), "b": 1});
-        assert_eq!(long(longer, set("b", json!(2))), Ok(2), "what is longer already may stay so");
+        assert_eq!(long(longer, set("b", json!(2))), Ok(2), "an existing longer value is kept");
 
         let whole = read(json!({"selector": {"document_ids": ["d"], "metadata_condition": {}}})).unwrap();
         assert_eq!((whole.documents, whole.filter), (Some(vec!["d".to_owned()]), None));
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_counted() {
+    fn metadata_values_are_counted() {
         let mut summary = Summary::default();
         for metadata in [json!({"a": ["x", "y"], "n": 1}), json!({"a": ["x"], "n": "one"}), json!({"s": " "})]
         {
@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_is_to_find_out() {
+    fn both_forms_of_the_automatic_metadata_settings() {
         let mut settings = Settings::new();
         assert_eq!(config(&settings), json!({"metadata": [], "built_in_metadata": []}));
         assert_eq!(older_config(&settings)["enabled"], false);
@@ -607,6 +607,6 @@ mod tests {
         told["fields"][0]["type"] = "string".into();
         assert_eq!(older_config(&settings), told);
         let whole = whole_config(object(json!({"built_in_metadata": [{"key": "a"}]})));
-        assert_eq!(whole["metadata"], json!([]), "what is not given is gone");
+        assert_eq!(whole["metadata"], json!([]), "omitted settings are removed");
     }
 }

@@ -292,7 +292,7 @@ mod tests {
             assert_eq!(method_name(method(name).unwrap()), *name);
         }
         assert_eq!(method(" QA "), Some(ChunkMethod::Qa));
-        assert_eq!(method("knowledge_graph"), Some(ChunkMethod::KnowledgeGraph), "of documents alone");
+        assert_eq!(method("knowledge_graph"), Some(ChunkMethod::KnowledgeGraph), "only documents have it");
         assert_eq!(method("audit"), None);
         assert_eq!(method(""), None);
     }
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_have_their_ranges() {
+    fn settings_are_limited_to_their_ranges() {
         let check = |settings: Json, words: &str| {
             let told = told(&settings);
             assert!(
@@ -385,14 +385,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_answered_may_be_sent_back() {
+    fn settings_from_a_response_may_be_sent_back() {
         for name in METHODS {
             assert_eq!(told(&Json::Object(defaults(method(name).unwrap()))), "", "{name}");
         }
     }
 
     #[test]
-    fn given_settings_go_over_the_defaults() {
+    fn given_settings_override_the_defaults() {
         let given = object(
             json!({"chunk_token_num": 128, "raptor": {"max_token": 9}, "delimiter": null, "pages": [], "task_page_size": null}),
         );
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_and_not_done_is_told() {
+    fn settings_without_effect_are_reported() {
         let told = |json: Json| not_done(&object(json)).join(" ");
         assert_eq!(told(json!({"raptor": {"clustering_method": "ahc"}, "graphrag": {"method": "ner"}})), "");
         for (settings, name) in [
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_pieces_are_asked_for_in_two_ways() {
+    fn child_chunks_can_be_configured_in_two_ways() {
         let check = |given: Json, expected: Option<&str>| {
             let settings = merged(Settings::new(), &object(given.clone()));
             assert_eq!(settings.get("children_delimiter").and_then(Json::as_str), expected, "{given}");
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_commas() {
+    fn numbers_have_thousands_separators() {
         for (number, text) in
             [(7, "7"), (123, "123"), (1_234, "1,234"), (123_456, "123,456"), (1_234_567, "1,234,567")]
         {

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headings_and_items_are_points() {
+    fn headings_and_list_items_become_nodes() {
         let outline = "Here it is:\n# **Animals**\n## Foxes\n- quick\n  - very\n- brown\n## Dogs\n\n* lazy\n-no item\n#\n";
         let leaf = |id: &str| json!({"id": id, "children": []});
         let foxes = json!([{"id": "quick", "children": [leaf("very")]}, leaf("brown")]);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_root_is_below_the_question() {
+    fn nodes_without_a_root_are_below_the_question() {
         let leaf = |id: &str| json!({"id": id, "children": []});
         assert_eq!(tree("- a\n- b", "What?"), json!({"id": "What?", "children": [leaf("a"), leaf("b")]}));
         assert_eq!(tree("Nothing is known.", "What?"), leaf("What?"));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_has_an_end() {
+    fn the_depth_is_limited() {
         let outline: String = (0..1_000).map(|at| format!("{}- p{at}\n", " ".repeat(at))).collect();
         let mut deepest = &tree(&outline, "What?");
         let mut depth = 0;
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_nodes_are_a_tree_below_their_subject() {
+    fn stored_nodes_become_a_tree_below_the_title() {
         let node = |name: &str, parent: &str, description: &str| MindMapNode {
             name: name.to_owned(),
             parent: parent.to_owned(),
@@ -124,7 +124,7 @@ mod tests {
         map.nodes.push(node("Law", "", ""));
         let both = kept(&map, "Docs");
         assert_eq!((&both["id"], &both["children"][1]["id"]), (&json!("Docs"), &json!("Law")));
-        // However many hang on each other, the tree is not deeper than others.
+        // Even for a very long chain of nodes the depth of the tree stays within the limit.
         let nodes = (0..1_000).map(|at| node(&at.to_string(), &(at + 1).to_string(), "")).collect();
         let deep = kept(&MindMap { nodes }, "Docs");
         let (mut deepest, mut depth) = (&deep, 0);

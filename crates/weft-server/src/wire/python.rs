@@ -78,7 +78,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_read_as_in_python() {
+    fn values_are_printed_as_in_python() {
         let check = |value: Json, expected: &str| assert_eq!(shown(&value), expected);
         check(json!(null), "None");
         check(json!(true), "True");

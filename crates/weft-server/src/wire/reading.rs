@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_chosen_by_words_and_digits() {
+    fn states_can_be_filtered_by_name_and_number() {
         let read = |query: &str| filter(&Params::parse(query), 100);
         let states = |query: &str| read(query).unwrap().states;
         assert_eq!(states("operation_status=fail,3"), [DocumentState::Failed, DocumentState::Done]);

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_messages_of_the_user_are_the_question() {
+    fn the_last_user_messages_are_the_question() {
         let input = read(&json!([
             {"role": "developer", "content": "be brief"},
             {"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": "data:image/png;base64,AA"}]},
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_count_when_nothing_follows_them() {
+    fn answers_count_only_at_the_end_of_the_input() {
         let output = json!({"type": "function_call_output", "call_id": "t", "output": "{\"a\":1}"});
         let approval = json!({"type": "mcp_approval_response", "approval_request_id": "u", "approve": false, "reason": "no"});
         let call = json!({"type": "function_call", "call_id": "t", "name": "f", "arguments": "{}"});
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_data_or_uploads_and_nothing_is_fetched() {
+    fn files_are_inline_or_uploaded_and_no_url_is_fetched() {
         let part = |part: Json| ResponseInput::read(&json!([{"role": "user", "content": [part]}]));
         let file = |json: Json| part(json).unwrap().files.remove(0);
         let pdf =

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_refused_and_what_changes_nothing_is_not() {
+    fn settings_without_effect_are_refused_unless_they_are_defaults() {
         let with = |name: &str, value: Json| {
             let mut body = json!({"model": "a", "input": "q"});
             body[name] = value;
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_is_named_once_and_has_its_history() {
+    fn a_session_is_named_once_and_keeps_its_own_history() {
         let read = |more: Json| {
             let mut body = json!({"model": "a", "input": "q"});
             body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_read_with_its_defaults() {
+    fn a_search_request_gets_its_defaults() {
         let read = |json: Json| RetrievalRequest::read(&body(json), 1_000).unwrap();
         let request = read(json!({
             "dataset_ids": ["d"], "question": " q ", "document_ids": [], "rerank_id": null, "cross_languages": null,
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_has_its_words() {
+    fn invalid_search_requests_give_the_error_messages_of_the_api() {
         let check = |json: Json, code: u16, words: &str| {
             let error = format!("{:?}", RetrievalRequest::read(&body(json.clone()), 100).unwrap_err());
             assert!(error.contains(&format!("code: {code}")) && error.contains(words), "{json}: {error}");
@@ -480,7 +480,7 @@ mod tests {
         for key in ["page", "page_size", "top_k"] {
             check(with(key, json!("a")), 100, "invalid literal for int() with base 10: 'a'");
             check(with(key, json!([1])), 100, "invalid literal for int() with base 10: [1]");
-            // Whoever has sent a long one knows the rest of it.
+            // An error shows only the start of a long value.
             let long = RetrievalRequest::read(&body(with(key, json!("A".repeat(9_999)))), 100);
             assert!(long.unwrap_err().message().len() < 300);
         }
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn datasets_are_searched_with_names_and_defaults_of_their_own() {
+    fn dataset_searches_have_their_own_names_and_defaults() {
         let read = |json: Json, dataset| RetrievalRequest::of_datasets(body(json), dataset, 100);
         let request = read(json!({"question": "q", "page": null}), Some("d")).unwrap();
         assert_eq!((request.datasets.as_slice(), request.limit), (&["d".to_owned()][..], 30));
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn dify_asks_in_its_own_words() {
+    fn requests_in_the_format_of_dify_are_read() {
         let request = RetrievalRequest::of_dify(&body(json!({
             "knowledge_id": "d", "query": "q", "retrieval_setting": {"top_k": 3, "score_threshold": 0.4},
             "metadata_condition": {"logic": "and", "conditions": [

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_has_its_words() {
+    fn every_rule_has_its_error_message() {
         let check = |value: Json, rule: Rule, expected: &str| {
             let told = told(&value, rule);
             let expected = match expected {

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_of_a_search_are_those_of_an_assistant() {
+    fn the_settings_of_a_search_app_map_to_those_of_an_assistant() {
         let config = json!({"kb_ids": ["d"], "chat_id": "m", "similarity_threshold": 0.25, "vector_similarity_weight": 0.75,
             "top_k": 9, "rerank_id": "r", "use_kg": true, "keyword": true, "summary": true,
             "llm_setting": {"temperature": 0.5}, "meta_data_filter": {"method": "auto"}});
@@ -140,7 +140,7 @@ mod tests {
             (&json!(0.5), &json!("auto"))
         );
         assert_eq!(made.prompt_config["parameters"], json!([{"key": "knowledge", "optional": false}]));
-        // A change keeps what it does not name, and what nobody here knows.
+        // A change keeps the fields that it does not name, and unknown fields.
         let changed = search_settings(&body(&json!({"search_config": {"top_k": 3}})), &made).unwrap();
         assert_eq!((changed.top_k, changed.llm_id.as_str(), changed.description.as_str()), (3, "m", "D"));
         assert_eq!(changed.search_config["summary"], json!(true));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_at_its_name() {
+    fn errors_of_a_search_app_name_the_setting() {
         let check = |asked: Json, words: &str| {
             let error = search_settings(&body(&asked), &ChatSettings::default()).unwrap_err();
             assert!(error.message().contains(words), "{}", error.message());
@@ -170,7 +170,7 @@ mod tests {
             told(json!({"name": "x".repeat(256)})),
             "Search name length is 256 which is large than 255."
         );
-        // Told in what it is measured in.
+        // The length is given in the unit of the limit, which is bytes.
         assert!(told(json!({"name": "é".repeat(128)})).contains("length is 256"));
     }
 }

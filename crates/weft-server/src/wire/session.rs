@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_drawing_holds_what_each_turn_found() {
+    fn the_references_of_each_turn_are_listed() {
         let found = json!({"chunks": {"0": {"id": "a"}}, "doc_aggs": {"d.md": {"doc_id": "d", "count": 1}}});
         let message = |role: &str, run: Option<&str>, reference: &Json| SessionMessage {
             role: role.to_owned(),

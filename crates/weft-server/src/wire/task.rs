@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_answer_and_only_one_is_read() {
+    fn exactly_one_answer_is_required() {
         let read = |json: Json| answer(&Body(json.as_object().unwrap().clone())).ok();
         let decision = |json: Json| Some(TaskAnswer::Decision(json));
         assert_eq!(read(json!({"approve": true})), decision(json!("approve")));

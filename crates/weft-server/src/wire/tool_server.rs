@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_masked_and_stay_when_the_mask_comes_back() {
+    fn secrets_are_masked_and_kept_when_the_mask_is_sent_back() {
         let given = json!({"name": "n", "url": "https://a.example/mcp", "server_type": "sse",
             "headers": {"Authorization": "Bearer ${token}", "X-Key": "s3cret", "X-Odd": "s3cret ${token}", "X-Open": "${tok"},
             "variables": {"token": "s3cret", "tools": {"x": {}}}});
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_and_variables_may_be_texts_of_json() {
+    fn headers_and_variables_may_be_json_strings() {
         let given = json!({"name": "n", "url": "https://a.example", "server_type": "sse",
             "headers": "{\"X-Key\": \"${key}\"}", "variables": "{\"key\": \"s3cret\", \"tools\": {\"x\": {}}}"});
         let server = changed(fresh("i".into(), 1), &body(given)).unwrap();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_programs_write_down_is_sent_as_it_is_there() {
+    fn imported_settings_of_other_programs_are_converted() {
         let said = |members: Json| {
             let mut said = json!({"type": "sse", "url": "https://a.example"});
             said.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -323,7 +323,7 @@ mod tests {
         let of_named =
             said(json!({"headers": named, "key": "k", "other": 7, "c": null, "unused": "u"})).unwrap();
         assert_eq!(of_named, (named, json!({"key": "k", "other": 7, "c": null})));
-        // Where the token goes has been said.
+        // The headers already say where the token goes.
         for headers in [json!({"authorization": "Token x"}), json!({"X-Key": "${authorization_token}"})] {
             let sent = said(json!({"headers": headers, "authorization_token": "s3cret"})).unwrap();
             assert_eq!(sent.0, headers);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_server_is_refused_in_the_words_of_the_api() {
+    fn invalid_tool_servers_give_the_error_messages_of_the_api() {
         let refused = |name: &str, value: Json| {
             let mut given = json!({"name": "n", "url": "https://a.example", "server_type": "sse"});
             given[name] = value;

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_without_a_name_is_called_by_its_time() {
+    fn a_version_without_a_name_is_named_by_its_time() {
         assert_eq!(named("Shop", 1_728_636_403_000), "Shop_2024_10_11_08_46_43");
     }
 }

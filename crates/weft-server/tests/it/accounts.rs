@@ -1,4 +1,4 @@
-//! Users, their sign-ins, and what they may do in their tenants.
+//! Users, their sign-ins, and their permissions in their tenants.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::support::{Bench, HandClock, Reading, bench, default_tenant, echo_canv
 const PASSWORD: &str = "correct horse battery";
 const DAY_MS: i64 = 86_400_000;
 
-/// A server with these settings of accounts.
+/// A server with these account settings.
 fn with_config(config: AccountsConfig) -> Bench {
     let store = (Arc::new(MemoryStore::new()), ScriptedModel::new(Script::new()));
     process_with(store, (Auth::On, LimitsConfig::default()), (Arc::new(SystemClock), config))
@@ -48,7 +48,7 @@ impl Bench {
         self.with("").post("/api/v1/auth/login", json!({"email": email, "password": password})).await
     }
 
-    /// The same server, asked by somebody who has just signed in.
+    /// The same server, used by a user who has just signed in.
     async fn signed_in(&self, email: &str, password: &str) -> Self {
         let answer = self.sign_in(email, password).await;
         answer.data();
@@ -57,7 +57,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn somebody_signs_in_is_known_and_signs_out() {
+async fn a_user_signs_in_is_recognized_and_signs_out() {
     let bench = bench(Script::new()).await;
     let id = with_ann(&bench, MemberRole::Editor).await;
     let answer = bench.sign_in(" ANN@example.com", PASSWORD).await;
@@ -78,7 +78,7 @@ async fn somebody_signs_in_is_known_and_signs_out() {
     for path in ["/api/v1/users/me", "/v1/user/info"] {
         assert_eq!(ann.get(path).await.data()["id"], id.as_str());
     }
-    // As older clients send it.
+    // In the form that older clients send.
     let raw = Request::builder().uri("/v1/user/info").header("authorization", &token);
     assert_eq!(bench.send(raw.body(Body::empty()).unwrap()).await.data()["id"], id.as_str());
     ann.store("Hers", echo_canvas()).await;
@@ -96,7 +96,7 @@ async fn somebody_signs_in_is_known_and_signs_out() {
 }
 
 #[tokio::test]
-async fn who_is_unknown_and_who_is_wrong_is_told_the_same() {
+async fn an_unknown_user_and_a_wrong_password_get_the_same_error() {
     let bench = bench(Script::new()).await;
     with_ann(&bench, MemberRole::Owner).await;
     let no_password = NewUser { email: "Bob@example.com", nickname: "Bob", password: None };
@@ -124,7 +124,7 @@ async fn who_is_unknown_and_who_is_wrong_is_told_the_same() {
 }
 
 #[tokio::test]
-async fn guessing_is_slowed_down_and_does_not_lock_out_whoever_comes_from_elsewhere() {
+async fn password_guessing_is_limited_without_locking_out_other_addresses() {
     let config =
         AccountsConfig { sign_in_attempts: 3, sign_in_attempts_per_address: 5, ..AccountsConfig::default() };
     let bench = with_config(config);
@@ -139,15 +139,15 @@ async fn guessing_is_slowed_down_and_does_not_lock_out_whoever_comes_from_elsewh
     let (here, there) = ("192.0.2.1", "2001:db8::1");
     let mismatch = (StatusCode::OK, 109);
     let too_many = (StatusCode::TOO_MANY_REQUESTS, 429);
-    // What goes well does not count.
+    // Successful attempts do not count.
     for _ in 0..4 {
         assert_eq!(from(here, "ann@example.com", PASSWORD).await, (StatusCode::OK, 0));
     }
     let guesses = futures::future::join_all((0..4).map(|_| from(here, "ann@example.com", "wrong"))).await;
     assert_eq!(guesses.iter().filter(|one| **one == mismatch).count(), 3, "{guesses:?}");
-    assert_eq!(from(here, "ANN@example.com ", PASSWORD).await, too_many, "the account from here");
+    assert_eq!(from(here, "ANN@example.com ", PASSWORD).await, too_many, "this account from this address");
     assert_eq!(from(there, "ann@example.com", PASSWORD).await, (StatusCode::OK, 0), "not from elsewhere");
-    // Others from here have what is left of the attempts of this address.
+    // Other accounts share the remaining attempts of this address.
     for email in ["bob@example.com", "eve@example.com"] {
         assert_eq!(from(here, email, "x").await, mismatch);
     }
@@ -155,7 +155,7 @@ async fn guessing_is_slowed_down_and_does_not_lock_out_whoever_comes_from_elsewh
 }
 
 #[tokio::test]
-async fn an_attempt_that_cannot_be_looked_at_is_no_guess() {
+async fn a_sign_in_that_fails_internally_is_not_counted_as_a_guess() {
     let config = AccountsConfig { sign_in_attempts: 1, ..AccountsConfig::default() };
     let bench = with_config(config);
     let id = UserId::from(with_ann(&bench, MemberRole::Owner).await);
@@ -179,7 +179,7 @@ async fn an_attempt_that_cannot_be_looked_at_is_no_guess() {
 }
 
 #[tokio::test]
-async fn sign_ins_end_by_themselves() {
+async fn sign_ins_expire() {
     let clock = HandClock::at(1_700_000_000_000);
     let store = (Arc::new(MemoryStore::new()), ScriptedModel::new(Script::new()));
     let config = AccountsConfig { session_days: 2, ..AccountsConfig::default() };
@@ -193,7 +193,7 @@ async fn sign_ins_end_by_themselves() {
 }
 
 #[tokio::test]
-async fn a_password_is_changed_by_whoever_knows_it_and_ends_other_sign_ins() {
+async fn changing_a_password_needs_the_old_one_and_ends_other_sign_ins() {
     let bench = bench(Script::new()).await;
     with_ann(&bench, MemberRole::User).await;
     let (ann, other) = (
@@ -207,7 +207,7 @@ async fn a_password_is_changed_by_whoever_knows_it_and_ends_other_sign_ins() {
     };
     assert_eq!(change("wrong", "another password").await, 109);
     assert_eq!(change(PASSWORD, "short").await, 101);
-    // Of a request that is refused for one of its fields nothing is done.
+    // A request that is refused because of one field changes nothing.
     for nickname in ["a\nb", " "] {
         let both = json!({"password": PASSWORD, "new_password": "another password", "nickname": nickname});
         assert_eq!(ann.ask("PATCH", "/api/v1/users/me", both).await.refusal().0, 101);
@@ -224,7 +224,7 @@ async fn a_password_is_changed_by_whoever_knows_it_and_ends_other_sign_ins() {
 }
 
 #[tokio::test]
-async fn nobody_registers_unless_the_settings_say_so() {
+async fn registration_is_off_unless_the_settings_allow_it() {
     let body = json!({"email": "eve@example.com", "password": PASSWORD, "nickname": "Eve"});
     let closed = bench(Script::new()).await;
     for path in ["/api/v1/users", "/v1/user/register"] {
@@ -246,18 +246,18 @@ async fn nobody_registers_unless_the_settings_say_so() {
     let answer = open.post("/v1/user/register", body.clone()).await;
     let eve = open.with(answer.headers["authorization"].to_str().unwrap());
     let data = answer.data();
-    // A tenant of one's own, which nobody else is in.
+    // A new tenant, in which the user is the only member.
     assert_eq!((&data["tenant_id"], &data["role"]), (&data["id"], &json!("owner")));
     eve.store("Hers", echo_canvas()).await;
     let tenants = async || open.app.accounts.stores.tenants.tenants(None, 99).await.unwrap().len();
     let before = tenants().await;
     let twice = open.post("/v1/user/register", body).await.refusal();
-    assert_eq!(tenants().await, before, "an address that is taken leaves no tenant");
+    assert_eq!(tenants().await, before, "registering with a taken address creates no tenant");
     assert_eq!(twice, (103, "Email: eve@example.com has already registered!".into()));
 }
 
 #[tokio::test]
-async fn an_invitation_makes_a_member_once() {
+async fn an_invitation_can_be_used_once() {
     let bench = bench(Script::new()).await;
     let path = "/api/v1/tenants/default/users";
     let invited = bench.post(path, json!({"email": "Bob@Example.com", "role": "editor"})).await.data();
@@ -276,8 +276,8 @@ async fn an_invitation_makes_a_member_once() {
     assert_eq!(accept(&secret, PASSWORD).await.refusal().0, 102, "once");
     let bob = bench.with(answer.headers["authorization"].to_str().unwrap());
     bob.store("His", echo_canvas()).await;
-    assert_eq!(bob.get(path).await.status, 403, "an editor does not administer");
-    // Whoever has an account already proves that it is theirs, and is answered in the same way until then.
+    assert_eq!(bob.get(path).await.status, 403, "an editor is not an administrator");
+    // A user who has an account already proves that it is theirs, and gets the same responses until then.
     let other = bench.with(&bench.stranger().await);
     let path = "/api/v1/tenants/another/users";
     let again = other.post(path, json!({"email": "bob@example.com"})).await.data();
@@ -296,7 +296,7 @@ async fn an_invitation_makes_a_member_once() {
     assert_eq!(bob.post("/api/v1/agents", json!({"title": "x", "dsl": echo_canvas()})).await.status, 403);
 }
 
-/// The names in a part of a list, and how many there are in all.
+/// The names on a page of a list, and the total.
 async fn part(bench: &Bench, path: &str, name: &str) -> (Vec<String>, u64) {
     let answer = bench.get(path).await.json();
     let entries = answer["data"].as_array().unwrap().iter();
@@ -304,7 +304,7 @@ async fn part(bench: &Bench, path: &str, name: &str) -> (Vec<String>, u64) {
 }
 
 #[tokio::test]
-async fn members_and_keys_are_listed_page_by_page_and_counted() {
+async fn members_and_keys_are_paged_and_counted() {
     let bench = bench(Script::new()).await;
     let (editor, _) = bench.as_member("default", MemberRole::Editor).await;
     bench.as_member("default", MemberRole::Viewer).await;
@@ -321,7 +321,7 @@ async fn members_and_keys_are_listed_page_by_page_and_counted() {
         paged.push(some);
     }
     assert_eq!(paged.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1]);
-    assert_eq!(paged.concat(), all, "members first, then who is invited");
+    assert_eq!(paged.concat(), all, "members come before invitations");
     let path = "/api/v1/system/tokens";
     for name in ["one", "two", "three"] {
         editor.post(path, json!({"name": name})).await.data();
@@ -333,7 +333,7 @@ async fn members_and_keys_are_listed_page_by_page_and_counted() {
 }
 
 #[tokio::test]
-async fn sign_ins_are_listed_page_by_page_and_all_of_them_are_exported() {
+async fn sign_ins_are_paged_and_exported_completely() {
     let bench = bench(Script::new()).await;
     let user = UserId::from(with_ann(&bench, MemberRole::User).await);
     let ann = bench.signed_in("ann@example.com", PASSWORD).await;
@@ -347,7 +347,7 @@ async fn sign_ins_are_listed_page_by_page_and_all_of_them_are_exported() {
     let path = "/api/v1/users/me/logins";
     let all = ann.get(path).await.data();
     let all = all.as_array().unwrap();
-    assert_eq!((all.len(), &all[0]["current"]), (251, &json!(true)), "the newest first");
+    assert_eq!((all.len(), &all[0]["current"]), (251, &json!(true)), "the newest comes first");
     let last = ann.get(&format!("{path}?page=3&page_size=100")).await.data();
     assert_eq!(last.as_array().unwrap().as_slice(), &all[200..]);
     let told = ann.get("/api/v1/users/me/export").await.data();
@@ -356,7 +356,7 @@ async fn sign_ins_are_listed_page_by_page_and_all_of_them_are_exported() {
 }
 
 #[tokio::test]
-async fn an_invitation_that_has_expired_or_was_taken_back_is_worth_nothing() {
+async fn an_expired_or_revoked_invitation_is_refused() {
     let clock = HandClock::at(1_700_000_000_000);
     let store = (Arc::new(MemoryStore::new()), ScriptedModel::new(Script::new()));
     let config = AccountsConfig::default();
@@ -396,7 +396,7 @@ async fn members_and_invitations_can_be_removed_where_an_api_key_is_the_only_own
 }
 
 #[tokio::test]
-async fn the_role_of_a_member_counts_at_once_and_an_owner_stays() {
+async fn a_role_change_applies_at_once_and_the_last_owner_stays() {
     let bench = bench(Script::new()).await;
     let (owner, owner_id) = bench.as_member("default", MemberRole::Owner).await;
     let (member, id) = bench.as_member("default", MemberRole::Viewer).await;
@@ -426,11 +426,11 @@ async fn the_role_of_a_member_counts_at_once_and_an_owner_stays() {
     }
     assert_eq!(owner.ask("DELETE", &path, Json::Null).await.data(), true);
     assert_eq!(member.get("/api/v1/agents").await.status, 401);
-    assert_eq!(key.get("/api/v1/agents").await.status, 401, "a key ends with the membership of its maker");
+    assert_eq!(key.get("/api/v1/agents").await.status, 401, "a key ends with the membership of its creator");
 }
 
 #[tokio::test]
-async fn a_key_may_do_what_its_maker_may_or_less() {
+async fn a_key_may_do_at_most_what_its_creator_may() {
     let bench = bench(Script::new()).await;
     let (editor, _) = bench.as_member("default", MemberRole::Editor).await;
     let (viewer, _) = bench.as_member("default", MemberRole::Viewer).await;
@@ -443,16 +443,16 @@ async fn a_key_may_do_what_its_maker_may_or_less() {
     let reads = bench.with(made["token"].as_str().unwrap());
     reads.get("/api/v1/agents").await.data();
     assert_eq!(reads.post("/api/v1/agents", json!({"title": "x", "dsl": echo_canvas()})).await.status, 403);
-    // One's own are seen and revoked; those of others are not there.
+    // Users see and revoke their own keys; those of others look missing.
     assert_eq!(editor.get(path).await.data().as_array().unwrap().len(), 1);
     let first = bench.get(path).await.data();
-    assert_eq!(first.as_array().unwrap().len(), 2, "owners see all");
+    assert_eq!(first.as_array().unwrap().len(), 2, "owners see all keys");
     let others = first.as_array().unwrap().iter().find(|key| key["user_id"].is_null()).unwrap();
     let others = format!("{path}/{}", others["id"].as_str().unwrap());
     assert_eq!(editor.ask("DELETE", &others, Json::Null).await.refusal(), (102, "Token not found!".into()));
     assert_eq!(editor.ask("DELETE", &format!("{path}/reads"), Json::Null).await.data(), true);
     assert_eq!(reads.get("/api/v1/agents").await.status, 401);
-    // What is a person's own is not for keys.
+    // API keys cannot access what belongs to a person.
     for (method, path) in [
         ("GET", "/api/v1/users/me/logins"),
         ("GET", "/api/v1/users/me/export"),
@@ -464,7 +464,7 @@ async fn a_key_may_do_what_its_maker_may_or_less() {
 }
 
 #[tokio::test]
-async fn whoever_is_disabled_is_nobody_and_so_are_their_keys() {
+async fn a_disabled_user_and_their_keys_are_refused() {
     let bench = bench(Script::new()).await;
     let id = with_ann(&bench, MemberRole::Owner).await;
     let ann = bench.signed_in("ann@example.com", PASSWORD).await;
@@ -477,18 +477,14 @@ async fn whoever_is_disabled_is_nobody_and_so_are_their_keys() {
     }
     let refused = bench.sign_in("ann@example.com", PASSWORD).await.refusal();
     assert!(refused.0 == 403 && refused.1.contains("disabled"), "{refused:?}");
-    assert_eq!(
-        bench.sign_in("ann@example.com", "wrong").await.refusal().0,
-        109,
-        "only whoever knows the password"
-    );
+    assert_eq!(bench.sign_in("ann@example.com", "wrong").await.refusal().0, 109, "only with the password");
     bench.app.enable_user(&id).await.unwrap();
     assert_eq!(ann.get("/api/v1/agents").await.status, 401);
     key.get("/api/v1/agents").await.data();
 }
 
 #[tokio::test]
-async fn the_audit_log_says_who_changed_what_and_who_was_refused() {
+async fn the_audit_log_records_changes_and_refusals() {
     let bench = bench(Script::new()).await;
     with_ann(&bench, MemberRole::Owner).await;
     let ann = bench.signed_in("ann@example.com", PASSWORD).await;
@@ -519,7 +515,8 @@ async fn the_audit_log_says_who_changed_what_and_who_was_refused() {
     assert_eq!(entries, expected);
     let of_viewer = ann.get(&format!("/api/v1/audit?actor=user:{viewer_id}")).await.data();
     assert_eq!(of_viewer["entries"].as_array().unwrap().len(), 1);
-    // Page by page, and as lines. Looks at the log are in it, too: two before the first page, five with that which asks for the lines.
+    // By pages, and as JSON lines. Reads of the log are recorded in it, too: two before the first page, five
+    // including the request for the lines.
     let first = ann.get("/api/v1/audit?page_size=2").await.data();
     let second = ann
         .get(&format!("/api/v1/audit?page_size=50&after={}", first["next"].as_str().unwrap()))
@@ -533,7 +530,7 @@ async fn the_audit_log_says_who_changed_what_and_who_was_refused() {
     for wrong in ["since=x", "after=x"] {
         assert_eq!(ann.get(&format!("/api/v1/audit?{wrong}")).await.refusal().0, 101, "{wrong}");
     }
-    // Of one's own tenant only.
+    // Only entries of the own tenant.
     let other = bench.with(&bench.stranger().await);
     assert_eq!(other.get("/api/v1/audit").await.data()["entries"], json!([]));
     assert_eq!(viewer.get("/api/v1/audit").await.status, 403);
@@ -567,7 +564,7 @@ async fn the_audit_log_holds_no_token() {
 }
 
 #[tokio::test]
-async fn the_audit_log_notes_reading_when_it_is_told_to_and_nothing_when_it_is_off() {
+async fn the_audit_log_records_reads_if_configured_and_nothing_when_off() {
     for (audit, expected) in [(AuditLevel::All, 2), (AuditLevel::Off, 0)] {
         let bench = with_config(AccountsConfig { audit, ..AccountsConfig::default() });
         let (owner, _) = bench.as_member("default", MemberRole::Owner).await;
@@ -579,7 +576,7 @@ async fn the_audit_log_notes_reading_when_it_is_told_to_and_nothing_when_it_is_o
 }
 
 #[tokio::test]
-async fn a_conversation_of_any_length_is_given_whole() {
+async fn a_session_of_any_length_is_exported_whole() {
     let bench = bench(Script::new()).await;
     let (owner, _) = bench.as_member("default", MemberRole::Owner).await;
     with_ann(&bench, MemberRole::User).await;
@@ -616,7 +613,7 @@ async fn a_conversation_of_any_length_is_given_whole() {
     assert_eq!(words[words.len() - expected.len()..], expected[..]);
 }
 
-/// One of many conversations of a user.
+/// One of many sessions of a user.
 fn conversation(nth: i64, user: &str) -> Session {
     Session {
         user_id: user.to_owned(),
@@ -638,7 +635,7 @@ fn attached(nth: i64, user: &UserId) -> StoredFile {
 }
 
 #[tokio::test]
-async fn conversations_that_go_on_during_an_export_hide_no_others() {
+async fn sessions_that_continue_during_an_export_hide_no_others() {
     let bench = bench(Script::new()).await;
     let ann = with_ann(&bench, MemberRole::User).await;
     let sessions = &bench.app.sessions;
@@ -666,7 +663,7 @@ async fn conversations_that_go_on_during_an_export_hide_no_others() {
 }
 
 #[tokio::test]
-async fn what_goes_away_during_an_export_hides_no_others() {
+async fn data_removed_during_an_export_hides_no_other_data() {
     const ALL: i64 = 150;
     let bench = bench(Script::new()).await;
     let ann = with_ann(&bench, MemberRole::User).await;
@@ -714,7 +711,7 @@ async fn what_goes_away_during_an_export_hides_no_others() {
         if *count > 1 {
             continue;
         }
-        // A third of them, all of which are read by now.
+        // A third of them, all of which have been read by now.
         for nth in 0..ALL / 3 {
             match kind.as_str() {
                 "conversation" => sessions.delete(&conversation(nth, &ann).key).await.unwrap(),
@@ -749,7 +746,7 @@ fn said_once(content: &str, created_ms: i64) -> SessionMessage {
 }
 
 #[tokio::test]
-async fn what_is_kept_of_a_person_is_given_to_them_and_removed() {
+async fn the_data_of_a_person_is_exported_and_removed() {
     let bench = bench(Script::new()).await;
     let (owner, _) = bench.as_member("default", MemberRole::Owner).await;
     with_ann(&bench, MemberRole::User).await;
@@ -800,7 +797,7 @@ async fn what_is_kept_of_a_person_is_given_to_them_and_removed() {
 }
 
 #[tokio::test]
-async fn a_tenant_is_removed_with_everything_that_it_has() {
+async fn a_tenant_is_removed_with_all_its_data() {
     let bench = bench(Script::new()).await;
     bench.app.ensure_tenant(&TenantId::from("shop")).await.unwrap();
     let (owner, id) = bench.as_member("shop", MemberRole::Owner).await;
@@ -818,14 +815,18 @@ async fn a_tenant_is_removed_with_everything_that_it_has() {
     let path = "/api/v1/tenants/shop";
     let remove = async |who: &Bench, body: serde_json::Value| who.ask("DELETE", path, body).await;
     assert_eq!(remove(&editor, json!({"tenant_id": "shop"})).await.refusal().0, 103);
-    assert_eq!(remove(&bench, json!({"tenant_id": "shop"})).await.refusal().0, 103, "not from outside");
+    assert_eq!(remove(&bench, json!({"tenant_id": "shop"})).await.refusal().0, 103, "not by another tenant");
     assert_eq!(remove(&owner, json!({"tenant_id": "shops"})).await.refusal().0, 101);
     let default = bench.ask("DELETE", "/api/v1/tenants/default", json!({"tenant_id": "default"})).await;
     assert!(default.refusal().1.contains("cannot be removed"));
     assert_eq!(remove(&owner, json!({"tenant_id": "shop"})).await.data(), true);
-    // Nobody can sign in there any more, and nothing is left for whoever makes a tenant of this name.
+    // Nobody can sign in there any more, and a new tenant with this name inherits nothing.
     assert_eq!(owner.get("/api/v1/users/me").await.status, 401);
-    assert_eq!(bench.app.accounts.stores.users.user(&id).await.unwrap().id, id, "people stay");
+    assert_eq!(
+        bench.app.accounts.stores.users.user(&id).await.unwrap().id,
+        id,
+        "the users themselves are kept"
+    );
     bench.app.ensure_tenant(&TenantId::from("shop")).await.unwrap();
     let (new, _) = bench.as_member("shop", MemberRole::Owner).await;
     for list in
@@ -841,12 +842,12 @@ async fn a_tenant_is_removed_with_everything_that_it_has() {
 }
 
 #[tokio::test]
-async fn runs_of_every_tenant_are_pruned() {
+async fn old_runs_of_every_tenant_are_pruned() {
     let bench = bench(Script::new()).await;
     let other = bench.with(&bench.stranger().await);
     let mut runs = Vec::new();
     for one in [&bench, &other] {
-        // A tenant is known as soon as somebody is let in.
+        // A tenant exists once a member has been admitted.
         one.app.ensure_tenant(&TenantId::from("another")).await.unwrap();
         let agent = one.store("Echo", echo_canvas()).await;
         let asked = json!({"query": "x", "stream": false});

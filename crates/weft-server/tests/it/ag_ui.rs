@@ -28,7 +28,7 @@ fn words(events: &[Json]) -> String {
     said.filter_map(|event| event["delta"].as_str()).collect()
 }
 
-/// Whatever begins ends once, in its order, between the start of the run and its end.
+/// Everything that starts ends once, in order, between the start and the end of the run.
 fn check(events: &[Json]) {
     let pairs = [
         ("STEP_STARTED", "STEP_FINISHED", "stepName"),
@@ -43,10 +43,10 @@ fn check(events: &[Json]) {
         let mut open: Vec<&Json> = Vec::new();
         for event in events {
             if event["type"] == start {
-                assert!(!open.contains(&&event[key]), "{event} begins twice");
+                assert!(!open.contains(&&event[key]), "{event} starts twice");
                 open.push(&event[key]);
             } else if event["type"] == end {
-                let place = open.iter().position(|id| **id == event[key]).expect("what has begun");
+                let place = open.iter().position(|id| **id == event[key]).expect("an event that has started");
                 open.remove(place);
             }
         }
@@ -55,7 +55,7 @@ fn check(events: &[Json]) {
 }
 
 #[tokio::test]
-async fn a_run_is_told_and_its_thread_goes_on() {
+async fn a_run_is_streamed_and_its_thread_continues() {
     let bench = bench(
         Script::new().reply(weft_testkit::Reply::text("Paris.")).reply(weft_testkit::Reply::text("Rome.")),
     )
@@ -70,7 +70,7 @@ async fn a_run_is_told_and_its_thread_goes_on() {
     }
     assert_eq!(finished["outcome"], json!({"type": "success"}));
     assert!(finished["usage"][0]["totalTokens"].as_u64().is_some());
-    // A request that is sent again is the same run.
+    // A repeated request returns the same run.
     assert_eq!(words(&events(&bench, &id, asked("t1", "r1", "France?")).await), "Paris.");
     let second = events(&bench, &id, asked("t1", "r2", "Italy?")).await;
     assert_eq!(words(&second), "Rome.");
@@ -96,7 +96,7 @@ async fn calls_have_arguments_and_results() {
 }
 
 #[tokio::test]
-async fn a_form_is_an_interrupt_and_its_answer_resumes_the_run() {
+async fn a_form_is_an_interrupt_and_answering_it_resumes_the_run() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Form", form_canvas()).await;
     let told = events(&bench, &id, asked("t", "r1", "q")).await;
@@ -117,28 +117,28 @@ async fn a_form_is_an_interrupt_and_its_answer_resumes_the_run() {
     let path = format!("/api/v1/agents/{id}/ag-ui");
     let mut elsewhere = resume("resolved", json!(values));
     elsewhere["threadId"] = json!("another");
-    assert_eq!(bench.post(&path, elsewhere).await.status, 404, "the task is of another thread");
+    assert_eq!(bench.post(&path, elsewhere).await.status, 404, "the task belongs to another thread");
     let resumed = events(&bench, &id, resume("resolved", json!(values))).await;
     check(&resumed);
     assert_eq!(resumed.last().unwrap()["outcome"], json!({"type": "success"}));
     assert!(words(&resumed).contains("Ada"), "{}", words(&resumed));
     let again = events(&bench.restarted(), &id, resume("resolved", json!(values))).await;
-    assert_eq!(again, resumed, "a request that is sent again is the same run");
+    assert_eq!(again, resumed, "a repeated request returns the same run");
     let mut changed = values.clone();
     changed.values_mut().for_each(|value| *value = json!("Grace"));
     assert_eq!(
         bench.post(&path, resume("resolved", json!(changed))).await.status,
         400,
-        "it is another answer"
+        "it is a different answer"
     );
     let mut twice = resume("resolved", json!(values));
     twice["runId"] = json!("r3");
     let twice = bench.post(&path, twice).await;
-    assert_eq!(twice.status, 409, "it was answered already: {}", twice.text);
+    assert_eq!(twice.status, 409, "it was answered before: {}", twice.text);
 }
 
 #[tokio::test]
-async fn a_form_that_is_cancelled_is_given_up_with_its_run() {
+async fn cancelling_a_form_ends_its_run() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Form", form_canvas()).await;
     let told = events(&bench, &id, asked("t", "r1", "q")).await;
@@ -152,15 +152,15 @@ async fn a_form_that_is_cancelled_is_given_up_with_its_run() {
     let path = format!("/api/v1/agents/{id}/ag-ui");
     let mut elsewhere = resume("r2", "cancelled");
     elsewhere["threadId"] = json!("another");
-    assert_eq!(bench.post(&path, elsewhere).await.status, 404, "the task is of another thread");
+    assert_eq!(bench.post(&path, elsewhere).await.status, 404, "the task belongs to another thread");
     let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
     assert_eq!(stranger.post(&path, resume("r2", "cancelled")).await.status, 404);
-    // Several at once are told the same: it is cancelled for each of them.
+    // Several requests at once get the same result: the form is cancelled for each of them.
     let many = ["c1", "c2", "c3", "c4"].map(|run| events(&bench, &id, resume(run, "cancelled")));
     for told in futures::future::join_all(many).await {
         assert_eq!(told.last().unwrap()["outcome"], json!({"type": "cancelled"}), "{told:?}");
     }
-    // Also when it is sent again, by the same client or by one that does not know of the first.
+    // Also when the request is repeated, by the same client or by one that does not know of the first.
     for run in ["r2", "r2", "r3"] {
         let told = events(&bench, &id, resume(run, "cancelled")).await;
         check(&told);
@@ -169,10 +169,10 @@ async fn a_form_that_is_cancelled_is_given_up_with_its_run() {
         assert_eq!((&end["outcome"], &end["runId"]), (&json!({"type": "cancelled"}), &json!(run)));
     }
     assert_eq!(bench.get("/api/v1/tasks?status=open").await.data()["total"], 0);
-    assert_eq!(bench.post(&path, resume("r4", "resolved")).await.status, 409, "nobody asks any more");
+    assert_eq!(bench.post(&path, resume("r4", "resolved")).await.status, 409, "the question is closed");
     let anew = events(&bench, &id, asked("t", "r5", "q")).await;
     let asks = &anew.last().unwrap()["outcome"]["interrupts"][0];
-    assert_ne!(asks["id"], interrupt["id"], "the next question begins anew");
+    assert_ne!(asks["id"], interrupt["id"], "the next question is a new task");
     // A form that was answered cannot be cancelled.
     let answer = |status: &str, run: &str| {
         let mut body = resume(run, status);
@@ -186,7 +186,7 @@ async fn a_form_that_is_cancelled_is_given_up_with_its_run() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_refused_before_anything_begins() {
+async fn invalid_requests_are_refused_before_anything_starts() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Chat", chat_canvas()).await;
     let path = format!("/api/v1/agents/{id}/ag-ui");
@@ -196,7 +196,7 @@ async fn what_is_wrong_is_refused_before_anything_begins() {
     assert_eq!(bench.post(&path, asked("t", &long, "q")).await.status, 400);
     let mut picture = asked("t", "r", "q");
     picture["messages"][0]["content"] = json!([{"type": "binary", "mimeType": "image/png", "data": "eA=="}]);
-    assert_eq!(bench.post(&path, picture).await.status, 400, "the agent is there, the request is wrong");
+    assert_eq!(bench.post(&path, picture).await.status, 400, "the agent exists, the request is wrong");
     let mut silent = asked("t", "r", "q");
     silent["messages"] = json!([]);
     assert_eq!(bench.post(&path, silent).await.status, 400);
@@ -204,7 +204,7 @@ async fn what_is_wrong_is_refused_before_anything_begins() {
     assert_eq!(stranger.post(&path, asked("t", "r", "q")).await.status, 404);
     let nobody = Bench { token: "wrong".to_owned(), ..bench.restarted() };
     assert_eq!(nobody.post(&path, asked("t", "r", "q")).await.status, 401);
-    // A run that fails says so in the protocol.
+    // A failed run is reported in the protocol.
     let told = events(&bench, &id, asked("t", "r", "q")).await;
     check(&told);
     assert_eq!(told.last().unwrap()["type"], "RUN_ERROR");

@@ -6,7 +6,7 @@ use weft_testkit::Script;
 use crate::support::{bench, component, echo_canvas};
 
 #[tokio::test]
-async fn what_a_canvas_names_and_the_tenant_lacks_is_told_when_it_is_stored() {
+async fn missing_resources_of_a_canvas_are_reported_when_it_is_stored() {
     let bench = bench(Script::new()).await;
     let named = |dataset: &str| {
         let search = json!({"query": "{sys.query}", "dataset_ids": [dataset]});
@@ -35,9 +35,9 @@ async fn what_a_canvas_names_and_the_tenant_lacks_is_told_when_it_is_stored() {
     assert_eq!(told("C", dataset["id"].as_str().unwrap()).await, ["unknown-tool-server"]);
 }
 
-/// The canvas is compiled as the parser of the body has left it, which keeps neither.
+/// The canvas is compiled from the parsed body, which has lost the digits already.
 #[tokio::test]
-async fn what_the_body_of_a_request_loses_of_a_canvas_is_told_when_it_is_stored() {
+async fn digits_lost_by_parsing_a_canvas_are_reported_when_it_is_stored() {
     let bench = bench(Script::new()).await;
     let canvas = echo_canvas().to_string().replacen(
         "\"prologue\":",
@@ -62,7 +62,7 @@ async fn what_the_body_of_a_request_loses_of_a_canvas_is_told_when_it_is_stored(
     let one = format!("/api/v1/agents/{id}");
     assert_eq!(told("PUT", &one, &canvas).await.1, created);
     assert_eq!(told("POST", "/v1/canvas/set", &canvas).await.1, created);
-    // As a text, too, and once.
+    // Also for a canvas given as a string, and only once.
     assert_eq!(told("PUT", &one, &json!(canvas).to_string()).await.1, created);
     assert_eq!(told("PUT", &one, &echo_canvas().to_string()).await.1, Vec::<Json>::new());
 }
@@ -115,7 +115,7 @@ async fn an_agent_is_created_read_listed_changed_and_removed() {
 }
 
 #[tokio::test]
-async fn requests_that_make_no_sense_are_told_why() {
+async fn invalid_agent_requests_are_refused_with_a_reason() {
     let bench = bench(Script::new()).await;
     bench.store("Echo", echo_canvas()).await;
     let check = async |body: Json, code: u64, words: &str| {
@@ -143,7 +143,7 @@ async fn requests_that_make_no_sense_are_told_why() {
 }
 
 #[tokio::test]
-async fn a_canvas_with_errors_is_stored_and_does_not_run() {
+async fn a_canvas_with_errors_is_stored_but_does_not_run() {
     let bench = bench(Script::new()).await;
     let dsl = json!({"components": {
         "begin": component("Begin", &json!({}), &["Nonsense:1", "Message:M"]),
@@ -168,7 +168,7 @@ async fn a_canvas_with_errors_is_stored_and_does_not_run() {
 }
 
 #[tokio::test]
-async fn lists_are_filtered_by_what_is_asked_for_and_what_is_not_published_is_refused() {
+async fn lists_are_filtered_and_unpublished_versions_are_refused() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     bench.store("Other", echo_canvas()).await;
@@ -181,7 +181,7 @@ async fn lists_are_filtered_by_what_is_asked_for_and_what_is_not_published_is_re
     assert_eq!(listed("").await.1, 2);
     assert_eq!(listed(&format!("id={id}")).await, (vec!["Echo".to_owned()], 1));
     assert_eq!(listed("title=other").await, (vec!["Other".to_owned()], 1));
-    assert_eq!(listed("title=Oth").await.1, 0, "a title is meant as a whole");
+    assert_eq!(listed("title=Oth").await.1, 0, "a title is matched as a whole");
     assert_eq!(listed("tags=sales").await.1, 0, "no agent has a tag");
     assert_eq!(listed("owner_ids=default").await.1, 2);
     let refused = bench.get("/api/v1/agents?owner_ids=default,somebody").await.refusal();
@@ -207,7 +207,7 @@ async fn lists_are_filtered_by_what_is_asked_for_and_what_is_not_published_is_re
 }
 
 #[tokio::test]
-async fn agents_are_listed_in_the_order_that_is_asked_for() {
+async fn agents_are_listed_in_the_requested_order() {
     let bench = bench(Script::new()).await;
     for title in ["b", "C", "a"] {
         bench.store(title, echo_canvas()).await;

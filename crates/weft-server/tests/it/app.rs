@@ -1,4 +1,4 @@
-//! The calls that routes and command line share, over the real backends in memory.
+//! The functions that routes and command line share, with the real backends in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ async fn with_echo() -> (App, CanvasKey) {
 }
 
 #[tokio::test]
-async fn a_canvas_is_stored_planned_and_run() {
+async fn a_canvas_is_stored_compiled_and_run() {
     let (app, key) = with_echo().await;
     let session = app.open_session(&key, "ada", Some(SessionId::new("s1"))).await.unwrap();
     let opening = app.sessions.messages(&session.key, i64::MAX, 10).await.unwrap();
@@ -43,15 +43,15 @@ async fn a_canvas_is_stored_planned_and_run() {
     assert!(view.started_ms > 0);
     let taken = app.open_session(&key, "ada", Some(SessionId::new("s1"))).await.unwrap_err();
     assert_eq!(taken.kind, ErrorKind::Conflict);
-    assert!(!app.cancel(&default_tenant(), run.key.id.as_str()).await.unwrap(), "it is over");
+    assert!(!app.cancel(&default_tenant(), run.key.id.as_str()).await.unwrap(), "the run has ended");
     app.shut_down(Duration::from_secs(5)).await.unwrap();
     assert!(app.canvases.get(&key).await.is_err(), "the store is closed");
 }
 
 #[tokio::test]
-async fn what_was_checked_before_it_is_stored_is_not_checked_again() {
+async fn a_canvas_checked_before_storing_is_not_compiled_again() {
     let app = assemble_in_memory(&Config::default()).await.unwrap();
-    // Only whoever measures may use it, so that this app would not compile it.
+    // This component is only for benchmarks, so this app would refuse to compile it.
     let dsl = json!({"components": {
         "begin": component("Begin", &json!({}), &["Lookup:L"]),
         "Lookup:L": component("Lookup", &json!({"key": "k"}), &[]),
@@ -65,7 +65,7 @@ async fn what_was_checked_before_it_is_stored_is_not_checked_again() {
     let key = CanvasKey::new(&default_tenant(), "checked");
     let stored = app.put_checked(&key, head("Checked"), &text, compiled(&text)).await.unwrap();
     assert_eq!(app.plan(&key, &stored.version).await.unwrap().version, stored.version);
-    // The plan of something else says nothing of it.
+    // The plan applies only to the canvas that it was compiled for.
     let other = CanvasKey::new(&default_tenant(), "other");
     let (plan, changed) = (compiled(&text), text.replace("Lookup:L", "Lookup:M"));
     let stored = app.put_checked(&other, head("Other"), &changed, plan).await.unwrap();
@@ -73,14 +73,14 @@ async fn what_was_checked_before_it_is_stored_is_not_checked_again() {
 }
 
 #[tokio::test]
-async fn a_version_is_compiled_once_and_its_sessions_stay_on_it() {
+async fn a_version_is_compiled_once_and_its_sessions_keep_it() {
     let (app, key) = with_echo().await;
     let session = app.open_session(&key, "ada", None).await.unwrap();
     let plan = app.plan(&key, &session.canvas_version).await.unwrap();
     assert!(Arc::ptr_eq(&plan, &app.plan(&key, &session.canvas_version).await.unwrap()));
     assert_eq!(plan.version, session.canvas_version);
 
-    // Space between the words of a document makes no new version, other words do.
+    // Different whitespace makes no new version; different content does.
     let compact = echo_canvas().to_string();
     let (same, _) = app.put_canvas(&key.tenant, Some(key.id.clone()), head("Echo"), &compact).await.unwrap();
     assert_eq!(same.version, session.canvas_version);
@@ -101,7 +101,7 @@ async fn a_version_is_compiled_once_and_its_sessions_stay_on_it() {
 }
 
 #[tokio::test]
-async fn a_canvas_whose_model_is_missing_says_so() {
+async fn a_canvas_with_a_missing_model_is_an_error() {
     let app = assemble_in_memory(&Config::default()).await.unwrap();
     let dsl = crate::support::chat_canvas().to_string();
     let (stored, problems) = app.put_canvas(&default_tenant(), None, head("Chat"), &dsl).await.unwrap();
@@ -115,9 +115,9 @@ async fn a_canvas_whose_model_is_missing_says_so() {
     }
 }
 
-/// What a tenant names goes by the same checked way out as what canvases ask.
+/// Addresses that a tenant configures pass the same address guard as those that canvases request.
 #[tokio::test]
-async fn what_tenants_try_out_reaches_no_private_address() {
+async fn addresses_tested_by_tenants_cannot_be_private() {
     let app = assemble_in_memory(&Config::default()).await.unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -154,5 +154,5 @@ async fn what_tenants_try_out_reaches_no_private_address() {
         }
     }
     let nobody = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
-    assert!(nobody.is_err(), "somebody has connected");
+    assert!(nobody.is_err(), "a connection was made");
 }

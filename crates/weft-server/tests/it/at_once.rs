@@ -1,4 +1,4 @@
-//! Requests that come at the same time: none undoes another, and what is removed stays so.
+//! Concurrent requests: none undoes another, and a removal is final.
 
 use futures::future::join_all;
 use serde_json::{Value as Json, json};
@@ -11,7 +11,7 @@ use weft_testkit::Script;
 use crate::support::{Bench, Reading, bench, default_tenant, echo_canvas, form_canvas};
 
 impl Bench {
-    /// All of them, one beside the other.
+    /// Sends all requests concurrently.
     async fn all(&self, requests: &[(&str, &str, Json)]) -> Vec<Reading> {
         join_all(requests.iter().map(|(method, path, body)| self.ask(method, path, body.clone()))).await
     }
@@ -24,7 +24,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn fields_of_a_dataset_that_are_changed_at_once_all_stay() {
+async fn concurrent_changes_to_fields_of_a_dataset_are_all_kept() {
     let bench = bench(Script::new()).await;
     let path = bench.dataset("Laws").await;
     let (config, older) = (format!("{path}/metadata/config"), format!("{path}/auto_metadata"));
@@ -53,7 +53,7 @@ async fn fields_of_a_dataset_that_are_changed_at_once_all_stay() {
 }
 
 #[tokio::test]
-async fn settings_and_metadata_of_a_document_that_are_changed_at_once_all_stay() {
+async fn concurrent_changes_to_settings_and_metadata_of_a_document_are_all_kept() {
     let bench = bench(Script::new()).await;
     let path = bench.dataset("Laws").await;
     let id = bench.document(&path, "a.txt", "text").await;
@@ -86,7 +86,7 @@ async fn settings_and_metadata_of_a_document_that_are_changed_at_once_all_stay()
 }
 
 #[tokio::test]
-async fn what_is_removed_twice_at_once_is_counted_once() {
+async fn a_concurrent_double_removal_is_counted_once() {
     let bench = bench(Script::new()).await;
     let path = bench.dataset("Laws").await;
     for name in 0..5 {
@@ -109,7 +109,7 @@ async fn what_is_removed_twice_at_once_is_counted_once() {
 }
 
 #[tokio::test]
-async fn fields_of_an_agent_that_are_changed_at_once_all_stay() {
+async fn concurrent_changes_to_fields_of_an_agent_are_all_kept() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let path = format!("/api/v1/agents/{id}");
@@ -137,7 +137,7 @@ async fn fields_of_an_agent_that_are_changed_at_once_all_stay() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_removed_while_it_is_changed_stays_removed() {
+async fn an_agent_removed_during_a_change_stays_removed() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let path = format!("/api/v1/agents/{id}");
@@ -154,7 +154,7 @@ async fn an_agent_that_is_removed_while_it_is_changed_stays_removed() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_no_longer_published_takes_none_with_it() {
+async fn unpublishing_an_old_version_does_not_unpublish_the_current_one() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let path = format!("/api/v1/agents/{id}");
@@ -167,7 +167,7 @@ async fn a_version_that_is_no_longer_published_takes_none_with_it() {
 }
 
 #[tokio::test]
-async fn fields_of_a_memory_that_are_changed_at_once_all_stay() {
+async fn concurrent_changes_to_fields_of_a_memory_are_all_kept() {
     let bench = bench(Script::new()).await;
     let body = json!({"name": "Notes", "memory_type": ["raw"], "embd_id": "", "llm_id": ""});
     let made = bench.post("/api/v1/memories", body).await.data();
@@ -185,7 +185,7 @@ async fn fields_of_a_memory_that_are_changed_at_once_all_stay() {
 }
 
 #[tokio::test]
-async fn fields_of_a_tool_server_that_are_changed_at_once_all_stay_and_a_removed_one_stays_removed() {
+async fn concurrent_changes_to_a_tool_server_are_all_kept_and_a_removal_is_final() {
     let bench = bench(Script::new()).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -220,7 +220,7 @@ async fn fields_of_a_tool_server_that_are_changed_at_once_all_stay_and_a_removed
 }
 
 #[tokio::test]
-async fn an_assistant_that_is_removed_while_it_is_asked_leaves_no_canvas() {
+async fn an_assistant_removed_during_a_question_leaves_no_canvas() {
     let bench = bench(Script::new()).await;
     let made = bench.post("/api/v1/chats", json!({"name": "Ann"})).await.data();
     let key = CanvasKey::new(&default_tenant(), made["id"].as_str().unwrap());

@@ -1,4 +1,4 @@
-//! Files of conversations: what people attach is read, and what runs make can be had.
+//! Files of sessions: attached files are read, and files made by runs can be downloaded.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ async fn a_file_is_uploaded_read_and_downloaded() {
 }
 
 #[tokio::test]
-async fn of_an_upload_that_fails_no_file_stays() {
+async fn a_failed_upload_leaves_no_file() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Files", with_files()).await;
     let large = "x".repeat(usize::try_from(FILE_BYTES_MAX).unwrap() + 1);
@@ -81,10 +81,10 @@ async fn of_an_upload_that_fails_no_file_stays() {
 }
 
 #[tokio::test]
-async fn what_models_read_in_files_of_a_conversation_is_its_usage() {
+async fn model_usage_for_files_of_a_session_is_recorded() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Files", with_files()).await;
-    // A bitmap of 64 by 64, of which nobody needs the pixels here.
+    // A 64 by 64 bitmap; its pixels do not matter here.
     let bitmap = "BMaaaa\0\0\0\u{0}6\0\0\0(\0\0\0@\0\0\0@\0\0\0\u{1}\0\u{18}\0";
     let file = uploaded(&bench, &id, "sign.bmp", bitmap).await;
     let body = json!({"question": "q", "files": [file], "user_id": "ann"});
@@ -99,7 +99,7 @@ async fn what_models_read_in_files_of_a_conversation_is_its_usage() {
 }
 
 #[tokio::test]
-async fn a_form_in_the_middle_takes_files_too() {
+async fn a_form_in_the_middle_of_a_run_takes_files_too() {
     let bench = bench(Script::new()).await;
     let fill = json!({"enable_tips": true, "tips": "Your file?", "inputs": {"doc": {"name": "Document", "type": "file", "optional": false}}});
     let canvas = json!({"components": {
@@ -120,7 +120,7 @@ async fn a_form_in_the_middle_takes_files_too() {
 }
 
 #[tokio::test]
-async fn a_form_brings_no_document_of_a_dataset() {
+async fn a_form_cannot_attach_a_document_of_a_dataset() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Files", with_files()).await;
     let made = bench.post(&format!("/api/v1/agents/{id}/shares"), json!({"name": "our page"})).await.data();
@@ -212,7 +212,7 @@ async fn several_files_and_data_uris() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_is_refused_in_words() {
+async fn invalid_files_are_refused_with_a_reason() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Files", with_files()).await;
     let check = async |files: Json, part: &str| {
@@ -238,7 +238,7 @@ async fn what_is_no_file_is_refused_in_words() {
 }
 
 #[tokio::test]
-async fn files_of_others_are_not_there() {
+async fn files_of_other_tenants_are_not_found() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Files", with_files()).await;
     let file = uploaded(&bench, &id, "a.txt", "secret").await;
@@ -255,7 +255,7 @@ async fn files_of_others_are_not_there() {
 }
 
 #[tokio::test]
-async fn a_model_reads_what_is_attached() {
+async fn a_model_reads_attached_files() {
     let bench = bench(Script::text("fine")).await;
     let id = bench.store("Chat", chat_canvas()).await;
     let file = uploaded(&bench, &id, "a.txt", "the sky is green").await;
@@ -266,7 +266,7 @@ async fn a_model_reads_what_is_attached() {
 }
 
 #[tokio::test]
-async fn what_a_run_makes_is_had_until_its_session_goes() {
+async fn files_made_by_a_run_exist_until_the_session_is_removed() {
     let bench = bench(Script::new()).await;
     let generator =
         json!({"content": "# Report\n\n{sys.query}", "output_format": "docx", "filename": "report"});

@@ -20,7 +20,7 @@ async fn both_prefixes_set_get_list_run_reset_and_remove() {
         let listed = bench.get(&at("/list")).await.data();
         assert_eq!((&listed["total"], &listed["canvas"][0]["dsl"]), (&json!(1), &echo_canvas()));
         let all = bench.get(&at("/list?page=2&page_size=0")).await.data();
-        assert_eq!(all, listed, "all of them are on every page");
+        assert_eq!(all, listed, "without a page size every page has all of them");
 
         let stream = bench.post(&at("/completion"), json!({"id": id, "query": "hello"})).await;
         let frames = stream.frames();
@@ -29,10 +29,10 @@ async fn both_prefixes_set_get_list_run_reset_and_remove() {
         assert_eq!(events(&frames).last().unwrap(), "workflow_finished");
         let session = frames[0].json()["session_id"].clone();
         let again = bench.post(&at("/completion"), json!({"id": id, "query": "again"})).await.frames();
-        assert_eq!(again[0].json()["session_id"], session, "the same person goes on");
+        assert_eq!(again[0].json()["session_id"], session, "the same user continues the session");
         let other = json!({"id": id, "query": "hello", "user_id": "somebody else"});
         let other = bench.post(&at("/completion"), other).await.frames();
-        assert_ne!(other[0].json()["session_id"], session, "somebody else does not");
+        assert_ne!(other[0].json()["session_id"], session, "another user gets another session");
 
         assert_eq!(bench.post(&at("/reset"), json!({"id": id})).await.data(), echo_canvas());
         let messages = format!("/api/v1/agents/{id}/sessions/{}", session.as_str().unwrap());
@@ -46,9 +46,9 @@ async fn both_prefixes_set_get_list_run_reset_and_remove() {
     }
 }
 
-/// Drawings are of megabytes each: of a long list one at a time is in memory, when its turn comes.
+/// Canvases can be megabytes each, so a long list is loaded one canvas at a time as the client reads.
 #[tokio::test]
-async fn a_list_of_canvases_is_read_while_its_client_reads() {
+async fn a_list_of_canvases_is_loaded_as_the_client_reads() {
     let bench = bench(Script::new()).await;
     for n in 0..5 {
         bench.store(&format!("Echo {n}"), echo_canvas()).await;
@@ -67,12 +67,12 @@ async fn a_list_of_canvases_is_read_while_its_client_reads() {
     assert_eq!(
         drawn(&read["data"]),
         [true, true, true, true, false],
-        "what is gone meanwhile was not there yet"
+        "the removed canvas had not been loaded yet"
     );
 }
 
 #[tokio::test]
-async fn an_edited_canvas_runs_as_it_is_now() {
+async fn an_edited_canvas_runs_in_its_new_version() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let ask =
@@ -84,9 +84,9 @@ async fn an_edited_canvas_runs_as_it_is_now() {
     assert_eq!(ask().await, "now: q");
 }
 
-/// Editors export the drawing alone.
+/// Editors export only the canvas document.
 #[tokio::test]
-async fn a_drawing_alone_is_stored_run_exported_and_imported() {
+async fn a_canvas_document_alone_is_stored_run_exported_and_imported() {
     let bench = bench(Script::new()).await;
     let node = |id: &str, label: &str, form: serde_json::Value| json!({"id": id, "data": {"label": label, "name": label, "form": form}});
     let drawing = json!({

@@ -1,4 +1,4 @@
-//! Chat assistants: made, changed, asked; their conversations; what another tenant sees of them.
+//! Chat assistants: created, changed, asked; their sessions; isolation between tenants.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::ChatRequest;
@@ -8,7 +8,7 @@ use crate::support::{Bench, Frame, bench};
 
 const CHATS: &str = "/api/v1/chats";
 
-/// A dataset with a document about animals. Its id.
+/// Creates a dataset with a document about animals and returns its id.
 async fn animals(bench: &Bench) -> String {
     let dataset = bench.dataset("Docs").await;
     let text = "The quick brown fox.\nA lazy dog sleeps.\nFoxes are quick, too.";
@@ -25,7 +25,7 @@ async fn chat(bench: &Bench, body: Json) -> String {
     bench.post(CHATS, body).await.data()["id"].as_str().unwrap().to_owned()
 }
 
-/// An assistant that asks its model once for each question.
+/// An assistant that calls its model once per question.
 async fn plain_chat(bench: &Bench, name: &str) -> String {
     chat(bench, json!({"name": name, "prompt_config": {"system": "Be brief.", "prologue": "Hello!"}})).await
 }
@@ -34,16 +34,16 @@ fn answers(frames: &[Frame]) -> String {
     frames.iter().filter_map(|frame| frame.json()["data"]["answer"].as_str().map(str::to_owned)).collect()
 }
 
-/// What a request says, line by line.
+/// The messages of a request, one per line.
 fn lines(request: &ChatRequest) -> Vec<String> {
     request.messages.iter().map(|message| format!("{:?}: {}", message.author, message.text)).collect()
 }
 
 #[tokio::test]
-async fn an_assistant_is_no_agent() {
+async fn an_assistant_is_not_an_agent() {
     let bench = bench(Script::new().reply(Reply::text("Hello.").always())).await;
     let chat = plain_chat(&bench, "Plain").await;
-    // With its first question there is the canvas that it is run as.
+    // The first question creates the canvas that runs the assistant.
     let asked = json!({"question": "Hi", "stream": false});
     bench.post(&format!("{CHATS}/{chat}/completions"), asked.clone()).await.data();
     let agent = format!("/api/v1/agents/{chat}");
@@ -62,10 +62,10 @@ async fn an_assistant_is_no_agent() {
 }
 
 #[tokio::test]
-async fn an_assistant_is_made_listed_changed_and_removed() {
+async fn an_assistant_is_created_listed_changed_and_removed() {
     let bench = bench(Script::new()).await;
     let dataset = animals(&bench).await;
-    // As the SDKs of both generations make one.
+    // As the SDKs of both API generations create one.
     let newer = json!({"name": "Newer", "icon": "", "dataset_ids": [dataset], "llm_id": null, "llm_setting": null,
         "prompt_config": null});
     let newer = bench.post(CHATS, newer).await.data();
@@ -100,7 +100,11 @@ async fn an_assistant_is_made_listed_changed_and_removed() {
     assert_eq!((names(&listed), &listed["total"]), (vec!["Newer".to_owned(), "Older".to_owned()], &json!(2)));
     assert_eq!(names(&bench.get(&format!("{CHATS}?keywords=OLD")).await.data()), ["Older"]);
     assert_eq!(names(&bench.get(&format!("{CHATS}?name=newer&keywords=old")).await.data()), ["Newer"]);
-    assert_eq!(names(&bench.get(&format!("{CHATS}?page_size=1")).await.data()).len(), 2, "no page, no pages");
+    assert_eq!(
+        names(&bench.get(&format!("{CHATS}?page_size=1")).await.data()).len(),
+        2,
+        "without a page number the list is not paged"
+    );
     assert_eq!(bench.get(&format!("{CHATS}?id=none")).await.data()["total"], 0);
     let refused = bench.get(&format!("{CHATS}?orderby=size")).await.refusal();
     assert_eq!(refused, (101, "invalid orderby field: size".to_owned()));
@@ -115,7 +119,7 @@ async fn an_assistant_is_made_listed_changed_and_removed() {
     let changed = bench.ask("PUT", &path, json!({"avatar": "a"})).await.data();
     assert_eq!((&changed["icon"], &changed["name"]), (&json!("a"), &json!("Renamed")));
 
-    // Nothing goes without ids, and agents know nothing of assistants.
+    // Nothing is removed without ids, and agent routes do not see assistants.
     assert_eq!(bench.ask("DELETE", CHATS, json!({"ids": null, "delete_all": false})).await.data(), json!({}));
     assert_eq!(bench.get("/api/v1/agents").await.data()["total"], 0);
     let (newer, older) = (newer["id"].as_str().unwrap(), older["id"].as_str().unwrap());
@@ -133,7 +137,7 @@ async fn an_assistant_is_made_listed_changed_and_removed() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_in_words() {
+async fn invalid_assistant_requests_are_refused_with_a_reason() {
     let bench = bench(Script::new()).await;
     let one = plain_chat(&bench, "One").await;
     plain_chat(&bench, "Two").await;
@@ -179,7 +183,7 @@ async fn what_makes_no_sense_is_refused_in_words() {
         .await;
     let foreign = json!({"chat_id": one, "question": "q", "kb_ids": ["d"]});
     check("POST", ask, foreign, (102, "You don't own the dataset d")).await;
-    // The canvas of an assistant is changed by nothing but the assistant.
+    // The canvas of an assistant can be changed only through the assistant.
     bench.post(ask, json!({"chat_id": one, "question": "q"})).await;
     let agent = format!("/api/v1/agents/{one}");
     check("GET", &agent, Json::Null, (102, "canvas not found.")).await;
@@ -188,7 +192,7 @@ async fn what_makes_no_sense_is_refused_in_words() {
 }
 
 #[tokio::test]
-async fn conversations_are_begun_renamed_judged_and_removed() {
+async fn sessions_are_created_renamed_rated_and_removed() {
     let bench = bench(Script::new().reply(Reply::text("A").always())).await;
     let id = plain_chat(&bench, "One").await;
     let sessions = format!("{CHATS}/{id}/sessions");
@@ -272,14 +276,14 @@ async fn a_question_is_answered_from_the_datasets_with_citations() {
     assert_eq!(reference["doc_aggs"][0]["count"], 2);
     assert_eq!(frames.last().unwrap().json(), json!({"code": 0, "message": "", "data": true}));
 
-    // In one piece it is the same answer.
+    // Without streaming the answer is the same.
     let whole = bench.post(&path, json!({"question": "quick fox", "stream": false})).await.data();
     assert_eq!((&whole["answer"], &whole["reference"]), (&json!("Foxes are quick [ID:0]."), reference));
     let asked = lines(&bench.model.requests()[0]);
     assert!(asked[0].starts_with("System: Know: ID: 0\n") && asked[0].contains("Today: 2"), "{asked:?}");
     assert_eq!(asked[1..], ["User: quick fox"]);
 
-    // What follows is searched for as a question of its own, and the model sees what was said.
+    // A follow-up question is searched for separately, and the model sees the history.
     let next = json!({"question": "How much?", "session_id": first["session_id"], "stream": false});
     assert_eq!(bench.post(&path, next).await.data()["answer"], "Very [ID:0].");
     let requests = bench.model.requests();
@@ -294,7 +298,7 @@ async fn a_question_is_answered_from_the_datasets_with_citations() {
     assert_eq!(messages.as_array().unwrap().len(), 5);
     assert_eq!(messages[2]["reference"][0]["id"], chunk["id"]);
 
-    // Without sources, in one document that there is not, and with nothing found.
+    // Without citations; with a document that does not exist; and with no results.
     let unquoted = json!({"question": "quick fox", "quote": false, "stream": false});
     assert_eq!(bench.post(&path, unquoted).await.data()["reference"], json!({}));
     let asked_before = bench.model.requests().len();
@@ -311,7 +315,7 @@ async fn a_question_is_answered_from_the_datasets_with_citations() {
 }
 
 #[tokio::test]
-async fn variables_another_model_and_other_settings_come_with_the_question() {
+async fn a_question_can_set_variables_model_and_settings() {
     let bench = bench(Script::new().reply(Reply::text("A").always())).await;
     let parameters = json!([{"key": "tone", "optional": false}, {"key": "name", "optional": true}]);
     let id = chat(
@@ -326,13 +330,13 @@ async fn variables_another_model_and_other_settings_come_with_the_question() {
     let ask = json!({"question": "q", "tone": "{sys.query} {{ x }}", "llm_id": "other", "temperature": 0.7, "stream": false});
     assert_eq!(bench.post(&path, ask).await.data()["answer"], "A");
     let request = bench.model.requests().remove(0);
-    // What a caller gives is never read as a reference.
+    // Values from the caller are never interpreted as references.
     assert_eq!(lines(&request)[0], "System: Be {sys.query} {{ x }}, ! {\"json\": {}}");
     assert_eq!((request.sampling.temperature, request.sampling.top_p), (Some(0.7), None));
 }
 
 #[tokio::test]
-async fn deep_research_is_a_switch_and_thoughts_are_told_apart() {
+async fn deep_research_can_be_switched_on_and_its_reasoning_is_separate() {
     let script = Script::new().reply(Reply::text("The fox is quick.").always());
     let bench = bench(script).await;
     let dataset = animals(&bench).await;
@@ -353,7 +357,7 @@ async fn deep_research_is_a_switch_and_thoughts_are_told_apart() {
 }
 
 #[tokio::test]
-async fn messages_are_a_conversation_and_a_model_can_be_asked_alone() {
+async fn messages_form_the_history_and_a_model_can_be_called_directly() {
     let bench = bench(Script::new().reply(Reply::text("A").always())).await;
     let id = plain_chat(&bench, "One").await;
     let said = json!([{"role": "system", "content": "no"}, {"role": "user", "content": "a"},
@@ -367,14 +371,14 @@ async fn messages_are_a_conversation_and_a_model_can_be_asked_alone() {
         bench.post("/api/v1/chat/completions", json!({"messages": said, "stream": false})).await.data();
     assert_eq!(alone["answer"], "A");
     assert_eq!(lines(&bench.model.requests()[1]), ["User: a", "Assistant: b", "User: c"]);
-    // Nothing is asked: the opening words.
+    // Without a question the greeting is returned.
     let frames = bench.post(&format!("{CHATS}/{id}/completions"), json!({"question": ""})).await.frames();
     assert_eq!((answers(&frames).as_str(), frames.len()), ("Hello!", 2));
     assert!(frames[0].json()["data"]["id"].is_null() && frames[0].json()["data"]["session_id"].is_string());
 }
 
 #[tokio::test]
-async fn openai_clients_ask_assistants() {
+async fn openai_clients_can_use_assistants() {
     let thinking = Reply::empty().thinking("hm").then(Step::Text("Foxes [ID:0]".into()));
     let bench = bench(Script::new().reply(thinking.always())).await;
     let dataset = animals(&bench).await;
@@ -412,12 +416,12 @@ async fn openai_clients_ask_assistants() {
             (&json!("stop"), &json!("Foxes [ID:0]"))
         );
         assert_eq!(last["delta"]["reference"].as_array().unwrap().len(), 2);
-        // Sources are told to whoever asks for them.
+        // Sources are included only on request.
         let untold = bench.post(&path, json!({"model": "model", "messages": question})).await.json();
         assert!(untold["choices"][0]["message"].get("reference").is_none());
         let check = async |body: Json, words: &str| {
             let refused = bench.post(&path, body).await;
-            assert_eq!(refused.status, 400, "it is the request that is wrong");
+            assert_eq!(refused.status, 400, "the request is invalid");
             let refused = refused.json();
             assert_eq!((&refused["code"], &refused["message"]), (&json!(102), &json!(words)));
             assert_eq!(refused["error"]["message"], words);
@@ -452,7 +456,7 @@ async fn openai_clients_ask_assistants() {
 }
 
 #[tokio::test]
-async fn sources_come_with_the_metadata_that_is_asked_for() {
+async fn sources_include_the_requested_metadata() {
     let bench = bench(Script::new().reply(Reply::text("Foxes [ID:0]").always())).await;
     let dataset = animals(&bench).await;
     let set = json!({"updates": [{"key": "kind", "value": "animals"}, {"key": "year", "value": 1}]});
@@ -471,9 +475,9 @@ async fn sources_come_with_the_metadata_that_is_asked_for() {
     let some = ask(&id, json!({"include": true, "fields": ["kind"]})).await;
     assert_eq!(some[1]["document_metadata"], json!({"kind": "animals"}));
     assert!(ask(&id, json!({"fields": ["kind"]})).await[0].get("document_metadata").is_none());
-    assert_eq!(ask(&plain, json!({"include": true})).await, json!([]), "a list, also without sources");
+    assert_eq!(ask(&plain, json!({"include": true})).await, json!([]), "an empty list without sources");
 
-    // The last frame of a stream tells the same.
+    // The last frame of a stream contains the same.
     let streamed = async |id: &str, extra: Json| {
         let body = json!({"model": "model", "messages": [{"role": "user", "content": "quick fox"}], "stream": true,
             "extra_body": extra});
@@ -490,11 +494,11 @@ async fn sources_come_with_the_metadata_that_is_asked_for() {
     assert_eq!(streamed(&plain, metadata).await, json!([]));
     assert!(streamed(&id, json!({"reference": true})).await[0].get("document_metadata").is_none());
     let untold = json!({"reference_metadata": {"include": true}});
-    assert_eq!(streamed(&id, untold).await, Json::Null, "no sources were asked for");
+    assert_eq!(streamed(&id, untold).await, Json::Null, "no sources were requested");
 }
 
 #[tokio::test]
-async fn related_questions_leave_nothing_behind() {
+async fn related_questions_store_nothing() {
     let bench = bench(Script::new().reply(Reply::text("Sure:\n1. Why?\n2. How?").always())).await;
     let older = ["/api/v1/sessions/related_questions", "/api/v1/searchbots/related_questions"];
     for path in ["/api/v1/chat/recommendation"].into_iter().chain(older) {
@@ -509,7 +513,7 @@ async fn related_questions_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn pages_show_an_assistant() {
+async fn public_pages_show_an_assistant() {
     let bench = bench(Script::new().reply(Reply::text("A").always())).await;
     let id = plain_chat(&bench, "One").await;
     let info = bench.get(&format!("/api/v1/chatbots/{id}/info")).await.data();
@@ -524,7 +528,7 @@ async fn pages_show_an_assistant() {
 }
 
 #[tokio::test]
-async fn another_tenant_finds_nothing() {
+async fn another_tenant_sees_no_assistants_or_sessions() {
     let bench = bench(Script::new().reply(Reply::text("A").always())).await;
     let id = plain_chat(&bench, "One").await;
     let made = bench.post(&format!("{CHATS}/{id}/sessions"), json!({})).await.data();
@@ -559,7 +563,7 @@ async fn another_tenant_finds_nothing() {
         ("POST", format!("/api/v1/chats_openai/{id}/chat/completions"), openai, 102),
         ("GET", format!("/api/v1/chatbots/{id}/info"), Json::Null, 102),
         ("POST", format!("/api/v1/chatbots/{id}/completions"), json!({"question": "q"}), 102),
-        // With an assistant of their own the session is no nearer.
+        // An assistant of their own gives no access to the session.
         ("GET", format!("{CHATS}/{own}/sessions/{session}"), Json::Null, 102),
         ("POST", format!("{CHATS}/{own}/completions"), json!({"question": "q", "session_id": session}), 102),
         ("DELETE", format!("{CHATS}/{own}/sessions"), json!({"ids": [session]}), 102),
@@ -567,7 +571,7 @@ async fn another_tenant_finds_nothing() {
         assert_eq!(stranger.ask(method, &path, body).await.refusal().0, code, "{method} {path}");
     }
     assert_eq!(stranger.get(CHATS).await.data()["total"], 1);
-    // Nothing of it has changed, and a session of one assistant is not one of another's.
+    // Nothing has changed, and a session of one assistant is not found under another.
     assert_eq!(bench.get(&sessions).await.json()["data"][0]["messages"].as_array().unwrap().len(), 3);
     let second = plain_chat(&bench, "Two").await;
     let crossed = json!({"question": "q", "session_id": session});
@@ -578,7 +582,7 @@ async fn another_tenant_finds_nothing() {
 }
 
 #[tokio::test]
-async fn a_conversation_survives_a_restart_and_follows_its_assistant() {
+async fn a_session_survives_a_restart_and_follows_changes_of_its_assistant() {
     let bench = bench(Script::new().reply(Reply::text("A").always())).await;
     let id = plain_chat(&bench, "One").await;
     let path = format!("{CHATS}/{id}/completions");
@@ -590,7 +594,7 @@ async fn a_conversation_survives_a_restart_and_follows_its_assistant() {
     let second = bench.post(&path, next).await.data();
     let asked = lines(&bench.model.requests()[1]);
     assert_eq!(asked, ["System: Be long.", "User: one", "Assistant: A", "User: two"]);
-    // Each run is done again by what its assistant was like at the time.
+    // Each run is replayed with the assistant as it was at the time.
     for answer in [&first, &second] {
         let path = format!("/api/v1/runs/{}/replay", answer["id"].as_str().unwrap());
         let replayed = bench.post(&path, json!({})).await.data();
@@ -599,7 +603,7 @@ async fn a_conversation_survives_a_restart_and_follows_its_assistant() {
 }
 
 #[tokio::test]
-async fn two_questions_at_once_are_answered_one_after_the_other() {
+async fn concurrent_questions_are_answered_in_sequence() {
     let slow = Reply::pieces(["So "]).then(Step::Wait(50)).then(Step::Text("on".into()));
     let bench = bench(Script::new().reply(slow.always())).await;
     let id = plain_chat(&bench, "One").await;
@@ -624,7 +628,7 @@ async fn two_questions_at_once_are_answered_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn datasets_that_are_gone_are_left_out() {
+async fn removed_datasets_are_left_out() {
     let bench = bench(Script::new().reply(Reply::text("A").always())).await;
     let dataset = animals(&bench).await;
     let id = chat(&bench, json!({"name": "Zoo", "dataset_ids": [dataset]})).await;
@@ -635,19 +639,19 @@ async fn datasets_that_are_gone_are_left_out() {
     let ask = json!({"question": "quick fox", "stream": false});
     let nothing = bench.post(&path, ask.clone()).await.data();
     assert_eq!(nothing["answer"], "I found nothing about this in the documents.");
-    // Without words for that its model answers by itself.
+    // Without an empty response text the model answers on its own.
     bench
         .ask("PATCH", &format!("{CHATS}/{id}"), json!({"prompt_config": {"empty_response": ""}}))
         .await
         .data();
     assert_eq!(bench.post(&path, ask).await.data()["answer"], "A");
-    // What is removed while it is answering goes as a whole.
+    // The list of datasets can be cleared as a whole.
     let changed = bench.ask("PATCH", &format!("{CHATS}/{id}"), json!({"dataset_ids": []})).await.data();
     assert_eq!(changed["dataset_ids"], json!([]));
 }
 
 #[tokio::test]
-async fn a_question_with_a_key_is_asked_once() {
+async fn a_question_with_an_idempotency_key_runs_once() {
     let bench =
         bench(Script::new().reply(Reply::text("one").times(1)).reply(Reply::text("two").always())).await;
     let id = plain_chat(&bench, "One").await;
@@ -660,7 +664,7 @@ async fn a_question_with_a_key_is_asked_once() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_found_by_its_id_alone_and_is_none_of_an_agent() {
+async fn a_session_of_an_assistant_is_found_by_its_id_and_is_not_one_of_an_agent() {
     let bench = bench(Script::new().reply(Reply::text("A").always())).await;
     let id = plain_chat(&bench, "One").await;
     let session = bench.post(&format!("{CHATS}/{id}/sessions"), json!({})).await.data()["id"].clone();
@@ -668,14 +672,14 @@ async fn a_conversation_is_found_by_its_id_alone_and_is_none_of_an_agent() {
     let ask = json!({"conversation_id": session, "messages": messages, "stream": false});
     assert_eq!(bench.post("/api/v1/completion", ask).await.data()["answer"], "A");
     assert_eq!(lines(&bench.model.requests()[0])[0], "System: Be brief.");
-    // Asked like an agent it would not know what it is to search.
+    // Called as an agent it would not know which datasets to search.
     let ask = json!({"query": "q", "session_id": session, "stream": false});
     let refused = bench.post(&format!("/api/v1/agents/{id}/completions"), ask).await.refusal();
     assert!(refused.0 == 101 && refused.1.contains("chat assistant"), "{refused:?}");
 }
 
 #[tokio::test]
-async fn a_failure_is_told_where_clients_look_for_the_answer() {
+async fn a_failure_is_reported_where_clients_expect_the_answer() {
     let bench = bench(Script::new()).await;
     let id = plain_chat(&bench, "One").await;
     let path = format!("{CHATS}/{id}/completions");
@@ -689,9 +693,9 @@ async fn a_failure_is_told_where_clients_look_for_the_answer() {
     );
 }
 
-/// No client is known to make one with such a filter, and no question could be answered with it.
+/// No known client creates one with such a filter, and no question could be answered with it.
 #[tokio::test]
-async fn a_filter_that_nobody_can_search_with_is_refused() {
+async fn an_unusable_metadata_filter_is_refused() {
     let bench = bench(Script::new()).await;
     let guess = json!({"name": "Guess", "meta_data_filter": {"method": "guess"}});
     let (code, message) = bench.post(CHATS, guess.clone()).await.refusal();
@@ -706,10 +710,10 @@ async fn a_filter_that_nobody_can_search_with_is_refused() {
     }
 }
 
-/// Settings of the model are kept as they are given, and a question tells what is wrong with them: by their own names, for the canvas that
-/// is made of them is nobody's.
+/// Model settings are stored as given, and a question reports invalid ones by their own names, because users do not
+/// see the generated canvas.
 #[tokio::test]
-async fn settings_that_no_model_takes_are_told_by_their_names() {
+async fn invalid_model_settings_are_reported_by_name() {
     let bench = bench(Script::new().reply(Reply::text("Never said."))).await;
     let dataset = animals(&bench).await;
     let body =

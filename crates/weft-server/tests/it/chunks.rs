@@ -1,4 +1,4 @@
-//! Chunks: listed, written by hand, changed, switched, removed; and questions to datasets.
+//! Chunks: listed, added by hand, changed, switched, removed; and searches of datasets.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::dataset_store::Extra;
@@ -7,7 +7,7 @@ use weft_testkit::{Reply, Script};
 
 use crate::support::{Bench, bench};
 
-/// A dataset with one document of three lines that was read. Their paths.
+/// A dataset with one parsed document of three lines; returns their paths.
 async fn with_document(bench: &Bench) -> (String, String) {
     let dataset = bench.dataset("Docs").await;
     let text = "The quick brown fox.\nA lazy dog sleeps.\nFoxes are quick, too.";
@@ -22,11 +22,11 @@ fn contents(answer: &Json) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn chunks_are_listed_written_changed_and_removed() {
+async fn chunks_are_listed_added_changed_and_removed() {
     let bench = bench(Script::new()).await;
     let (dataset, document) = with_document(&bench).await;
     let chunks = format!("{document}/chunks");
-    // As the SDK asks: with empty texts.
+    // As the SDK sends it: with empty strings.
     let listed = bench.get(&format!("{chunks}?keywords=&page=1&page_size=30&id=")).await.data();
     assert_eq!((&listed["total"], &listed["doc"]["name"]), (&json!(3), &json!("animals.txt")));
     assert_eq!(contents(&listed)[0], "The quick brown fox.");
@@ -63,7 +63,7 @@ async fn chunks_are_listed_written_changed_and_removed() {
     assert_eq!(bench.ask("PATCH", &chunks, switch).await.data(), true);
     assert_eq!(bench.get(&one).await.data()["available"], true);
 
-    // Nothing is removed without ids; of those that are there some may go.
+    // Nothing is removed without ids; with known and unknown ids the known ones are removed.
     for body in [json!({}), json!({"chunk_ids": null, "delete_all": false}), json!({"chunk_ids": []})] {
         bench.ask("DELETE", &chunks, body).await.data();
         assert_eq!(bench.get(&chunks).await.data()["total"], 4);
@@ -82,7 +82,7 @@ async fn chunks_are_listed_written_changed_and_removed() {
 }
 
 #[tokio::test]
-async fn chunks_that_make_no_sense_are_refused_in_words() {
+async fn invalid_chunk_requests_are_refused_with_a_reason() {
     let bench = bench(Script::new()).await;
     let (dataset, document) = with_document(&bench).await;
     let chunks = format!("{document}/chunks");
@@ -112,7 +112,7 @@ async fn chunks_that_make_no_sense_are_refused_in_words() {
         let body = if method == "GET" { Json::Null } else { json!({"delete_all": true, "content": "x"}) };
         assert_eq!(other.ask(method, &path, body).await.refusal(), owned, "{method} {path}");
     }
-    // Nor through a document of their own.
+    // Also not through a document of their own.
     let own = other.document(&theirs, "own.txt", "x").await;
     let chunk = bench.get(&chunks).await.data()["chunks"][0]["id"].as_str().unwrap().to_owned();
     let through = format!("{theirs}/documents/{own}/chunks");
@@ -122,9 +122,9 @@ async fn chunks_that_make_no_sense_are_refused_in_words() {
     assert_eq!(bench.get(&chunks).await.data()["total"], 3);
 }
 
-/// Searches of datasets have other names for the same.
+/// The search route of datasets uses other names for the same parameters.
 #[tokio::test]
-async fn datasets_are_searched_with_other_names() {
+async fn datasets_are_searched_with_the_other_parameter_names() {
     let bench = bench(Script::new()).await;
     let (dataset, document) = with_document(&bench).await;
     let (id, document_id) = (dataset.rsplit('/').next().unwrap(), document.rsplit('/').next().unwrap());
@@ -151,11 +151,11 @@ async fn datasets_are_searched_with_other_names() {
 }
 
 #[tokio::test]
-async fn questions_find_passages() {
+async fn searches_find_passages() {
     let bench = bench(Script::new()).await;
     let (dataset, document) = with_document(&bench).await;
     let (id, document_id) = (dataset.rsplit('/').next().unwrap(), document.rsplit('/').next().unwrap());
-    // As the SDK asks.
+    // As the SDK sends it.
     let body = json!({
         "page": 1, "page_size": 30, "similarity_threshold": 0.0, "vector_similarity_weight": 0.3, "top_k": 1024,
         "rerank_id": null, "keyword": false, "question": "quick brown fox", "dataset_ids": [id], "document_ids": [],
@@ -186,7 +186,7 @@ async fn questions_find_passages() {
     let hits = marked["chunks"].as_array().unwrap();
     assert!(hits.iter().all(|hit| hit["highlight"].is_string()), "{marked}");
 
-    // Pages neither repeat nor leave out, and agree on how many there are.
+    // Pages neither repeat nor omit chunks, and agree on the total.
     let mut seen = Vec::new();
     for page in 1..=total + 1 {
         let mut body = with("page_size", json!(1));
@@ -214,7 +214,7 @@ async fn questions_find_passages() {
     assert_eq!(ask(with("metadata_condition", condition("plants"))).await.data()["total"], 0);
     let shown = ask(with("reference_metadata", json!({"include": true}))).await.data();
     assert_eq!(shown["chunks"][0]["document_metadata"], json!({"kind": "animals"}));
-    // A chunk that is switched off is not found, and neither is a document.
+    // A chunk that is switched off is not found; the same holds for a document.
     let first = found["chunks"][0]["id"].as_str().unwrap();
     bench.ask("PATCH", &format!("{document}/chunks/{first}"), json!({"available": 0})).await.data();
     assert_eq!(ask(body.clone()).await.data()["total"], total - 1);
@@ -222,9 +222,9 @@ async fn questions_find_passages() {
     assert_eq!(ask(body.clone()).await.data()["total"], 0);
 }
 
-/// Datasets are named by their ids here: another one that is called like an id takes nobody's place.
+/// Datasets are named by id here: a dataset whose name equals an id does not replace it.
 #[tokio::test]
-async fn questions_go_to_the_dataset_with_the_id() {
+async fn searches_use_the_dataset_with_the_id() {
     let bench = bench(Script::new()).await;
     let (dataset, _) = with_document(&bench).await;
     let id = dataset.rsplit('/').next().unwrap();
@@ -238,7 +238,7 @@ async fn questions_go_to_the_dataset_with_the_id() {
 }
 
 #[tokio::test]
-async fn a_graph_that_was_removed_answers_no_more() {
+async fn a_removed_graph_is_not_searched() {
     let bench = bench(Script::new().reply(Reply::error(ErrorKind::Unavailable, "away").always())).await;
     let (dataset, document) = with_document(&bench).await;
     let (id, document) = (dataset.rsplit('/').next().unwrap(), document.rsplit('/').next().unwrap());
@@ -253,13 +253,13 @@ async fn a_graph_that_was_removed_answers_no_more() {
     assert!(ask(json!([])).await);
     assert!(ask(json!([document])).await);
     let other = bench.document(&dataset, "other.txt", "x").await;
-    assert!(!ask(json!([other])).await, "the graph of other documents");
+    assert!(!ask(json!([other])).await, "the graph does not cover another document");
     bench.ask("DELETE", &format!("{dataset}/knowledge_graph"), json!(null)).await.data();
     assert!(!ask(json!([])).await);
 }
 
 #[tokio::test]
-async fn questions_that_cannot_be_asked_are_refused_in_words() {
+async fn invalid_searches_are_refused_with_a_reason() {
     let bench = bench(Script::new()).await;
     let (dataset, document) = with_document(&bench).await;
     let id = dataset.rsplit('/').next().unwrap();
@@ -298,7 +298,7 @@ async fn questions_that_cannot_be_asked_are_refused_in_words() {
 }
 
 #[tokio::test]
-async fn dify_asks_in_its_own_way() {
+async fn the_search_interface_of_dify_works() {
     let bench = bench(Script::new()).await;
     let (dataset, _) = with_document(&bench).await;
     let id = dataset.rsplit('/').next().unwrap();
@@ -314,7 +314,7 @@ async fn dify_asks_in_its_own_way() {
     assert!(record["score"].as_f64().unwrap() > 0.0 && record["metadata"]["doc_id"].is_string(), "{record}");
     assert_eq!(found.json()["records"].as_array().unwrap().len(), 1);
     let address = format!("/api/v1/dify/retrieval?knowledge_id={id}&query=quick+brown+fox&top_k=1");
-    assert_eq!(bench.get(&address).await.json(), found.json(), "in the address");
+    assert_eq!(bench.get(&address).await.json(), found.json(), "with the parameters in the URL");
     assert_eq!(bench.get("/api/v1/dify/retrieval?query=x").await.status.as_u16(), 400);
     let stranger = bench.as_stranger().await;
     let refused = ask(&stranger, body.clone()).await;
@@ -330,8 +330,8 @@ async fn dify_asks_in_its_own_way() {
 }
 
 #[tokio::test]
-async fn nothing_in_a_document_is_fetched() {
-    // Who reads a document with links must not ask anybody for them.
+async fn links_in_a_document_are_not_fetched() {
+    // Reading a document with links must not request any of them.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let bench = bench(Script::new()).await;
@@ -348,5 +348,5 @@ async fn nothing_in_a_document_is_fetched() {
     let body = json!({"url": format!("http://{address}/d"), "name": "d"});
     assert_eq!(bench.post(&format!("{dataset}/documents?type=web"), body).await.refusal().0, 102);
     let waited = tokio::time::timeout(std::time::Duration::from_millis(100), listener.accept()).await;
-    assert!(waited.is_err(), "somebody came: {waited:?}");
+    assert!(waited.is_err(), "a connection was made: {waited:?}");
 }

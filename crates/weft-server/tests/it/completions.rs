@@ -1,4 +1,4 @@
-//! Turns: what is streamed, what is answered in one piece, and who may have what.
+//! Turns: streamed and complete answers, and access to them.
 
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
@@ -20,7 +20,7 @@ async fn a_stream_is_framed_byte_for_byte() {
     assert_eq!(stream.headers["x-accel-buffering"], "no");
     assert!(stream.text.ends_with("\n\ndata:[DONE]\n\n"), "{}", stream.text);
     assert!(stream.text.contains("汉\\u2028字"), "{}", stream.text);
-    assert_eq!(stream.text.lines().count(), stream.text.split('\n').count() - 1, "one kind of line end");
+    assert_eq!(stream.text.lines().count(), stream.text.split('\n').count() - 1, "all line ends are alike");
     let frames = stream.frames();
     let kinds = ["node_finished", "message", "message_end", "node_finished", "workflow_finished", "[DONE]"];
     let mut seen = events(&frames);
@@ -35,7 +35,7 @@ async fn a_stream_is_framed_byte_for_byte() {
         let frame = frame.json();
         let content = frame["data"].get("content");
         let needed = frame["event"] != "message_end";
-        assert!(content.is_some() || !needed, "old clients look for a content in every frame: {frame}");
+        assert!(content.is_some() || !needed, "old clients expect a content in every frame: {frame}");
     }
     let ids: Vec<_> = frames.iter().filter_map(|frame| frame.id).collect();
     assert_eq!(ids.len(), frames.len() - 1);
@@ -43,7 +43,7 @@ async fn a_stream_is_framed_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn the_newer_route_answers_at_once_and_streams() {
+async fn the_newer_route_answers_whole_or_as_a_stream() {
     let bench = bench(Script::text("Paris")).await;
     let id = bench.store("Chat", chat_canvas()).await;
     let ask = async |body: Json| bench.post("/api/v1/agents/chat/completions", body).await;
@@ -70,7 +70,7 @@ async fn the_newer_route_answers_at_once_and_streams() {
 }
 
 #[tokio::test]
-async fn the_second_prompt_holds_the_first_turn() {
+async fn the_second_prompt_contains_the_first_turn() {
     let script =
         Script::new().reply(Reply::text("Blue.").times(1)).reply(Reply::text("You asked for it.").times(1));
     let bench = bench(script).await;
@@ -87,7 +87,7 @@ async fn the_second_prompt_holds_the_first_turn() {
 }
 
 #[tokio::test]
-async fn a_failed_run_says_so_in_every_manner() {
+async fn a_failed_run_is_reported_on_every_route() {
     let bench = bench(Script::new().reply(Reply::error(ErrorKind::Invalid, "it broke").always())).await;
     let id = bench.store("Chat", chat_canvas()).await;
     let older = bench.post(&format!("/api/v1/agents/{id}/completions"), json!({"query": "x"})).await.frames();
@@ -97,7 +97,7 @@ async fn a_failed_run_says_so_in_every_manner() {
     let newer = bench.post("/api/v1/agents/chat/completions", newer).await.frames();
     let [.., told, finished, error, done] = newer.as_slice() else { panic!("{newer:?}") };
     assert!(told.json()["data"]["content"].as_str().unwrap().starts_with("**ERROR**: "), "{told:?}");
-    assert_eq!(told.id, None, "no event of the journal says so");
+    assert_eq!(told.id, None, "this frame is not an event of the journal");
     assert_eq!(
         (finished.event(), finished.json()["data"]["status"].clone()),
         ("workflow_finished".into(), json!("failed"))
@@ -130,7 +130,7 @@ async fn a_form_pauses_the_run_and_the_next_call_fills_it_in() {
 }
 
 #[tokio::test]
-async fn one_turn_of_a_session_at_a_time_and_cancel_frees_it() {
+async fn a_session_runs_one_turn_at_a_time_and_cancel_frees_it() {
     let script = Script::new().reply(endless(&["So "]).times(1)).reply(Reply::text("next").times(1));
     let bench = bench(script).await;
     let id = bench.store("Chat", chat_canvas()).await;
@@ -160,7 +160,7 @@ async fn one_turn_of_a_session_at_a_time_and_cancel_frees_it() {
 }
 
 #[tokio::test]
-async fn a_session_id_nobody_knows_begins_one_only_without_authentication() {
+async fn an_unknown_session_id_creates_a_session_only_without_authentication() {
     let turn = |session: &str| json!({"query": "hi", "session_id": session, "stream": true});
     let strict = bench(Script::new()).await;
     let id = strict.store("Echo", echo_canvas()).await;
@@ -176,12 +176,12 @@ async fn a_session_id_nobody_knows_begins_one_only_without_authentication() {
         assert_eq!(frames[0].json()["session_id"], "mine");
     }
     let got = open.get(&format!("/api/v1/agents/{id}/sessions/mine")).await.data();
-    assert_eq!(got["message"].as_array().unwrap().len(), 5, "the opening words and two turns");
+    assert_eq!(got["message"].as_array().unwrap().len(), 5, "the greeting and two turns");
     assert_eq!(open.post(&path, turn(&"x".repeat(200))).await.refusal().0, 101);
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_does_not_stop_the_run() {
+async fn a_client_that_disconnects_does_not_stop_the_run() {
     let bench = bench(Script::new().reply(endless(&["So "]).always())).await;
     let id = bench.store("Chat", chat_canvas()).await;
     let turn = json!({"agent_id": id, "query": "x", "stream": true});
@@ -203,7 +203,7 @@ async fn a_client_that_goes_away_does_not_stop_the_run() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_completed_with_the_whole_answer_so_far() {
+async fn older_completion_routes_stream_the_whole_answer_so_far() {
     let bench = bench(Script::new().reply(Reply::pieces(["Par", "is"]).always())).await;
     let id = bench.store("Chat", chat_canvas()).await;
     let session = bench.post(&format!("/api/v1/agents/{id}/sessions"), json!({})).await.data()["id"].clone();
@@ -227,7 +227,7 @@ async fn a_conversation_is_completed_with_the_whole_answer_so_far() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_waits_for_whoever_goes_on_with_the_run() {
+async fn a_stream_waits_for_the_process_that_resumes_the_run() {
     use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry, StoredRun};
     use weft_core::{Record, RunKey};
     let bench = bench(Script::new()).await;
@@ -243,7 +243,7 @@ async fn a_stream_waits_for_whoever_goes_on_with_the_run() {
     bench.app.runs.append(&RunLease::of(&run), entry(1, "half")).await.unwrap();
     let goes_on = async {
         tokio::time::sleep(std::time::Duration::from_secs(20)).await;
-        // A third process has it by now.
+        // By now a third process owns the run.
         let lease = bench.app.runs.claim(&key, 1, &"a third one".into()).await.unwrap().unwrap();
         bench.app.runs.append(&lease, entry(2, "whole")).await.unwrap();
         tokio::time::sleep(std::time::Duration::from_secs(20)).await;
@@ -279,12 +279,12 @@ async fn removing_an_agent_stops_its_runs() {
     let mut stream = bench.open("/v1/canvas/completion", json!({"id": id, "query": "x"})).await;
     stream.until("So ").await;
     assert_eq!(bench.ask("DELETE", &format!("/api/v1/agents/{id}"), json!(null)).await.data(), true);
-    // It ends: a run nobody stops would keep this stream open for ever.
+    // The stream ends: a run that nobody stopped would keep it open for ever.
     stream.whole().await;
 }
 
 #[tokio::test]
-async fn pins_that_are_none_are_told_with_the_form_they_have() {
+async fn invalid_pins_are_refused_with_the_expected_form() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     for pins in [json!({"Message:M": 1}), json!({"Message:M": {"output": {}}})] {

@@ -1,4 +1,4 @@
-//! What canvases can be made of, over HTTP.
+//! The component catalog over HTTP.
 
 use weft_testkit::Script;
 
@@ -10,7 +10,7 @@ async fn components_are_listed_with_parameters_and_outputs() {
     let all = bench.get("/api/v1/components").await.data();
     let names: Vec<_> = all.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"Agent") && names.contains(&"Retrieval"), "{names:?}");
-    assert!(!names.contains(&"Lookup"), "what only serves for measuring is no business of editors");
+    assert!(!names.contains(&"Lookup"), "components for benchmarks are not listed for editors");
     let one = bench.get("/api/v1/components/Retrieval").await.data();
     assert_eq!(one, all[names.iter().position(|name| *name == "Retrieval").unwrap()]);
     assert_eq!(one["parameters"]["properties"]["top_n"]["type"], "integer");
@@ -20,7 +20,7 @@ async fn components_are_listed_with_parameters_and_outputs() {
     let (mut parts, body) = request.into_parts();
     parts.headers.remove("authorization");
     let stranger = bench.send(axum::http::Request::from_parts(parts, body)).await;
-    assert_eq!(stranger.json()["code"], 401, "nobody without a token");
+    assert_eq!(stranger.json()["code"], 401, "a token is required");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Rows of the contract as a client sees them: a real server, and a model server that tells what it was sent.
+//! Rows of the contract as a client sees them: a real server, and a model server that records its requests.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,7 +9,7 @@ use weft_testkit::{Reply, Script, ScriptedServer};
 use crate::support::{begin, component, said};
 use crate::wire::{Server, config, start};
 
-/// A canvas around one node that asks a model.
+/// A canvas around one node that calls a model.
 fn around(kind: &str, params: &Json) -> Json {
     let id = format!("{kind}:A");
     let message = json!({"content": [format!("{{{id}@content}}")]});
@@ -27,7 +27,7 @@ fn llm(more: &Json) -> Json {
     around("LLM", &params)
 }
 
-/// Stores a canvas over HTTP, under a title that no other has; its id.
+/// Stores a canvas over HTTP under a unique title; returns its id.
 async fn store(server: &Server, dsl: &Json) -> String {
     static STORED: AtomicU32 = AtomicU32::new(0);
     let title = format!("T{}", STORED.fetch_add(1, Ordering::Relaxed));
@@ -45,9 +45,9 @@ async fn asked(server: &Server, id: &str, query: &str, session: Option<&str>) ->
     answer["data"].clone()
 }
 
-/// Row 15: the text comes in pieces, and at the end stands what all requests used together.
+/// Row 15: the text is streamed in pieces, and the end has the total usage of all requests.
 #[tokio::test]
-async fn an_agent_streams_and_its_tokens_are_the_sum_of_its_models() {
+async fn an_agent_streams_and_its_tokens_are_the_sum_of_its_requests() {
     let look = Reply::call("calculator_0", json!({"expression": "6 * 7"})).usage(10, 2);
     let answer = Reply::pieces(["It ", "is ", "42."]).usage(20, 3);
     let models = ScriptedServer::start(Script::new().reply(look.times(1)).reply(answer)).await;
@@ -68,9 +68,9 @@ async fn an_agent_streams_and_its_tokens_are_the_sum_of_its_models() {
     server.stop().await;
 }
 
-/// Row 53: the provider sees what the node says, and a parameter only when it is switched on.
+/// Row 53: the provider gets the prompt of the node, and a parameter only if it is enabled.
 #[tokio::test]
-async fn the_model_node_sends_what_it_says() {
+async fn the_model_node_sends_its_prompt_and_enabled_parameters() {
     let models = ScriptedServer::start(Script::new().reply(Reply::text("Yes.").always())).await;
     let folder = tempfile::tempdir().unwrap();
     let server = start(&config(folder.path(), &models)).await;
@@ -98,7 +98,7 @@ async fn the_model_node_sends_what_it_says() {
             json!([{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Asked: Q"}]);
         assert_eq!(body["messages"], said);
     }
-    // A window of one turn: of two earlier ones the last goes along.
+    // A window of one turn: of two earlier turns only the last is sent.
     let id = store(&server, &llm(&json!({"message_history_window_size": 1}))).await;
     let session = asked(&server, &id, "one", None).await["session_id"].as_str().unwrap().to_owned();
     asked(&server, &id, "two", Some(&session)).await;
@@ -147,14 +147,14 @@ async fn a_provider_that_is_down_gives_the_default_value_or_an_error_of_the_node
         assert_eq!(status, "failed", "{kind}");
         assert!(error.contains("status 500") && error.contains("it broke"), "{kind}: {error}");
         assert!(!shown.contains("sorry"), "{kind}: {shown}");
-        assert_eq!(models.requests().len() - before, 2, "{kind}: it is asked once more");
+        assert_eq!(models.requests().len() - before, 2, "{kind}: the request is retried once");
     }
     server.stop().await;
 }
 
-/// Row 54: an option of the node; the second equal question makes no request.
+/// Row 54: with this option of the node, the second equal question makes no request.
 #[tokio::test]
-async fn a_node_may_have_equal_questions_answered_from_memory() {
+async fn a_node_can_answer_equal_questions_from_the_cache() {
     let models = ScriptedServer::start(Script::new().reply(Reply::text("Yes.").always())).await;
     let folder = tempfile::tempdir().unwrap();
     let server = start(&config(folder.path(), &models)).await;
@@ -169,9 +169,9 @@ async fn a_node_may_have_equal_questions_answered_from_memory() {
     server.stop().await;
 }
 
-/// Row 82: a stored canvas with everything that one may hold is loaded and run, and its members stay.
+/// Row 82: a stored canvas with everything that a canvas may contain is loaded and run, and no member is lost.
 #[tokio::test]
-async fn a_canvas_with_all_its_parts_runs() {
+async fn a_canvas_with_every_member_runs_and_keeps_them() {
     let models = ScriptedServer::start(Script::new().reply(Reply::text("Kindly.").always())).await;
     let folder = tempfile::tempdir().unwrap();
     let server = start(&config(folder.path(), &models)).await;
@@ -198,7 +198,7 @@ async fn a_canvas_with_all_its_parts_runs() {
     server.stop().await;
 }
 
-/// Row 84: what is wrong with a parameter names the component and the field, and nothing runs.
+/// Row 84: an error in a parameter names the component and the field, and nothing runs.
 #[tokio::test]
 async fn a_bad_parameter_is_named_and_nothing_runs() {
     let models = ScriptedServer::start(Script::new().reply(Reply::text("Yes.").always())).await;
@@ -224,9 +224,9 @@ async fn a_bad_parameter_is_named_and_nothing_runs() {
     server.stop().await;
 }
 
-/// What a turn begins with is looked at like the answers to a form, and nothing runs.
+/// The inputs of a turn are checked like the answers to a form, and nothing runs.
 #[tokio::test]
-async fn values_that_do_not_suit_the_form_of_the_beginning_are_refused() {
+async fn inputs_that_do_not_fit_the_begin_form_are_refused() {
     let models = ScriptedServer::start(Script::new().reply(Reply::text("Yes.").always())).await;
     let folder = tempfile::tempdir().unwrap();
     let server = start(&config(folder.path(), &models)).await;

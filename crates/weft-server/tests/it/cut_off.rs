@@ -1,4 +1,4 @@
-//! Runs whose process is gone: another one goes on with them, and clients read on.
+//! Runs whose process has ended: another process resumes them, and clients continue to read.
 
 use serde_json::json;
 use weft_core::journal::Ending;
@@ -8,14 +8,14 @@ use weft_testkit::{Reply, Script, ScriptedModel};
 
 use crate::support::{Bench, bench, default_tenant, endless, frames, said};
 
-/// A process in which this is done, killed with everything that it has begun.
+/// Runs this in a process that is then killed with everything it has started.
 fn killed(work: impl AsyncFnOnce() -> Bench) -> Bench {
     let process = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     process.block_on(work())
 }
 
 #[test]
-fn a_run_goes_on_in_another_process_and_its_stream_at_its_number() {
+fn a_run_resumes_in_another_process_and_its_stream_at_its_number() {
     let canvas = json!({"components": {
         "begin": crate::support::component("Begin", &json!({}), &["LLM:First"]),
         "LLM:First": crate::support::component("LLM", &json!({"llm_id": "first", "cite": false}), &["LLM:Second"]),
@@ -44,18 +44,18 @@ fn a_run_goes_on_in_another_process_and_its_stream_at_its_number() {
         let bench = Bench { app, router, model, ..bench };
         let filter = RunFilter { unfinished: true, limit: 10, ..RunFilter::default() };
         let run = bench.app.runs.list(&default_tenant(), &filter).await.unwrap().remove(0);
-        assert!(bench.app.cut_off().await.unwrap().is_empty(), "its process was heard of just now");
+        assert!(bench.app.cut_off().await.unwrap().is_empty(), "its process has just sent a heartbeat");
         let found = bench.app.all_cut_off().await.unwrap();
         assert_eq!(found.iter().map(|run| &run.key).collect::<Vec<_>>(), [&run.key]);
         let PickedUp::Running(mut handle) = bench.app.pick_up(&run).await.unwrap() else {
-            panic!("it goes on")
+            panic!("the run was not resumed")
         };
         while handle.entries.next().await.unwrap().is_some() {}
         assert_eq!(bench.app.runs.get(&run.key).await.unwrap().ending, Some(Ending::Succeeded));
-        // The first model had answered and is not asked again.
+        // The first model had answered and is not called again.
         assert_eq!(bench.model.requests().len(), 1);
         assert!(bench.model.requests()[0].messages.iter().any(|message| message.text == "draft"));
-        // Whoever had read so far reads on, without a gap, and is told to forget the half sentence.
+        // A client continues to read where it stopped, without a gap, and is told to discard the partial sentence.
         let events = bench.get(&format!("/api/v1/runs/{}/events", run.key.id)).await.frames();
         let kinds: Vec<String> =
             events.iter().filter(|f| f.id.is_some()).map(crate::support::Frame::event).collect();
@@ -65,13 +65,13 @@ fn a_run_goes_on_in_another_process_and_its_stream_at_its_number() {
         let numbers: Vec<u64> = events.iter().filter_map(|frame| frame.id).collect();
         assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
         assert!(said(&events).ends_with("It is finished."));
-        // A second try finds nothing to do.
+        // A second attempt finds nothing to resume.
         assert!(bench.app.pick_up(&run).await.is_err());
     });
 }
 
 #[test]
-fn a_turn_of_a_chat_assistant_goes_on_as_the_assistant_was_when_it_began() {
+fn a_turn_of_a_chat_assistant_resumes_with_the_settings_it_began_with() {
     let chats = "/api/v1/chats";
     let mut id = String::new();
     let bench = killed(async || {
@@ -94,7 +94,7 @@ fn a_turn_of_a_chat_assistant_goes_on_as_the_assistant_was_when_it_began() {
         bench.ask("PATCH", &format!("{chats}/{id}"), change).await.data();
         let run = bench.app.all_cut_off().await.unwrap().remove(0);
         let PickedUp::Running(mut handle) = bench.app.pick_up(&run).await.unwrap() else {
-            panic!("it goes on")
+            panic!("the run was not resumed")
         };
         while handle.entries.next().await.unwrap().is_some() {}
         assert_eq!(bench.model.requests()[0].messages[0].text, "Be brief.");

@@ -6,7 +6,7 @@ use weft_testkit::{Reply, Script};
 use crate::support::bench;
 
 #[tokio::test]
-async fn a_graph_of_all_documents_is_asked_for_and_traced() {
+async fn a_graph_of_all_documents_is_requested_and_traced() {
     let graph = json!({"entities": [{"name": "fox", "kind": "animal", "description": "It is quick."}], "relations": []});
     let bench = bench(Script::new().reply(Reply::text(graph.to_string()))).await;
     let dataset = bench.dataset("Docs").await;
@@ -15,7 +15,7 @@ async fn a_graph_of_all_documents_is_asked_for_and_traced() {
     let refused = bench.post(&run, json!({})).await.refusal();
     assert_eq!(refused, (102, format!("No documents in Dataset {id}")));
     let trace = format!("{dataset}/trace_graphrag");
-    assert_eq!(bench.get(&trace).await.data(), json!({}), "nobody has asked");
+    assert_eq!(bench.get(&trace).await.data(), json!({}), "nothing was requested");
     let document = bench.document(&dataset, "a.txt", "The quick fox").await;
     let task = bench.post(&run, json!({})).await.data()["graphrag_task_id"].as_str().unwrap().to_owned();
     assert_eq!(task.len(), 32);
@@ -30,7 +30,11 @@ async fn a_graph_of_all_documents_is_asked_for_and_traced() {
     assert!(traced["begin_at"].is_i64(), "{traced}");
     let shown = bench.get(&format!("{dataset}/knowledge_graph")).await.data();
     assert!(shown.to_string().contains("It is quick."), "{shown}");
-    assert_eq!(bench.get(&format!("{dataset}/trace_raptor")).await.data(), json!({}), "the other task");
+    assert_eq!(
+        bench.get(&format!("{dataset}/trace_raptor")).await.data(),
+        json!({}),
+        "the other task is not affected"
+    );
     let stranger = bench.as_stranger().await;
     for path in [&trace, &format!("{dataset}/trace_raptor")] {
         assert_eq!(stranger.get(path).await.refusal().0, 102);
@@ -40,7 +44,7 @@ async fn a_graph_of_all_documents_is_asked_for_and_traced() {
 }
 
 #[tokio::test]
-async fn summaries_without_vectors_are_told_of() {
+async fn summaries_without_vectors_give_a_warning() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     bench.document(&dataset, "a.txt", "one\ntwo").await;
@@ -55,7 +59,7 @@ async fn summaries_without_vectors_are_told_of() {
 }
 
 #[tokio::test]
-async fn summaries_over_all_documents_are_asked_for_by_the_dataset() {
+async fn summaries_of_all_documents_are_requested_for_the_dataset() {
     let bench = bench(Script::new()).await;
     let made = json!({"name": "Docs", "parser_config": {"raptor": {"scope": "dataset"}}});
     let id = bench.post("/api/v1/datasets", made).await.data()["id"].as_str().unwrap().to_owned();
@@ -68,13 +72,13 @@ async fn summaries_over_all_documents_are_asked_for_by_the_dataset() {
     let said = read["docs"][0]["progress_msg"].as_str().unwrap();
     assert!(said.contains("Summaries (raptor) need vectors"), "{said}");
     assert_eq!(bench.get(&format!("{dataset}/trace_raptor")).await.data()["progress"], 1.0);
-    // Nothing is read again that asks for them already.
+    // A document that has summaries configured already is not read again.
     bench.post(&format!("{dataset}/run_raptor"), json!({})).await.data();
     assert_eq!(bench.get(&format!("{dataset}/documents")).await.data()["docs"][0]["run"], "DONE");
 }
 
 #[tokio::test]
-async fn chunks_get_the_tags_of_the_texts_most_like_them() {
+async fn chunks_get_the_tags_of_the_most_similar_texts() {
     let bench = bench(Script::new()).await;
     let tags = bench.dataset("Tags").await;
     let set = bench.document(&tags, "tags.txt", "pump oil valve\ntax court form").await;
@@ -104,7 +108,7 @@ async fn chunks_get_the_tags_of_the_texts_most_like_them() {
 }
 
 #[tokio::test]
-async fn summaries_are_taken_away_and_no_longer_asked_for() {
+async fn summaries_are_removed_and_no_longer_requested() {
     let bench = bench(Script::new().reply(Reply::text("Both.").always())).await;
     let made =
         bench.post("/api/v1/datasets", json!({"name": "Docs", "embedding_model": "hash@test"})).await.data();
@@ -113,7 +117,7 @@ async fn summaries_are_taken_away_and_no_longer_asked_for() {
     let document = bench.document(&dataset, "a.txt", "the quick fox\nthe quick fox runs\nthe fox").await;
     bench.post(&format!("{dataset}/index?type=raptor"), json!({})).await.data();
     let delete = async |index: &str| bench.ask("DELETE", &format!("{dataset}/{index}"), json!({})).await;
-    // While they are being made the reading stops.
+    // Removal stops a reading that is producing them.
     assert_eq!(delete("raptor").await.data(), true);
     assert_eq!(bench.get(&format!("{dataset}/documents")).await.data()["docs"][0]["run"], "CANCEL");
     bench.post(&format!("{dataset}/index?type=raptor"), json!({})).await.data();
@@ -136,7 +140,7 @@ async fn summaries_are_taken_away_and_no_longer_asked_for() {
 }
 
 #[tokio::test]
-async fn a_mind_map_of_all_documents_is_made_shown_and_taken_away() {
+async fn a_mind_map_of_all_documents_is_created_shown_and_removed() {
     let answer = |name: &str| {
         let nodes =
             json!([{"name": "Animals"}, {"name": name, "parent": "Animals", "description": "It runs."}]);
@@ -157,7 +161,7 @@ async fn a_mind_map_of_all_documents_is_made_shown_and_taken_away() {
     assert_eq!((&traced["progress"], &traced["id"]), (&json!(1.0), &task));
     let leaf = |id: &str| json!({"id": id, "description": "It runs.", "children": []});
     assert_eq!(drawn().await, json!({"id": "Animals", "children": [leaf("Foxes")]}));
-    // A document that asks for it brings its own part, and takes it away with it.
+    // A document that requests a mind map adds its own part, and removes it when it is removed.
     let second = bench.document(&dataset, "b.txt", "The lazy dog").await;
     let asked = json!({"parser_config": {"mindmap": {"use_mindmap": true}}});
     bench.ask("PUT", &format!("{dataset}/documents/{second}"), asked).await.data();
@@ -166,7 +170,7 @@ async fn a_mind_map_of_all_documents_is_made_shown_and_taken_away() {
     assert_eq!(children().await, 2);
     bench.ask("DELETE", &format!("{dataset}/documents"), json!({"ids": [first]})).await.data();
     assert_eq!(drawn().await, json!({"id": "Animals", "children": [leaf("Dogs")]}));
-    // Read anew, it is drawn anew.
+    // When it is read again, its part is created again.
     bench.read(&dataset, &[&second]).await;
     assert_eq!(drawn().await["children"], json!([leaf("Cats")]));
     let stranger = bench.as_stranger().await;
@@ -179,7 +183,7 @@ async fn a_mind_map_of_all_documents_is_made_shown_and_taken_away() {
 }
 
 #[tokio::test]
-async fn a_mind_map_that_is_being_made_is_called_off() {
+async fn a_mind_map_in_progress_is_cancelled() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     bench.document(&dataset, "a.txt", "The quick fox").await;
@@ -187,7 +191,7 @@ async fn a_mind_map_that_is_being_made_is_called_off() {
     assert_eq!(bench.ask("DELETE", &format!("{dataset}/mindmap"), json!({})).await.data(), true);
     let document = bench.get(&format!("{dataset}/documents")).await.data()["docs"][0].clone();
     assert_eq!(document["run"], "CANCEL");
-    // What was stopped in time does not ask for it when it is read the next time, either.
+    // A document that was stopped in time does not request it at its next reading, either.
     assert_eq!(document["parser_config"]["mindmap"]["use_mindmap"], false);
     assert_eq!(bench.get(&format!("{dataset}/index?type=mindmap")).await.data(), json!({}));
 }

@@ -1,4 +1,4 @@
-//! Datasets: made, listed, changed, removed.
+//! Datasets: created, listed, changed, removed.
 
 use serde_json::{Value as Json, json};
 use weft_testkit::Script;
@@ -8,7 +8,7 @@ use crate::support::bench;
 const UNKNOWN: &str = "0f0e0d0c0b0a11ee8000000000000001";
 
 #[tokio::test]
-async fn a_dataset_is_made_read_changed_and_removed() {
+async fn a_dataset_is_created_read_changed_and_removed() {
     let bench = bench(Script::new()).await;
     let body = json!({
         "name": " Laws ", "avatar": null, "description": null, "embedding_model": null, "permission": "me",
@@ -16,7 +16,7 @@ async fn a_dataset_is_made_read_changed_and_removed() {
     });
     let created = bench.post("/api/v1/datasets/", body).await.data();
     let id = created["id"].as_str().unwrap();
-    assert_eq!((id.len(), &id[12..13]), (32, "1"), "the shape of a version-1 UUID: {id}");
+    assert_eq!((id.len(), &id[12..13]), (32, "1"), "the form of a version-1 UUID: {id}");
     // Without an embedder it is searched by words alone, and says so.
     assert_eq!((&created["name"], &created["embedding_model"]), (&json!("Laws"), &json!("")));
     assert_eq!(created["parser_config"]["chunk_token_num"], 64);
@@ -30,7 +30,7 @@ async fn a_dataset_is_made_read_changed_and_removed() {
     let path = format!("/api/v1/datasets/{id}");
     assert_eq!(bench.get(&path).await.data()["name"], "Laws");
 
-    // A name that is taken gets a number, whatever its case.
+    // A name that is taken gets a number, regardless of case.
     let second = bench.post("/api/v1/datasets", json!({"name": "lAWS"})).await.data();
     assert_eq!(second["name"], "lAWS(1)");
     let listed = bench.get("/api/v1/datasets?page=1&page_size=30&orderby=create_time&desc=True").await.json();
@@ -51,7 +51,7 @@ async fn a_dataset_is_made_read_changed_and_removed() {
         bench.ask("PUT", &path, json!({})).await.refusal(),
         (102, "no properties were modified".into())
     );
-    // What it answers may be sent back.
+    // The response may be sent back as a request.
     let config = json!({"parser_config": changed["parser_config"]});
     assert_eq!(bench.ask("PUT", &path, config).await.data()["parser_config"], changed["parser_config"]);
 
@@ -66,7 +66,7 @@ async fn a_dataset_is_made_read_changed_and_removed() {
 }
 
 #[tokio::test]
-async fn nothing_is_removed_without_saying_what() {
+async fn datasets_are_removed_only_by_explicit_ids() {
     let bench = bench(Script::new()).await;
     let path = bench.dataset("Kept").await;
     let nothing = bench.ask("DELETE", "/api/v1/datasets", json!(null)).await.refusal();
@@ -75,7 +75,7 @@ async fn nothing_is_removed_without_saying_what() {
         let removed = bench.ask("DELETE", "/api/v1/datasets", body.clone()).await.data();
         assert_eq!(removed["success_count"], 0, "{body}");
     }
-    // One that is unknown keeps the others.
+    // One unknown id prevents the removal of the others.
     let id = path.rsplit('/').next().unwrap();
     let refusal = bench.ask("DELETE", "/api/v1/datasets", json!({"ids": [id, UNKNOWN]})).await.refusal();
     assert_eq!(refusal, (102, format!("User 'default' lacks permission for datasets: '{UNKNOWN}'")));
@@ -83,7 +83,7 @@ async fn nothing_is_removed_without_saying_what() {
 }
 
 #[tokio::test]
-async fn requests_that_make_no_sense_are_told_why() {
+async fn invalid_dataset_requests_are_refused_with_a_reason() {
     let bench = bench(Script::new()).await;
     let path = bench.dataset("One").await;
     let check = async |method: &str, path: &str, body: Json, code: u64, words: &str| {
@@ -137,7 +137,7 @@ async fn requests_that_make_no_sense_are_told_why() {
 }
 
 #[tokio::test]
-async fn datasets_are_their_tenants_alone() {
+async fn datasets_are_isolated_by_tenant() {
     let bench = bench(Script::new()).await;
     let path = bench.dataset("Mine").await;
     let id = path.rsplit('/').next().unwrap().to_owned();
@@ -151,7 +151,7 @@ async fn datasets_are_their_tenants_alone() {
     let all = json!({"delete_all": true});
     assert_eq!(other.ask("DELETE", "/api/v1/datasets", all).await.data()["success_count"], 0);
     assert_eq!(other.get("/api/v1/datasets").await.json()["total_datasets"], 0);
-    // The same name is free for somebody else.
+    // Another tenant may use the same name.
     assert_eq!(other.post("/api/v1/datasets", json!({"name": "Mine"})).await.data()["name"], "Mine");
     for path in [format!("{path}/knowledge_graph")] {
         assert_eq!(other.get(&path).await.refusal(), (109, "no authorization".to_owned()));
@@ -175,7 +175,7 @@ async fn datasets_are_their_tenants_alone() {
 }
 
 #[tokio::test]
-async fn null_takes_a_field_back_to_where_it_began() {
+async fn null_resets_a_field_to_its_default() {
     let bench = bench(Script::new()).await;
     let new =
         json!({"name": "d", "description": "x", "avatar": null, "parser_config": {"chunk_token_num": 64}});
@@ -203,6 +203,6 @@ async fn null_takes_a_field_back_to_where_it_began() {
     assert_eq!(put(json!({"embedding_model": null})).await.data()["embedding_model"], *begun);
     for field in ["name", "pagerank"] {
         let refused = put(json!({field: null})).await.refusal();
-        assert!(refused.0 == 101 && refused.1.contains(field), "a dataset has one: {refused:?}");
+        assert!(refused.0 == 101 && refused.1.contains(field), "a dataset must have one: {refused:?}");
     }
 }

@@ -66,7 +66,7 @@ async fn files_are_uploaded_read_and_listed() {
 }
 
 #[tokio::test]
-async fn an_empty_file_is_a_document_like_any_other_until_it_is_read() {
+async fn an_empty_file_can_be_uploaded_but_not_downloaded() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let kept = bench.upload(&dataset, &[("a.txt", "one"), ("b.txt", ""), ("c.txt", "three")]).await.data();
@@ -80,7 +80,7 @@ async fn an_empty_file_is_a_document_like_any_other_until_it_is_read() {
 }
 
 #[tokio::test]
-async fn a_document_is_made_of_a_name_alone() {
+async fn a_document_can_be_created_from_a_name_alone() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let path = format!("{dataset}/documents?type=empty");
@@ -111,7 +111,7 @@ async fn a_document_is_made_of_a_name_alone() {
 }
 
 #[tokio::test]
-async fn what_documents_differ_in_is_counted() {
+async fn documents_are_counted_by_filter_values() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let mut ids = Vec::new();
@@ -178,7 +178,7 @@ async fn documents_are_listed_by_kind_and_metadata() {
 }
 
 #[tokio::test]
-async fn uploads_that_make_no_sense_are_refused_whole() {
+async fn invalid_uploads_are_refused_as_a_whole() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let check = async |files: &[(&str, &str)], code: u64, words: &str| {
@@ -200,7 +200,7 @@ async fn uploads_that_make_no_sense_are_refused_whole() {
     let (code, message) = bench.send(bench.upload_of(&dataset, half, &kind)).await.refusal();
     assert!(code == 101 && message.contains("cannot be read"), "{message}");
     assert_eq!(bench.get(&format!("{dataset}/documents")).await.data()["total"], 0);
-    // Only a form brings files, whatever else names one.
+    // Files come only from the form, even if a body names a path.
     let text = json!({"file": "/etc/passwd", "files": [{"path": "/etc/passwd", "filepath": "/etc/passwd"}]});
     for kind in
         ["application/json", "text/plain", "application/x-www-form-urlencoded", "multipart/mixed; boundary=x"]
@@ -223,11 +223,11 @@ async fn uploads_that_make_no_sense_are_refused_whole() {
 }
 
 #[tokio::test]
-async fn uploads_have_limits_of_their_own() {
+async fn uploads_have_their_own_limits() {
     let limits = LimitsConfig { body_bytes: 500, upload_bytes: 5_000, ..LimitsConfig::default() };
     let bench = bench_with(Script::new(), Auth::On, limits).await;
     let dataset = bench.dataset("Docs").await;
-    // Larger than other requests may be.
+    // Uploads may be larger than other requests.
     bench.upload(&dataset, &[("a.txt", &"x".repeat(1_500))]).await.data();
     let large = bench.upload(&dataset, &[("b.txt", &"x".repeat(2_500))]).await;
     assert_eq!((large.status.as_u16(), large.refusal().0), (413, 413));
@@ -240,7 +240,7 @@ async fn uploads_have_limits_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_tenant_has_so_many_documents_and_so_many_bytes_of_them() {
+async fn the_documents_of_a_tenant_are_limited_in_number_and_size() {
     let limits = LimitsConfig { tenant_document_bytes: 1_000, ..LimitsConfig::default() };
     let bytes = bench_with(Script::new(), Auth::On, limits).await;
     let limits = LimitsConfig { tenant_documents: 1, ..LimitsConfig::default() };
@@ -251,7 +251,7 @@ async fn a_tenant_has_so_many_documents_and_so_many_bytes_of_them() {
         let (_, message) = bench.upload(&other, &[("b.txt", &"x".repeat(401))]).await.refusal();
         assert!(message.contains(setting), "{message}");
         assert_eq!(names(&bench, &format!("{other}/documents")).await, <[&str; 0]>::default());
-        // What is removed makes room.
+        // Removing a document makes room.
         let id = bench.get(&format!("{one}/documents")).await.data()["docs"][0]["id"].clone();
         bench.ask("DELETE", &format!("{one}/documents"), json!({"ids": [id]})).await.data();
         bench.upload(&other, &[("b.txt", &"x".repeat(401))]).await.data();
@@ -259,7 +259,7 @@ async fn a_tenant_has_so_many_documents_and_so_many_bytes_of_them() {
 }
 
 #[tokio::test]
-async fn a_file_comes_back_as_it_was_and_is_never_shown() {
+async fn a_file_is_downloaded_unchanged_and_never_displayed_inline() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let page = "<script>alert(1)</script>";
@@ -282,7 +282,7 @@ async fn a_file_comes_back_as_it_was_and_is_never_shown() {
 }
 
 #[tokio::test]
-async fn a_download_that_fails_has_a_code_and_a_message_and_nothing_else() {
+async fn a_failed_download_has_only_a_code_and_a_message() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let document = bench.document(&dataset, "a.txt", "secret").await;
@@ -297,7 +297,7 @@ async fn a_download_that_fails_has_a_code_and_a_message_and_nothing_else() {
     check(&bench, &elsewhere, 102, "document not found").await;
     let other = bench.as_stranger().await;
     check(&other, &path, 102, "document not found").await;
-    // Nor through a dataset of their own.
+    // Also not through a dataset of their own.
     let theirs = other.dataset("Theirs").await;
     let through = format!("{theirs}/documents/{document}");
     check(&other, &through, 102, "document not found").await;
@@ -305,7 +305,7 @@ async fn a_download_that_fails_has_a_code_and_a_message_and_nothing_else() {
     nobody.token = "nonsense".to_owned();
     let refused = nobody.get(&path).await;
     assert_eq!((refused.status.as_u16(), refused.json().as_object().unwrap().len()), (401, 2));
-    // A path in place of an id leads nowhere.
+    // A path in place of an id finds nothing.
     for id in ["..%2F..%2Fweft.db", "%2e%2e", "documents%2F1"] {
         assert_eq!(bench.get(&format!("{dataset}/documents/{id}")).await.refusal().0, 102, "{id}");
     }
@@ -326,14 +326,18 @@ async fn a_document_is_changed_and_removed() {
         .await
         .data();
     assert_eq!((&changed["name"], &changed["meta_fields"]["year"]), (&json!("A.TXT"), &json!(1952)));
-    assert_eq!((&changed["run"], &changed["chunk_count"]), (&json!("DONE"), &json!(1)), "it stays as it is");
+    assert_eq!(
+        (&changed["run"], &changed["chunk_count"]),
+        (&json!("DONE"), &json!(1)),
+        "the document is unchanged"
+    );
     assert_eq!(change("PUT", json!({"enabled": false})).await.data()["status"], "0");
     assert_eq!(change("PUT", json!({"enabled": 1})).await.data()["status"], "1");
     let refusal = change("PATCH", json!({"name": "B.txt"})).await.refusal();
     assert_eq!(refusal, (102, "Duplicated document name in the same dataset.".to_owned()));
     let refusal = change("PATCH", json!({"name": "a.md"})).await.refusal();
     assert_eq!(refusal, (101, "The extension of file can't be changed".to_owned()));
-    // Another method drops the chunks.
+    // Another chunk method removes the chunks.
     let changed = change("PATCH", json!({"chunk_method": "qa"})).await.data();
     assert_eq!((&changed["run"], &changed["chunk_count"]), (&json!("UNSTART"), &json!(0)));
     assert_eq!(changed["chunk_method"], "qa");
@@ -355,7 +359,7 @@ async fn a_document_is_changed_and_removed() {
 }
 
 #[tokio::test]
-async fn reading_is_asked_for_and_called_off() {
+async fn parsing_is_started_and_cancelled() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let kept = bench.upload(&dataset, &[("a.txt", "one"), ("b.txt", "two"), ("c.txt", "three")]).await.data();
@@ -363,10 +367,10 @@ async fn reading_is_asked_for_and_called_off() {
     let chunks = format!("{dataset}/chunks");
     let start = async |body: Json| bench.post(&chunks, body).await;
     assert_eq!(start(json!({})).await.refusal(), (102, "`document_ids` is required".to_owned()));
-    // Those that are there begin, whatever is said of the others.
+    // Known documents are started even if others are unknown.
     let refusal = start(json!({"document_ids": [id(0), "x"]})).await.refusal();
     assert_eq!(refusal, (102, "Documents not found: ['x']".to_owned()));
-    // What waits may be asked for again.
+    // A queued document may be started again.
     assert_eq!(start(json!({"document_ids": [id(0)]})).await.data(), Json::Null);
     let refusal = start(json!([id(0)])).await.refusal();
     assert!(refusal.0 == 100 && refusal.1.contains("'list' object has no attribute"), "{refusal:?}");
@@ -401,7 +405,7 @@ async fn reading_is_asked_for_and_called_off() {
 }
 
 #[tokio::test]
-async fn what_is_called_off_is_so_when_the_answer_comes() {
+async fn cancelling_is_complete_when_the_response_arrives() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let id = bench.document(&dataset, "a.txt", "endless").await;
@@ -412,7 +416,7 @@ async fn what_is_called_off_is_so_when_the_answer_comes() {
     {
         bench.post(&chunks, by_id.clone()).await.data();
         let stop = async {
-            // A worker has it by then.
+            // By then a worker has taken the document.
             tokio::time::sleep(Duration::from_millis(100)).await;
             bench.ask(method, path, body).await.data();
             bench.get(&format!("{dataset}/documents")).await.data()["docs"][0]["run"].take()
@@ -443,7 +447,7 @@ async fn a_change_that_has_to_wait_for_the_end_of_a_reading_says_so() {
 }
 
 #[tokio::test]
-async fn metadata_is_summed_up_and_changed() {
+async fn metadata_is_summarized_and_changed() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let mut ids = Vec::new();
@@ -459,7 +463,7 @@ async fn metadata_is_summed_up_and_changed() {
     assert_eq!(some["summary"]["author"]["values"], json!([["Ada", 1], ["Grace", 1]]));
     let update = format!("{dataset}/metadata/update");
     let condition = json!({"conditions": [{"name": "author", "comparison_operator": "is", "value": "ada"}]});
-    // The change alters what fits.
+    // The change applies to the matching documents.
     let body = json!({"selector": {"metadata_condition": condition}, "updates": [{"key": "author", "value": "Lovelace"}]});
     assert_eq!(bench.post(&update, body).await.data(), json!({"updated": 2, "matched_docs": 2}));
     let body = json!({"selector": {"document_ids": []}, "deletes": [{"key": "year"}]});
@@ -489,7 +493,7 @@ async fn metadata_is_summed_up_and_changed() {
     let put = bench.ask("PUT", &config, json!({"metadata": [{"key": "author"}]})).await.data();
     assert_eq!(put, json!({"metadata": [{"key": "author", "enum": null}], "built_in_metadata": []}));
     assert_eq!(bench.get(&config).await.data(), put);
-    // Older clients change a part of it, and see whether it is on.
+    // Older clients change a part of it, and see whether it is enabled.
     let older = format!("{dataset}/auto_metadata");
     let put = bench.ask("PUT", &older, json!({"enabled": false})).await.data();
     assert_eq!((&put["metadata"][0]["key"], &put["enabled"]), (&json!("author"), &json!(false)));
@@ -516,7 +520,7 @@ async fn metadata_is_summed_up_and_changed() {
 }
 
 #[tokio::test]
-async fn older_clients_say_what_a_model_is_to_find_out() {
+async fn older_clients_configure_automatic_metadata() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let (older, config) = (format!("{dataset}/auto_metadata"), format!("{dataset}/metadata/config"));
@@ -543,7 +547,7 @@ async fn older_clients_say_what_a_model_is_to_find_out() {
 }
 
 #[tokio::test]
-async fn documents_are_their_tenants_alone() {
+async fn documents_are_isolated_by_tenant() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let id = dataset.rsplit('/').next().unwrap().to_owned();
@@ -558,7 +562,7 @@ async fn documents_are_their_tenants_alone() {
     let path = format!("{dataset}/documents/{document}");
     let refusal = other.ask("PATCH", &path, json!({"name": "b.txt"})).await.refusal();
     assert_eq!(refusal, (102, "you don't own the dataset".to_owned()));
-    // A document is reached through its own dataset only.
+    // A document is found only under its own dataset.
     let theirs = other.dataset("Theirs").await;
     let through = format!("{theirs}/documents/{document}");
     assert_eq!(other.ask("PATCH", &through, json!({"enabled": false})).await.refusal().0, 102);
@@ -568,7 +572,7 @@ async fn documents_are_their_tenants_alone() {
 }
 
 #[tokio::test]
-async fn what_a_model_is_to_find_out_is_a_list_or_a_schema() {
+async fn automatic_metadata_is_configured_by_a_list_or_a_schema() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let document = bench.document(&dataset, "a.txt", "a").await;
@@ -605,7 +609,7 @@ async fn what_a_model_is_to_find_out_is_a_list_or_a_schema() {
 }
 
 #[tokio::test]
-async fn a_name_that_a_client_has_encoded_is_read() {
+async fn an_encoded_file_name_is_decoded() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let head = "Content-Disposition: form-data; name=\"file\"; filename=\"=?utf-8?B?6K8=?=\"; filename*=utf-8''%E8%AF%AD.txt";
@@ -614,9 +618,9 @@ async fn a_name_that_a_client_has_encoded_is_read() {
     assert_eq!(bench.send(upload).await.data()[0]["name"], "语.txt");
 }
 
-/// The sender may be slower than whoever reads by so little that a form comes while it is looked for.
+/// The body of the form may arrive just after the server looks for it.
 #[tokio::test]
-async fn a_form_that_comes_while_it_is_looked_for_is_whole() {
+async fn a_form_whose_body_arrives_late_is_read_completely() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let (body, kind) = form(&[("a.txt", "one")]);

@@ -1,4 +1,4 @@
-//! What editors of canvases ask for: one component alone, prompts, databases, settings.
+//! Routes for canvas editors: running one component, prompts, databases, settings.
 
 use serde_json::{Value as Json, json};
 use weft_testkit::{Reply, Script};
@@ -22,7 +22,7 @@ async fn tried(bench: &Bench, agent: &str, component: &str, params: Json) -> Jso
 }
 
 #[tokio::test]
-async fn a_component_runs_alone_with_typed_in_values() {
+async fn a_component_runs_alone_with_given_values() {
     let bench = bench(Script::new().reply(Reply::text("Hello").always())).await;
     let agent = bench.store("A", chat_canvas()).await;
     let line =
@@ -37,14 +37,14 @@ async fn a_component_runs_alone_with_typed_in_values() {
     let asked = bench.model.requests();
     assert_eq!((asked.len(), asked[0].messages.last().unwrap().text.as_str()), (1, "Who?"));
 
-    // Nothing before it runs.
+    // The components before it do not run.
     let outputs = tried(&bench, &agent, "Message:M", json!({"Agent:A@content": "typed"})).await;
     assert_eq!((&outputs["content"], bench.model.requests().len()), (&json!("typed"), 1), "{outputs}");
     let old =
         json!({"id": agent, "component_id": "Message:M", "params": {"Agent:A@content": {"value": "old"}}});
     assert_eq!(bench.post("/v1/canvas/debug", old).await.data()["content"], "old");
 
-    // Nothing of it is left: no session, no run; the canvas is as it was.
+    // It leaves no session and no run, and the canvas is unchanged.
     assert_eq!(bench.get(&format!("/api/v1/agents/{agent}/sessions")).await.json()["total"], 0);
     assert_eq!(bench.get("/api/v1/runs").await.data()["runs"], json!([]));
     let shown = bench.get(&format!("/api/v1/agents/{agent}")).await.data();
@@ -52,7 +52,7 @@ async fn a_component_runs_alone_with_typed_in_values() {
 }
 
 #[tokio::test]
-async fn what_it_uses_is_counted() {
+async fn usage_of_a_component_run_alone_is_counted() {
     let bench = bench(Script::new().reply(Reply::text("Hello").always())).await;
     let agent = bench.store("A", chat_canvas()).await;
     tried(&bench, &agent, "Agent:A", json!({"sys.query": "Who?"})).await;
@@ -61,7 +61,7 @@ async fn what_it_uses_is_counted() {
 }
 
 #[tokio::test]
-async fn every_kind_of_component_can_be_tried_or_says_why_not() {
+async fn every_component_type_can_be_tried_or_gives_a_reason() {
     let bench = bench(Script::new()).await;
     let switch = json!({
         "conditions": [{"logical_operator": "and", "to": ["Message:Yes"],
@@ -84,7 +84,7 @@ async fn every_kind_of_component_can_be_tried_or_says_why_not() {
     assert_eq!(tried(&bench, &agent, "begin", json!({"q": {"value": 7}})).await, json!({"q": 7}));
     let shown = tried(&bench, &agent, "Message:Yes", json!({"begin@q": "a", "env.x": "b"})).await;
     assert_eq!(shown["content"], "a b");
-    // What is not typed in is what the canvas says, and else empty.
+    // Values that are not given come from the canvas, or are empty.
     assert_eq!(tried(&bench, &agent, "Message:Yes", json!({})).await["content"], " start");
     let transformed = tried(&bench, &agent, "StringTransform:T", json!({"Message:No@content": "x"})).await;
     assert_eq!(transformed["result"], "<x>", "{transformed}");
@@ -116,7 +116,7 @@ async fn every_kind_of_component_can_be_tried_or_says_why_not() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_tried_is_refused() {
+async fn components_that_cannot_be_tried_are_refused() {
     let bench =
         bench(Script::new().reply(Reply::error(weft_core::ErrorKind::Denied, "no such key").always())).await;
     let agent = bench.store("A", chat_canvas()).await;
@@ -157,7 +157,7 @@ async fn what_cannot_be_tried_is_refused() {
 }
 
 #[tokio::test]
-async fn agents_prompts_are_shown_by_both_names() {
+async fn the_default_prompts_of_agents_are_shown_on_both_routes() {
     let bench = bench(Script::new()).await;
     let prompts = bench.get("/api/v1/agents/prompts").await.data();
     for name in ["task_analysis", "plan_generation", "reflection", "citation_guidelines"] {
@@ -168,7 +168,7 @@ async fn agents_prompts_are_shown_by_both_names() {
 }
 
 #[tokio::test]
-async fn a_database_that_cannot_be_asked_says_why_without_the_password() {
+async fn a_database_connection_error_does_not_show_the_password() {
     let bench = bench(Script::new()).await;
     let database = json!({"db_type": "mysql", "database": "d", "username": "u", "host": "127.0.0.1", "port": 3306,
         "password": "s3cret"});
@@ -181,7 +181,7 @@ async fn a_database_that_cannot_be_asked_says_why_without_the_password() {
 }
 
 #[tokio::test]
-async fn settings_change_what_is_said_of_a_canvas_and_not_the_canvas() {
+async fn settings_change_the_description_of_an_agent_but_not_its_canvas() {
     let bench = bench(Script::new()).await;
     let agent = bench.store("A", echo_canvas()).await;
     bench.store("B", echo_canvas()).await;
@@ -201,7 +201,7 @@ async fn settings_change_what_is_said_of_a_canvas_and_not_the_canvas() {
 }
 
 #[tokio::test]
-async fn sessions_are_listed_by_the_older_name_with_their_number() {
+async fn sessions_are_listed_with_their_total_on_the_older_route() {
     let bench = bench(Script::new()).await;
     let agent = bench.store("A", echo_canvas()).await;
     for name in ["a", "b"] {
@@ -214,7 +214,7 @@ async fn sessions_are_listed_by_the_older_name_with_their_number() {
 }
 
 #[tokio::test]
-async fn a_page_is_shown_what_a_conversation_begins_with_and_nothing_else() {
+async fn a_public_page_gets_only_the_greeting_and_the_begin_form() {
     let bench = bench(Script::new()).await;
     let agent = bench.store("A", chat_canvas()).await;
     let other = bench.store("B", echo_canvas()).await;

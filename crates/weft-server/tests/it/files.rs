@@ -1,4 +1,4 @@
-//! Files in folders, by the names of both generations of clients.
+//! Files in folders, with the names of both API generations.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -23,7 +23,7 @@ async fn sent(bench: &Bench, path: &str, (body, kind): (String, String)) -> Read
     bench.send(request).await
 }
 
-/// A form with files for a folder, which it names behind them or before them.
+/// A form with files and their folder, which comes after or before them.
 fn form_into(folder: &str, files: &[(&str, &str)], comes: FolderComes) -> (String, String) {
     let (body, kind) = form(files);
     let part =
@@ -63,7 +63,7 @@ async fn names(bench: &Bench, query: &str) -> (Vec<String>, Json) {
 }
 
 #[tokio::test]
-async fn a_folder_may_be_named_behind_as_many_files_as_there_may_be() {
+async fn the_folder_may_come_after_the_maximum_number_of_files() {
     let bench = bench(Script::new()).await;
     let docs = folder(&bench, "Docs", None).await;
     let names: Vec<String> = (0..101).map(|nth| format!("{nth}.txt")).collect();
@@ -97,7 +97,7 @@ async fn files_are_uploaded_listed_renamed_moved_and_removed() {
     let late = late.await.data()[0].clone();
     assert_eq!((&late["name"], &late["parent_id"]), (&json!("a(2).txt"), &json!(docs)));
 
-    // A folder has what lies below it.
+    // The size of a folder includes everything below it.
     let top = bench.get(FILES).await.data();
     assert_eq!((&top["files"][0]["name"], &top["files"][0]["size"]), (&json!("Docs"), &json!(3 + 3 + 5)));
     let listed = names(&bench, &format!("parent_id={docs}&orderby=name&desc=false")).await;
@@ -142,7 +142,7 @@ async fn files_are_uploaded_listed_renamed_moved_and_removed() {
 }
 
 #[tokio::test]
-async fn files_become_documents_that_are_read_like_uploaded_ones() {
+async fn files_become_documents_that_are_parsed_like_uploaded_ones() {
     let bench = bench(Script::new()).await;
     let (first, second) = (bench.dataset("First").await, bench.dataset("Second").await);
     let dataset = |path: &str| path.rsplit('/').next().unwrap().to_owned();
@@ -173,7 +173,7 @@ async fn files_become_documents_that_are_read_like_uploaded_ones() {
 }
 
 #[tokio::test]
-async fn of_a_link_that_fails_no_document_stays() {
+async fn a_failed_link_leaves_no_document() {
     let bench = bench(Script::new()).await;
     let set = bench.dataset("Set").await;
     let dataset = set.rsplit('/').next().unwrap();
@@ -189,7 +189,7 @@ async fn of_a_link_that_fails_no_document_stays() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_in_the_words_of_the_api() {
+async fn invalid_file_requests_give_the_error_messages_of_the_api() {
     let bench = bench(Script::new()).await;
     let root = id(&bench.get("/v1/file/root_folder").await.data()["root_folder"]);
     let outer = folder(&bench, "Outer", None).await;
@@ -234,12 +234,16 @@ async fn what_does_not_fit_is_refused_in_the_words_of_the_api() {
     assert_eq!(bench.get(&format!("{FILES}?orderby=colour")).await.refusal().0, 101);
     let nowhere = bench.get(&format!("{FILES}?parent_id=unknown")).await.refusal();
     assert_eq!(nowhere, (102, "Folder not found!".to_owned()));
-    assert_eq!(bench.get(&format!("{FILES}/{outer}")).await.refusal().0, 102, "a folder has no bytes");
+    assert_eq!(
+        bench.get(&format!("{FILES}/{outer}")).await.refusal().0,
+        102,
+        "a folder cannot be downloaded"
+    );
     assert_eq!(bench.get("/v1/file/parent_folder").await.refusal().0, 101);
 }
 
 #[tokio::test]
-async fn limits_hold_and_nothing_is_kept_of_a_form_that_passes_one() {
+async fn a_form_over_a_limit_is_refused_and_stores_nothing() {
     let bench = bench(Script::new()).await;
     let large = "x".repeat(usize::try_from(FILE_BYTES_MAX).unwrap() + 1);
     let both = form(&[("fits.txt", "x"), ("large.txt", &large)]);
@@ -263,9 +267,9 @@ async fn limits_hold_and_nothing_is_kept_of_a_form_that_passes_one() {
     assert!(full.status == 429 && full.text.contains("limits.tenant_document_bytes"), "{}", full.text);
 }
 
-/// Files are larger than what is held in memory, and a folder is no file.
+/// Uploads may exceed the body limit, other requests may not, and uploads have their own limit.
 #[tokio::test]
-async fn only_a_form_may_be_as_large_as_files() {
+async fn only_uploads_may_exceed_the_body_limit() {
     let limits = LimitsConfig { body_bytes: 500, upload_bytes: 5_000, ..LimitsConfig::default() };
     let bench = bench_with(Script::new(), Auth::On, limits).await;
     let name = "x".repeat(600);
@@ -280,7 +284,7 @@ async fn only_a_form_may_be_as_large_as_files() {
 }
 
 #[tokio::test]
-async fn files_go_into_no_folder_of_another_tenant() {
+async fn files_cannot_be_put_into_a_folder_of_another_tenant() {
     let bench = bench(Script::new()).await;
     let ours = folder(&bench, "Ours", None).await;
     let (stranger, _) = bench.as_member("another", MemberRole::Owner).await;
@@ -301,7 +305,7 @@ async fn files_go_into_no_folder_of_another_tenant() {
 }
 
 #[tokio::test]
-async fn the_root_is_said_to_stay_where_it_is() {
+async fn moving_the_root_folder_is_refused() {
     let bench = bench(Script::new()).await;
     let root = bench.get(FILES).await.data()["parent_folder"]["id"].clone();
     let folder = folder(&bench, "Outer", None).await;

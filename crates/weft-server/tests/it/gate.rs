@@ -1,4 +1,4 @@
-//! Who is let in, and what happens to requests that fit nowhere.
+//! Authentication, and requests that match no route.
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
@@ -10,7 +10,7 @@ use weft_testkit::Script;
 use crate::support::{bench, bench_with, default_tenant, echo_canvas};
 
 #[tokio::test]
-async fn nobody_gets_in_without_a_valid_token() {
+async fn a_valid_token_is_required() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let routes = [
@@ -47,7 +47,7 @@ async fn nobody_gets_in_without_a_valid_token() {
 }
 
 #[tokio::test]
-async fn the_first_token_is_made_once() {
+async fn the_first_token_is_created_once() {
     let bench = bench(Script::new()).await;
     assert!(bench.app.first_token().await.unwrap().is_none());
     assert_eq!(
@@ -57,7 +57,7 @@ async fn the_first_token_is_made_once() {
 }
 
 #[tokio::test]
-async fn without_authentication_only_this_machine_s_names_are_answered() {
+async fn without_authentication_only_loopback_names_are_accepted() {
     let bench = bench_with(Script::new(), Auth::Off, LimitsConfig::default()).await;
     let from = |host: &str| {
         Request::builder().uri("/api/v1/agents").header("host", host).body(Body::empty()).unwrap()
@@ -68,9 +68,9 @@ async fn without_authentication_only_this_machine_s_names_are_answered() {
     assert!(refused.headers.get("access-control-allow-origin").is_none());
 }
 
-/// A page may send a form to any address without asking: an empty body or `multipart/form-data`.
+/// A page may send a form to any address without a preflight: an empty body or `multipart/form-data`.
 #[tokio::test]
-async fn without_authentication_pages_of_others_change_nothing() {
+async fn without_authentication_other_origins_cannot_change_anything() {
     let bench = bench_with(Script::new(), Auth::Off, LimitsConfig::default()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let from = |method: &str, path: &str, kind: &str, (name, value): (&str, &str)| {
@@ -101,20 +101,20 @@ async fn without_authentication_pages_of_others_change_nothing() {
 }
 
 #[tokio::test]
-async fn pages_with_a_token_may_ask_from_anywhere() {
+async fn pages_with_a_token_may_call_from_any_origin() {
     let bench = bench(Script::new()).await;
     let asked = Request::builder().method("OPTIONS").uri("/api/v1/agents");
     let asked = asked.header("origin", "http://app.example").header("access-control-request-method", "POST");
     let asked = asked.header("access-control-request-headers", "authorization,content-type");
     let allowed = bench.send(asked.body(Body::empty()).unwrap()).await.headers;
-    // `*` would not cover the header that holds the token.
+    // `*` would not cover the `authorization` header.
     assert_eq!(allowed["access-control-allow-headers"], "authorization,content-type");
     assert_eq!(allowed["access-control-allow-origin"], "*");
     assert!(allowed.get("access-control-allow-credentials").is_none());
 }
 
 #[tokio::test]
-async fn what_fits_nowhere_is_told_in_an_envelope() {
+async fn requests_that_match_no_route_get_an_error_response() {
     let limits = LimitsConfig { body_bytes: 1_000, ..LimitsConfig::default() };
     let bench = bench_with(Script::new(), Auth::On, limits).await;
     let missing = bench.get("/api/v1/nothing?x=1").await;
@@ -155,7 +155,7 @@ async fn what_fits_nowhere_is_told_in_an_envelope() {
 }
 
 #[tokio::test]
-async fn too_many_runs_are_refused_and_may_try_again() {
+async fn too_many_runs_are_refused_and_may_be_retried() {
     let limits = LimitsConfig { runs_at_once: 1, ..LimitsConfig::default() };
     let script = Script::new().reply(crate::support::endless(&["So "]).always());
     let bench = bench_with(script, Auth::On, limits).await;
@@ -170,7 +170,7 @@ async fn too_many_runs_are_refused_and_may_try_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_never_ends_is_not_waited_for() {
+async fn a_body_that_never_ends_times_out() {
     let bench = bench(Script::new()).await;
     let mut request = bench.request("POST", "/api/v1/agents", &json!(null));
     let first = futures::stream::iter([Ok::<_, std::io::Error>("{\"title\": ")]);

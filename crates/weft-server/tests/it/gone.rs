@@ -1,4 +1,4 @@
-//! Callers that go away before they are answered: what there was for their answer alone goes as well.
+//! Callers that disconnect before the response: what was created only for it is removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use weft_testkit::Script;
 
 use crate::support::{Bench, bench, chat_canvas, default_tenant, endless};
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 async fn until(is_so: impl AsyncFn() -> bool) {
     for _ in 0..2_000 {
         if is_so().await {
@@ -31,20 +31,20 @@ async fn until(is_so: impl AsyncFn() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("it never came about");
+    panic!("the condition never held");
 }
 
 impl Bench {
-    /// Sends a request and goes away as soon as something is so.
+    /// Sends a request and disconnects as soon as a condition holds.
     async fn given_up_when(&self, request: Request<Body>, is_so: impl AsyncFn() -> bool) {
         let mut asked = Box::pin(self.router.clone().oneshot(request));
         tokio::select! {
-            answer = &mut asked => panic!("it was answered: {:?}", answer.unwrap().status()),
+            answer = &mut asked => panic!("the request was answered: {:?}", answer.unwrap().status()),
             () = until(is_so) => {}
         }
     }
 
-    /// How many conversations there are, and how many runs.
+    /// Number of sessions and of runs.
     async fn kept(&self) -> (u64, usize) {
         let all = SessionFilter { limit: 99, ..SessionFilter::default() };
         let (_, sessions) = self.app.sessions.list(&default_tenant(), &all).await.unwrap();
@@ -52,7 +52,7 @@ impl Bench {
         (sessions, self.app.runs.list(&default_tenant(), &all).await.unwrap().len())
     }
 
-    /// A form whose last part never comes.
+    /// A form whose last part never arrives.
     fn endless_form(&self, path: &str) -> Request<Body> {
         let part = |name: &str| {
             let head = format!("Content-Disposition: form-data; name=\"file\"; filename=\"{name}\"");
@@ -102,7 +102,7 @@ async fn a_question_whose_files_are_still_read_leaves_no_conversation_behind() {
 }
 
 #[tokio::test]
-async fn a_single_question_leaves_no_conversation_behind() {
+async fn an_abandoned_single_question_leaves_no_session() {
     let bench = bench(Script::new().reply(endless(&["1. Wh"]).always())).await;
     let question = json!({"question": "What is a parrot?"});
     let request = bench.request("POST", "/api/v1/chat/recommendation", &question);
@@ -111,7 +111,7 @@ async fn a_single_question_leaves_no_conversation_behind() {
 }
 
 #[tokio::test]
-async fn a_component_that_is_tried_alone_leaves_no_conversation_behind() {
+async fn an_abandoned_component_trial_leaves_no_session() {
     let bench = bench(Script::new().reply(endless(&["well"]).always())).await;
     let agent = bench.store("A", chat_canvas()).await;
     let path = format!("/api/v1/agents/{agent}/components/Agent:A/debug");
@@ -121,7 +121,7 @@ async fn a_component_that_is_tried_alone_leaves_no_conversation_behind() {
 }
 
 #[tokio::test]
-async fn documents_of_a_form_that_breaks_off_are_taken_back() {
+async fn documents_of_an_interrupted_form_are_removed() {
     let bench = bench(Script::new()).await;
     let path = bench.dataset("Laws").await;
     let key = DatasetKey::new(&default_tenant(), path.rsplit('/').next().unwrap());
@@ -135,7 +135,7 @@ async fn documents_of_a_form_that_breaks_off_are_taken_back() {
 }
 
 #[tokio::test]
-async fn files_of_a_form_that_breaks_off_are_taken_back() {
+async fn files_of_an_interrupted_form_are_removed() {
     let bench = bench(Script::new()).await;
     let (tenant, manager) = (default_tenant(), &bench.app.file_manager);
     let root = manager.root(&tenant).await.unwrap();

@@ -1,4 +1,4 @@
-//! Questions with a key: however often they come, and to whichever process, each is one run.
+//! Questions with an idempotency key: however often they are sent, and to whichever process, each is one run.
 
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
@@ -11,7 +11,7 @@ use crate::support::{
 
 const ASK: &str = "/api/v1/agents/chat/completions";
 
-/// A question with its key in the header.
+/// Sends a question with its key in the header.
 async fn ask(bench: &Bench, key: &str, body: Json) -> crate::support::Reading {
     let mut request = bench.request("POST", ASK, &body);
     request.headers_mut().insert("idempotency-key", key.parse().unwrap());
@@ -27,14 +27,14 @@ async fn runs(bench: &Bench) -> usize {
     bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().len()
 }
 
-/// The same store in another process.
+/// Another process with the same store.
 fn other(bench: &Bench) -> Bench {
     let there = process(bench.store.clone(), bench.model.clone(), (Auth::On, LimitsConfig::default()));
     Bench { token: bench.token.clone(), ..there }
 }
 
 #[tokio::test]
-async fn the_same_key_is_the_same_run_and_another_is_not() {
+async fn the_same_key_gives_the_same_run_and_another_key_does_not() {
     let script = Script::new().reply(Reply::text("one").times(1)).reply(Reply::text("two").times(1));
     let bench = bench(script).await;
     let id = bench.store("Chat", chat_canvas()).await;
@@ -42,7 +42,7 @@ async fn the_same_key_is_the_same_run_and_another_is_not() {
     let first = run(&ask(&bench, "k1", question.clone()).await.data());
     assert_eq!(first.2, "one");
     assert_eq!(run(&ask(&bench, "k1", question.clone()).await.data()), first);
-    // As a field, in a stream, and after a restart.
+    // Also as a field, in a stream, and after a restart.
     let streamed = json!({"agent_id": id, "query": "pay", "stream": true, "idempotency_key": "k1"});
     let frames = bench.restarted().post(ASK, streamed).await.frames();
     assert_eq!(
@@ -62,7 +62,7 @@ async fn the_same_key_is_the_same_run_and_another_is_not() {
 }
 
 #[tokio::test]
-async fn one_key_at_the_same_time_is_one_run_also_from_two_processes() {
+async fn one_key_used_concurrently_in_two_processes_is_one_run() {
     let slow = Reply::pieces(["So "]).then(Step::Wait(100)).then(Step::Text("on".into()));
     let here = bench(Script::new().reply(slow.times(1))).await;
     let there = other(&here);
@@ -77,9 +77,9 @@ async fn one_key_at_the_same_time_is_one_run_also_from_two_processes() {
     assert_eq!(runs(&here).await, 1);
 }
 
-/// They are one question to the session, however many they are.
+/// However many, they count as one question in the queue of the session.
 #[tokio::test]
-async fn equal_questions_take_one_place_in_the_line() {
+async fn equal_questions_take_one_place_in_the_queue() {
     let slow = Reply::pieces(["So "]).then(Step::Wait(100)).then(Step::Text("on".into()));
     let mut limits = LimitsConfig::default();
     limits.sessions.waiting_max = 2;
@@ -97,14 +97,14 @@ async fn equal_questions_take_one_place_in_the_line() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_shown_again_follows_the_run_that_is_under_way() {
+async fn a_repeated_key_follows_the_run_in_progress() {
     let bench = bench(Script::new().reply(endless(&["So "]).times(1))).await;
     let id = bench.store("Chat", chat_canvas()).await;
     let question = json!({"agent_id": id, "query": "pay", "stream": true, "idempotency_key": "k"});
     let mut first = bench.open(ASK, question.clone()).await;
     first.until("So ").await;
     let run = first.frames()[0].json()["task_id"].as_str().unwrap().to_owned();
-    // The client has lost its connection and tries again.
+    // The client has lost its connection and retries.
     drop(first);
     let mut again = bench.open(ASK, question).await;
     again.until("So ").await;
@@ -112,7 +112,7 @@ async fn a_key_that_is_shown_again_follows_the_run_that_is_under_way() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_form_has_a_key_of_its_own() {
+async fn an_answer_to_a_form_has_its_own_key() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Form", form_canvas()).await;
     let asked = ask(&bench, "k1", json!({"agent_id": id, "query": "paint"})).await.data();
@@ -125,7 +125,7 @@ async fn an_answer_to_a_form_has_a_key_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_key_means_its_run_for_a_day() {
+async fn a_key_is_remembered_for_a_day() {
     const HOUR: i64 = 3_600_000;
     let script = Script::new().reply(Reply::text("one").times(1)).reply(Reply::text("two").times(1));
     let clock = HandClock::at(1_700_000_000_000);

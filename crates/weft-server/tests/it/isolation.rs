@@ -1,6 +1,6 @@
-//! What belongs to one tenant does not exist for another, and what a role may not do is refused: on every route, with
-//! every id. Made from the OpenAPI document, so that a new route cannot be forgotten; one with a part in its path that
-//! nothing stands for here fails by name.
+//! Data of one tenant does not exist for another, and a role is refused what it may not do: on every route, with
+//! every id. The cases are generated from the OpenAPI document, so a new route cannot be forgotten; one with a path
+//! parameter that is not mapped here fails by name.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use crate::openapi::DOCUMENT;
 use crate::shelf::form;
 use crate::support::{Bench, Reading, bench, echo_canvas, form_canvas};
 
-/// A word in everything that the first tenant has.
+/// A word in all data of the first tenant.
 const CANARY: &str = "canary4711";
-/// The tenant that has it.
+/// The tenant that owns the data.
 const FIRST: &str = "default";
-/// The other one.
+/// The other tenant.
 const SECOND: &str = "another";
 
-/// An operation of the document.
+/// An operation of the OpenAPI document.
 struct Operation {
     method: String,
     path: String,
@@ -42,7 +42,7 @@ fn operations() -> Vec<Operation> {
 }
 
 impl Operation {
-    /// What it needs; nothing where everybody may ask.
+    /// The permission it needs; none if it is open to everyone.
     fn permission(&self) -> Option<Permission> {
         let name = self.said.get("x-permission")?.as_str().unwrap();
         Permission::ALL.into_iter().find(|one| one.as_str() == name)
@@ -61,7 +61,7 @@ impl Operation {
     }
 }
 
-/// Operations that one can name without reading them: a caller that may only look changes nothing with them.
+/// POST operations that are known to be read-only: a caller who may only read changes nothing with them.
 const LOOKS_BY_POST: [&str; 23] = [
     "POST /v1/mcp_server/list",
     "POST /v1/mcp_server/export",
@@ -71,10 +71,10 @@ const LOOKS_BY_POST: [&str; 23] = [
     "POST /api/v1/searchbots/retrieval_test",
     "POST /api/v1/dify/retrieval",
     "POST /api/v1/runs/{id}/replay",
-    // Each of its tools needs what it does.
+    // Each MCP tool checks its own permission.
     "POST /mcp",
     "DELETE /mcp",
-    // One's own account.
+    // These affect only the caller's own account.
     "POST /api/v1/auth/logout",
     "PATCH /api/v1/users/me",
     "DELETE /api/v1/users/me",
@@ -91,7 +91,7 @@ const LOOKS_BY_POST: [&str; 23] = [
 ];
 
 #[test]
-fn every_operation_says_who_may_ask_for_it_and_none_that_changes_is_for_viewers() {
+fn every_operation_has_a_permission_and_changes_are_not_for_viewers() {
     for operation in operations() {
         let Some(permission) = operation.permission() else {
             assert_eq!(operation.said["security"], json!([]), "{}", operation.name());
@@ -103,9 +103,9 @@ fn every_operation_says_who_may_ask_for_it_and_none_that_changes_is_for_viewers(
     }
 }
 
-/// People read the table of roles in docs/accounts.md.
+/// The role table in docs/accounts.md is read by people.
 #[test]
-fn the_page_has_the_table_of_roles_as_it_is() {
+fn the_docs_page_has_the_current_role_table() {
     let mut table = format!("| role | {} |", Permission::ALL.map(Permission::as_str).join(" | "));
     table.push_str("\n|---|---|---|---|---|\n");
     for role in MemberRole::ALL {
@@ -116,15 +116,15 @@ fn the_page_has_the_table_of_roles_as_it_is() {
     assert!(page.contains(&table), "docs/accounts.md must have\n{table}");
 }
 
-/// Whoever holds a role is refused exactly what the table of roles does not give them.
+/// A member with a role is refused exactly what the role table does not permit.
 #[tokio::test]
-async fn roles_hold_on_every_route() {
+async fn roles_are_enforced_on_every_route() {
     let bench = bench(Script::new().reply(Reply::text("A").always())).await;
     let mut refused = BTreeMap::<&str, usize>::new();
     for operation in operations() {
         let Some(permission) = operation.permission() else { continue };
         for role in MemberRole::ALL {
-            // Somebody else each time: some operations end what they have.
+            // A new member each time, because some operations remove what the member has.
             let (member, _) = bench.as_member(FIRST, role).await;
             let path = operation.path.replace('{', "no-").replace('}', "");
             let body = if operation.takes_files() { Json::Null } else { json!({}) };
@@ -142,7 +142,7 @@ async fn roles_hold_on_every_route() {
     assert!(!refused.contains_key("owner"), "{refused:?}");
 }
 
-/// What the first tenant has, by what it is.
+/// What the first tenant has, by type.
 struct World {
     ids: BTreeMap<&'static str, String>,
 }
@@ -247,7 +247,7 @@ impl World {
             .await
             .data();
         self.keep("secret", CANARY.to_owned());
-        // Nothing is asked to write it down.
+        // This server is added to the store directly, without a connection check.
         let server = StoredToolServer {
             id: weft_core::id::generate(),
             name: format!("{CANARY} server"),
@@ -292,11 +292,11 @@ impl World {
         self.ids.get(what).cloned().unwrap_or_else(|| panic!("the first tenant has no {what}"))
     }
 
-    /// What a part of a path names.
+    /// The type that a path parameter names.
     fn named(path: &str, part: &str) -> Option<&'static str> {
         let below = |prefixes: &[&str]| prefixes.iter().any(|prefix| path.contains(prefix));
         Some(match part {
-            // There is one set of these for all tenants.
+            // These are shared by all tenants.
             "id" if below(&["/agents/templates/"]) => return None,
             "name" if below(&["/components/"]) => return None,
             "id" if below(&["/attachments/", "/file/download/", "/document/download/"]) => "file",
@@ -315,7 +315,8 @@ impl World {
             "id" if below(&["/tasks/"]) => "task",
             "id" if below(&["/responses/"]) => "response",
             "id" if below(&["/canvas/getlistversion/"]) || path.ends_with("canvas/{id}/sessions") => "agent",
-            // It is the agent's, which is named, too; so is the dataset. A picture is its document, which has a test of its own.
+            // The path also names the agent or the dataset that these belong to. A picture belongs to its document,
+            // which has its own test.
             "component" | "index" | "image" => return None,
             "file" if below(&["/artifact/"]) => "file",
             "session" if below(&["/chats/"]) => "chat session",
@@ -336,13 +337,13 @@ impl World {
             "user" => "user",
             "login" => "login",
             "identity" => "identity",
-            // There is one set of these for all tenants.
+            // These are shared by all tenants.
             "provider" | "instance" => return None,
             _ => panic!("say in `isolation.rs` which id of the other tenant `{{{part}}}` in {path} is"),
         })
     }
 
-    /// What a parameter or a member of a body names, if it names anything.
+    /// The type that a parameter or a body member names, if any.
     fn meant(path: &str, member: &str) -> Option<&'static str> {
         let of_chats = path.contains("/chat");
         Some(match member {
@@ -380,10 +381,10 @@ impl World {
     }
 }
 
-/// Ids in the place of those of the first tenant.
+/// Ids to use in place of those of the first tenant.
 type Ids<'a> = &'a dyn Fn(&str) -> String;
 
-/// The type of a member that is there.
+/// The type of a member that is present.
 fn type_of(schema: &Json) -> Option<&str> {
     match &schema["type"] {
         Json::Array(types) => types.iter().filter_map(Json::as_str).find(|one| *one != "null"),
@@ -391,7 +392,7 @@ fn type_of(schema: &Json) -> Option<&str> {
     }
 }
 
-/// A value for a member of a body that names something.
+/// A value for a body member that names something.
 fn naming(path: &str, name: &str, schema: &Json, ids: Ids<'_>) -> Option<Json> {
     let id = ids(World::meant(path, name)?);
     let types = type_of(schema);
@@ -403,7 +404,7 @@ fn naming(path: &str, name: &str, schema: &Json, ids: Ids<'_>) -> Option<Json> {
     })
 }
 
-/// The simplest value that a schema allows, and for what has a form of its own one that has it.
+/// The simplest value that a schema allows, or a valid one for members with a special format.
 fn simplest(name: &str, schema: &Json) -> Json {
     if let Some(first) = schema["enum"].get(0) {
         return first.clone();
@@ -424,7 +425,7 @@ fn body(operation: &Operation, ids: Ids<'_>) -> Json {
     let Some(properties) = schema["properties"].as_object() else { return json!({}) };
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
-    // What must be there for the ids to be looked at.
+    // Members that must be present before the ids are checked.
     let asked = ["question", "query", "name", "messages", "stream", "title"];
     let mut members = Map::new();
     for (name, schema) in properties {
@@ -477,8 +478,8 @@ async fn asked(bench: &Bench, operation: &Operation, ids: Ids<'_>) -> Reading {
     bench.send(request).await
 }
 
-/// What is answered whatever the id: what is asked to stop is asked in the same words whether it is there or not, and a
-/// name of one's own is no id of another.
+/// Operations that answer alike for every id: a request to stop gets the same response whether the id exists or not,
+/// and the caller's own name is not an id of another tenant.
 const SAME_FOR_ALL: [&str; 4] = [
     "PUT /api/v1/secrets/{name}",
     "PATCH /api/v1/tasks/{id}",
@@ -486,7 +487,7 @@ const SAME_FOR_ALL: [&str; 4] = [
     "PUT /v1/canvas/cancel/{id}",
 ];
 
-/// Everything that a tenant sees of its own, without what changes by being looked at.
+/// Everything that a tenant sees of its own data, without what changes by being read.
 async fn seen(bench: &Bench, world: &World) -> BTreeMap<String, String> {
     let volatile = [
         "last_used_time",
@@ -500,7 +501,7 @@ async fn seen(bench: &Bench, world: &World) -> BTreeMap<String, String> {
     ];
     let mut seen = BTreeMap::new();
     for operation in operations() {
-        // What is counted changes by being looked at.
+        // Counters change by being read.
         let counts = operation.path.contains("/audit") || operation.path == "/metrics";
         let quiet = !operation.path.contains("/events") && !counts;
         let looks = operation.method == "GET" && operation.permission().is_some() && quiet;
@@ -534,14 +535,14 @@ fn forget(json: &mut Json, names: &[&str]) {
 }
 
 #[tokio::test]
-async fn what_another_tenant_has_does_not_exist() {
+async fn data_of_another_tenant_does_not_exist() {
     let bench = bench(Script::new().reply(Reply::text("A").always())).await;
     let world = World::of(&bench).await;
     let before = seen(&bench, &world).await;
     let canaries = before.values().filter(|shown| shown.contains(CANARY)).count();
-    assert!(canaries > 20, "the first tenant has its word in {canaries} answers");
+    assert!(canaries > 20, "only {canaries} responses contain the canary");
     let theirs = |what: &str| world.id(what);
-    // Of the same shape, so that only being there differs.
+    // Ids of the same form, so that only existence differs.
     let nobodys = |what: &str| match what {
         "tenant" => "nowhere".to_owned(),
         "secret" | "label" => "nothing0815".to_owned(),
@@ -553,24 +554,24 @@ async fn what_another_tenant_has_does_not_exist() {
     };
     let mut compared = 0;
     for operation in operations() {
-        // Whoever asks is told in the audit log what they have asked for themselves.
+        // The audit log repeats to callers what they requested themselves.
         if operation.permission().is_none() || operation.path.contains("/audit") {
             continue;
         }
         let (name, mut answers) = (operation.name(), Vec::new());
         for ids in [&theirs as Ids<'_>, &nobodys] {
-            // Somebody else each time: some operations end what they have.
+            // A new member each time, because some operations remove what the member has.
             let (stranger, _) = bench.as_member(SECOND, MemberRole::Owner).await;
             let reading = asked(&stranger, &operation, ids).await;
             let (path, sent) = request(&operation, ids);
             let sent = format!("{path} {sent}");
-            // The first tenant is called by a word that many answers have.
+            // The name of the first tenant is a word that appears in many responses.
             for (what, id) in world.ids.iter().filter(|(what, _)| **what != "tenant") {
                 let told = reading.text.contains(id.as_str()) && !sent.contains(id.as_str());
-                assert!(!told, "{name} tells the {what} of another tenant: {}", reading.text);
+                assert!(!told, "{name} shows the {what} of another tenant: {}", reading.text);
             }
             let told = reading.text.contains(CANARY) && !sent.contains(CANARY);
-            assert!(!told, "{name} tells what another tenant has: {}", reading.text);
+            assert!(!told, "{name} shows data of another tenant: {}", reading.text);
             let code =
                 serde_json::from_str::<Json>(&reading.text).map_or(Json::Null, |json| json["code"].clone());
             answers.push((reading.status, code, reading.text));
@@ -579,22 +580,22 @@ async fn what_another_tenant_has_does_not_exist() {
         if ours > 0 {
             compared += 1;
             let (a, b) = (&answers[0], &answers[1]);
-            assert_eq!((a.0, &a.1), (b.0, &b.1), "{name} tells that there is something:\n{}\n{}", a.2, b.2);
+            assert_eq!((a.0, &a.1), (b.0, &b.1), "{name} reveals that something exists:\n{}\n{}", a.2, b.2);
             let refused = a.0 != 200 || a.1 != json!(0);
-            // Whoever stops a run is told the same of every id, by each name of that route.
+            // A request to stop a run gets the same response for every id, on each of its routes.
             let stops = operation.path.contains("/cancel");
             let harmless = stops || SAME_FOR_ALL.contains(&name.as_str()) || empty(&a.2);
-            assert!(refused || harmless, "{name} answers with what is another tenant's: {}", a.2);
+            assert!(refused || harmless, "{name} returns data of another tenant: {}", a.2);
         }
     }
-    assert!(compared > 100, "{compared} operations with ids");
+    assert!(compared > 100, "only {compared} operations take ids");
     let after = seen(&bench, &world).await;
     for (name, shown) in &before {
-        assert_eq!(shown, &after[name], "{name} of the first tenant is not what it was");
+        assert_eq!(shown, &after[name], "{name} of the first tenant has changed");
     }
 }
 
-/// Whether an answer has nothing in it.
+/// Whether a response contains no data.
 fn empty(answer: &str) -> bool {
     let Ok(json) = serde_json::from_str::<Json>(answer) else { return false };
     let nothing = |value: &Json| match value {

@@ -1,13 +1,13 @@
-//! Holes that systems of this kind had in public, tried here. `docs/security.md` has the others.
+//! Vulnerabilities that are publicly known in similar systems, tested here. `docs/security.md` has the others.
 
 use serde_json::json;
 use weft_testkit::Script;
 
 use crate::support::{bench, chat_canvas, echo_canvas};
 
-/// Nobody runs a canvas by handing it in: a request names one that is stored.
+/// A request cannot bring its own canvas: it names a stored one.
 #[tokio::test]
-async fn a_request_runs_what_is_stored_and_no_canvas_of_its_own() {
+async fn a_request_runs_only_stored_canvases() {
     let bench = bench(Script::text("from a model")).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let own = chat_canvas();
@@ -24,9 +24,9 @@ async fn a_request_runs_what_is_stored_and_no_canvas_of_its_own() {
     assert!(bench.model.requests().is_empty());
 }
 
-/// What looks like an object of some program is a text, on its way in, in the session and on its way out.
+/// Text that looks like a serialized object stays text: in the request, in the session and in the response.
 #[tokio::test]
-async fn what_looks_like_a_serialized_object_is_a_text() {
+async fn text_that_looks_like_a_serialized_object_stays_text() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     for text in [

@@ -1,4 +1,4 @@
-//! The HTTP face: routes in process, and a real server on a loopback port.
+//! The HTTP API: routes in process, and a real server on a loopback port.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! MCP clients: what they are offered, what they get, and what is nobody else's.
+//! MCP clients: the tools they are offered, the results they get, and isolation between callers.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::support::{
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// A message of a request that stands alone, by a client that can do this.
+/// A stateless request of a client with these capabilities.
 fn message(method: &str, mut params: Json, capabilities: &Json) -> Json {
     let meta = &mut params["_meta"];
     meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
@@ -48,7 +48,7 @@ impl Bench {
         request.body(Body::from(message.to_string())).unwrap()
     }
 
-    /// The status and the answer; of a stream the last message.
+    /// The status and the response; for a stream its last message.
     async fn mcp_as(&self, token: &str, message: Json) -> (StatusCode, Json) {
         let response = self.router.clone().oneshot(self.mcp_request(token, &message)).await.unwrap();
         let status = response.status();
@@ -84,7 +84,7 @@ impl Bench {
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Waits until a run was stopped.
+    /// Waits until a run was cancelled.
     async fn is_cancelled(&self, run: &RunKey) {
         for _ in 0..200 {
             if self.app.runs.get(run).await.unwrap().ending == Some(Ending::Cancelled) {
@@ -92,10 +92,10 @@ impl Bench {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("the run goes on although nobody wants it");
+        panic!("the run continues although its caller cancelled it");
     }
 
-    /// A task, once it is no longer like this.
+    /// A task, once it has left this status.
     async fn task_after(&self, id: &Json, status: &str) -> Json {
         for _ in 0..600 {
             let capabilities = json!({"extensions": {TASKS: {}}});
@@ -118,7 +118,7 @@ fn asks_a_town() -> Json {
 }
 
 #[tokio::test]
-async fn published_agents_are_tools_in_an_order_that_stays_and_drafts_are_not() {
+async fn published_agents_are_tools_in_a_stable_order_and_drafts_are_not() {
     let bench = bench(Script::new()).await;
     bench.published("Town Guide", asks_a_town()).await;
     bench.published("echo", echo_canvas()).await;
@@ -136,7 +136,7 @@ async fn published_agents_are_tools_in_an_order_that_stays_and_drafts_are_not() 
     assert_eq!((&data["answer"], &data["status"]), (&json!("rain in Oslo"), &json!("succeeded")));
     let validator = jsonschema::validator_for(&guide["outputSchema"]).unwrap();
     assert!(validator.is_valid(data), "{data}");
-    // The run is one like any other.
+    // The run is an ordinary run.
     let run = bench.get(&format!("/api/v1/runs/{}", data["run_id"].as_str().unwrap())).await.data();
     assert_eq!((&run["session_id"], &run["query"]), (&data["session_id"], &json!("rain")));
     let missing = bench.mcp_with("tools/call", json!({"name": "draft", "arguments": {}}), &json!({})).await;
@@ -144,7 +144,7 @@ async fn published_agents_are_tools_in_an_order_that_stays_and_drafts_are_not() 
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_by_its_session() {
+async fn a_call_can_continue_a_session() {
     let script = Script::new().reply(Reply::text("Paris.")).reply(Reply::text("Rome."));
     let bench = bench(script).await;
     bench.published("Chat", chat_canvas()).await;
@@ -156,14 +156,14 @@ async fn a_conversation_goes_on_by_its_session() {
     let heard: Vec<String> =
         bench.model.requests()[1].messages.iter().map(|message| message.text.to_string()).collect();
     assert!(heard.contains(&"Paris.".to_owned()), "{heard:?}");
-    // A session of another agent is none of this one.
+    // A session of another agent is not found.
     bench.published("echo", echo_canvas()).await;
     let elsewhere = bench.tool("echo", json!({"query": "x", "session_id": session})).await;
     assert_eq!(elsewhere["isError"], true);
 }
 
 #[tokio::test]
-async fn another_tenant_sees_nothing_and_calls_nothing() {
+async fn another_tenant_sees_and_calls_no_tools() {
     let bench = bench(Script::new()).await;
     let id = bench.published("Secret Plan", echo_canvas()).await;
     let asked = bench.tool("secret_plan", json!({"query": "q"})).await;
@@ -190,7 +190,7 @@ async fn another_tenant_sees_nothing_and_calls_nothing() {
         let (_, refused) = bench.mcp_as(&stranger, call).await;
         assert_eq!(refused["result"]["isError"], true, "{tool}: {refused}");
     }
-    // With an agent of the same name they have their own.
+    // A tenant with an agent of the same name uses its own.
     let stored = bench.mcp_as(
         &stranger,
         message(
@@ -206,7 +206,7 @@ async fn another_tenant_sees_nothing_and_calls_nothing() {
 }
 
 #[tokio::test]
-async fn nobody_gets_in_without_a_token_and_no_page_of_others() {
+async fn a_token_is_required_and_other_origins_are_refused() {
     let bench = bench(Script::new()).await;
     let list = message("tools/list", json!({}), &json!({}));
     for token in ["", "weft-wrong"] {
@@ -214,7 +214,7 @@ async fn nobody_gets_in_without_a_token_and_no_page_of_others() {
         assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
         assert_eq!(response.headers()["www-authenticate"], "Bearer");
     }
-    // As clients of RAGFlow's own server have it.
+    // Clients of RAGFlow's own server send it like this.
     let mut request = bench.mcp_request("", &list);
     request.headers_mut().remove("authorization");
     request.headers_mut().insert("api_key", bench.token.parse().unwrap());
@@ -235,7 +235,7 @@ async fn nobody_gets_in_without_a_token_and_no_page_of_others() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_told_in_the_words_of_the_protocol() {
+async fn invalid_messages_get_protocol_errors() {
     let bench = bench(Script::new()).await;
     let post = async |body: &'static str| {
         let mut request = bench.mcp_request(&bench.token, &message("ping", json!({}), &json!({})));
@@ -253,7 +253,7 @@ async fn what_is_no_message_is_told_in_the_words_of_the_protocol() {
 }
 
 #[tokio::test]
-async fn two_clients_at_once_hear_their_own_answers_piece_by_piece() {
+async fn two_clients_at_once_get_their_own_streamed_answers() {
     let pieces = |pieces: [&'static str; 3], question: &str| {
         let [a, b, c] = pieces;
         let reply = Reply::pieces([a]).then(Step::Wait(30)).then(Step::Text(b.into()));
@@ -305,7 +305,7 @@ async fn closing_the_stream_stops_the_run() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_refused_leaves_no_conversation() {
+async fn a_refused_tool_call_leaves_no_session() {
     let limits = LimitsConfig { runs_at_once: 1, ..LimitsConfig::default() };
     let bench = bench_with(Script::new().reply(endless(&["So "]).always()), Auth::On, limits).await;
     bench.published("echo", echo_canvas()).await;
@@ -317,12 +317,12 @@ async fn a_call_that_is_refused_leaves_no_conversation() {
     assert!(told["isError"] == true && told.to_string().contains("too many runs"), "{told}");
     let all = SessionFilter { limit: 9, ..SessionFilter::default() };
     let (_, sessions) = bench.app.sessions.list(&default_tenant(), &all).await.unwrap();
-    assert_eq!(sessions, 1, "only that of the run at work");
+    assert_eq!(sessions, 1, "only the session of the active run");
 }
 
-/// What lies between a client and this server may choose by the town, if the agent's form wants it in a header.
+/// Proxies between client and server can route by the town if the agent's form mirrors it in a header.
 #[tokio::test]
-async fn a_field_of_a_form_travels_as_a_header_too() {
+async fn a_form_field_can_be_mirrored_in_a_header() {
     let bench = bench(Script::new()).await;
     let form = json!({"inputs": {"town": {"name": "Town", "type": "line", "x-mcp-header": "Town"},
         "again": {"type": "line", "optional": true, "x-mcp-header": "TOWN"}}});
@@ -336,7 +336,7 @@ async fn a_field_of_a_form_travels_as_a_header_too() {
     let guide = tools.iter().find(|tool| tool["name"] == "guide").unwrap();
     let properties = &guide["inputSchema"]["properties"];
     let annotations = (&properties["town"]["x-mcp-header"], &properties["again"]["x-mcp-header"]);
-    assert_eq!(annotations, (&json!("Town"), &Json::Null), "two fields have no header in common");
+    assert_eq!(annotations, (&json!("Town"), &Json::Null), "two fields cannot share a header");
     let ask = async |header: Option<&'static str>| {
         let params = json!({"name": "guide", "arguments": {"query": "Food", "town": "Ulm"}});
         let mut request = bench.mcp_request(&bench.token, &message("tools/call", params, &json!({})));
@@ -357,7 +357,7 @@ async fn a_field_of_a_form_travels_as_a_header_too() {
 }
 
 #[tokio::test]
-async fn who_listens_hears_of_a_new_agent() {
+async fn a_listener_is_notified_of_a_new_agent() {
     let bench = bench(Script::new()).await;
     let params = json!({"notifications": {"toolsListChanged": true}});
     let request = bench.mcp_request(&bench.token, &message("subscriptions/listen", params, &json!({})));
@@ -377,9 +377,9 @@ async fn who_listens_hears_of_a_new_agent() {
     assert!(next(&mut stream).await.contains("notifications/tools/list_changed"));
 }
 
-/// In older revisions a connection may break off, and only the client's word counts.
+/// In older revisions a connection may break, and only an explicit cancellation counts.
 #[tokio::test]
-async fn a_request_that_is_taken_back_stops_the_run_and_a_broken_line_does_not() {
+async fn cancelling_a_request_stops_the_run_and_a_lost_connection_does_not() {
     let bench = bench(Script::new().reply(endless(&["It "])).reply(endless(&["is "]))).await;
     bench.published("Chat", chat_canvas()).await;
     let post = async |session: &str, message: Json| {
@@ -419,7 +419,7 @@ async fn a_request_that_is_taken_back_stops_the_run_and_a_broken_line_does_not()
 }
 
 #[tokio::test]
-async fn a_person_is_asked_through_the_client() {
+async fn questions_reach_a_person_through_the_client() {
     let bench = bench(Script::new()).await;
     bench.published("Painter", form_canvas()).await;
     let can = json!({"elicitation": {}});
@@ -443,11 +443,11 @@ async fn a_person_is_asked_through_the_client() {
     assert!(garbled.to_string().contains("is still waiting"), "{garbled}");
     let answered = bench.mcp_with("tools/call", answering(blue.clone(), state), &can).await;
     assert_eq!(answered["result"]["content"][0]["text"], "blue it is");
-    // It is answered once.
+    // The question can be answered only once.
     let again = bench.mcp_with("tools/call", answering(blue, state), &can).await;
     assert_eq!(again["result"]["isError"], true);
 
-    // Who declines gives the run up.
+    // Declining ends the run.
     let asked = bench.mcp_with("tools/call", call.clone(), &can).await["result"].clone();
     let name = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
     let mut declining = call.clone();
@@ -457,7 +457,7 @@ async fn a_person_is_asked_through_the_client() {
     assert!(declined.to_string().contains("was abandoned"), "{declined}");
     assert_eq!(bench.get("/api/v1/tasks").await.data()["tasks"], json!([]));
 
-    // Who cannot be asked gets what is asked as data, and answers with the session.
+    // A client that cannot be asked gets the question as data, and answers with the session.
     let waiting = bench.tool("painter", json!({"query": "paint"})).await;
     let data = &waiting["structuredContent"];
     assert_eq!(data["status"], "waiting");
@@ -466,9 +466,9 @@ async fn a_person_is_asked_through_the_client() {
     assert_eq!(bench.tool("painter", arguments).await["content"][0]["text"], "red it is");
 }
 
-/// A call that is made again with what an earlier one was handed back speaks to what is asked now.
+/// A repeated call with an earlier state applies to the current question.
 #[tokio::test]
-async fn who_declines_with_an_earlier_state_gives_up_what_is_asked_now() {
+async fn declining_with_an_earlier_state_declines_the_current_question() {
     let bench = bench(Script::new()).await;
     let form = |name: &str| {
         let inputs = json!({name: {"name": name, "type": "line", "optional": false}});
@@ -522,15 +522,15 @@ async fn a_long_run_is_a_task_with_a_result_and_can_be_stopped() {
     let endless = ask().await;
     bench.mcp_with("tasks/cancel", json!({"taskId": endless["taskId"]}), &tasks).await;
     assert_eq!(bench.task_after(&endless["taskId"], "working").await["status"], "cancelled");
-    // What is there soon is a result.
+    // A quick answer is returned as a result.
     assert_eq!(ask().await["content"][0]["text"], "soon");
-    // Who does not know of tasks may not ask for them.
+    // A client without the task capability may not request tasks.
     let refused = bench.mcp_with("tasks/get", json!({"taskId": endless["taskId"]}), &json!({})).await;
     assert_eq!(refused["error"]["code"], -32_021);
 }
 
 #[tokio::test]
-async fn a_task_that_waits_for_a_person_goes_on_with_the_run_that_goes_on() {
+async fn a_task_follows_its_run_after_a_person_answered() {
     let slow = Reply::text("x").delay_ms(4_000);
     let canvas = json!({"components": {
         "begin": component("Begin", &json!({}), &["LLM:L"]),
@@ -559,7 +559,7 @@ async fn a_task_that_waits_for_a_person_goes_on_with_the_run_that_goes_on() {
 }
 
 #[tokio::test]
-async fn a_task_that_waits_is_given_up_and_its_session_goes_on() {
+async fn a_waiting_task_is_cancelled_and_its_session_continues() {
     let bench = bench(Script::new()).await;
     bench.published("Painter", form_canvas()).await;
     let waiting = bench.tool("painter", json!({"query": "paint"})).await["structuredContent"].clone();
@@ -578,7 +578,7 @@ async fn a_task_that_waits_is_given_up_and_its_session_goes_on() {
 }
 
 #[test]
-fn a_task_survives_the_process_that_began_it() {
+fn a_task_survives_the_process_that_started_it() {
     let process = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let tasks = json!({"extensions": {TASKS: {}}});
     let (bench, id) = process.block_on(async {
@@ -589,7 +589,7 @@ fn a_task_survives_the_process_that_began_it() {
         assert_eq!(created["resultType"], "task");
         (bench, created["taskId"].clone())
     });
-    // Killed, with everything that it has begun.
+    // Killed, with everything it has started.
     drop(process);
     let after = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     after.block_on(async {
@@ -601,7 +601,7 @@ fn a_task_survives_the_process_that_began_it() {
         assert_eq!(shown["result"]["status"], "working");
         let run = next.app.all_cut_off().await.unwrap().remove(0);
         let PickedUp::Running(mut handle) = next.app.pick_up(&run).await.unwrap() else {
-            panic!("it goes on")
+            panic!("the run was not resumed")
         };
         while handle.entries.next().await.unwrap().is_some() {}
         let ended = next.task_after(&id, "working").await;
@@ -610,7 +610,7 @@ fn a_task_survives_the_process_that_began_it() {
 }
 
 #[tokio::test]
-async fn a_canvas_is_built_checked_tried_and_looked_at_and_never_published() {
+async fn a_canvas_is_created_checked_run_and_inspected_but_never_published() {
     let bench = bench(Script::new()).await;
     let components = bench.tool("list_components", json!({})).await;
     let listed = components["structuredContent"]["components"].as_array().unwrap().clone();
@@ -643,7 +643,7 @@ async fn a_canvas_is_built_checked_tried_and_looked_at_and_never_published() {
         looked["steps"].as_array().unwrap().iter().map(|step| step["component"].as_str().unwrap()).collect();
     assert_eq!(steps, ["Begin", "Message"]);
 
-    // What is published stays as it is when its draft is changed.
+    // A published version stays unchanged when its draft changes.
     let agent = bench.published("Keeper", echo_canvas()).await;
     let mut changed = echo_canvas();
     changed["components"]["Message:Echo"]["obj"]["params"]["content"] = json!(["changed"]);
@@ -655,9 +655,9 @@ async fn a_canvas_is_built_checked_tried_and_looked_at_and_never_published() {
     );
 }
 
-/// The canvas is compiled as the parser of the message has left it, which does not keep them.
+/// The canvas is compiled from the parsed message, which has lost the digits.
 #[tokio::test]
-async fn digits_that_a_message_loses_of_a_canvas_are_told() {
+async fn digits_lost_by_parsing_a_message_are_reported() {
     let bench = bench(Script::new()).await;
     let mut canvas = echo_canvas();
     canvas["components"]["begin"]["obj"]["params"]["order"] = json!("ORDER");
@@ -679,7 +679,7 @@ async fn digits_that_a_message_loses_of_a_canvas_are_told() {
     let place = ["/components/begin/obj/params/order"];
     assert_eq!(told("check_canvas", json!({"canvas": canvas})).await, place);
     assert_eq!(told("put_canvas", json!({"title": "Lost", "canvas": canvas})).await, place);
-    // As a text, too, and once.
+    // Also for a canvas given as a string, and only once.
     let text = written(canvas.to_string());
     assert_eq!(told("check_canvas", json!({"canvas": text})).await, place);
     assert!(told("check_canvas", json!({"canvas": echo_canvas()})).await.is_empty());
@@ -733,7 +733,7 @@ async fn the_skill_is_a_resource() {
 }
 
 #[tokio::test]
-async fn a_role_is_offered_the_tools_that_it_may_call() {
+async fn a_role_is_offered_only_the_tools_it_may_call() {
     let bench = bench(Script::new()).await;
     bench.published("An Agent", echo_canvas()).await;
     let canvas = json!({"title": "Mine", "canvas": echo_canvas()});
@@ -756,7 +756,7 @@ async fn a_role_is_offered_the_tools_that_it_may_call() {
             assert_eq!(refused, !may, "{role} {tool}: {answer}");
         }
     }
-    // One route stands for all of it, so each refusal is noted by its own name.
+    // One route serves all tools, so each refusal is logged under its own tool name.
     let log = bench.get("/api/v1/audit").await.text;
     assert!(log.contains("mcp put_canvas") && log.contains("mcp an_agent"), "{log}");
 }

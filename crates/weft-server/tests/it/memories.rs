@@ -1,4 +1,4 @@
-//! Memories over HTTP, on canvases, and what a model finds in turns.
+//! Memories over HTTP, in canvases, and the facts that a model extracts from turns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use weft_testkit::{Reply, Script, ScriptedModel};
 
 use crate::support::{Bench, HandClock, begin, bench, bench_with, component, default_tenant};
 
-/// A model that is scripted, and an embedder unless its name is `gone`.
+/// A scripted model, and an embedder unless its name is `gone`.
 struct Models(ScriptedModel);
 
 impl ModelDirectory for Models {
@@ -42,7 +42,7 @@ impl ModelDirectory for Models {
     }
 }
 
-/// Memories on a clock that the test sets.
+/// Memories with a clock that the test sets.
 struct Kept {
     memories: ConversationMemories,
     clock: Arc<HandClock>,
@@ -93,7 +93,7 @@ impl Kept {
         self.memories.remember(key, origin, &turn).await.unwrap();
     }
 
-    /// Lets a worker work until nothing of a memory is due.
+    /// Runs a worker until nothing of a memory is due.
     async fn work(&self, key: &MemoryKey) {
         let stop = CancellationToken::new();
         let worker = MemoryWorker::new(self.memories.clone());
@@ -137,7 +137,7 @@ fn query(keys: &[&MemoryKey], question: &str) -> MemoryQuery {
 const FACTS: [MessageType; 2] = [MessageType::Raw, MessageType::Semantic];
 
 #[tokio::test]
-async fn a_model_finds_facts_in_turns_and_questions_find_both() {
+async fn a_model_extracts_facts_from_turns_and_searches_find_both() {
     let facts = json!({"semantic": [{"content": "Ada is allergic to nuts."}], "episodic": ["not asked for"]});
     let kept = Kept::new(Script::new().reply(Reply::text(format!("```json\n{facts}\n```"))));
     let key = kept.memory("m", "e", &FACTS).await;
@@ -157,7 +157,7 @@ async fn a_model_finds_facts_in_turns_and_questions_find_both() {
     );
     let found = kept.memories.recall(&key.tenant, &query(&[&key], "allergic to what?")).await.unwrap();
     assert_eq!(found.messages[0].content, "Ada is allergic to nuts.");
-    // A message that was switched off or forgotten is found no more.
+    // A message that is disabled or forgotten is no longer found.
     kept.memories.store.set_status(&key, 2, MessageStatus::Disabled).await.unwrap();
     let found = kept.memories.recall(&key.tenant, &query(&[&key], "allergic nuts")).await.unwrap();
     assert_eq!(found.messages.iter().map(|one| one.number).collect::<Vec<_>>(), [1]);
@@ -167,7 +167,7 @@ async fn a_model_finds_facts_in_turns_and_questions_find_both() {
 }
 
 #[tokio::test]
-async fn what_is_used_to_find_facts_is_noted() {
+async fn usage_for_extracting_facts_is_recorded() {
     let said = Reply::text("{\"semantic\": [\"It rained.\"]}").usage(700, 100);
     let kept = Kept::new(Script::new().reply(said));
     let key = kept.memory("m", "e", &FACTS).await;
@@ -183,7 +183,7 @@ async fn what_is_used_to_find_facts_is_noted() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_is_asked_again_and_then_given_up() {
+async fn a_failed_extraction_is_retried_and_then_abandoned() {
     let away = || Reply::error(ErrorKind::Unavailable, "busy");
     let script = Script::new().reply(away()).reply(Reply::text("{\"semantic\": [\"It rained.\"]}"));
     let kept = Kept::new(script);
@@ -192,7 +192,7 @@ async fn a_model_that_fails_is_asked_again_and_then_given_up() {
     kept.work(&key).await;
     let waiting = kept.messages(&key).await.remove(0);
     assert!(matches!(&waiting.extraction, Extraction::Pending { problem } if problem.contains("busy")));
-    // It is found by its words in the meantime.
+    // Meanwhile the turn is found by its words.
     let found = kept.memories.recall(&key.tenant, &query(&[&key], "rained")).await.unwrap();
     assert_eq!(found.messages.len(), 1);
     assert!(
@@ -214,7 +214,7 @@ async fn a_model_that_fails_is_asked_again_and_then_given_up() {
     };
     futures::join!(worker.run(&stop, Duration::from_secs(5)), looking);
     assert_eq!(kept.contents(&key).await[0], "It rained.");
-    // What would not pass is not asked again: a model that is not there, an answer that is none.
+    // Permanent failures are not retried: a missing model, an invalid answer.
     for (script, embedder) in [
         (Script::new().reply(Reply::text("I see.")), ""),
         (Script::new().reply(Reply::text("{\"semantic\": []}")), "gone"),
@@ -229,7 +229,7 @@ async fn a_model_that_fails_is_asked_again_and_then_given_up() {
 }
 
 #[tokio::test]
-async fn searches_keep_to_memories_users_and_models_that_fit() {
+async fn searches_respect_memories_users_and_embedders() {
     let kept = Kept::new(Script::new());
     let (one, other) =
         (kept.memory("a", "e", &[MessageType::Raw]).await, kept.memory("b", "e", &[MessageType::Raw]).await);
@@ -263,7 +263,7 @@ async fn searches_keep_to_memories_users_and_models_that_fit() {
     assert!(mixed.full().contains("`e` and `f`"), "{}", mixed.full());
     let many = MemoryQuery { memories: vec![one.id.clone(); 17], ..query(&[], "red") };
     assert_eq!(kept.memories.recall(&default_tenant(), &many).await.unwrap_err().kind, ErrorKind::Invalid);
-    // Without its embedder a memory is searched by words, and says so.
+    // Without its embedder a memory is searched by words, with a warning.
     let fourth = kept.memory("d", "gone", &[MessageType::Raw]).await;
     kept.remember(&fourth, "o", ("ada", "green", "yes")).await;
     let found = kept.memories.recall(&default_tenant(), &query(&[&fourth], "green")).await.unwrap();
@@ -276,7 +276,7 @@ async fn made(bench: &Bench, body: Json) -> Json {
 }
 
 #[tokio::test]
-async fn memories_are_made_changed_and_removed() {
+async fn memories_are_created_changed_and_removed() {
     let bench = bench(Script::new()).await;
     let body =
         json!({"name": " Notes ", "memory_type": ["semantic", "RAW", "raw"], "llm_id": "m", "embd_id": ""});
@@ -325,7 +325,7 @@ async fn memories_are_made_changed_and_removed() {
         let listed = bench.get(&format!("/api/v1/memories?{nothing}")).await.data();
         assert_eq!(listed["memory_list"], json!([]), "{nothing}");
     }
-    // Nobody else sees it.
+    // Another tenant does not see it.
     let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
     let unknown = (404, format!("Memory '{id}' not found."));
     assert_eq!(stranger.get(&format!("/api/v1/memories/{id}/config")).await.refusal(), unknown);
@@ -336,7 +336,7 @@ async fn memories_are_made_changed_and_removed() {
 }
 
 #[tokio::test]
-async fn a_search_gives_no_more_messages_than_a_page_may_have() {
+async fn a_search_returns_at_most_the_maximum_page_size() {
     let limits = LimitsConfig { page_size: 2, ..LimitsConfig::default() };
     let bench = bench_with(Script::new(), Auth::On, limits).await;
     let memory =
@@ -355,7 +355,7 @@ async fn a_search_gives_no_more_messages_than_a_page_may_have() {
 }
 
 #[tokio::test]
-async fn messages_are_added_found_switched_off_and_forgotten() {
+async fn messages_are_added_found_disabled_and_forgotten() {
     let bench = bench(Script::new()).await;
     let memory =
         made(&bench, json!({"name": "m", "memory_type": ["raw"], "embd_id": "", "llm_id": ""})).await;
@@ -425,7 +425,7 @@ async fn messages_are_added_found_switched_off_and_forgotten() {
 }
 
 #[tokio::test]
-async fn a_message_remembers_what_it_says_and_a_retrieval_finds_it() {
+async fn a_message_component_stores_its_text_and_a_retrieval_finds_it() {
     let bench = bench(Script::new()).await;
     let id =
         made(&bench, json!({"name": "m", "memory_type": ["raw"], "embd_id": "", "llm_id": ""})).await["id"]

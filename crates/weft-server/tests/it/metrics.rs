@@ -1,4 +1,4 @@
-//! What operators read of a server, and who else does not.
+//! Metrics for operators, and who may read them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use weft_testkit::{Script, ScriptedModel};
 use crate::support::{Bench, bench, chat_canvas, default_tenant, echo_canvas, endless, process_with};
 
 impl Bench {
-    /// The value of a line.
+    /// The value of a metric.
     async fn metric(&self, name: &str) -> Option<f64> {
         let page = self.get("/metrics").await.text;
         let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
@@ -28,7 +28,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn only_owners_of_the_first_tenant_read_what_is_counted_of_all() {
+async fn only_owners_of_the_first_tenant_may_read_the_metrics() {
     let bench = bench(Script::new()).await;
     let (owner, _) = bench.as_member("default", MemberRole::Owner).await;
     let page = owner.get("/metrics").await;
@@ -49,7 +49,7 @@ async fn only_owners_of_the_first_tenant_read_what_is_counted_of_all() {
 }
 
 #[tokio::test]
-async fn a_token_for_metrics_opens_nothing_else_and_closes_them_to_all_others() {
+async fn a_metrics_token_opens_only_the_metrics_and_replaces_other_access() {
     let token = "metrics-token-of-an-operator";
     let config = AccountsConfig { metrics_token: Secret::new(token), ..AccountsConfig::default() };
     let store = (Arc::new(MemoryStore::new()), ScriptedModel::new(Script::new()));
@@ -67,7 +67,7 @@ async fn a_token_for_metrics_opens_nothing_else_and_closes_them_to_all_others() 
 }
 
 #[tokio::test]
-async fn runs_and_requests_are_counted_by_words_that_nobody_chooses() {
+async fn runs_and_requests_are_counted_by_fixed_labels() {
     let bench = bench(Script::new()).await;
     let id = bench.store("canary4711", echo_canvas()).await;
     let asked = json!({"query": "canary4711", "stream": false, "user_id": "canary4711"});
@@ -92,7 +92,7 @@ async fn runs_and_requests_are_counted_by_words_that_nobody_chooses() {
     for private in ["canary4711", id.as_str(), "default"] {
         assert!(!page.to_lowercase().contains(&private.to_lowercase()), "{private} in {page}");
     }
-    // Each family is told once, with what it means and of which kind it is.
+    // Each family appears once, with its help text and type.
     let told = |what: &str| -> Vec<String> {
         let named = |line: &str| line.strip_prefix(what)?.split(' ').next().map(str::to_owned);
         page.lines().filter_map(named).collect()
@@ -115,7 +115,7 @@ async fn runs_and_requests_are_counted_by_words_that_nobody_chooses() {
 }
 
 #[tokio::test]
-async fn what_is_under_way_is_told_as_long_as_it_is() {
+async fn active_runs_and_streams_are_counted_while_they_last() {
     let bench = bench(Script::new().reply(endless(&["So "]).always())).await;
     let id = bench.store("Chat", chat_canvas()).await;
     let mut stream = bench.open("/v1/canvas/completion", json!({"id": id, "query": "x"})).await;
@@ -129,9 +129,9 @@ async fn what_is_under_way_is_told_as_long_as_it_is() {
     assert_eq!(bench.metric("weft_runs_ended_total{status=\"cancelled\"}").await, Some(1.0));
 }
 
-/// A page without everything is worth more than none.
+/// A page with some values missing is better than none.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_hangs_keeps_nobody_from_the_rest() {
+async fn a_store_that_hangs_does_not_block_the_other_metrics() {
     let plain = bench(Script::new()).await;
     let app = plain.app.with_parts(|parts| {
         parts.meters.backlog = Arc::new(|| Box::pin(std::future::pending()));

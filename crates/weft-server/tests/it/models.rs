@@ -1,4 +1,4 @@
-//! The list of models, and what is answered without one that writes.
+//! The list of models, and answers without a generative model.
 
 use serde_json::{Value as Json, json};
 use weft_app::{Config, assemble_in_memory};
@@ -6,7 +6,7 @@ use weft_testkit::Script;
 
 use crate::support::{Bench, bench};
 
-/// Row 29: by kind, with what a caller has to know and nothing that is secret.
+/// Row 29: by kind, with what a caller needs and nothing secret.
 #[tokio::test]
 async fn models_are_listed_by_kind_without_their_keys() {
     let config: Config = toml::from_str(
@@ -56,10 +56,10 @@ async fn models_are_listed_by_kind_without_their_keys() {
     assert_eq!(nobody.get("/api/v1/models").await.status, 401);
 }
 
-/// From the second question on a model rewrites the question. One that only quotes says something else instead, and that
-/// would be searched for.
+/// From the second question on, a model rewrites the question for the search. One that only quotes would return other
+/// text, which would then be searched for.
 #[tokio::test]
-async fn a_model_that_only_quotes_rewrites_no_question() {
+async fn a_model_that_only_quotes_does_not_rewrite_questions() {
     let config: Config =
         toml::from_str("[[models.entries]]\nname = \"plain\"\nprovider = \"extractive\"\n").unwrap();
     let app = assemble_in_memory(&config).await.unwrap();

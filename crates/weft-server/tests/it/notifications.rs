@@ -1,4 +1,4 @@
-//! What people are told without having asked: once, signed, again until it is told, and only those of the tenant.
+//! Notifications: sent once, signed, retried until delivered, and only for the own tenant.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ use crate::support::{Bench, HandClock, chat_canvas, component, form_canvas, proc
 const NOW: i64 = 1_700_000_000_000;
 const HOUR_MS: i64 = 3_600_000;
 
-/// Takes mail, and keeps it.
+/// A mailer that keeps the mails.
 #[derive(Clone, Debug, Default)]
 struct Post(Arc<Mutex<Vec<Mail>>>);
 
@@ -45,7 +45,7 @@ struct Told {
     post: Post,
 }
 
-/// A server with these settings, before a place that answers so.
+/// A server with these settings, whose webhook receiver responds like this.
 async fn told(settings: &str, http: FakeHttp, limits: LimitsConfig) -> Told {
     let clock = HandClock::at(NOW);
     let model = ScriptedModel::new(Script::new().reply(Reply::text("Hello").usage(700, 100).always()));
@@ -71,7 +71,7 @@ impl Told {
         Self { bench: Bench { token: self.bench.token.clone(), ..bench }, ..self }
     }
 
-    /// Asks an agent, whatever comes of it.
+    /// Calls an agent, whatever the result.
     async fn asked(&self, title: &str, canvas: Json) -> String {
         let agent = self.bench.store(title, canvas).await;
         let path = format!("/api/v1/agents/{agent}/completions");
@@ -89,7 +89,7 @@ impl Told {
     }
 }
 
-/// Fails when it runs.
+/// A canvas that fails when it runs.
 fn failing() -> Json {
     json!({"components": {
         "begin": component("Begin", &json!({"mode": "conversational"}), &["Invoke:I"]),
@@ -109,7 +109,7 @@ fn body(request: &HttpRequest) -> &Json {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_is_told_once_by_a_call_that_is_signed() {
+async fn a_failed_run_is_notified_once_by_a_signed_call() {
     let told = told(WEBHOOK, FakeHttp::new().on("ops.example", 204, ""), LimitsConfig::default()).await;
     let agent = told.asked("Failing", failing()).await;
     told.asked("Chat", chat_canvas()).await;
@@ -134,7 +134,7 @@ async fn a_run_that_fails_is_told_once_by_a_call_that_is_signed() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_told_now_is_told_later_by_whichever_process() {
+async fn a_failed_notification_is_retried_by_any_process() {
     let http = FakeHttp::new()
         .fails_once("ops.example", ErrorKind::Unavailable, "no answer")
         .once("ops.example", 503, "")
@@ -145,7 +145,7 @@ async fn what_cannot_be_told_now_is_told_later_by_whichever_process() {
     let waiting = told.listed().await;
     assert_eq!((&waiting[0]["state"], &waiting[0]["attempts"]), (&json!("waiting"), &json!(1)));
     assert_eq!(waiting[0]["state_time"], json!(NOW + 30_000));
-    assert_eq!(told.delivered().await, 0, "not before its time");
+    assert_eq!(told.delivered().await, 0, "not before the retry is due");
     told.clock.go_on(30_000);
     let told = told.in_process(WEBHOOK);
     assert_eq!(told.delivered().await, 1);
@@ -154,12 +154,12 @@ async fn what_cannot_be_told_now_is_told_later_by_whichever_process() {
     assert_eq!(told.delivered().await, 1);
     let ids: std::collections::HashSet<_> =
         told.http.requests().iter().map(|one| body(one)["id"].clone()).collect();
-    assert_eq!((told.http.requests().len(), ids.len()), (3, 1), "a receiver can tell that it is the same");
+    assert_eq!((told.http.requests().len(), ids.len()), (3, 1), "retries have the same message id");
     assert_eq!(told.listed().await[0]["state"], "delivered");
 }
 
 #[tokio::test]
-async fn what_will_never_be_told_is_given_up_with_its_reason() {
+async fn an_undeliverable_notification_is_abandoned_with_its_reason() {
     let settings = format!("attempts = 2\n{WEBHOOK}");
     let http = FakeHttp::new().once("ops.example", 404, "").on("ops.example", 500, "");
     let told = told(&settings, http, LimitsConfig::default()).await;
@@ -179,7 +179,7 @@ async fn what_will_never_be_told_is_given_up_with_its_reason() {
     }
     let gone = told.listed().await;
     assert_eq!((&gone[0]["state"], &gone[0]["attempts"]), (&json!("given_up"), &json!(2)));
-    // What happened while nobody could be told is no news any more.
+    // A notification older than a day is not sent any more.
     told.asked("Three", failing()).await;
     told.clock.go_on(25 * HOUR_MS);
     let calls = told.http.requests().len();
@@ -189,7 +189,7 @@ async fn what_will_never_be_told_is_given_up_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_flood_is_cut_off() {
+async fn notifications_are_rate_limited() {
     let settings = format!("per_hour = 2\n{WEBHOOK}");
     let told = told(&settings, FakeHttp::new().on("ops.example", 200, ""), LimitsConfig::default()).await;
     for title in ["a", "b", "c", "d"] {
@@ -202,7 +202,7 @@ async fn a_flood_is_cut_off() {
 }
 
 #[tokio::test]
-async fn people_are_told_of_their_own_tenant_and_of_what_they_want() {
+async fn receivers_get_events_of_their_own_tenant_that_they_chose() {
     let settings = "[tenants.another]\nwebhook = \"https://theirs.example\"\nsecret = \"x\"\n\
          [tenants.default]\nwebhook = \"https://ours.example\"\nsecret = \"y\"\nevents = [\"budget\"]";
     let told = told(settings, FakeHttp::new().on("example", 200, ""), LimitsConfig::default()).await;
@@ -215,13 +215,13 @@ async fn people_are_told_of_their_own_tenant_and_of_what_they_want() {
     let urls: Vec<String> = told.http.requests().into_iter().map(|one| one.url).collect();
     assert_eq!(urls, ["https://theirs.example"]);
     assert_eq!(told.http.tenants(), [TenantId::from("another")]);
-    // Each sees their own, too.
+    // Each tenant lists only its own, too.
     assert_eq!((told.listed().await.len(), theirs.listed().await.len()), (1, 1));
     assert_eq!(told.listed().await[0]["reason"], "the settings name no receiver");
 }
 
 #[tokio::test]
-async fn mail_says_the_same_and_one_way_does_not_hold_up_the_other() {
+async fn mail_has_the_same_content_and_one_channel_does_not_block_the_other() {
     let settings = "[mail]\nhost = \"mail.example\"\nfrom = \"weft@example.com\"\n[tenants.default]\n\
         webhook = \"https://ops.example\"\nsecret = \"x\"\nmail = [\"ann@example.com\"]";
     let http = FakeHttp::new().once("ops.example", 503, "").on("ops.example", 200, "");
@@ -232,14 +232,14 @@ async fn mail_says_the_same_and_one_way_does_not_hold_up_the_other() {
     told.delivered().await;
     {
         let post = told.post.0.lock().unwrap();
-        assert_eq!((post.len(), told.http.requests().len()), (1, 2), "mail goes out once");
+        assert_eq!((post.len(), told.http.requests().len()), (1, 2), "the mail is sent once");
         let mail = &post[0];
         assert_eq!(mail.subject, "Weft: A run of `Failing <b>` has failed");
         assert_eq!((mail.to[0].as_str(), mail.from.1.as_str()), ("ann@example.com", "weft@example.com"));
         assert!(mail.html.contains("&lt;b&gt;") && mail.text.contains("error: "), "{}", mail.text);
     }
     assert_eq!(told.listed().await[0]["state"], "delivered");
-    // A server that does not take a mail has said so.
+    // The server's refusal of a mail is a definite answer.
     let told = told.in_process(&settings.replace("ann@", "nobody@"));
     told.asked("Again", failing()).await;
     told.delivered().await;
@@ -249,7 +249,7 @@ async fn mail_says_the_same_and_one_way_does_not_hold_up_the_other() {
 }
 
 #[tokio::test]
-async fn a_mail_goes_out_again_only_when_it_was_not_handed_in() {
+async fn a_mail_is_retried_only_if_it_was_not_accepted() {
     for (name, state, mails) in [("late", "given_up", 1), ("busy", "waiting", 2)] {
         let settings = format!(
             "[mail]\nhost = \"mail.example\"\nfrom = \"weft@example.com\"\n[tenants.default]\n\
@@ -266,7 +266,7 @@ async fn a_mail_goes_out_again_only_when_it_was_not_handed_in() {
 }
 
 #[tokio::test]
-async fn a_budget_is_told_of_once_in_each_of_its_periods() {
+async fn a_budget_is_notified_once_per_period() {
     let day = BudgetLimits { tokens: Some(1_000), model_calls: Some(100), ..BudgetLimits::default() };
     let limits = LimitsConfig {
         tenant_budget: PeriodLimits { day, ..PeriodLimits::default() },
@@ -278,7 +278,7 @@ async fn a_budget_is_told_of_once_in_each_of_its_periods() {
     assert_eq!(told.delivered().await, 0);
     let agent = told.asked("Chat", chat_canvas()).await;
     told.bench.app.watch().await.unwrap();
-    // Another process sees the same.
+    // Another process knows the same.
     let told = told.in_process(WEBHOOK);
     told.bench.app.watch().await.unwrap();
     assert_eq!(told.delivered().await, 2);
@@ -290,15 +290,15 @@ async fn a_budget_is_told_of_once_in_each_of_its_periods() {
     let texts: Vec<String> =
         told.http.requests().iter().map(|one| body(one)["text"].as_str().unwrap().to_owned()).collect();
     assert!(texts.contains(&"80 % of the budget of tokens of `Chat` are used up".to_owned()), "{texts:?}");
-    // The next day begins anew, and the month goes on.
+    // The next day starts a new period, and the month continues.
     told.clock.go_on(24 * HOUR_MS);
     told.asked("Other", chat_canvas()).await;
     told.bench.app.watch().await.unwrap();
-    assert_eq!(told.delivered().await, 2, "the tenant's day and the other agent's month");
+    assert_eq!(told.delivered().await, 2, "the day of the tenant and the month of the other agent");
 }
 
 #[tokio::test]
-async fn a_task_that_nobody_answers_in_time_is_told_of_once() {
+async fn an_overdue_task_is_notified_once() {
     let told = told(WEBHOOK, FakeHttp::new().on("ops.example", 200, ""), LimitsConfig::default()).await;
     told.asked("Form", form_canvas()).await;
     told.bench.app.watch().await.unwrap();
@@ -317,7 +317,7 @@ async fn a_task_that_nobody_answers_in_time_is_told_of_once() {
 }
 
 #[tokio::test]
-async fn a_task_with_a_time_limit_is_overdue_when_it_has_passed() {
+async fn a_task_with_a_time_limit_is_overdue_after_the_limit() {
     let told = told(WEBHOOK, FakeHttp::new().on("ops.example", 200, ""), LimitsConfig::default()).await;
     let mut canvas = form_canvas();
     canvas["components"]["UserFillUp:F"]["obj"]["params"]["timeout_seconds"] = json!(60);
@@ -328,7 +328,7 @@ async fn a_task_with_a_time_limit_is_overdue_when_it_has_passed() {
     }
     told.delivered().await;
     let requests = told.http.requests();
-    // What becomes of the run without an answer is another matter.
+    // Other events about the run itself do not matter here.
     let late: Vec<&Json> = requests.iter().map(body).filter(|said| said["event"] == "task_overdue").collect();
     assert_eq!(late.len(), 1, "{requests:?}");
     assert_eq!(late[0]["data"]["status"], "timed_out");

@@ -1,4 +1,4 @@
-//! Signing in by OpenID Connect, with a provider on loopback.
+//! Sign-in with OpenID Connect, with a provider on loopback.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn settings(providers: &[(&str, OidcConfig)]) -> AccountsConfig {
     }
 }
 
-/// A process over this store.
+/// A process with this store.
 fn server_at(store: &Arc<MemoryStore>, config: AccountsConfig, clock: Arc<dyn Clock>) -> Bench {
     let parts = (Arc::clone(store), ScriptedModel::new(Script::new()));
     process_with(parts, (Auth::On, LimitsConfig::default()), (clock, config))
@@ -51,7 +51,7 @@ fn server(config: AccountsConfig) -> Bench {
     server_at(&Arc::new(MemoryStore::new()), config, Arc::new(SystemClock))
 }
 
-/// Somebody who is at the provider.
+/// A browser that is at the provider's sign-in page.
 struct Journey {
     url: String,
     state: String,
@@ -102,7 +102,7 @@ fn token(answer: &Reading) -> String {
     answer.headers["authorization"].to_str().unwrap().to_owned()
 }
 
-/// Whether a sign-in was refused, in words that have this, and without any token.
+/// Asserts that a sign-in was refused with a message that contains this, and without a token.
 #[track_caller]
 fn assert_refused(answer: &Reading, part: &str) {
     assert_eq!(answer.status, 403, "{part}: {}", answer.text);
@@ -112,7 +112,7 @@ fn assert_refused(answer: &Reading, part: &str) {
 }
 
 #[tokio::test]
-async fn somebody_signs_in_gets_an_account_and_is_known_again() {
+async fn a_first_sign_in_creates_an_account_that_is_found_again() {
     let provider = OpenIdProvider::start().await;
     let bench = server(settings(&[("corp", open(&provider))]));
     let offered = bench.with("").get("/api/v1/auth/providers").await.data();
@@ -129,7 +129,7 @@ async fn somebody_signs_in_gets_an_account_and_is_known_again() {
         provider.behave(|manners| manners.signing = signing);
         assert_eq!(sign_in(&bench, &provider).await.data()["id"], data["id"], "{signing:?}");
     }
-    // Another address there changes nothing here, and takes nobody's account over.
+    // A changed address at the provider changes nothing here, and takes over no other account.
     let bob = NewUser { email: "bob@example.com", nickname: "Bob", password: None };
     let bob = bench.app.create_user(bob, &default_tenant(), MemberRole::Owner).await.unwrap();
     provider.says(json!({"email": "bob@example.com"}));
@@ -140,7 +140,7 @@ async fn somebody_signs_in_gets_an_account_and_is_known_again() {
     assert_eq!((&mine[0]["provider"], &mine[0]["subject"]), (&json!("corp"), &json!("ann-1")));
     assert_eq!(mine[0]["email"], "bob@example.com");
     assert!(bench.app.identities(&bob.id).await.unwrap().is_empty());
-    // Descriptions and keys are asked for once.
+    // The discovery document and the keys are each requested once.
     assert_eq!(provider.asked("keys") + provider.asked(".well-known/openid-configuration"), 2);
     let export = ann.get("/api/v1/users/me/export").await;
     assert!(
@@ -148,14 +148,14 @@ async fn somebody_signs_in_gets_an_account_and_is_known_again() {
         "{}",
         export.text
     );
-    // Whoever goes is new when they come again.
+    // A user who deleted their account gets a new one at the next sign-in.
     assert_eq!(ann.ask("DELETE", "/api/v1/users/me", json!({})).await.data(), true);
     provider.says(json!({}));
     assert_ne!(sign_in(&bench, &provider).await.data()["id"], data["id"]);
 }
 
 #[tokio::test]
-async fn without_providers_the_routes_say_what_is_missing() {
+async fn without_providers_the_routes_name_the_missing_setting() {
     let bench = server(AccountsConfig::default());
     assert_eq!(bench.get("/api/v1/auth/providers").await.data(), json!([]));
     for path in [BEGIN, CALLBACK, "/api/v1/auth/oidc/corp?next=/a"] {
@@ -167,7 +167,7 @@ async fn without_providers_the_routes_say_what_is_missing() {
 }
 
 #[tokio::test]
-async fn tokens_that_must_not_be_believed_are_not() {
+async fn invalid_id_tokens_are_refused() {
     let provider = OpenIdProvider::start().await;
     let bench = server(settings(&[("corp", open(&provider))]));
     for (claims, part) in [
@@ -202,7 +202,7 @@ async fn tokens_that_must_not_be_believed_are_not() {
 }
 
 #[tokio::test]
-async fn a_new_key_is_asked_for_once_in_a_while() {
+async fn an_unknown_key_is_requested_only_once_in_a_while() {
     let provider = OpenIdProvider::start().await;
     let clock = HandClock::at(now() * 1_000);
     let bench =
@@ -210,7 +210,7 @@ async fn a_new_key_is_asked_for_once_in_a_while() {
     provider.behave(|manners| manners.shown = vec!["rsa"]);
     token(&sign_in(&bench, &provider).await);
     provider.behave(|manners| (manners.shown, manners.signing) = (vec!["rsa", "ec"], Signing::Es256));
-    // The keys were asked for just now.
+    // The keys have just been requested.
     assert_refused(&sign_in(&bench, &provider).await, "does not publish");
     clock.go_on(61_000);
     provider.says(json!({"iat": now() + 61, "exp": now() + 400}));
@@ -224,22 +224,22 @@ async fn a_new_key_is_asked_for_once_in_a_while() {
 }
 
 #[tokio::test]
-async fn a_sign_in_is_one_browsers_and_ends_once() {
+async fn a_sign_in_belongs_to_one_browser_and_completes_once() {
     let provider = OpenIdProvider::start().await;
     let store = Arc::new(MemoryStore::new());
     let clock = HandClock::at(now() * 1_000);
     let two = [("corp", open(&provider)), ("other", open(&provider))];
     let bench = server_at(&store, settings(&two), clock.clone());
     let over = "this sign-in has ended or was started in another browser";
-    // Two at the same time in one browser do not disturb each other.
+    // Two sign-ins at the same time in one browser do not interfere.
     let (first, second) = (Journey::begin(&bench, BEGIN).await, Journey::begin(&bench, BEGIN).await);
     let both = format!("{}; {}", first.cookie, second.cookie);
     let code = provider.grant(&first.url);
     token(&first.end_with(&bench, &both, &format!("code={code}")).await);
-    // A state is worth nothing the second time, also with a code that is.
+    // A state is invalid the second time, even with a valid code.
     let fresh = provider.grant(&first.url);
     assert_refused(&first.end(&bench, &fresh).await, over);
-    // What another browser brings back signs nobody in, and is over for both.
+    // A callback from another browser signs nobody in, and ends the sign-in for both.
     let code = provider.grant(&second.url);
     assert_refused(&second.end_with(&bench, "a=b", &format!("code={code}")).await, over);
     assert_refused(&second.end(&bench, &code).await, over);
@@ -247,16 +247,16 @@ async fn a_sign_in_is_one_browsers_and_ends_once() {
     let code = provider.grant(&third.url);
     let stolen = format!("{}=x{}", third.cookie.split('=').next().unwrap(), &first.cookie[40..]);
     assert_refused(&third.end_with(&bench, &stolen, &format!("code={code}")).await, over);
-    // Nor does one that comes back to the address of another provider.
+    // Nor does a callback to the address of another provider.
     let other = Journey::begin(&bench, "/api/v1/auth/oidc/other").await;
     let code = provider.grant(&other.url);
     assert_refused(&other.end(&bench, &code).await, over);
-    // Nor does one that says it is another issuer.
+    // Nor does a callback that names another issuer.
     let fourth = Journey::begin(&bench, BEGIN).await;
     let code = provider.grant(&fourth.url);
     let mixed = format!("code={code}&iss=https://another.example");
     assert_refused(&fourth.end_with(&bench, &fourth.cookie, &mixed).await, "the issuer is another one");
-    // It lasts ten minutes.
+    // A sign-in expires after ten minutes.
     let late = Journey::begin(&bench, BEGIN).await;
     let code = provider.grant(&late.url);
     clock.go_on(600_000);
@@ -264,7 +264,7 @@ async fn a_sign_in_is_one_browsers_and_ends_once() {
     for query in ["", "?state=", "?state=unknown&code=x", &format!("?state={}", "x".repeat(9_000))] {
         assert_refused(&bench.get(&format!("{CALLBACK}{query}")).await, over);
     }
-    // Only one of several that come back with the same wins.
+    // Of several identical callbacks only one succeeds.
     let last = Journey::begin(&bench, BEGIN).await;
     provider.says(json!({"iat": now() + 600, "exp": now() + 999}));
     let code = provider.grant(&last.url);
@@ -273,7 +273,7 @@ async fn a_sign_in_is_one_browsers_and_ends_once() {
 }
 
 #[tokio::test]
-async fn another_process_finishes_what_one_has_begun() {
+async fn a_sign_in_can_be_finished_in_another_process() {
     let provider = OpenIdProvider::start().await;
     let store = Arc::new(MemoryStore::new());
     let process = || server_at(&store, settings(&[("corp", open(&provider))]), Arc::new(SystemClock));
@@ -285,14 +285,14 @@ async fn another_process_finishes_what_one_has_begun() {
     let id = answer.data()["id"].clone();
     assert_eq!(one.with(&token).get("/api/v1/users/me").await.data()["id"], id);
     assert_refused(&journey.end(&one, &code).await, "this sign-in has ended");
-    // Somebody who comes for the first time in two processes at once is one user.
+    // A first sign-in in two processes at once creates one user.
     provider.says(json!({"sub": "bob", "email": "bob@example.com"}));
     let (here, there) = futures::join!(sign_in(&one, &provider), sign_in(&other, &provider));
     assert_eq!(here.data()["id"], there.data()["id"]);
 }
 
 #[tokio::test]
-async fn a_page_is_gone_to_in_the_end_and_no_other_server() {
+async fn after_sign_in_the_browser_goes_to_a_page_of_this_server_only() {
     let provider = OpenIdProvider::start().await;
     let bench = server(settings(&[("corp", open(&provider))]));
     let journey = Journey::begin(&bench, &format!("{BEGIN}?next=/chat%3Fid=7")).await;
@@ -320,7 +320,7 @@ async fn a_page_is_gone_to_in_the_end_and_no_other_server() {
         assert_eq!(answer.refusal().0, 101, "{next}");
         assert!(answer.headers.get("location").is_none());
     }
-    // What the provider says is a text, in place and behind the `#`.
+    // Text from the provider is escaped, in the page and behind the `#`.
     let said = "error=access_denied&error_description=%3Cscript%3Ealert(1)%3C/script%3E%0d%0aX-Evil:%201";
     let journey = Journey::begin(&bench, &format!("{BEGIN}?next=/chat")).await;
     let answer = journey.end_with(&bench, &journey.cookie, said).await;
@@ -335,7 +335,7 @@ async fn a_page_is_gone_to_in_the_end_and_no_other_server() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_away_or_talks_too_much_is_said_and_passwords_go_on() {
+async fn a_failing_provider_is_reported_and_passwords_still_work() {
     const DESCRIPTION: &str = ".well-known/openid-configuration";
     let provider = OpenIdProvider::start().await;
     let check = async |change: &dyn Fn(&mut crate::oidc_provider::Manners)| {
@@ -369,7 +369,7 @@ async fn a_provider_that_is_away_or_talks_too_much_is_said_and_passwords_go_on()
     check(&|manners| manners.description = json!({"issuer": "https://another.example"})).await;
     check(&|manners| manners.description = json!({"token_endpoint": "http://another.example/token"})).await;
     check(&|manners| manners.description = json!({"jwks_uri": "file:///etc/passwd"})).await;
-    // A failure is not asked for again at once.
+    // A failed request is not repeated at once.
     provider.behave(|manners| {
         (manners.away, manners.description) = (Some(DESCRIPTION), json!({}));
         manners.asked.clear();
@@ -382,7 +382,7 @@ async fn a_provider_that_is_away_or_talks_too_much_is_said_and_passwords_go_on()
 }
 
 #[tokio::test]
-async fn an_account_is_linked_by_a_confirmed_address_and_never_by_less() {
+async fn an_account_is_linked_only_by_a_verified_address() {
     let provider = OpenIdProvider::start().await;
     let closed = OidcConfig { sign_up: false, ..open(&provider) };
     let bench = server(settings(&[("corp", closed.clone())]));
@@ -395,12 +395,12 @@ async fn an_account_is_linked_by_a_confirmed_address_and_never_by_less() {
     provider.says(json!({"email": "ANN@Example.com"}));
     let answer = sign_in(&bench, &provider).await.data();
     assert_eq!((answer["id"].as_str(), &answer["role"]), (Some(ann.id.as_str()), &json!("editor")));
-    // Somebody else there with the same address is somebody else.
+    // Another subject at the provider with the same verified address signs in to the same account.
     provider.says(json!({"sub": "another"}));
     assert_eq!(sign_in(&bench, &provider).await.data()["id"], ann.id.as_str());
     bench.app.disable_user(&ann.id).await.unwrap();
     assert_refused(&sign_in(&bench, &provider).await, "disabled");
-    // Where the settings do not want it, and where nobody has confirmed the address here.
+    // Not where the settings forbid linking, nor where the address was never verified here.
     let never = server(settings(&[("corp", OidcConfig { link_by_email: false, ..open(&provider) })]));
     let unconfirmed = NewUser { email: "ann@example.com", nickname: "Ann", password: None };
     never.app.create_user(unconfirmed, &tenant, MemberRole::User).await.unwrap();
@@ -412,7 +412,7 @@ async fn an_account_is_linked_by_a_confirmed_address_and_never_by_less() {
 }
 
 #[tokio::test]
-async fn who_is_invited_joins_with_the_role_of_the_invitation() {
+async fn an_invited_user_gets_the_role_of_the_invitation() {
     let provider = OpenIdProvider::start().await;
     let bench = server(settings(&[("corp", OidcConfig { sign_up: false, ..open(&provider) })]));
     let shop = TenantId::new("shop");
@@ -426,7 +426,7 @@ async fn who_is_invited_joins_with_the_role_of_the_invitation() {
 }
 
 #[tokio::test]
-async fn two_providers_fill_two_tenants_and_groups_decide_what_people_may_do() {
+async fn two_providers_map_to_two_tenants_and_groups_to_roles() {
     let provider = OpenIdProvider::start().await;
     let second = OpenIdProvider::start().await;
     let roles = [("admins", MemberRole::Owner), ("writers", MemberRole::Editor)];
@@ -451,7 +451,7 @@ async fn two_providers_fill_two_tenants_and_groups_decide_what_people_may_do() {
         let answer = sign_in(&bench, &provider).await.data();
         assert_eq!((&answer["tenant_id"], &answer["role"]), (&json!("first"), &json!(role)), "{groups}");
     }
-    // The same subject at another provider is somebody else, in another tenant.
+    // The same subject at another provider is another person, in another tenant.
     second.says(json!({"email": "eve@example.com"}));
     let journey = Journey::begin(&bench, "/api/v1/auth/oidc/shop").await;
     let code = second.grant(&journey.url);
@@ -467,12 +467,12 @@ async fn two_providers_fill_two_tenants_and_groups_decide_what_people_may_do() {
 }
 
 #[tokio::test]
-async fn what_a_token_does_not_say_is_asked_for() {
+async fn claims_missing_from_the_token_come_from_the_user_info() {
     let provider = OpenIdProvider::start().await;
     let bench = server(settings(&[("corp", open(&provider))]));
     provider.says(json!({"email": null, "email_verified": true}));
     provider.behave(|manners| manners.userinfo = json!({"sub": "ann-1", "email": "ann@example.com"}));
-    // That an address is confirmed is said beside it.
+    // The claim that an address is verified has to come from the same place as the address.
     assert_refused(&sign_in(&bench, &provider).await, "confirms no e-mail address");
     let whole = json!({"sub": "ann-1", "email": "ann@example.com", "email_verified": true});
     provider.behave(|manners| manners.userinfo = whole.clone());
@@ -481,12 +481,12 @@ async fn what_a_token_does_not_say_is_asked_for() {
     another["sub"] = "bob".into();
     provider.behave(|manners| manners.userinfo = another);
     assert_refused(&sign_in(&bench, &provider).await, "the user info is about another user");
-    // A client may have to show its secret in the body.
+    // A client may have to send its secret in the body.
     let bench = server(settings(&[("corp", open(&provider))]));
     let post = json!({"token_endpoint_auth_methods_supported": ["client_secret_post"]});
     provider.behave(|manners| (manners.claims, manners.description) = (json!({}), post));
     token(&sign_in(&bench, &provider).await);
-    // One that names itself has to do so.
+    // A provider that announces the issuer parameter must send it.
     let bench = server(settings(&[("corp", open(&provider))]));
     let named = json!({"authorization_response_iss_parameter_supported": true});
     provider.behave(|manners| manners.description = named);
@@ -498,13 +498,13 @@ async fn what_a_token_does_not_say_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_user_adds_and_removes_identities_and_the_log_says_so() {
+async fn a_user_adds_and_removes_identities_with_audit_entries() {
     const MINE: &str = "/api/v1/users/me/identities";
     let provider = OpenIdProvider::start().await;
     let bench = server(settings(&[("corp", OidcConfig { sign_up: false, ..open(&provider) })]));
     let (ann, ann_id) = bench.as_member("default", MemberRole::Owner).await;
     let (bob, _) = bench.as_member("default", MemberRole::User).await;
-    // The address does not matter to somebody who has signed in.
+    // For a user who is already signed in the address does not matter.
     provider.says(json!({"email": "elsewhere@another.example", "email_verified": false}));
     let add = async |who: &Bench, next: &str| {
         let answer = who.post(MINE, json!({"provider": "corp", "next": next})).await;
@@ -519,14 +519,14 @@ async fn a_user_adds_and_removes_identities_and_the_log_says_so() {
     assert_eq!(sign_in(&bench, &provider).await.data()["id"], ann_id.as_str());
     let again = add(&ann, "/account").await;
     assert_eq!(again.headers["location"], "/account#added=corp");
-    // What is one user's is not another's.
+    // A user cannot remove another user's identity.
     let refused = add(&bob, "").await;
     assert_eq!(refused.refusal().0, 106);
     assert_eq!(bob.get(MINE).await.data(), json!([]));
     let id = ann.get(MINE).await.data()[0]["id"].as_str().unwrap().to_owned();
     let path = format!("{MINE}/{id}");
     assert_eq!(bob.ask("DELETE", &path, Json::Null).await.refusal().0, 102);
-    // The last one of somebody without a password stays.
+    // The last identity of a user without a password cannot be removed.
     assert_eq!(ann.ask("DELETE", &path, Json::Null).await.refusal().0, 103);
     bench.app.set_password(&ann_id, &Secret::new(PASSWORD), None).await.unwrap();
     let ann = bench.with(&token(&sign_in(&bench, &provider).await));
@@ -551,7 +551,7 @@ async fn a_user_adds_and_removes_identities_and_the_log_says_so() {
 }
 
 #[tokio::test]
-async fn there_is_an_end_to_sign_ins_that_nobody_finishes() {
+async fn unfinished_sign_ins_are_limited() {
     let provider = OpenIdProvider::start().await;
     let config = AccountsConfig { sign_in_attempts_per_address: 3, ..settings(&[("corp", open(&provider))]) };
     let bench = server(config);
@@ -563,7 +563,7 @@ async fn there_is_an_end_to_sign_ins_that_nobody_finishes() {
     }
     let refused = bench.get(BEGIN).await;
     assert_eq!((refused.status.as_u16(), refused.refusal().0), (429, 429));
-    // Passwords are counted apart.
+    // Password sign-ins are counted separately.
     let (tenant, password) = (default_tenant(), Secret::new(PASSWORD));
     let bob = NewUser { email: "bob@example.com", nickname: "", password: Some(&password) };
     bench.app.create_user(bob, &tenant, MemberRole::User).await.unwrap();

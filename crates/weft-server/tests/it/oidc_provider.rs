@@ -1,4 +1,4 @@
-//! An OpenID provider on loopback that does what a test wants of it.
+//! An OpenID provider on loopback whose behaviour the test sets.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -26,32 +26,32 @@ pub(crate) enum Signing {
     Rs256,
     Es256,
     EdDsa,
-    /// Not at all.
+    /// Unsigned.
     None,
     /// By HMAC, with the public key as the secret.
     Hs256,
-    /// By a key that is not among the known ones, under a name that is.
+    /// By an unknown key, under the id of a known one.
     Foreign,
 }
 
-/// What the provider does next.
+/// The behaviour of the provider.
 pub(crate) struct Manners {
     pub signing: Signing,
-    /// What the header of a token says of the key; the key's own name when absent.
+    /// The key id in the token header; if absent, the key's own id.
     pub kid: Option<String>,
-    /// The names under which keys are shown.
+    /// The ids under which keys are published.
     pub shown: Vec<&'static str>,
-    /// What a token says besides, or, where it is null, does not say.
+    /// Additional claims of a token; `null` removes a claim.
     pub claims: Json,
-    /// What is told whoever shows the access token.
+    /// The user info for the access token.
     pub userinfo: Json,
-    /// A path that is answered with more than anybody reads.
+    /// A path with an endless response.
     pub endless: Option<&'static str>,
     /// A path that is not answered.
     pub away: Option<&'static str>,
-    /// What its description says besides.
+    /// Additional members of the discovery document.
     pub description: Json,
-    /// How often each path was asked.
+    /// How often each path was requested.
     pub asked: BTreeMap<String, usize>,
 }
 
@@ -77,7 +77,7 @@ struct Inner {
 
 pub(crate) struct OpenIdProvider {
     inner: Arc<Inner>,
-    /// Ends the server with it.
+    /// Dropping it ends the server.
     _tasks: JoinSet<()>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn encoded(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The parameters of an address.
+/// The query parameters of a URL.
 pub(crate) fn query(url: &str) -> BTreeMap<String, String> {
     let url = reqwest::Url::parse(url).unwrap();
     url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
@@ -196,12 +196,12 @@ impl OpenIdProvider {
         &self.inner.issuer
     }
 
-    /// What it does from now on.
+    /// Changes the behaviour from now on.
     pub(crate) fn behave(&self, change: impl FnOnce(&mut Manners)) {
         change(&mut self.inner.manners.lock().unwrap());
     }
 
-    /// What tokens say besides.
+    /// Sets the additional claims of tokens.
     pub(crate) fn says(&self, claims: Json) {
         self.behave(|manners| manners.claims = claims);
     }
@@ -210,7 +210,7 @@ impl OpenIdProvider {
         self.inner.manners.lock().unwrap().asked.get(path).copied().unwrap_or_default()
     }
 
-    /// Somebody has signed in at the provider: the code that they are sent back with.
+    /// Signs in at the provider; returns the code for the callback.
     pub(crate) fn grant(&self, url: &str) -> String {
         assert!(url.starts_with(&format!("{}/authorize?", self.inner.issuer)), "{url}");
         let asked = query(url);

@@ -1,4 +1,4 @@
-//! Agents behind the shapes of OpenAI's chat completions.
+//! Agents behind OpenAI's chat completions API.
 
 use serde_json::{Value as Json, json};
 use weft_testkit::{Reply, Script};
@@ -10,7 +10,7 @@ fn request(content: &str) -> Json {
 }
 
 #[tokio::test]
-async fn an_answer_in_one_piece_and_a_stream_with_one_id() {
+async fn whole_and_streamed_answers_have_one_id() {
     let bench = bench(Script::new().reply(Reply::pieces(["Par", "is"]).usage(3, 5).always())).await;
     let id = bench.store("Chat", chat_canvas()).await;
     let path = format!("/api/v1/agents_openai/{id}/chat/completions");
@@ -44,11 +44,11 @@ async fn an_answer_in_one_piece_and_a_stream_with_one_id() {
     assert_eq!(last["usage"], whole["usage"], "the same fields, those that are zero included");
     let texts: Vec<_> =
         bench.model.requests()[1].messages.iter().map(|message| message.text.clone()).collect();
-    assert!(texts.contains(&"Paris".to_owned()), "the session went on: {texts:?}");
+    assert!(texts.contains(&"Paris".to_owned()), "the session continued: {texts:?}");
 }
 
 #[tokio::test]
-async fn refusals_come_in_both_shapes() {
+async fn errors_come_in_both_formats() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let path = format!("/api/v1/agents_openai/{id}/chat/completions");
@@ -84,14 +84,14 @@ async fn refusals_come_in_both_shapes() {
     assert_eq!(answer["choices"][0]["message"]["content"], "you said: yes");
     let empty = json!({"agent_id": id, "openai-compatible": true, "model": "m", "messages": []});
     let refused = bench.post("/api/v1/agents/chat/completions", empty).await;
-    assert_eq!(refused.status.as_u16(), 200, "a native route tells by its code");
+    assert_eq!(refused.status.as_u16(), 200, "a native route reports errors in its code");
     assert_eq!(refused.json()["error"]["message"], "You must provide at least one message.");
     assert_eq!(refused.refusal().0, 102);
 }
 
-/// A run that waits says what for, and how to answer, to clients that know only text.
+/// A waiting run tells text-only clients what it asks and how to answer.
 #[tokio::test]
-async fn a_run_that_waits_says_what_it_asks() {
+async fn a_waiting_run_describes_its_question() {
     let bench = bench(Script::new()).await;
     let field = json!({"name": "Allow it?", "type": "approval", "tool": "delete_file",
         "arguments": {"path": "a"}, "options": ["approve", "deny"], "optional": false});
@@ -113,7 +113,7 @@ async fn a_run_that_waits_says_what_it_asks() {
     let frames = stream.frames();
     let chunks: Vec<_> = frames[..frames.len() - 1].iter().map(|frame| frame.json()).collect();
     assert!(stream.text.contains("- call_1 (approve | deny)"), "{}", stream.text);
-    // Another run has other tasks.
+    // Another run has other task ids.
     let mut told = chunks.last().unwrap()["weft"]["forms"].clone();
     assert_ne!(told[0]["tasks"], forms[0]["tasks"]);
     forms[0]["tasks"] = told[0]["tasks"].take();

@@ -1,4 +1,4 @@
-//! The API as a document: it has every route, and every answer that a test gets is as it says.
+//! The OpenAPI document: it lists every route, and every response in these tests matches it.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use crate::support::{Reading, bench};
 
 pub(crate) static DOCUMENT: LazyLock<Json> = LazyLock::new(|| document(&documented()));
 
-/// The path of the document that a request is for: of several that fit the one with the fewest open places.
+/// The documented path for a request: of several that match, the one with the fewest parameters.
 fn documented_path(path: &str) -> Option<&'static str> {
     let path = path.split('?').next().unwrap_or_default().trim_end_matches('/');
     let path = if path.is_empty() { "/" } else { path };
@@ -27,7 +27,7 @@ fn documented_path(path: &str) -> Option<&'static str> {
     fitting.min_by_key(|known| known.matches('{').count()).map(String::as_str)
 }
 
-/// Insists that an answer is as the document says.
+/// Asserts that a response matches the document.
 #[track_caller]
 pub(crate) fn check(method: &str, path: &str, reading: &Reading) {
     let Some(known) = documented_path(path) else { return };
@@ -49,7 +49,7 @@ pub(crate) fn check(method: &str, path: &str, reading: &Reading) {
     let validator = jsonschema::validator_for(&schema).unwrap();
     let wrong: Vec<String> =
         validator.iter_errors(&answer).map(|error| format!("{}: {error}", error.instance_path())).collect();
-    // Of two ways an answer can be, the one that it means is told.
+    // Of two possible schemas, errors are shown for the one that the response is meant to have.
     let meant = if answer["code"] == 0 { schema["anyOf"][0].clone() } else { Json::Null };
     let mut meant = if meant.is_null() { schema } else { meant };
     meant["components"] = DOCUMENT["components"].clone();
@@ -62,7 +62,7 @@ pub(crate) fn check(method: &str, path: &str, reading: &Reading) {
 }
 
 #[test]
-fn the_document_has_every_route_once_and_names_them_differently() {
+fn the_document_has_every_route_once_with_unique_names() {
     let routes = documented();
     assert!(routes.len() > 80, "{}", routes.len());
     let known: BTreeSet<(&str, &str)> =
@@ -80,7 +80,7 @@ fn the_document_has_every_route_once_and_names_them_differently() {
 }
 
 #[tokio::test]
-async fn every_route_of_the_document_is_there() {
+async fn every_documented_route_exists() {
     let bench = bench(Script::new()).await;
     for route in documented() {
         let path = route.path.replace('{', "no-").replace('}', "");
@@ -92,30 +92,30 @@ async fn every_route_of_the_document_is_there() {
             answer.text
         );
         assert!(!answer.text.contains("Method Not Allowed"), "{} {path}", route.method);
-        // Without a token only those answer that say so.
+        // Without a token only open routes respond.
         let asked = axum::http::Request::builder().method(route.method).uri(&path);
         let asked = asked.header("content-type", "application/json").body("{}".into()).unwrap();
-        // Dify's clients know another status.
+        // Dify's clients expect another status.
         let refused = matches!(bench.send(asked).await.status.as_u16(), 401 | 403);
         assert_eq!(refused, route.operation.access != Access::Open, "{} {path}", route.method);
     }
 }
 
 #[tokio::test]
-async fn document_and_page_are_served_to_everybody() {
+async fn the_document_and_its_page_are_public() {
     let bench = bench(Script::new()).await;
     let served = bench.get("/api/openapi.json").await;
     assert_eq!(served.json(), *DOCUMENT);
     assert_eq!(DOCUMENT["openapi"], "3.1.0");
     let page = bench.get("/api/docs").await.text;
     assert!(page.starts_with("<!doctype html>") && page.contains("<h3 id=\"getapiv1runs\">"), "{page}");
-    // It loads nothing from anywhere.
+    // The page loads nothing from other servers.
     assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"));
     assert_eq!(page.matches("<table>").count(), page.matches("</table>").count());
 }
 
 #[tokio::test]
-async fn the_address_itself_says_what_answers_and_where_it_is_described() {
+async fn the_root_path_describes_the_server_and_links_its_documentation() {
     let bench = bench(Script::new()).await;
     let about = bench.get("/").await.json();
     for named in ["docs", "openapi", "ready"] {
@@ -127,7 +127,7 @@ async fn the_address_itself_says_what_answers_and_where_it_is_described() {
 }
 
 #[test]
-fn the_page_names_every_route_and_object() {
+fn the_page_lists_every_route_and_object() {
     let markdown = page::markdown(&documented());
     for route in documented() {
         assert!(markdown.contains(&format!("### `{} {}`", route.method, route.path)));

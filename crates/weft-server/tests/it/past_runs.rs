@@ -1,4 +1,4 @@
-//! Runs of the past over HTTP: done again, forked, compared; and what runs have used.
+//! Past runs over HTTP: replayed, forked, compared; and their usage.
 
 use serde_json::{Value as Json, json};
 use weft_testkit::{Reply, Script};
@@ -20,13 +20,13 @@ fn script() -> Script {
 }
 
 #[tokio::test]
-async fn a_run_is_done_again_and_says_the_same() {
+async fn a_replayed_run_gives_the_same_answer() {
     let (bench, run) = asked(script()).await;
     let again = bench.restarted();
     let told = again.post(&format!("/api/v1/runs/{run}/replay"), Json::Null).await.data();
     assert_eq!((&told["same"], &told["differences"]), (&json!(true), &json!([])), "{told}");
     assert!(told["events"].as_u64().unwrap() > 5, "{told}");
-    assert_eq!(bench.model.requests().len(), 1, "the model is not asked again");
+    assert_eq!(bench.model.requests().len(), 1, "the model is not called again");
     let (code, message) = again.post("/api/v1/runs/absent/replay", Json::Null).await.refusal();
     assert!(code == 102 && message.contains("absent"), "{code} {message}");
     let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
@@ -34,7 +34,7 @@ async fn a_run_is_done_again_and_says_the_same() {
 }
 
 #[tokio::test]
-async fn a_fork_goes_on_with_what_was_edited_and_the_two_are_compared() {
+async fn a_fork_continues_with_edited_outputs_and_can_be_compared() {
     let (bench, run) = asked(script()).await;
     let started = bench.get(&format!("/api/v1/runs/{run}/events")).await.frames();
     let llm = started
@@ -55,7 +55,7 @@ async fn a_fork_goes_on_with_what_was_edited_and_the_two_are_compared() {
         diff["nodes"].as_array().unwrap().iter().filter(|node| node["verdict"] != "same").collect();
     assert!(changed.iter().any(|one| one["node"] == node), "{diff}");
 
-    // What is not valid is named.
+    // An invalid value is named.
     let refused = |body: Json| async { bench.post(&fork, body).await.refusal() };
     assert_eq!(refused(json!({})).await.0, 101);
     assert_eq!(refused(json!({"node": node, "activation": "x"})).await.0, 101);
@@ -66,7 +66,7 @@ async fn a_fork_goes_on_with_what_was_edited_and_the_two_are_compared() {
 }
 
 #[tokio::test]
-async fn what_runs_have_used_is_told_by_canvas_and_day() {
+async fn usage_of_runs_is_listed_by_canvas_and_day() {
     let (bench, _) = asked(script()).await;
     let told = bench.get("/api/v1/spending?days=2").await.data();
     let line = &told["spending"][0];

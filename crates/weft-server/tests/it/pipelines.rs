@@ -1,4 +1,4 @@
-//! Documents that go through a canvas on their way into a dataset.
+//! Documents that are ingested through a canvas.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(crate) fn pipeline() -> Json {
     }})
 }
 
-/// A dataset whose documents go through a pipeline: its path.
+/// A dataset with a pipeline; returns its path.
 pub(crate) async fn dataset(bench: &Bench, pipeline: &str) -> String {
     let body = json!({"name": "Stories", "parse_type": 2, "pipeline_id": pipeline});
     let created = bench.post("/api/v1/datasets", body).await.data();
@@ -65,14 +65,14 @@ async fn a_document_goes_through_the_pipeline_of_its_dataset() {
     let read = &read["docs"][0];
     assert_eq!((&read["run"], &read["chunk_count"]), (&json!("DONE"), &json!(2)), "{read}");
     assert_eq!(read["pipeline_id"], id.as_str());
-    // What is searched is the summary, and what is shown is the text.
+    // The summary is searched, and the text is shown.
     assert_eq!(found(&bench, &stories, "vulpine").await, ["The quick brown fox."]);
     assert_eq!(found(&bench, &stories, "lazy").await, Vec::<String>::new());
     let seen = bench.model.requests();
     assert_eq!(seen.len(), 2);
     assert!(seen[1].messages.last().unwrap().text.contains("lazy dog"));
 
-    // The same reading asked for again, as after a crash, is the same run: nothing is asked twice.
+    // Repeating the same ingestion, as after a crash, is the same run: no model is called twice.
     let key = DocumentKey::new(
         &DatasetKey::new(&"default".into(), stories.rsplit('/').next().unwrap()),
         document.as_str(),
@@ -83,7 +83,7 @@ async fn a_document_goes_through_the_pipeline_of_its_dataset() {
     assert_eq!(outputs["chunks"][1]["summary"], "canine");
     assert_eq!(bench.model.requests().len(), 2);
 
-    // Whatever kind of file it is, the pipeline says how it is read.
+    // The pipeline decides how a file is read, whatever its type.
     let slides = bench.document(&stories, "fox.pptx", "no slides").await;
     let path = format!("{stories}/documents/{slides}");
     let shown =
@@ -105,7 +105,7 @@ async fn a_document_goes_through_the_pipeline_of_its_dataset() {
         assert!(code == 102 && message.contains(words), "{message}");
     }
 
-    // A method takes the place of the pipeline.
+    // A chunk method replaces the pipeline.
     let changed = bench.ask("PUT", &stories, json!({"chunk_method": "naive"})).await.data();
     assert_eq!(changed["pipeline_id"], json!(null));
     for (id, words) in [("a".repeat(32), "not found"), (agent, "not an ingestion pipeline")] {
@@ -116,7 +116,7 @@ async fn a_document_goes_through_the_pipeline_of_its_dataset() {
 }
 
 #[tokio::test]
-async fn what_is_compiled_of_a_document_is_found_beside_its_text() {
+async fn compiled_results_of_a_document_are_found_with_its_text() {
     let events = json!({"items": [{"name": "The fox is seen", "time": "2021-05-03", "sources": [1]},
         {"name": "The dog is adopted", "time": "2019", "sources": [2]}]});
     let script = Script::new()
@@ -140,14 +140,14 @@ async fn what_is_compiled_of_a_document_is_found_beside_its_text() {
     let timeline = "Timeline (fox.md)\n\n- 2019: The dog is adopted\n- 2021-05-03: The fox is seen";
     assert_eq!(found(&bench, &stories, "adopted").await, [timeline]);
     assert_eq!(found(&bench, &stories, "quick brown").await, ["The quick brown fox."]);
-    // Of what could not be compiled the document says so.
+    // The document reports what could not be compiled.
     let message = read["progress_msg"].as_str().unwrap();
     assert!(message.contains("`Wiki` is compiled without the chunks 1 to 2"), "{message}");
     assert_eq!(bench.model.requests().len(), 3);
 }
 
 #[tokio::test]
-async fn a_pipeline_that_fails_says_why_and_may_be_tried_again() {
+async fn a_failed_pipeline_gives_a_reason_and_can_be_retried() {
     let script = Script::new()
         .reply(Reply::error(ErrorKind::Denied, "no such key").times(2))
         .reply(Reply::text("word").always());
@@ -162,7 +162,7 @@ async fn a_pipeline_that_fails_says_why_and_may_be_tried_again() {
     let read = bench.read(&stories, &[&document]).await;
     assert_eq!(read["docs"][0]["run"], "DONE", "{read}");
 
-    // A pipeline that has gone is named.
+    // A removed pipeline is named.
     bench.ask("DELETE", &format!("/api/v1/agents/{id}"), Json::Null).await.data();
     let failed = bench.read(&stories, &[&document]).await;
     let message = failed["docs"][0]["progress_msg"].as_str().unwrap();
@@ -170,7 +170,7 @@ async fn a_pipeline_that_fails_says_why_and_may_be_tried_again() {
 }
 
 #[tokio::test]
-async fn nobody_talks_to_a_pipeline_without_a_file() {
+async fn a_pipeline_cannot_be_run_without_a_file() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Way in", pipeline()).await;
     let answer = bench
@@ -181,9 +181,9 @@ async fn nobody_talks_to_a_pipeline_without_a_file() {
     assert!(bench.model.requests().is_empty());
 }
 
-/// The pipelines that people already have, on a document with headings.
+/// Existing pipelines of users, with a document that has headings.
 #[tokio::test]
-async fn existing_pipelines_bring_a_document_into_a_dataset() {
+async fn existing_pipelines_ingest_a_document() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/canvases/ragflow");
     if !folder.is_dir() {
         weft_testkit::skipped(format_args!("there are no published canvases at {}", folder.display()));

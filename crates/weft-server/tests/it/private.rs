@@ -1,4 +1,4 @@
-//! What a database says stays in the log, whatever route meets it.
+//! Database error texts stay in the log, whatever route meets them.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -13,7 +13,7 @@ use weft_server::state::ServerState;
 
 use crate::support::{default_tenant, echo_canvas};
 
-/// Words of databases and of their drivers, and where ours is.
+/// Words of databases and their drivers, and the location of our database.
 const PRIVATE: [&str; 10] = [
     "sqlx",
     "sqlite",
@@ -36,19 +36,19 @@ async fn ask(app: &App, method: &str, path: &str, body: &Json) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// An app whose store is a file, with an agent in it.
+/// An app with its store in a file, and one agent.
 async fn on_disk(folder: &std::path::Path) -> App {
     let app = assemble(&Config { data: folder.to_owned(), ..Config::default() }).await.unwrap();
     let head = CanvasHead { title: "Echo".into(), ..CanvasHead::default() };
     let dsl = echo_canvas().to_string();
     let id = Some(CanvasId::from("echo"));
-    // The second process finds it there.
+    // The second process finds it already there.
     let _ = app.put_canvas(&default_tenant(), id, head, &dsl).await;
     app
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_route_repeats_what_a_broken_store_says() {
+async fn no_route_shows_the_error_text_of_a_broken_store() {
     let folder = tempfile::tempdir().unwrap();
     let app = on_disk(folder.path()).await;
     let dataset = "0".repeat(32);
@@ -99,7 +99,7 @@ async fn no_route_repeats_what_a_broken_store_says() {
         ("GET", of("/metadata/summary"), Json::Null),
         ("POST", "/api/v1/retrieval".to_owned(), json!({"question": "x", "dataset_ids": [dataset]})),
     ];
-    // The file becomes something else under the feet of the program.
+    // The file is replaced while the program uses it.
     let file = folder.path().join("weft.db");
     let length = usize::try_from(std::fs::metadata(&file).unwrap().len()).unwrap();
     for name in ["weft.db", "weft.db-wal"] {
@@ -114,24 +114,24 @@ async fn no_route_repeats_what_a_broken_store_says() {
         }
         told += usize::from(answer.contains("the log has the reason under"));
     }
-    assert!(told > routes.len() / 2, "{told} of {} routes have met the store", routes.len());
+    assert!(told > routes.len() / 2, "only {told} of {} routes used the store", routes.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_another_process_is_at_is_told_in_our_words() {
+async fn a_session_conflict_shows_no_database_error() {
     let folder = tempfile::tempdir().unwrap();
     let (here, there) = (on_disk(folder.path()).await, on_disk(folder.path()).await);
     let turn = json!({"query": "x", "session_id": "s", "stream": false, "multitask_strategy": "reject"});
     let path = "/api/v1/agents/echo/completions";
     assert!(ask(&here, "POST", path, &turn).await.contains("you said: x"));
-    // Whether the two meet is up to the machine. When they do, neither says what the database calls it.
+    // Whether the two requests collide depends on timing. If they do, neither shows the database's error text.
     for _ in 0..30 {
         let (a, b) = tokio::join!(ask(&here, "POST", path, &turn), ask(&there, "POST", path, &turn));
         for answer in [a, b] {
             assert!(!answer.contains("UNIQUE") && !answer.contains("run.tenant_id"), "{answer}");
         }
     }
-    // A third one is at work, as far as the database knows.
+    // According to the database, a third run is active.
     let run = StoredRun {
         query: "x".into(),
         owner: Some("third".into()),

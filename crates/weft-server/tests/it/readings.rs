@@ -1,4 +1,4 @@
-//! What has become of documents, and documents by their ids alone.
+//! The history of document ingestion, and documents addressed by their ids alone.
 
 use serde_json::{Value as Json, json};
 use weft_testkit::{Reply, Script};
@@ -11,7 +11,7 @@ async fn logs(bench: &Bench, path: &str, query: &str) -> Json {
 }
 
 #[tokio::test]
-async fn every_reading_is_listed_with_what_became_of_it() {
+async fn every_ingestion_is_listed_with_its_result() {
     let bench = bench(Script::new()).await;
     let path = bench.dataset("Stories").await;
     assert_eq!(logs(&bench, &path, "").await, json!({"logs": [], "total": 0}));
@@ -30,7 +30,7 @@ async fn every_reading_is_listed_with_what_became_of_it() {
     );
     assert_eq!((&last["document_name"], &last["operation_status"]), (&json!("bad.txt"), &json!("4")));
     assert!(last["error"].as_str().unwrap().contains("broken"), "{last}");
-    // By each of its names, with pages and choices.
+    // Under each of its names, with paging and filters.
     for name in ["ingestion_logs", "pipeline_logs"] {
         let page = bench.get(&format!("{path}/{name}?page=2&page_size=1")).await.data();
         assert_eq!((&page["total"], page["logs"].as_array().unwrap().len()), (&json!(3), 1));
@@ -62,7 +62,7 @@ async fn every_reading_is_listed_with_what_became_of_it() {
 }
 
 #[tokio::test]
-async fn a_pipeline_is_run_once_more_for_a_document() {
+async fn a_pipeline_can_be_rerun_for_a_document() {
     let bench = bench(Script::new().reply(Reply::text("word").always())).await;
     let id = bench.store("Way in", pipeline()).await;
     let path = with_pipeline(&bench, &id).await;
@@ -84,7 +84,7 @@ async fn a_pipeline_is_run_once_more_for_a_document() {
     let (code, message) = bench.post("/v1/canvas/rerun", again(json!({}))).await.refusal();
     assert_eq!((code, message.as_str()), (102, "`fox.md` is processing..."));
     bench.work(&path).await;
-    assert_eq!(bench.model.requests().len(), 2 * asked, "it has gone through the pipeline anew");
+    assert_eq!(bench.model.requests().len(), 2 * asked, "the pipeline ran again");
     assert_eq!(logs(&bench, &path, "").await["total"], 2);
 
     let refused = async |change: Json| bench.post("/v1/canvas/rerun", again(change)).await.refusal();
@@ -103,7 +103,7 @@ async fn a_pipeline_is_run_once_more_for_a_document() {
 }
 
 #[tokio::test]
-async fn documents_are_known_by_their_ids_alone() {
+async fn documents_are_found_by_their_ids_alone() {
     let bench = bench(Script::new()).await;
     let (one, two) = (bench.dataset("One").await, bench.dataset("Two").await);
     let a = bench.document(&one, "a.txt", "a").await;
@@ -135,7 +135,11 @@ async fn documents_are_known_by_their_ids_alone() {
     assert!(stopped["process_begin_at"].as_str().is_some_and(|text| text.ends_with("GMT")), "{stopped}");
 
     bench.read(&one, &[&a]).await;
-    assert_eq!(ingest(json!({"doc_ids": [b, a], "run": 2})).await.refusal(), idle, "it is read");
+    assert_eq!(
+        ingest(json!({"doc_ids": [b, a], "run": 2})).await.refusal(),
+        idle,
+        "the document is already parsed"
+    );
     let again = json!({"doc_ids": [a], "run": 1, "delete": true});
     ingest(again).await.data();
     assert_eq!(bench.get(&format!("{one}/documents")).await.data()["docs"][0]["chunk_count"], 0);
@@ -150,7 +154,7 @@ async fn documents_are_known_by_their_ids_alone() {
 }
 
 #[tokio::test]
-async fn pictures_and_artifacts_have_addresses_of_their_own() {
+async fn pictures_and_artifacts_have_their_own_urls() {
     let bench = bench(Script::new()).await;
     let nobody = bench.with("nobody");
     for picture in ["images/x", "d/images/x", "d/thumbnail"] {
@@ -166,7 +170,7 @@ async fn pictures_and_artifacts_have_addresses_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_document_that_is_a_picture_is_shown_to_whose_it_is() {
+async fn a_picture_document_is_shown_to_its_tenant_only() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Pictures").await;
     let fox = bench.document(&dataset, "fox.gif", "GIF89a of a fox").await;
@@ -198,7 +202,7 @@ async fn a_document_that_is_a_picture_is_shown_to_whose_it_is() {
         );
         assert_eq!(stranger.get(&path).await.refusal(), (102, "Image not found.".into()), "{path}");
     }
-    // What merely has the name of a picture is none, nor is what merely looks like one.
+    // A file that only has the name of a picture is not one, nor is one that only starts like a picture.
     for none in [
         format!("/api/v1/documents/{fake}/thumbnail"),
         format!("/api/v1/documents/{text}/thumbnail"),
@@ -214,7 +218,7 @@ async fn a_document_that_is_a_picture_is_shown_to_whose_it_is() {
 }
 
 #[tokio::test]
-async fn a_picture_in_a_document_is_shown_to_whose_it_is() {
+async fn a_picture_in_a_document_is_shown_to_its_tenant_only() {
     let bench = bench(Script::new().reply(Reply::text("A fox [ID:0].").always())).await;
     let dataset = bench.dataset("Figures").await;
     let report = bench.document(&dataset, "report.txt", "some words\nfigure: a fox\nfigure: a bee").await;
@@ -226,7 +230,7 @@ async fn a_picture_in_a_document_is_shown_to_whose_it_is() {
     assert!(images[0].is_empty() && images[1].starts_with(&format!("{id}-{report}.")), "{images:?}");
     assert!(images[2].starts_with(&format!("{id}-{report}.")) && images[1] != images[2], "{images:?}");
 
-    // Where it is found, and where an answer cites it.
+    // In search results, and in the sources of an answer.
     let of_fox = |chunks: &Json| {
         let mut chunks = chunks.as_array().unwrap().iter();
         let fox = chunks.find(|chunk| chunk["content"].as_str().unwrap().contains("fox")).unwrap();
@@ -272,7 +276,7 @@ async fn a_picture_in_a_document_is_shown_to_whose_it_is() {
 }
 
 #[tokio::test]
-async fn metadata_is_told_flat() {
+async fn metadata_is_listed_flat() {
     let bench = bench(Script::new()).await;
     let (one, two) = (bench.dataset("One").await, bench.dataset("Two").await);
     let mut ids = Vec::new();
@@ -293,7 +297,7 @@ async fn metadata_is_told_flat() {
 }
 
 #[tokio::test]
-async fn indexes_are_run_and_traced_by_their_types() {
+async fn indexes_are_started_and_traced_by_type() {
     let bench = bench(Script::new()).await;
     let path = bench.dataset("One").await;
     bench.document(&path, "a.txt", "a").await;
@@ -308,7 +312,7 @@ async fn indexes_are_run_and_traced_by_their_types() {
 }
 
 #[tokio::test]
-async fn models_and_the_server_have_other_names() {
+async fn models_and_server_status_are_available_on_older_routes() {
     let bench = bench(Script::new()).await;
     let usual = bench.get("/v1/user/tenant_info").await.data();
     assert_eq!(usual["tenant_id"], "default");
@@ -322,7 +326,7 @@ async fn models_and_the_server_have_other_names() {
     let rows = chat.as_object().unwrap().values().flat_map(|rows| rows.as_array().unwrap());
     assert!(rows.clone().count() > 0 && rows.clone().all(|row| row["model_type"] == "chat"), "{chat}");
     let mine = bench.get("/v1/llm/my_llms").await.data();
-    assert!(mine["Actors"]["llm"][0]["name"].is_string(), "by what stands behind the `@`: {mine}");
+    assert!(mine["Actors"]["llm"][0]["name"].is_string(), "grouped by the part after the `@`: {mine}");
     assert_eq!(bench.get("/api/v1/providers").await.data()[0]["name"], "Actors");
 
     let nobody = bench.with("");
@@ -334,7 +338,7 @@ async fn models_and_the_server_have_other_names() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_shown_by_its_id_alone() {
+async fn a_session_is_shown_by_its_id_alone() {
     let bench = bench(Script::new()).await;
     let agent = bench.store("A", crate::support::echo_canvas()).await;
     let session = bench.post(&format!("/api/v1/agents/{agent}/sessions"), json!({})).await.data();

@@ -1,11 +1,11 @@
-//! A dataset with chunks gets the vectors of another model.
+//! The vectors of a dataset are recomputed with another model.
 
 use serde_json::{Value as Json, json};
 use weft_testkit::Script;
 
 use crate::support::{Bench, bench};
 
-/// A dataset whose two documents are read with vectors, by its path.
+/// A dataset with two documents that have vectors; returns its path.
 async fn with_vectors(bench: &Bench) -> String {
     let made =
         bench.post("/api/v1/datasets", json!({"name": "Docs", "embedding_model": "hash@test"})).await.data();
@@ -30,7 +30,7 @@ async fn found(bench: &Bench, dataset: &str, question: &str) -> (String, f64) {
 }
 
 #[tokio::test]
-async fn all_vectors_are_made_anew_by_another_model() {
+async fn all_vectors_are_recomputed_with_another_model() {
     let bench = bench(Script::new()).await;
     let dataset = with_vectors(&bench).await;
     let refused = bench.ask("PUT", &dataset, json!({"embedding_model": "longer@test"})).await.refusal();
@@ -39,7 +39,7 @@ async fn all_vectors_are_made_anew_by_another_model() {
     let remedy = format!("POST {dataset}/index?type=embedding");
     assert!(refused.1.contains(&remedy), "{refused:?}");
     let index = format!("{dataset}/index?type=embedding");
-    assert_eq!(bench.get(&index).await.data(), json!({}), "nobody has asked");
+    assert_eq!(bench.get(&index).await.data(), json!({}), "nothing was requested");
     let begun = bench.post(&index, json!({"embedding_model": "longer@Local@test"})).await.data();
     let traced = bench.get(&index).await.data();
     assert_eq!((&traced["id"], &traced["progress"]), (&begun["task_id"], &json!(0.0)));
@@ -54,7 +54,7 @@ async fn all_vectors_are_made_anew_by_another_model() {
     assert_eq!(bench.get(&dataset).await.data()["embedding_model"], "longer@test");
     let after = found(&bench, &dataset, "quick fox").await;
     assert_eq!((after.0.as_str(), (after.1 - before.1).abs() < 1e-4), ("the quick fox", true));
-    // Everything goes on with the new model.
+    // New documents use the new model.
     let bee = bench.document(&dataset, "bee.txt", "a busy bee").await;
     bench.read(&dataset, &[&bee]).await;
     assert_eq!(found(&bench, &dataset, "busy bee").await.0, "a busy bee");
@@ -66,7 +66,7 @@ async fn all_vectors_are_made_anew_by_another_model() {
 }
 
 #[tokio::test]
-async fn a_model_is_named_and_there() {
+async fn recomputing_vectors_needs_an_existing_model() {
     let bench = bench(Script::new()).await;
     let dataset = with_vectors(&bench).await;
     let index = format!("{dataset}/index?type=embedding");
@@ -77,7 +77,7 @@ async fn a_model_is_named_and_there() {
     assert_eq!(refused(json!({"embedding_model": 7})).await.0, 101);
     let unknown = (102, "Model gone@test not found for model embedding".to_owned());
     assert_eq!(refused(json!({"embedding_model": "gone@test"})).await, unknown);
-    // To have none is a choice, too.
+    // No model is also a valid choice.
     bench.post(&index, json!({"embedding_model": null})).await.data();
     bench.embed_anew().await;
     assert_eq!(bench.get(&dataset).await.data()["embedding_model"], "");
@@ -87,7 +87,7 @@ async fn a_model_is_named_and_there() {
 }
 
 #[tokio::test]
-async fn it_is_called_off_by_whose_it_is() {
+async fn recomputing_vectors_is_cancelled_only_by_its_tenant() {
     let bench = bench(Script::new()).await;
     let dataset = with_vectors(&bench).await;
     let index = format!("{dataset}/index?type=embedding");

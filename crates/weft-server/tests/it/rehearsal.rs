@@ -1,5 +1,5 @@
-//! A component that does what its parameters say, in the way of an agent: it calls tools, asks for
-//! approval, reaches limits.
+//! A component that does what its parameters say, as an agent would: it calls tools, asks for approval, reaches
+//! limits.
 
 use std::sync::Arc;
 
@@ -24,17 +24,17 @@ static SPEC: ComponentSpec = ComponentSpec {
     build,
 };
 
-/// What canvases of these tests are made of.
+/// The component catalog of these tests.
 pub(crate) fn catalog() -> Catalog {
     Catalog::new(weft_components::catalog().all().into_iter().chain([&SPEC]))
 }
 
-/// Calls these tools, `{"tool", "arguments", "result", …}`.
+/// A component that makes these calls, given as `{"tool", "arguments", "result", …}`.
 pub(crate) fn calls(calls: &Json) -> Json {
     json!({"calls": calls})
 }
 
-/// A canvas with one rehearsal whose text a message shows.
+/// A canvas with one rehearsal component, whose text a message shows.
 pub(crate) fn canvas(params: &Json) -> Json {
     json!({"components": {
         "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Agent:A"]},

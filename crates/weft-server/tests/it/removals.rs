@@ -1,4 +1,4 @@
-//! What is removed while somebody uses it.
+//! Removal of things that are in use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ async fn session(bench: &Bench, agent: &str) -> String {
     session["id"].as_str().unwrap().to_owned()
 }
 
-/// A stream that ends as that of a run which somebody has stopped.
+/// The stream ends like that of a run that was stopped.
 async fn was_stopped(stream: crate::support::Growing) {
     let frames = stream.whole().await;
     let ended = frames[frames.len() - 2].json();
@@ -51,7 +51,7 @@ async fn was_stopped(stream: crate::support::Growing) {
 }
 
 #[tokio::test]
-async fn who_listens_when_something_is_removed_hears_that_the_run_was_stopped() {
+async fn a_listener_learns_that_a_removal_stopped_the_run() {
     let bench = bench(Script::new().reply(endless(&["So "]).always())).await;
     for whole in [true, false] {
         let agent = bench.store("Chat", chat_canvas()).await;
@@ -68,7 +68,7 @@ async fn who_listens_when_something_is_removed_hears_that_the_run_was_stopped() 
 }
 
 #[tokio::test]
-async fn conversations_that_two_remove_at_once_are_gone_for_both() {
+async fn sessions_removed_by_two_requests_at_once_are_removed_for_both() {
     let bench = bench(Script::new().reply(endless(&["So "]).always())).await;
     let agent = bench.store("Chat", chat_canvas()).await;
     session(&bench, &agent).await;
@@ -83,9 +83,9 @@ async fn conversations_that_two_remove_at_once_are_gone_for_both() {
     was_stopped(stream).await;
 }
 
-/// Nobody has waited for its end, as when that takes too long.
+/// The removal did not wait for the end of the run, as when that takes too long.
 #[tokio::test]
-async fn a_run_whose_conversation_is_gone_ends_as_stopped() {
+async fn a_run_whose_session_is_removed_ends_as_stopped() {
     let bench = bench(Script::new().reply(endless(&["So "]).always())).await;
     let agent = bench.store("Chat", chat_canvas()).await;
     let id = session(&bench, &agent).await;
@@ -97,9 +97,9 @@ async fn a_run_whose_conversation_is_gone_ends_as_stopped() {
     was_stopped(stream).await;
 }
 
-/// Whoever makes one has seen the agent, which may be gone by the time that the token is stored.
+/// The agent existed when it was looked up, but may be removed before the token is stored.
 #[tokio::test]
-async fn a_share_token_of_what_is_gone_is_taken_back() {
+async fn a_share_token_for_a_removed_agent_is_revoked() {
     let bench = bench(Script::new()).await;
     let (tenant, shares) = (default_tenant(), &bench.app.accounts.stores.shares);
     for target in [ShareTarget::Agent("gone".into()), ShareTarget::Chat("gone".into())] {
@@ -109,9 +109,9 @@ async fn a_share_token_of_what_is_gone_is_taken_back() {
     }
 }
 
-/// Over the real store, where one waits while the other writes.
+/// With the real store, where one request waits while the other writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nothing_begins_with_an_agent_that_is_removed_meanwhile() {
+async fn nothing_starts_with_an_agent_that_is_being_removed() {
     let app = assemble_in_memory(&Config::default()).await.unwrap();
     let tenant = default_tenant();
     let dsl = echo_canvas().to_string();
@@ -151,7 +151,7 @@ async fn nothing_begins_with_an_agent_that_is_removed_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_schedule_whose_agent_is_gone_goes_with_its_next_run() {
+async fn a_schedule_of_a_removed_agent_is_removed_at_its_next_run() {
     let bench = bench(Script::new()).await;
     let agent = bench.store("Echo", echo_canvas()).await;
     let terms = Terms {
@@ -184,9 +184,9 @@ async fn a_schedule_whose_agent_is_gone_goes_with_its_next_run() {
     assert_eq!(bench.app.schedules.get(&schedule.key).await.unwrap_err().kind, ErrorKind::NotFound);
 }
 
-/// Or what is written meanwhile would come after what is erased for ever.
+/// Otherwise data written in the meantime would be left after the erasure, for ever.
 #[tokio::test]
-async fn nobody_is_let_into_a_tenant_whose_files_are_erased() {
+async fn no_member_is_admitted_to_a_tenant_that_is_being_erased() {
     let bench = bench(Script::new()).await;
     let shop = TenantId::from("shop");
     bench.app.ensure_tenant(&shop).await.unwrap();
@@ -218,7 +218,7 @@ async fn conversations(bench: &Bench, agent: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_question_that_is_refused_leaves_no_conversation() {
+async fn a_refused_question_leaves_no_session() {
     let bench = bench(Script::new().reply(Reply::text("yes").always())).await;
     let agent = bench.store("Chat", chat_canvas()).await;
     let with_file = |more: Json| {
@@ -231,15 +231,15 @@ async fn a_question_that_is_refused_leaves_no_conversation() {
         assert_ne!(refused.refusal().0, 0, "{}", refused.text);
         assert_eq!(conversations(&bench, &agent).await, 0);
     }
-    // One that was there stays.
+    // A session that existed before is kept.
     let id = session(&bench, &agent).await;
     assert_ne!(bench.post(ASK, with_file(json!({"session_id": id}))).await.refusal().0, 0);
     assert_eq!(conversations(&bench, &agent).await, 1);
 }
 
-/// Two that go on from the same run: the second finds that out when it is its turn.
+/// Two questions continue from the same run: the second notices that when its turn comes.
 #[tokio::test]
-async fn only_one_question_goes_on_from_a_run() {
+async fn only_one_question_continues_from_a_run() {
     let script = Script::new().reply(Reply::text("one").times(1)).reply(endless(&["So "]).always());
     let bench = bench(script).await;
     let agent = bench.store("Chat", chat_canvas()).await;
@@ -258,7 +258,7 @@ async fn only_one_question_goes_on_from_a_run() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_not_to_wait_is_told_of_nobody_who_waits() {
+async fn a_question_that_must_not_wait_is_told_only_that_the_session_is_busy() {
     let bench = bench(Script::new()).await;
     let session = SessionKey::new(&default_tenant(), "s");
     let begins = || async { std::future::pending().await }.boxed();
@@ -271,9 +271,9 @@ async fn a_question_that_is_not_to_wait_is_told_of_nobody_who_waits() {
     assert!(!refused.message.contains("wait"), "{}", refused.message);
 }
 
-/// At whatever moment it goes.
+/// Whatever the moment of its removal.
 #[tokio::test]
-async fn a_document_that_goes_keeps_no_other_from_what_is_asked_of_both() {
+async fn a_removed_document_does_not_block_a_request_for_several() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let key = DatasetKey::new(&default_tenant(), dataset.rsplit('/').next().unwrap());
@@ -302,9 +302,9 @@ async fn a_document_that_goes_keeps_no_other_from_what_is_asked_of_both() {
     }
 }
 
-/// The graphs of the others go all the same.
+/// The graphs of the other documents are removed all the same.
 #[tokio::test]
-async fn a_document_that_goes_keeps_no_graph_from_being_removed() {
+async fn a_removed_document_does_not_block_the_removal_of_graphs() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
     let key = DatasetKey::new(&default_tenant(), dataset.rsplit('/').next().unwrap());
@@ -317,7 +317,7 @@ async fn a_document_that_goes_keeps_no_graph_from_being_removed() {
             store.put_extra(&of, Extra::Graph, &json!({"entities": []})).await.unwrap();
             ids.push(id);
         }
-        // The last one that is looked at, whichever that is.
+        // The document that is processed last.
         ids.sort();
         let goes = ids.pop().unwrap();
         let going = async {

@@ -23,7 +23,7 @@ async fn whole(bench: &Bench, body: Json) -> Json {
     answer.json()
 }
 
-/// The events of a stream; each is announced by its name, and the last line says that it is over.
+/// The events of a stream; each has a line with its name, and the last line marks the end.
 fn events(text: &str) -> Vec<Json> {
     let body = text.strip_suffix("data: [DONE]\n\n").unwrap_or_else(|| panic!("no end: {text}"));
     let blocks = body.split_terminator("\n\n").filter(|block| !block.starts_with(": "));
@@ -43,7 +43,7 @@ async fn streamed(bench: &Bench, body: Json) -> Vec<Json> {
     events(&answer.text)
 }
 
-/// Items are added in their order, every one that is added is done, and the last event has all of them.
+/// Items are added in order, every added item is completed, and the last event contains all of them.
 fn check(events: &[Json]) {
     let numbers: Vec<u64> = events.iter().map(|event| event["sequence_number"].as_u64().unwrap()).collect();
     assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{numbers:?}");
@@ -67,7 +67,7 @@ fn text(response: &Json) -> String {
     parts.map(|part| part["text"].as_str().unwrap()).collect()
 }
 
-/// What differs from one run to the next is taken out.
+/// Removes what differs from one run to the next.
 fn alike(response: &Json) -> Json {
     let run = response["id"].as_str().unwrap().trim_start_matches("resp_");
     let session = response["conversation"]["id"].as_str().unwrap();
@@ -80,7 +80,7 @@ fn alike(response: &Json) -> Json {
 }
 
 #[tokio::test]
-async fn a_stream_an_answer_and_what_is_got_later_are_the_same() {
+async fn streamed_direct_and_stored_responses_are_the_same() {
     let reply = Reply::pieces(["Par", "is"]).usage(3, 5).always();
     let bench = bench(Script::new().reply(reply)).await;
     let id = bench.store("Chat", chat_canvas()).await;
@@ -99,11 +99,11 @@ async fn a_stream_an_answer_and_what_is_got_later_are_the_same() {
         .map(|event| event["delta"].as_str().unwrap())
         .collect();
     assert_eq!(words, "Paris");
-    // Also at the other address, and after a restart.
+    // Also under the other path, and after a restart.
     let path = format!("/api/v1/responses/{}", first["id"].as_str().unwrap());
     assert_eq!(bench.get(&path).await.json(), first);
     assert_eq!(bench.restarted().get(&path).await.json(), first);
-    // Its events are read on from any of them.
+    // Its events can be read from any number on.
     let again =
         bench.get(&format!("{PATH}/{}?stream=true&starting_after=3", last["id"].as_str().unwrap())).await;
     assert_eq!(events(&again.text), told[4..]);
@@ -112,13 +112,13 @@ async fn a_stream_an_answer_and_what_is_got_later_are_the_same() {
 }
 
 #[tokio::test]
-async fn a_response_goes_on_from_the_one_before_and_from_nothing_older() {
+async fn a_response_continues_only_from_the_latest_one() {
     let reply = |text: &str| Reply::text(text);
     let bench = bench(Script::new().reply(reply("one")).reply(reply("two")).reply(reply("three"))).await;
     let id = bench.store("Chat", chat_canvas()).await;
     let first = whole(&bench, asked(&id, &json!("a"))).await;
     let next = |previous: &Json| json!({"input": "b", "previous_response_id": previous["id"]});
-    // The agent is that of the response before.
+    // The agent is that of the previous response.
     let second = whole(&bench, next(&first)).await;
     assert_eq!((&second["conversation"], &second["model"]), (&first["conversation"], &json!(id)));
     assert_eq!(second["previous_response_id"], first["id"]);
@@ -127,7 +127,7 @@ async fn a_response_goes_on_from_the_one_before_and_from_nothing_older() {
     let refused = bench.post(PATH, next(&first)).await;
     assert_eq!(refused.status, 409, "{}", refused.text);
     assert!(refused.text.contains(second["id"].as_str().unwrap()), "{}", refused.text);
-    // A conversation is a session, and one that nobody knows begins.
+    // A conversation is a session, and an unknown one is created.
     let named = json!({"conversation": {"id": "mine"}});
     let third = whole(&bench, with(asked(&id, &json!("c")), &named)).await;
     assert_eq!((text(&third).as_str(), &third["conversation"]["id"]), ("three", &json!("mine")));
@@ -139,7 +139,7 @@ async fn a_response_goes_on_from_the_one_before_and_from_nothing_older() {
 }
 
 #[tokio::test]
-async fn earlier_messages_are_the_history_of_a_new_conversation() {
+async fn earlier_messages_become_the_history_of_a_new_session() {
     let bench = bench(Script::new().reply(Reply::text("yes").always())).await;
     let id = bench.store("Chat", chat_canvas()).await;
     let input = json!([
@@ -153,7 +153,7 @@ async fn earlier_messages_are_the_history_of_a_new_conversation() {
 }
 
 #[tokio::test]
-async fn calls_of_tools_are_items_with_arguments_and_results() {
+async fn tool_calls_are_items_with_arguments_and_results() {
     let bench = bench(Script::new()).await;
     let found = json!([
         {"tool": "search", "arguments": {"query": "a"}, "result": {"n": 1}},
@@ -172,7 +172,7 @@ async fn calls_of_tools_are_items_with_arguments_and_results() {
 }
 
 #[tokio::test]
-async fn a_form_is_a_call_that_the_client_answers() {
+async fn a_form_is_a_function_call_that_the_client_answers() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Form", form_canvas()).await;
     let told = streamed(&bench, asked(&id, &json!("q"))).await;
@@ -187,13 +187,13 @@ async fn a_form_is_a_call_that_the_client_answers() {
         let item = json!({"type": "function_call_output", "call_id": call["call_id"], "output": output});
         asked(&id, &json!([call, item]))
     };
-    // Of another tenant nobody answers it, and nothing is answered with what is no answer.
+    // Another tenant cannot answer it, and an invalid answer is refused.
     let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
     let theirs = stranger.store("Form", form_canvas()).await;
     assert_eq!(stranger.post(PATH, with(output("red"), &json!({"model": theirs}))).await.status, 404);
     let wrong = bench.post(PATH, output("{\"size\": 1}")).await;
     assert_eq!(wrong.status, 400, "{}", wrong.text);
-    // The task says which conversation it is of.
+    // The task determines the session.
     let red = || with(output("{\"colour\": \"red\"}"), &json!({"idempotency_key": "k"}));
     let answered = whole(&bench, red()).await;
     assert_eq!(
@@ -203,10 +203,10 @@ async fn a_form_is_a_call_that_the_client_answers() {
     assert_eq!(
         whole(&bench.restarted(), red()).await["id"],
         answered["id"],
-        "it is sent again, and not done again"
+        "a repeated request is not executed again"
     );
     assert_eq!(bench.post(PATH, output("{\"colour\": \"blue\"}")).await.status, 409);
-    // The only field takes a text as it is.
+    // A form with one field takes plain text as its value.
     let second = whole(&bench, asked(&id, &json!("q"))).await;
     let call = second["output"].as_array().unwrap().last().unwrap();
     let item = json!([{"type": "function_call_output", "call_id": call["call_id"], "output": "green"}]);
@@ -217,7 +217,7 @@ async fn a_form_is_a_call_that_the_client_answers() {
 }
 
 #[tokio::test]
-async fn a_call_that_needs_a_person_is_a_request_for_approval() {
+async fn a_call_that_needs_approval_is_an_approval_request() {
     let bench = bench(Script::new()).await;
     let field = json!({"name": "Allow it?", "type": "approval", "tool": "delete_file",
         "arguments": {"path": "a"}, "options": ["approve", "deny"], "optional": false});
@@ -239,7 +239,7 @@ async fn a_call_that_needs_a_person_is_a_request_for_approval() {
 }
 
 #[tokio::test]
-async fn refusals_are_errors_of_openai_with_their_status() {
+async fn refusals_are_openai_errors_with_their_status() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let check = async |body: Json, status: u16, words: &str| {
@@ -247,7 +247,7 @@ async fn refusals_are_errors_of_openai_with_their_status() {
         assert_eq!(answer.status, status, "{}", answer.text);
         let error = answer.json()["error"].clone();
         let message = error["message"].as_str().unwrap().to_owned();
-        // There are clients that read no error otherwise.
+        // Some clients read an error only in this form.
         assert!(
             error["code"].is_string() && error["param"].is_string() && error["type"].is_string(),
             "{error}"
@@ -268,7 +268,7 @@ async fn refusals_are_errors_of_openai_with_their_status() {
     let nobody = Bench { token: "wrong".to_owned(), ..bench.restarted() };
     let refused = nobody.post(PATH, asked(&id, &json!("q"))).await;
     assert_eq!(refused.status, 401);
-    // A run that fails is a response that says so.
+    // A failed run is a response with that status.
     let failing = bench.store("Chat", chat_canvas()).await;
     let failed = whole(&bench, asked(&failing, &json!("q"))).await;
     assert_eq!((&failed["status"], &failed["error"]["code"]), (&json!("failed"), &json!("server_error")));
@@ -277,7 +277,7 @@ async fn refusals_are_errors_of_openai_with_their_status() {
 }
 
 #[tokio::test]
-async fn a_response_of_another_tenant_is_not_there() {
+async fn a_response_of_another_tenant_is_not_found() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let mine = whole(&bench, asked(&id, &json!("secret"))).await;
@@ -302,7 +302,7 @@ async fn a_response_of_another_tenant_is_not_there() {
 }
 
 #[tokio::test]
-async fn one_that_is_not_to_be_stored_is_not_there_later_and_one_that_is_removed_is_gone() {
+async fn unstored_and_removed_responses_are_not_found() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let unkept = whole(&bench, with(asked(&id, &json!("a")), &json!({"store": false}))).await;
@@ -321,7 +321,7 @@ async fn one_that_is_not_to_be_stored_is_not_there_later_and_one_that_is_removed
 }
 
 #[tokio::test]
-async fn one_that_asks_for_something_takes_its_question_with_it() {
+async fn removing_a_response_removes_its_open_question() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Form", form_canvas()).await;
     let waits = whole(&bench, asked(&id, &json!("q"))).await;
@@ -329,7 +329,7 @@ async fn one_that_asks_for_something_takes_its_question_with_it() {
     let path = format!("{PATH}/{}", waits["id"].as_str().unwrap());
     assert_eq!(bench.ask("DELETE", &path, Json::Null).await.json()["deleted"], true);
     assert_eq!(bench.get("/api/v1/tasks").await.data()["total"], 0);
-    // What its conversation is asked next begins anew.
+    // The next question to its session starts a new turn.
     let session = waits["conversation"]["id"].as_str().unwrap();
     let next = json!({"agent_id": id, "session_id": session, "query": "q", "stream": false});
     let next = bench.post("/api/v1/agents/chat/completions", next).await.data();
@@ -337,7 +337,7 @@ async fn one_that_asks_for_something_takes_its_question_with_it() {
 }
 
 #[tokio::test]
-async fn one_in_the_background_is_asked_for_and_stopped() {
+async fn a_background_response_is_polled_and_cancelled() {
     let bench = bench(Script::new().reply(endless(&["So "]).always())).await;
     let id = bench.store("Chat", chat_canvas()).await;
     let begun = whole(&bench, with(asked(&id, &json!("q")), &json!({"background": true}))).await;
@@ -352,7 +352,7 @@ async fn one_in_the_background_is_asked_for_and_stopped() {
 }
 
 #[tokio::test]
-async fn instructions_reach_a_canvas_that_takes_them() {
+async fn instructions_reach_a_canvas_that_accepts_them() {
     let bench = bench(Script::new()).await;
     let fields = json!({"inputs": {"instructions": {"type": "paragraph", "optional": true}}});
     let canvas = json!({"components": {
@@ -368,7 +368,7 @@ async fn instructions_reach_a_canvas_that_takes_them() {
 }
 
 #[tokio::test]
-async fn a_model_names_a_version() {
+async fn a_model_name_may_include_a_version() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let named = bench.post(PATH, asked(&format!("{id}@latest"), &json!("q"))).await;
@@ -378,7 +378,7 @@ async fn a_model_names_a_version() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_sent_again_is_the_same_response() {
+async fn a_repeated_question_is_the_same_response() {
     let bench = bench(Script::new().reply(Reply::text("once").always())).await;
     let id = bench.store("Chat", chat_canvas()).await;
     let first = whole(&bench, asked(&id, &json!("a"))).await;
@@ -389,7 +389,7 @@ async fn a_question_that_is_sent_again_is_the_same_response() {
 }
 
 #[tokio::test]
-async fn secrets_are_shown_as_little_later_as_at_once() {
+async fn secrets_are_masked_in_stored_responses_too() {
     let bench = bench(Script::new()).await;
     bench.ask("PUT", "/api/v1/secrets/KEY", json!({"value": "rosebud-0815"})).await.data();
     let canvas = json!({"components": {

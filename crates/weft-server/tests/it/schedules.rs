@@ -1,4 +1,4 @@
-//! Schedules over HTTP, on a clock that the test sets.
+//! Schedules over HTTP, with a clock that the test sets.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,12 +20,12 @@ use weft_testkit::{Script, ScriptedModel};
 
 use crate::support::{Bench, HandClock, component, default_tenant, echo_canvas, process_at};
 
-/// Friday, 27 March 2026, noon in Greenwich.
+/// Friday, 27 March 2026, 12:00 UTC.
 const NOW: i64 = 1_774_612_800_000;
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 
-/// A server with the agent that repeats the question, and its clock.
+/// A server with the echo agent, and its clock.
 struct Served {
     bench: Bench,
     clock: Arc<HandClock>,
@@ -57,7 +57,7 @@ impl Served {
         self.bench.get(&self.path(&format!("/{id}"))).await.data()
     }
 
-    /// What it has asked for, the earliest first: minutes from the beginning, and status.
+    /// The runs it has queued, earliest first: minutes since the start, and status.
     async fn fires(&self, id: &str) -> Vec<(i64, String)> {
         let data = self.bench.get(&self.path(&format!("/{id}/runs?page_size=1000"))).await.data();
         let runs = data["runs"].as_array().unwrap();
@@ -69,7 +69,7 @@ impl Served {
         runs.iter().rev().map(fire).collect()
     }
 
-    /// Lets workers look and do what there is.
+    /// Lets the workers do all available work.
     async fn work(&self) {
         for _ in 0..3 {
             self.bench.app.fire_due().await.unwrap();
@@ -91,7 +91,7 @@ async fn a_schedule_fires_at_its_times_in_its_zone_and_keeps_its_runs() {
     });
     let id = served.add(body).await;
     let shown = served.get(&id).await;
-    // The night after the next one the clocks leave half past two out.
+    // In the night after the next one, half past two is skipped by the clock change.
     assert_eq!(shown["upcoming"][0], "2026-03-28T02:30:00+01:00");
     assert_eq!(shown["upcoming"][1], "2026-03-29T03:00:00+02:00");
     assert_eq!(shown["upcoming"][2], "2026-03-30T02:30:00+02:00");
@@ -106,7 +106,7 @@ async fn a_schedule_fires_at_its_times_in_its_zone_and_keeps_its_runs() {
     served.clock.go_on(MINUTE);
     served.work().await;
     assert_eq!(served.fires(&id).await, [(810, "succeeded".to_owned())]);
-    // A clock that goes back a little asks for nothing again.
+    // A clock that goes back a little fires nothing again.
     served.clock.go_on(-10 * MINUTE);
     served.work().await;
     served.clock.go_on(10 * MINUTE);
@@ -119,17 +119,17 @@ async fn a_schedule_fires_at_its_times_in_its_zone_and_keeps_its_runs() {
     let run = runs["runs"][0]["run_id"].as_str().unwrap();
     let events = served.bench.get(&format!("/api/v1/runs/{run}/events")).await;
     assert!(crate::support::said(&events.frames()).contains("good morning"));
-    // Each run has a session of its own.
+    // Each run has its own session.
     assert_ne!(runs["runs"][0]["session_id"], runs["runs"][1]["session_id"]);
 }
 
 #[tokio::test]
-async fn inputs_that_nothing_in_the_agent_reads_are_named() {
+async fn inputs_that_the_agent_does_not_read_are_named() {
     let served = Served::new().await;
     let id = served.add(json!({"every": "1h", "inputs": {"town": "Oslo", "twon": "Rome"}})).await;
     let path = served.path(&format!("/{id}"));
     assert_eq!(served.get(&id).await["unread_inputs"], json!(["town", "twon"]));
-    // The agent as it is now.
+    // The inputs are checked against the current version of the agent.
     let form = json!({"inputs": {"town": {"name": "Town", "type": "line", "optional": false}}});
     let dsl = json!({"components": {
         "begin": component("Begin", &form, &["Message:M"]),
@@ -145,7 +145,7 @@ async fn inputs_that_nothing_in_the_agent_reads_are_named() {
 }
 
 #[tokio::test]
-async fn one_session_can_go_on_from_fire_to_fire() {
+async fn a_schedule_can_continue_one_session() {
     let served = Served::new().await;
     let id = served.add(json!({"every": "10m", "query": "tick", "session_id": "diary"})).await;
     for _ in 0..3 {
@@ -159,7 +159,7 @@ async fn one_session_can_go_on_from_fire_to_fire() {
 }
 
 #[tokio::test]
-async fn missed_times_are_left_out_made_up_for_once_or_each() {
+async fn missed_runs_are_skipped_made_up_once_or_all_made_up() {
     let served = Served::new().await;
     let mut ids = Vec::new();
     for misfire in [json!("skip"), json!("once"), json!("all")] {
@@ -180,7 +180,7 @@ async fn missed_times_are_left_out_made_up_for_once_or_each() {
 }
 
 #[tokio::test]
-async fn a_schedule_is_changed_switched_off_and_removed() {
+async fn a_schedule_is_changed_disabled_and_removed() {
     let served = Served::new().await;
     let id = served.add(json!({"cron": "0 * * * *", "query": "a"})).await;
     let path = served.path(&format!("/{id}"));
@@ -195,7 +195,7 @@ async fn a_schedule_is_changed_switched_off_and_removed() {
     );
     assert_eq!((&changed["session_id"], &changed["misfire_max"]), (&json!("s"), &json!(100)));
     assert_eq!(change(json!({"session_id": ""})).await["session_id"], Json::Null);
-    // A time that was asked for and that nobody has taken goes with it when it is switched off.
+    // A queued run that no worker has taken is dropped when the schedule is disabled.
     served.clock.go_on(HOUR);
     served.bench.app.fire_due().await.unwrap();
     assert_eq!(served.fires(&id).await, [(60, "queued".to_owned())]);
@@ -207,7 +207,7 @@ async fn a_schedule_is_changed_switched_off_and_removed() {
     served.clock.go_on(24 * HOUR);
     served.work().await;
     assert_eq!(served.fires(&id).await, []);
-    // Asked for by hand it runs all the same.
+    // A manual start runs all the same.
     let run = served.bench.post(&format!("{path}/run"), json!({})).await.data();
     served.work().await;
     let runs = served.bench.get(&format!("{path}/runs")).await.data();
@@ -215,19 +215,19 @@ async fn a_schedule_is_changed_switched_off_and_removed() {
         (&runs["runs"][0]["run_id"], &runs["runs"][0]["status"]),
         (&run["run_id"], &json!("succeeded"))
     );
-    // What passed while it was off is not made up for.
+    // Times that passed while it was disabled are not made up.
     assert_eq!(change(json!({"enabled": true})).await["next_time"], NOW + 26 * HOUR);
     let list = served.bench.get(&served.path("")).await.data();
     assert_eq!((&list["total"], &list["schedules"][0]["id"]), (&json!(1), &json!(id)));
     assert_eq!(served.bench.ask("DELETE", &path, Json::Null).await.data(), true);
     assert_eq!(served.bench.get(&path).await.refusal(), (102, "Schedule not found!".into()));
     assert_eq!(served.bench.get(&served.path("")).await.data()["total"], 0);
-    // Its run stays.
+    // Its run is kept.
     served.bench.get(&format!("/api/v1/runs/{}", run["run_id"].as_str().unwrap())).await.data();
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_and_what_is_somebody_elses_is_refused() {
+async fn invalid_schedules_and_those_of_other_tenants_are_refused() {
     let mut served = Served::new().await;
     let refused = async |body: Json| served.bench.post(&served.path(""), body).await.refusal();
     for (body, word) in [
@@ -270,13 +270,13 @@ async fn what_makes_no_sense_and_what_is_somebody_elses_is_refused() {
     }
     served.bench.token = own;
     served.bench.get(&path).await.data();
-    // A schedule goes with its agent.
+    // Removing the agent removes its schedules.
     served.bench.ask("DELETE", &format!("/api/v1/agents/{}", served.agent), Json::Null).await.data();
     assert_eq!(served.bench.get(&path).await.refusal().0, 102);
 }
 
 #[tokio::test]
-async fn runs_that_do_not_end_keep_a_schedule_from_asking_for_ever_more() {
+async fn a_schedule_stops_queueing_while_its_runs_do_not_end() {
     let served = Served::new().await;
     let id = served.add(json!({"every": "1s", "misfire": "all", "misfire_max": 1000})).await;
     for _ in 0..5 {
@@ -290,7 +290,7 @@ async fn runs_that_do_not_end_keep_a_schedule_from_asking_for_ever_more() {
     served.bench.post(&path, json!({})).await.data();
 }
 
-/// Two processes with everything of their own but the files here, which hold the agent that repeats the question.
+/// Two processes that share only the files here, which contain the echo agent.
 async fn two_processes(folder: &Path) -> ([App; 2], CanvasKey) {
     let config = Config { data: folder.to_owned(), ..Config::default() };
     let apps = [assemble(&config).await.unwrap(), assemble(&config).await.unwrap()];
@@ -303,7 +303,7 @@ async fn two_processes(folder: &Path) -> ([App; 2], CanvasKey) {
     (apps, canvas)
 }
 
-/// A schedule that was due so many times, one a second, while nobody was there.
+/// A schedule that was due this many times, once a second, while no server ran.
 async fn overdue(app: &App, canvas: &CanvasKey, query: String, times: i64) -> Schedule {
     let from_ms = app.clock.now_ms() - times * 1_000 - 500;
     let terms = Terms {
@@ -320,11 +320,11 @@ async fn overdue(app: &App, canvas: &CanvasKey, query: String, times: i64) -> Sc
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_processes_together_ask_for_no_more_runs_than_a_schedule_may_have_open() {
+async fn two_processes_together_respect_the_limit_of_open_runs_of_a_schedule() {
     let folder = tempfile::tempdir().unwrap();
     let (apps, canvas) = two_processes(folder.path()).await;
     let schedule = overdue(&apps[0], &canvas, "tick".into(), 300).await;
-    // By the clock and by hand, from both at the same time.
+    // By the clock and manually, from both processes at the same time.
     let mut asking = tokio::task::JoinSet::new();
     for app in apps.clone() {
         let fired = app.clone();
@@ -347,7 +347,7 @@ async fn two_processes_together_ask_for_no_more_runs_than_a_schedule_may_have_op
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_workers_over_one_file_do_everything_once() {
+async fn two_workers_with_one_store_run_everything_once() {
     const FIRES: usize = 200;
     let folder = tempfile::tempdir().unwrap();
     let (apps, canvas) = two_processes(folder.path()).await;
@@ -380,16 +380,16 @@ async fn two_workers_over_one_file_do_everything_once() {
     let mut seen = BTreeSet::new();
     for schedule in &schedules {
         let (fires, total) = apps[0].fires(&schedule.key, 0, 1_000).await.unwrap();
-        // They go on firing while the test runs; none of their times is there twice or left out.
+        // The schedules continue to fire while the test runs; none of their times is repeated or missing.
         assert!(total >= 20, "{total}");
         let times: Vec<i64> = fires.iter().rev().map(|fire| fire.stored.work.due_ms).collect();
         assert!(times.windows(2).all(|two| two[1] - two[0] == 1_000), "{times:?}");
         for fire in fires {
-            assert!(seen.insert(fire.stored.work.run.id.clone()), "it was asked for twice");
+            assert!(seen.insert(fire.stored.work.run.id.clone()), "the run was queued twice");
         }
     }
     for run in runs {
-        assert!(seen.remove(&run.key.id), "a run that nobody has asked for");
+        assert!(seen.remove(&run.key.id), "a run that was never queued");
         let session = weft_core::SessionKey::new(&canvas.tenant, run.session.clone());
         let messages = apps[0].sessions.messages(&session, i64::MAX, 10).await.unwrap();
         assert_eq!(messages.iter().filter(|message| message.role == "user").count(), 1);

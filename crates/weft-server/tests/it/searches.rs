@@ -1,4 +1,4 @@
-//! Search apps: made, changed, asked; what another tenant sees of them.
+//! Search apps: created, changed, asked; isolation between tenants.
 
 use serde_json::{Value as Json, json};
 use weft_testkit::{Reply, Script};
@@ -7,7 +7,7 @@ use crate::support::{Bench, bench};
 
 const SEARCHES: &str = "/api/v1/searches";
 
-/// A dataset with a document about animals. Its id.
+/// Creates a dataset with a document about animals and returns its id.
 async fn animals(bench: &Bench) -> String {
     let dataset = bench.dataset("Docs").await;
     let document = bench.document(&dataset, "animals.txt", "The quick brown fox.\nA lazy dog sleeps.").await;
@@ -20,7 +20,7 @@ async fn search_app(bench: &Bench, body: Json) -> String {
 }
 
 #[tokio::test]
-async fn a_search_app_is_made_listed_changed_and_removed() {
+async fn a_search_app_is_created_listed_changed_and_removed() {
     let bench = bench(Script::new()).await;
     let app = search_app(&bench, json!({"name": " Find ", "description": "of animals"})).await;
     let second = search_app(&bench, json!({"name": "find"})).await;
@@ -43,7 +43,7 @@ async fn a_search_app_is_made_listed_changed_and_removed() {
     let detail = bench.get(&format!("/api/v1/searchbots/detail?search_id={app}")).await.data();
     assert_eq!(detail, kept);
 
-    // An assistant is none, and the other way round.
+    // An assistant is not a search app, and vice versa.
     let chat = bench.post("/api/v1/chats", json!({"name": "Found"})).await.data()["id"].clone();
     let chat = chat.as_str().unwrap();
     assert_eq!(bench.get(&format!("{SEARCHES}/{chat}")).await.refusal().0, 103);
@@ -61,7 +61,7 @@ async fn a_search_app_is_made_listed_changed_and_removed() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_in_the_words_of_the_api() {
+async fn invalid_search_apps_give_the_error_messages_of_the_api() {
     let bench = bench(Script::new()).await;
     let app = search_app(&bench, json!({"name": "S"})).await;
     let at = format!("{SEARCHES}/{app}");
@@ -122,13 +122,13 @@ async fn a_question_is_answered_from_the_datasets_with_sources() {
     let whole = json!({"question": "fox", "stream": false});
     let whole = bench.post(&format!("{SEARCHES}/{app}/completions"), whole).await.data();
     assert!(whole["answer"].as_str().unwrap().starts_with("The fox is quick"), "{whole}");
-    // The passages are what the model is told.
+    // The prompt of the model contains the passages.
     let asked = bench.model.requests().remove(0);
     assert!(asked.messages[0].text.contains("quick brown fox"), "{:?}", asked.messages[0]);
 }
 
 #[tokio::test]
-async fn datasets_are_asked_by_the_older_name() {
+async fn datasets_are_searched_on_the_older_route() {
     const ASK: &str = "/api/v1/sessions/ask";
     let bench = bench(Script::new().reply(Reply::text("The fox is quick [ID:0].").always())).await;
     let dataset = animals(&bench).await;
@@ -140,7 +140,7 @@ async fn datasets_are_asked_by_the_older_name() {
     let last = answers.iter().rfind(|data| data["answer"].is_string()).unwrap();
     assert!(
         last["answer"].as_str().unwrap().starts_with("The fox is quick"),
-        "each has everything so far: {last}"
+        "each frame has the whole answer so far: {last}"
     );
     assert!(last["reference"]["chunks"][0].to_string().contains("quick brown fox"), "{last}");
     for (body, expected) in [
@@ -158,7 +158,7 @@ async fn datasets_are_asked_by_the_older_name() {
 }
 
 #[tokio::test]
-async fn passages_are_found_as_a_search_app_would_find_them() {
+async fn passages_are_found_with_the_settings_of_a_search_app() {
     const FIND: &str = "/api/v1/searchbots/retrieval_test";
     let bench = bench(Script::new()).await;
     let dataset = animals(&bench).await;
@@ -198,7 +198,7 @@ async fn passages_are_found_as_a_search_app_would_find_them() {
 }
 
 #[tokio::test]
-async fn a_mind_map_is_drawn_of_what_is_found() {
+async fn a_mind_map_is_made_from_search_results() {
     const DRAW: &str = "/api/v1/searchbots/mindmap";
     let outline = "# Animals\n- foxes\n  - quick\n- dogs";
     let bench = bench(Script::new().reply(Reply::text(outline).always())).await;

@@ -1,4 +1,4 @@
-//! What is secret in a canvas is used where the canvas uses it, and nobody is told.
+//! Secret values of a canvas are used where the canvas uses them, and are shown to nobody.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::RunStore as _;
@@ -51,7 +51,7 @@ async fn journal(bench: &Bench, run: &str) -> String {
 }
 
 #[tokio::test]
-async fn no_route_no_prompt_and_no_journal_holds_a_secret() {
+async fn no_route_prompt_or_journal_contains_a_secret() {
     let bench = bench(Script::new().reply(Reply::text("fine").always())).await;
     let id = bench.store("Secrets", canvas()).await;
     let path = format!("/api/v1/agents/{id}/completions");
@@ -82,10 +82,10 @@ async fn no_route_no_prompt_and_no_journal_holds_a_secret() {
     }
 }
 
-/// A secret of the tenant, by which a canvas may be told what it is.
+/// A secret of the tenant, whose value a canvas may receive.
 const KEPT: &str = "wil\"helmina-9-lives";
 
-/// Whether a text holds it, in whichever way that is written.
+/// Whether a text contains it in any encoding.
 fn holds_kept(text: &str) -> bool {
     text.contains("helmina")
 }
@@ -95,7 +95,7 @@ async fn put(bench: &Bench, name: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn secrets_are_put_listed_and_removed_by_their_tenant_alone() {
+async fn secrets_are_set_listed_and_removed_only_by_their_tenant() {
     let bench = bench(Script::new()).await;
     let made = bench.ask("PUT", "/api/v1/secrets/KEY", json!({"value": KEPT})).await;
     assert!(made.data()["name"] == "KEY" && !holds_kept(&made.text), "{}", made.text);
@@ -113,7 +113,7 @@ async fn secrets_are_put_listed_and_removed_by_their_tenant_alone() {
         assert_eq!(refused.refusal().0, 101);
         assert!(!holds_kept(&refused.text) && !refused.text.contains("12345"), "{}", refused.text);
     }
-    // Nobody else has it, sees it or uses it, and nobody without a token.
+    // Another tenant does not have, see or use it; and a token is required.
     let (stranger, nobody) = (bench.stranger().await, String::new());
     let theirs = Bench { token: stranger, ..bench };
     assert_eq!(theirs.get("/api/v1/secrets").await.data(), json!([]));
@@ -126,7 +126,7 @@ async fn secrets_are_put_listed_and_removed_by_their_tenant_alone() {
     assert_eq!(without.get("/api/v1/secrets").await.refusal().0, 401);
 }
 
-/// A canvas that says this.
+/// A canvas that outputs this text.
 fn saying(text: &str) -> Json {
     json!({"components": {
         "begin": begin("", "Message:M"),
@@ -135,7 +135,7 @@ fn saying(text: &str) -> Json {
 }
 
 #[tokio::test]
-async fn a_run_without_its_secret_fails_by_its_name_and_with_it_goes_well() {
+async fn a_run_with_a_missing_secret_fails_and_names_it() {
     let bench = bench(Script::new()).await;
     let stored =
         bench.post("/api/v1/agents", json!({"title": "T", "dsl": saying("<{secret.KEY}>")})).await.data();
@@ -154,7 +154,7 @@ async fn a_run_without_its_secret_fails_by_its_name_and_with_it_goes_well() {
     assert!(ask().await.text.contains("there is no secret `KEY`"));
 }
 
-/// A canvas that keeps a secret in a variable, waits for a model, and says everything.
+/// A canvas that stores a secret in a variable, waits for a model, and outputs everything.
 fn keeping() -> Json {
     let change =
         json!({"variables": [{"variable": "env.kept", "operator": "append", "parameter": "{secret.KEY}"}]});
@@ -169,13 +169,13 @@ fn keeping() -> Json {
     })
 }
 
-/// What a person could type to be taken for the mark of a secret.
+/// Text with which a person could try to imitate the marker of a secret.
 fn forged() -> String {
     "\u{f8fe}weft-secret:secret.KEY\u{f8ff}".to_owned()
 }
 
 #[test]
-fn a_run_that_is_picked_up_looks_its_secrets_up_again_and_no_row_holds_them() {
+fn a_resumed_run_loads_its_secrets_again_and_no_row_contains_them() {
     let process = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let bench = process.block_on(async {
         let bench = bench(Script::new().reply(crate::support::endless(&["It ", "is "]))).await;
@@ -203,7 +203,7 @@ fn a_run_that_is_picked_up_looks_its_secrets_up_again_and_no_row_holds_them() {
         let run = bench.app.all_cut_off().await.unwrap().remove(0);
         let weft_engine::engine::PickedUp::Running(mut handle) = bench.app.pick_up(&run).await.unwrap()
         else {
-            panic!("it goes on")
+            panic!("the run was not resumed")
         };
         while handle.entries.next().await.unwrap().is_some() {}
         let entries = bench.get(&format!("/api/v1/runs/{}/events", run.key.id)).await;
@@ -214,14 +214,14 @@ fn a_run_that_is_picked_up_looks_its_secrets_up_again_and_no_row_holds_them() {
         let kept =
             weft_core::seam::SessionStore::load(&*bench.store, &session).await.unwrap().state.to_string();
         assert!(kept.contains("secret.KEY") && !holds_kept(&kept), "{kept}");
-        // The next turn begins with the value that the one before has kept, and not with a mark of it.
+        // The next turn starts with the stored value, not with its marker.
         let again = bench.post(
             "/v1/canvas/completion",
             json!({"id": run.canvas, "query": "more", "session_id": run.session}),
         );
         let heard = said(&again.await.frames());
         assert!(heard.starts_with("[\"***\",\"***\"] *** more"), "{heard}");
-        // Who removes a secret makes its runs unable to go on, and those that ended can still be looked at.
+        // After the secret is removed its runs cannot be resumed, but finished ones can still be replayed.
         let replayed = bench.app.replay(&run.key).await.unwrap();
         assert!(replayed.differences.is_empty(), "{:?}", replayed.differences);
         bench.ask("DELETE", "/api/v1/secrets/KEY", Json::Null).await.data();
@@ -231,10 +231,10 @@ fn a_run_that_is_picked_up_looks_its_secrets_up_again_and_no_row_holds_them() {
 }
 
 #[tokio::test]
-async fn who_writes_what_looks_like_a_mark_learns_nothing() {
+async fn imitating_the_marker_of_a_secret_reveals_nothing() {
     let bench = bench(Script::new()).await;
     put(&bench, "KEY", KEPT).await;
-    // This canvas names no secret, so nothing of it is known in its runs: the text must not become one later.
+    // This canvas uses no secret, so its runs know none: the text must not become a secret later.
     let id = bench.store("Plain", saying("{sys.query}")).await;
     let path = format!("/api/v1/agents/{id}/completions");
     let stream = bench.post(&path, json!({"question": forged(), "stream": true})).await;
@@ -243,11 +243,11 @@ async fn who_writes_what_looks_like_a_mark_learns_nothing() {
     let run = bench.app.runs.get(&RunKey::new(&default_tenant(), RunId::from(run.as_str()))).await.unwrap();
     let replayed = bench.app.replay(&run.key).await.unwrap();
     assert!(!holds_kept(&serde_json::to_string(&replayed.entries).unwrap()));
-    // Nor does the session keep it, for a time when the canvas names the secret.
+    // The session does not store it either, for a time when the canvas uses the secret.
     let session = weft_core::SessionKey::new(&default_tenant(), run.session.clone());
     let kept = weft_core::seam::SessionStore::load(&*bench.store, &session).await.unwrap().state.to_string();
     assert!(kept.contains("secret.KEY") && !weft_core::masking::is_sealed(&kept), "{kept}");
-    // One that names another secret opens no more than that.
+    // A canvas that uses another secret reveals only that one.
     put(&bench, "OTHER", "another-value").await;
     let id = bench.store("Other", saying("{sys.query} {secret.OTHER}")).await;
     let path = format!("/api/v1/agents/{id}/completions");

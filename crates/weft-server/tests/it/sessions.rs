@@ -1,4 +1,4 @@
-//! Conversations.
+//! Sessions.
 
 use serde_json::{Value as Json, json};
 use weft_core::SessionKey;
@@ -9,7 +9,7 @@ use weft_testkit::{Reply, Script};
 use crate::support::{bench, chat_canvas, default_tenant, echo_canvas};
 
 #[tokio::test]
-async fn a_session_holds_the_conversation() {
+async fn a_session_contains_the_messages() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let path = format!("/api/v1/agents/{id}/sessions");
@@ -52,7 +52,7 @@ async fn a_session_holds_the_conversation() {
 }
 
 #[tokio::test]
-async fn a_token_is_made_for_ones_own_tenant_alone() {
+async fn a_token_can_be_created_only_for_the_own_tenant() {
     let bench = bench(Script::new()).await;
     let (code, message) =
         bench.post("/api/v1/system/tokens", json!({"name": "x", "tenant": "other"})).await.refusal();
@@ -60,7 +60,7 @@ async fn a_token_is_made_for_ones_own_tenant_alone() {
     assert_eq!(bench.post("/api/v1/system/tokens", json!({"name": "x"})).await.data()["name"], "x");
 }
 
-/// Row 86 of the contract: what a session says that has run is what has run, in that order.
+/// Row 86 of the contract: the path of a session lists the nodes that ran, in that order.
 #[tokio::test]
 async fn the_path_of_a_session_is_the_order_of_its_nodes() {
     let bench = bench(Script::new()).await;
@@ -87,7 +87,7 @@ async fn the_path_of_a_session_is_the_order_of_its_nodes() {
 }
 
 #[tokio::test]
-async fn nothing_is_removed_without_being_named() {
+async fn sessions_are_removed_only_by_explicit_ids() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let path = format!("/api/v1/agents/{id}/sessions");
@@ -117,7 +117,7 @@ async fn nothing_is_removed_without_being_named() {
 }
 
 #[tokio::test]
-async fn a_session_of_another_agent_or_tenant_is_not_there() {
+async fn a_session_of_another_agent_or_tenant_is_not_found() {
     let bench = bench(Script::text("hi")).await;
     let (a, b) = (bench.store("A", echo_canvas()).await, bench.store("B", chat_canvas()).await);
     let session = bench.post(&format!("/api/v1/agents/{a}/sessions"), json!({})).await.data()["id"].clone();
@@ -139,7 +139,7 @@ async fn a_session_of_another_agent_or_tenant_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_failed_turn_leaves_a_session_that_goes_on() {
+async fn a_session_continues_after_a_failed_turn() {
     use weft_core::ErrorKind;
     let broken = Reply::text("half an ").then(weft_testkit::Step::Fault(weft_models::script::Fault::Cut));
     let script = Script::new()
@@ -171,9 +171,9 @@ async fn a_failed_turn_leaves_a_session_that_goes_on() {
     assert!(last.messages.iter().any(|message| message.text == "first"), "{last:?}");
 }
 
-/// Conversations are of megabytes each: of a long list one at a time is in memory, when its turn comes.
+/// Sessions can be megabytes each, so a long list is loaded one session at a time as the client reads.
 #[tokio::test]
-async fn a_list_of_conversations_is_read_while_its_client_reads() {
+async fn a_list_of_sessions_is_loaded_as_the_client_reads() {
     let bench = bench(Script::new()).await;
     let agent = bench.store("Greet", echo_canvas()).await;
     let chat = bench.post("/api/v1/chats", json!({"name": "Chat"})).await.data();

@@ -1,4 +1,4 @@
-//! Share tokens: what a page gives to everybody who opens it.
+//! Share tokens: what a public page gives to its visitors.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::support::{Bench, HandClock, bench, chat_canvas, echo_canvas, events, 
 
 const NOW_MS: i64 = 1_700_000_000_000;
 
-/// A page that shows an agent or an assistant.
+/// A public page for an agent or an assistant.
 async fn page(bench: &Bench, of: &str) -> Bench {
     let made = bench.post(&format!("/api/v1/{of}/shares"), json!({"name": "our page"})).await.data();
     let token = made["token"].as_str().unwrap();
@@ -35,7 +35,7 @@ async fn chat(bench: &Bench) -> String {
     bench.post("/api/v1/chats", settings).await.data()["id"].as_str().unwrap().to_owned()
 }
 
-/// A store that does not answer.
+/// A store that does not respond.
 struct Away;
 
 fn away<T>() -> Result<T> {
@@ -74,7 +74,7 @@ impl CanvasStore for Away {
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_is_no_agent_that_there_is_not() {
+async fn an_unavailable_store_is_not_reported_as_a_missing_agent() {
     let mut bench = bench(Script::new()).await;
     let shown = bench.store("Shown", echo_canvas()).await;
     let missing = bench.get("/api/v1/agentbots/nobody/inputs").await.refusal();
@@ -86,7 +86,7 @@ async fn a_store_that_is_away_is_no_agent_that_there_is_not() {
 }
 
 #[tokio::test]
-async fn a_share_token_opens_one_agent_and_nothing_else() {
+async fn a_share_token_opens_only_one_agent() {
     let bench = bench(Script::new()).await;
     let (shown, other) =
         (bench.store("Shown", echo_canvas()).await, bench.store("Other", echo_canvas()).await);
@@ -97,7 +97,7 @@ async fn a_share_token_opens_one_agent_and_nothing_else() {
     let frames = visitor.post(&ask, json!({"question": "hello"})).await.frames();
     assert_eq!(said(&frames), "you said: hello");
     let told = events(&frames);
-    assert!(!told.iter().any(|event| event.starts_with("node_")), "how it works is not told: {told:?}");
+    assert!(!told.iter().any(|event| event.starts_with("node_")), "node events are hidden: {told:?}");
     let session = frames[0].json()["session_id"].as_str().unwrap().to_owned();
     let again = json!({"question": "again", "session_id": session, "stream": false});
     assert_eq!(visitor.post(&ask, again).await.data()["data"]["content"], "you said: again");
@@ -124,7 +124,7 @@ async fn a_share_token_opens_one_agent_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn visitors_choose_nothing_but_their_questions() {
+async fn visitors_can_only_ask_questions() {
     let bench = bench(Script::new()).await;
     let agent = bench.store("Shown", echo_canvas()).await;
     let visitor = page(&bench, &format!("agents/{agent}")).await;
@@ -135,13 +135,13 @@ async fn visitors_choose_nothing_but_their_questions() {
         let refused = visitor.post(&ask, json!({"question": "x", name: "x"})).await.refusal();
         assert!(refused.0 == 101 && refused.1.contains(name), "{refused:?}");
     }
-    // Whose conversation it is follows from the token.
+    // The token determines the user of the session.
     let answer =
         visitor.post(&ask, json!({"question": "x", "user_id": "somebody", "stream": false})).await.data();
     let session = answer["session_id"].as_str().unwrap().to_owned();
     let listed = bench.get(&format!("/api/v1/agents/{agent}/sessions/{session}")).await.data();
     assert!(listed["user_id"].as_str().unwrap().starts_with("share-"), "{listed}");
-    // A conversation of somebody else is not there, whoever that is.
+    // A session of any other user is not found.
     let theirs = format!("/api/v1/agents/{agent}/completions");
     let theirs = bench.post(&theirs, json!({"query": "x", "stream": false})).await;
     let theirs = theirs.data()["session_id"].as_str().unwrap().to_owned();
@@ -153,7 +153,7 @@ async fn visitors_choose_nothing_but_their_questions() {
 }
 
 #[tokio::test]
-async fn a_page_shows_what_is_published() {
+async fn a_public_page_shows_the_published_version() {
     let bench = bench(Script::new()).await;
     let agent = bench.store("Shown", echo_canvas()).await;
     let visitor = page(&bench, &format!("agents/{agent}")).await;
@@ -194,9 +194,10 @@ async fn a_share_token_of_an_assistant_hides_its_instructions() {
     );
 }
 
-/// What an assistant asks its visitors for may have the name of an option, and chooses nothing then.
+/// A variable that an assistant requests from visitors may have the name of an option, and does not act as that
+/// option.
 #[tokio::test]
-async fn what_a_visitor_is_asked_for_is_no_option() {
+async fn a_variable_of_an_assistant_does_not_act_as_an_option() {
     let bench = bench(Script::new().reply(Reply::text("An answer.").always())).await;
     let parameters = json!([{"key": "kb_ids", "optional": true}, {"key": "llm_id", "optional": true}]);
     let settings =
@@ -205,13 +206,13 @@ async fn what_a_visitor_is_asked_for_is_no_option() {
     let ask = format!("/api/v1/chatbots/{id}/completions");
     let body = json!({"question": "x", "kb_ids": ["nobody's"], "llm_id": "unknown", "stream": false});
     let refused = bench.post(&ask, body.clone()).await.refusal();
-    assert!(refused.1.contains("nobody's"), "a member of the tenant has chosen: {refused:?}");
+    assert!(refused.1.contains("nobody's"), "a member of the tenant sets the option: {refused:?}");
     let visitor = page(&bench, &format!("chats/{id}")).await;
     assert_eq!(visitor.post(&ask, body).await.data()["answer"], "An answer.");
 }
 
 #[tokio::test]
-async fn share_tokens_end_are_taken_back_and_go_with_what_they_open() {
+async fn share_tokens_expire_are_revoked_and_are_removed_with_their_target() {
     let clock = HandClock::at(NOW_MS);
     let store = (Arc::new(MemoryStore::new()), ScriptedModel::new(Script::new()));
     let config = AccountsConfig { share_calls_per_minute: 3, ..AccountsConfig::default() };
@@ -233,7 +234,7 @@ async fn share_tokens_end_are_taken_back_and_go_with_what_they_open() {
     assert_eq!((look(&brief).await, look(&lasting).await), (StatusCode::OK, StatusCode::OK));
     clock.go_on(1_000);
     assert_eq!(look(&brief).await, StatusCode::UNAUTHORIZED);
-    // So often in a minute, whoever shows it.
+    // The rate limit per minute, regardless of who presents the token.
     assert_eq!((look(&lasting).await, look(&lasting).await), (StatusCode::OK, StatusCode::OK));
     assert_eq!(look(&lasting).await, StatusCode::TOO_MANY_REQUESTS);
     clock.go_on(60_000);
@@ -246,11 +247,11 @@ async fn share_tokens_end_are_taken_back_and_go_with_what_they_open() {
     assert_eq!(look(&lasting).await, StatusCode::UNAUTHORIZED);
     let last = make(json!({})).await.data();
     editor.ask("DELETE", &format!("/api/v1/agents/{agent}"), Json::Null).await.data();
-    assert_eq!(look(&last).await, StatusCode::UNAUTHORIZED, "it goes with the agent");
+    assert_eq!(look(&last).await, StatusCode::UNAUTHORIZED, "the token is removed with the agent");
 }
 
 #[tokio::test]
-async fn a_visitor_s_agent_may_ask_a_model() {
+async fn an_agent_of_a_visitor_may_call_a_model() {
     let bench = bench(Script::new().reply(Reply::text("An answer.").always())).await;
     let agent = bench.store("Chat", chat_canvas()).await;
     let visitor = page(&bench, &format!("agents/{agent}")).await;
@@ -259,9 +260,9 @@ async fn a_visitor_s_agent_may_ask_a_model() {
     assert_eq!(said(&frames), "An answer.");
 }
 
-/// The oldest clients know share tokens and conversations by other names.
+/// The oldest clients use other names for share tokens and sessions.
 #[tokio::test]
-async fn the_oldest_names_of_tokens_and_conversations_work() {
+async fn the_oldest_names_of_tokens_and_sessions_work() {
     let bench = bench(Script::new()).await;
     let created = bench.post("/api/v1/agents", json!({"title": "Echo", "dsl": echo_canvas()})).await.data();
     let agent = created["id"].as_str().unwrap().to_owned();
@@ -273,7 +274,7 @@ async fn the_oldest_names_of_tokens_and_conversations_work() {
     let visitor = bench.with(&token);
     let about = format!("/api/v1/agentbots/{agent}/inputs");
     assert_eq!(visitor.get(&about).await.data()["title"], "Echo");
-    // Lists tell which there are, and no more.
+    // Lists show which tokens exist, but not their values.
     let listed = bench.get(&format!("/v1/api/token_list?canvas_id={agent}")).await.data();
     let shown = listed[0]["token"].as_str().unwrap();
     assert!(shown.starts_with("weftshare-***") && !token.contains(&shown[13..]), "{shown}");
@@ -297,9 +298,9 @@ async fn the_oldest_names_of_tokens_and_conversations_work() {
     assert_eq!(stranger.get(&path).await.refusal().0, 102);
 }
 
-/// Older clients make a key and build pages with what comes with it.
+/// Older clients create a key and build pages with the page token that comes with it.
 #[tokio::test]
-async fn a_token_for_pages_comes_with_a_key_and_ends_with_it() {
+async fn a_page_token_comes_with_a_key_and_ends_with_it() {
     let bench = bench(Script::new()).await;
     let (agent, chat) = (bench.store("Shown", echo_canvas()).await, chat(&bench).await);
     let made = bench.post("/api/v1/system/tokens", json!({"name": "pages"})).await.data();
@@ -315,7 +316,7 @@ async fn a_token_for_pages_comes_with_a_key_and_ends_with_it() {
     {
         assert_eq!(visitor.get(&path).await.status, StatusCode::FORBIDDEN, "{path}");
     }
-    // What belongs to another tenant is not there.
+    // Agents of another tenant are not found.
     let theirs = bench.as_stranger().await.store("Theirs", echo_canvas()).await;
     assert_eq!(visitor.get(&format!("/api/v1/agentbots/{theirs}/inputs")).await.refusal().0, 102);
     let listed = bench.get("/api/v1/system/tokens").await.data();
@@ -323,7 +324,7 @@ async fn a_token_for_pages_comes_with_a_key_and_ends_with_it() {
     let key = format!("/api/v1/system/tokens/{}", made["id"].as_str().unwrap());
     assert_eq!(bench.ask("DELETE", &key, json!({})).await.data(), true);
     assert_eq!(visitor.post(&ask, json!({"question": "hello"})).await.status, StatusCode::UNAUTHORIZED);
-    // A key that may not make share tokens has none.
+    // A key that may not create share tokens comes without one.
     let made = bench.post("/api/v1/system/tokens", json!({"name": "reads", "role": "viewer"})).await.data();
     assert_eq!(made["beta"], Json::Null);
 }

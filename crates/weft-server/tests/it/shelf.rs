@@ -1,4 +1,4 @@
-//! A library in memory for the bench, with a reader that knows lines, and the ways clients use it.
+//! Datasets in memory for the bench, with a reader of lines, and requests as clients send them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,11 +26,11 @@ use weft_testkit::memory_datasets::{MemoryBlobs, MemoryDatasets};
 
 use crate::support::{Bench, Reading};
 
-/// Each line of a file is a piece; a file with the word `broken` cannot be read, and one with `endless` is never through. What
-/// follows `figure: ` was read in a picture.
+/// Each line of a file is a piece. A file with the word `broken` cannot be read, and one with `endless` is never
+/// finished. Text after `figure: ` counts as read from a picture.
 struct Lines;
 
-/// What a line begins with that was read in a picture.
+/// The start of a line that counts as read from a picture.
 const FIGURE: &str = "figure: ";
 
 #[async_trait]
@@ -72,17 +72,17 @@ impl DocumentReader for Lines {
     }
 }
 
-/// What a file may have on the bench.
+/// The size limit of a file on the bench.
 pub(crate) const FILE_BYTES_MAX: u64 = 2_000;
 
-/// What else the store of a library is.
+/// Other views of the store of the datasets.
 pub(crate) struct OtherFaces {
     pub files: Arc<dyn FileStore>,
     pub readings: Arc<dyn ReadingLog>,
     pub reembeddings: Arc<dyn ReembeddingStore>,
 }
 
-/// An empty library, its datasets to be asked, and its documents beside these files.
+/// An empty set of datasets, its search, and its documents, with these files.
 pub(crate) fn shelf(
     models: Arc<dyn ModelDirectory>,
     clock: Arc<dyn Clock>,
@@ -120,7 +120,7 @@ pub(crate) fn beside(models: Arc<dyn ModelDirectory>, clock: Arc<dyn Clock>) -> 
     LocalDocuments::new(LocalDocumentsParts { store, index, reader: Arc::new(Lines), models, clock })
 }
 
-/// The body of a form, and its type.
+/// The body of a form, and its content type.
 pub(crate) fn form(files: &[(&str, &str)]) -> (String, String) {
     let mut body = String::new();
     for (name, text) in files {
@@ -132,7 +132,7 @@ pub(crate) fn form(files: &[(&str, &str)]) -> (String, String) {
 }
 
 impl Bench {
-    /// Makes a dataset and gives its path.
+    /// Creates a dataset and returns its path.
     pub(crate) async fn dataset(&self, name: &str) -> String {
         let created = self.post("/api/v1/datasets", json!({"name": name})).await.data();
         format!("/api/v1/datasets/{}", created["id"].as_str().unwrap())
@@ -153,19 +153,19 @@ impl Bench {
             .unwrap()
     }
 
-    /// Uploads a file and gives its id.
+    /// Uploads a file and returns its id.
     pub(crate) async fn document(&self, dataset: &str, name: &str, text: &str) -> String {
         let kept = self.upload(dataset, &[(name, text)]).await.data();
         kept[0]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Has documents read, and waits until none of the dataset is being read.
+    /// Starts parsing documents, and waits until none of the dataset is being parsed.
     pub(crate) async fn read(&self, dataset: &str, ids: &[&str]) -> Json {
         self.post(&format!("{dataset}/chunks"), json!({"document_ids": ids})).await.data();
         self.work(dataset).await
     }
 
-    /// Works until none of the dataset is being read.
+    /// Works until no document of the dataset is being parsed.
     pub(crate) async fn work(&self, dataset: &str) -> Json {
         let stop = CancellationToken::new();
         let pace = WorkerPace { look_every: Duration::from_millis(5), ..WorkerPace::default() };
@@ -185,7 +185,7 @@ impl Bench {
         self.get(&format!("{dataset}/documents?page_size=100&desc=false")).await.data()
     }
 
-    /// Makes vectors anew, as far as that is asked for and can be done now.
+    /// Recomputes vectors, as far as requested and possible now.
     pub(crate) async fn embed_anew(&self) {
         let (library, tasks) = (Arc::clone(&self.app.library), Arc::clone(&self.app.reembeddings));
         let worker = Reembedder::new(library, tasks, ReembedderPace::default());

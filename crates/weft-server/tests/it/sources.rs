@@ -1,4 +1,4 @@
-//! Sources of an answer, on every way that they take to clients.
+//! Sources of an answer, on every route that returns them.
 
 use serde_json::{Value as Json, json};
 use weft_testkit::{Reply, Script};
@@ -19,7 +19,7 @@ fn canvas(dataset: &str) -> Json {
     }})
 }
 
-/// An agent whose answer cites the one line of the one document.
+/// An agent whose answer cites the only line of the only document.
 async fn agent() -> (Bench, String) {
     let bench = bench(Script::new().reply(Reply::text("In April [ID:0].").always())).await;
     let dataset = bench.dataset("river").await;
@@ -29,7 +29,7 @@ async fn agent() -> (Bench, String) {
     (bench, id)
 }
 
-/// Insists that the source is that line, at the place where it stands.
+/// Asserts that the source is that line, with its position.
 #[track_caller]
 fn is_the_line(source: &Json) {
     assert_eq!(source["content"], "Herons nest in April.", "{source}");
@@ -38,7 +38,7 @@ fn is_the_line(source: &Json) {
 }
 
 #[tokio::test]
-async fn every_way_tells_the_place_of_what_is_cited() {
+async fn every_route_returns_the_position_of_a_source() {
     let (bench, id) = agent().await;
     let asked = |stream: bool| json!({"query": "When do herons nest?", "stream": stream});
     let path = format!("/api/v1/agents/{id}/completions");
@@ -59,13 +59,13 @@ async fn every_way_tells_the_place_of_what_is_cited() {
         (&json!("herons.txt"), &json!(1)),
         "{retrieval}"
     );
-    assert_eq!(retrieval.as_array().unwrap().len(), 1, "one entry for each turn");
+    assert_eq!(retrieval.as_array().unwrap().len(), 1, "one entry per turn");
     let said = session["message"].as_array().unwrap().last().unwrap();
     is_the_line(&said["reference"][0]);
 }
 
 #[tokio::test]
-async fn clients_of_openai_are_told_the_place() {
+async fn openai_clients_get_the_position_of_a_source() {
     let (bench, id) = agent().await;
     let path = format!("/api/v1/agents_openai/{id}/chat/completions");
     let asked = |stream: bool| {

@@ -1,5 +1,5 @@
-//! Random canvases with messages that are written at the same time: every dialect, the history and a replay
-//! say the same text, in which no message stands within another.
+//! Random canvases with messages that are written at the same time: every dialect, the history and a replay give the
+//! same text, in which no message is interleaved with another.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use weft_testkit::{Reply, Script};
 
 use crate::support::{Bench, Frame, begin, bench, component, default_tenant, frames, said};
 
-/// One of the ways that start at the same time.
+/// One of the branches that start at the same time.
 #[derive(Clone, Debug)]
 struct Way {
-    /// Between two pieces of its model.
+    /// The delay between two pieces of its model.
     delay_ms: u64,
     kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// A message shows the model's text while it is written.
+    /// A message streams the model's text.
     Streamed,
     /// A variable is set in between.
     Assigned,
-    /// A message in every round of an iteration, so many rounds at once.
+    /// A message in every iteration, with this many at once.
     Rounds(usize),
 }
 
@@ -104,7 +104,7 @@ fn shown(mut writer: impl Frames, entries: &[Arc<Entry>]) -> Vec<Frame> {
     frames(&String::from_utf8(out).unwrap())
 }
 
-/// Every dialect on the same entries: the text that it tells.
+/// The text that every dialect gives for the same entries.
 async fn told(bench: &Bench, key: &RunKey, session: &SessionKey) -> Vec<(&'static str, String)> {
     let mut entries = Vec::new();
     let mut reader = bench.app.engine.events(key, 0).await.unwrap();
@@ -157,7 +157,7 @@ async fn told(bench: &Bench, key: &RunKey, session: &SessionKey) -> Vec<(&'stati
     ]
 }
 
-/// No frame of a message stands between two of another one; the frames say whose they are.
+/// The frames of a message are not interleaved with those of another; the frames name their message.
 fn stand_apart(frames: &[Frame]) {
     let mut speaker: Option<Json> = None;
     for json in frames.iter().map(Frame::json) {
@@ -201,15 +201,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.min(48), ..ProptestConfig::default() })]
 
     #[test]
-    fn every_dialect_tells_the_same_text(ways in ways()) {
+    fn every_dialect_gives_the_same_text(ways in ways()) {
         virtual_time().block_on(one_text(&ways));
     }
 }
 
-/// Who can show several messages may ask for all of them at once; others are told one after the other all
-/// the same.
+/// Clients that can show several messages may request them concurrently; others get one after the other.
 #[test]
-fn messages_come_at_once_to_whoever_asks() {
+fn messages_are_interleaved_only_on_request() {
     let ways = [10, 15].map(|delay_ms| Way { delay_ms, kind: Kind::Streamed });
     virtual_time().block_on(async {
         let bench = bench(script(&ways)).await;
@@ -233,7 +232,7 @@ fn messages_come_at_once_to_whoever_asks() {
         let refused =
             bench.post(&path, json!({"query": "q", "parallel_messages": "perhaps"})).await.refusal();
         assert_eq!(refused.0, 101);
-        // OpenAI's shapes have no place for whose piece it is.
+        // OpenAI's format cannot name the message of a piece.
         let path = format!("/api/v1/agents_openai/{agent}/chat/completions");
         let body = json!({"model": "m", "stream": true, "parallel_messages": true,
             "messages": [{"role": "user", "content": "q"}]});

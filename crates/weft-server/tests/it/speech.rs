@@ -1,4 +1,4 @@
-//! Messages that are read aloud, texts and recordings over HTTP.
+//! Messages that are read aloud, and conversion between text and recordings over HTTP.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -21,7 +21,7 @@ fn unhex(digits: &str) -> String {
     String::from_utf8((0..digits.len()).step_by(2).map(byte).collect()).unwrap()
 }
 
-/// What was heard, sentence by sentence.
+/// The spoken text, sentence by sentence.
 fn heard(frames: &[Frame]) -> Vec<String> {
     let spoken = frames.iter().map(Frame::json).filter_map(|frame| {
         let audio = frame["data"]["audio_binary"].as_str()?;
@@ -44,13 +44,13 @@ async fn a_message_is_read_aloud_sentence_by_sentence() {
     let frames = asked(&bench, text).await;
     assert_eq!(said(&frames), text.replace("{sys.query}", "q"));
     assert_eq!(heard(&frames), ["Nothing is lost.", "Not in 3.5 years, says q.", "And the end"]);
-    // What comes with the end is no speech, and the speech is before the end.
+    // The end frame contains no speech, and all speech comes before it.
     let end = frames.iter().position(|frame| frame.event() == "message_end").unwrap();
     assert_eq!(heard(&frames[end..]), [""; 0]);
 }
 
 #[tokio::test]
-async fn who_reads_later_hears_the_same() {
+async fn a_later_reader_gets_the_same_speech() {
     let bench = bench(Script::new()).await;
     let frames = asked(&bench, "The first sentence is this one. The second sentence is that.").await;
     let begun = frames[0].json();
@@ -61,7 +61,7 @@ async fn who_reads_later_hears_the_same() {
 }
 
 #[tokio::test]
-async fn a_voice_that_fails_is_a_warning_and_the_words_are_there() {
+async fn a_failed_voice_is_a_warning_and_the_text_is_complete() {
     let bench = bench(Script::new()).await;
     let text = "The first sentence is this one. This one is unspeakable. The third is not read.";
     let frames = asked(&bench, text).await;
@@ -79,7 +79,7 @@ async fn a_voice_that_fails_is_a_warning_and_the_words_are_there() {
 }
 
 #[tokio::test]
-async fn a_text_is_a_recording() {
+async fn a_text_becomes_a_recording() {
     let bench = bench(Script::new()).await;
     for path in ["/api/v1/chat/audio/speech", "/api/v1/tts"] {
         let got = bench.post(path, json!({"text": " Hello "})).await;
@@ -107,7 +107,7 @@ async fn transcribed(bench: &Bench, files: &[(&str, &str)]) -> Reading {
 }
 
 #[tokio::test]
-async fn a_recording_is_written_down_also_when_it_is_attached() {
+async fn a_recording_is_transcribed_also_as_an_attachment() {
     let bench = bench(Script::new()).await;
     for name in ["a.mp3", "recording.webm", "a.WMA"] {
         let text = transcribed(&bench, &[(name, "hello")]).await.data();

@@ -36,7 +36,7 @@ use weft_server::state::ServerState;
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{FakeHttp, Reply, Script, ScriptedModel, Step};
 
-/// Longer than any test lasts: a model that never ends by itself.
+/// Longer than any test runs, for a model that never finishes by itself.
 pub(crate) const FOREVER_MS: u64 = 3_600_000;
 
 pub(crate) fn component(kind: &str, params: &Json, downstream: &[&str]) -> Json {
@@ -48,7 +48,7 @@ pub(crate) fn begin(prologue: &str, downstream: &str) -> Json {
     component("Begin", &params, &[downstream])
 }
 
-/// Repeats the question.
+/// A canvas that repeats the question.
 pub(crate) fn echo_canvas() -> Json {
     json!({"components": {
         "begin": begin("Hi!", "Message:Echo"),
@@ -56,7 +56,7 @@ pub(crate) fn echo_canvas() -> Json {
     }})
 }
 
-/// Asks a model, with the conversation before.
+/// A canvas that calls a model with the history.
 pub(crate) fn chat_canvas() -> Json {
     let agent = json!({
         "llm_id": "m@OpenAI-API-Compatible",
@@ -72,7 +72,7 @@ pub(crate) fn chat_canvas() -> Json {
     }})
 }
 
-/// Asks a person for a colour before it answers.
+/// A canvas that asks a person for a colour before it answers.
 pub(crate) fn form_canvas() -> Json {
     let fill = json!({
         "enable_tips": true, "tips": "Which colour?",
@@ -93,7 +93,7 @@ pub(crate) struct Bench {
     pub store: Arc<MemoryStore>,
 }
 
-/// An answer that is read.
+/// A response that has been read.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub status: StatusCode,
@@ -143,7 +143,7 @@ impl Frame {
     }
 }
 
-/// Takes a stream apart; every line must be one that we know.
+/// Parses a stream; every line must be of a known kind.
 pub(crate) fn frames(text: &str) -> Vec<Frame> {
     let blocks = text.split_terminator("\n\n").filter(|block| !block.starts_with(": "));
     blocks
@@ -162,7 +162,7 @@ pub(crate) fn events(frames: &[Frame]) -> Vec<String> {
     frames.iter().map(Frame::event).collect()
 }
 
-/// What the messages say together.
+/// The text of all messages.
 pub(crate) fn said(frames: &[Frame]) -> String {
     let messages = frames.iter().map(Frame::json).filter(|json| json["event"] == "message");
     messages.map(|json| json["data"]["content"].as_str().unwrap_or_default().to_owned()).collect()
@@ -178,7 +178,7 @@ pub(crate) async fn bench_with(script: Script, auth: Auth, limits: LimitsConfig)
     Bench { token, ..bench }
 }
 
-/// A server over this store; another one over the same is what comes after a restart.
+/// A server with this store; another one with the same store stands for a restarted server.
 pub(crate) fn process(
     store: Arc<MemoryStore>,
     model: ScriptedModel,
@@ -187,7 +187,7 @@ pub(crate) fn process(
     process_at(store, model, settings, Arc::new(SystemClock))
 }
 
-/// A clock that shows what it is told.
+/// A clock that the test sets.
 #[derive(Debug)]
 pub(crate) struct HandClock(pub AtomicI64);
 
@@ -211,10 +211,10 @@ impl Clock for HandClock {
     }
 }
 
-/// Bytes that a file of a conversation may have.
+/// The size limit of a file of a session, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The same with a clock of its own.
+/// The same with its own clock.
 pub(crate) fn process_at(
     store: Arc<MemoryStore>,
     model: ScriptedModel,
@@ -224,7 +224,7 @@ pub(crate) fn process_at(
     process_with((store, model), settings, (clock, AccountsConfig::default()))
 }
 
-/// One store as the engine and accounts see it.
+/// One store as the engine and the accounts use it.
 fn faces(store: &Arc<MemoryStore>) -> (Stores, AccountStores) {
     let stores = Stores {
         runs: store.clone(),
@@ -243,7 +243,7 @@ fn faces(store: &Arc<MemoryStore>) -> (Stores, AccountStores) {
     (stores, accounts)
 }
 
-/// Accounts, with providers where the settings have some.
+/// Accounts, with the configured identity providers.
 fn accounts_of(stores: AccountStores, config: AccountsConfig) -> Accounts {
     let has_providers = !config.oidc.is_empty();
     let accounts = Accounts::new(stores, config);
@@ -257,12 +257,12 @@ fn accounts_of(stores: AccountStores, config: AccountsConfig) -> Accounts {
 
 fn plugins() -> weft_plugins::Plugins {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/plugins");
-    // There is no component, so nothing is waited for.
+    // There are no WASM components, so nothing blocks here.
     let plugins = weft_plugins::Plugins::open(folder, &weft_core::seam::sandbox::NoSandbox);
     futures::FutureExt::now_or_never(plugins).unwrap().unwrap()
 }
 
-/// Folders that hold little.
+/// A file manager with small limits.
 fn file_manager(clock: &Arc<dyn Clock>) -> weft_app::file_manager::FileManager {
     let limits = FolderLimits { in_folder: 250, depth: 5, entries: 500, bytes: 20_000 };
     let tree = Arc::new(weft_testkit::MemoryFolders::within(limits));
@@ -270,7 +270,7 @@ fn file_manager(clock: &Arc<dyn Clock>) -> weft_app::file_manager::FileManager {
     weft_app::file_manager::FileManager::new(tree, blobs, Arc::clone(clock), crate::shelf::FILE_BYTES_MAX)
 }
 
-/// Reads the same in every picture, and tells what that has used.
+/// Reads the same text in every picture, and reports the usage.
 struct Eyes;
 
 #[async_trait]
@@ -290,7 +290,7 @@ impl PictureReader for Eyes {
     }
 }
 
-/// Reads files of conversations, and what stands in pictures.
+/// A reader of session files, and of text in pictures.
 fn reader() -> Arc<dyn DocumentReader> {
     let documents = Arc::new(weft_parse::InProcess::default());
     Arc::new(weft_parse::MediaReader::new(documents, Some(Arc::new(Eyes)), None))
@@ -306,7 +306,7 @@ fn of_tenants(clock: &Arc<dyn Clock>) -> TenantServers {
     TenantServers::new(Arc::new(NoTools), stores, http, Arc::clone(clock)).unwrap()
 }
 
-/// The same with other settings of accounts.
+/// The same with other account settings.
 pub(crate) fn process_with(
     (store, model): (Arc<MemoryStore>, ScriptedModel),
     (auth, limits): (Auth, LimitsConfig),
@@ -417,36 +417,36 @@ impl Bench {
         self.ask("POST", path, body).await
     }
 
-    /// A stream that is read bit by bit.
+    /// A stream that is read piece by piece.
     pub(crate) async fn open(&self, path: &str, body: Json) -> Growing {
         self.opened("POST", path, body).await
     }
 
-    /// The same of any method.
+    /// The same with any method.
     pub(crate) async fn opened(&self, method: &str, path: &str, body: Json) -> Growing {
         let response = self.router.clone().oneshot(self.request(method, path, &body)).await.unwrap();
         Growing { stream: response.into_body().into_data_stream(), text: String::new() }
     }
 
-    /// Stores a canvas and gives its id.
+    /// Stores a canvas and returns its id.
     pub(crate) async fn store(&self, title: &str, dsl: Json) -> String {
         let created = self.post("/api/v1/agents", json!({"title": title, "dsl": dsl})).await.data();
         created["id"].as_str().unwrap().to_owned()
     }
 
-    /// The same after a restart: nothing is left but what is stored.
+    /// The same after a restart: only stored data is left.
     pub(crate) fn restarted(&self) -> Self {
         let settings = (Auth::On, self.app.limits.clone());
         Self { token: self.token.clone(), ..process(self.store.clone(), self.model.clone(), settings) }
     }
 
-    /// The same server, asked with another token.
+    /// The same server with another token.
     pub(crate) fn with(&self, token: &str) -> Self {
         let (app, router, token) = (self.app.clone(), self.router.clone(), token.to_owned());
         Self { app, router, token, model: self.model.clone(), store: self.store.clone() }
     }
 
-    /// The same server, asked by a new user of a tenant with this role who has signed in.
+    /// The same server, used by a new member of a tenant with this role who has signed in.
     pub(crate) async fn as_member(&self, tenant: &str, role: MemberRole) -> (Self, UserId) {
         let tenant = TenantId::from(tenant);
         let email = format!("{}@example.com", weft_core::id::generate());
@@ -476,7 +476,7 @@ pub(crate) fn default_tenant() -> TenantId {
     TenantId::new(DEFAULT_TENANT)
 }
 
-/// A model that says these pieces and then nothing more for ever.
+/// A model that streams these pieces and then never finishes.
 pub(crate) fn endless(pieces: &[&str]) -> Reply {
     Reply::pieces(pieces.iter().copied()).then(Step::Wait(FOREVER_MS))
 }
@@ -487,7 +487,7 @@ pub(crate) struct Growing {
 }
 
 impl Growing {
-    /// Reads until the text holds this.
+    /// Reads until the text contains this.
     pub(crate) async fn until(&mut self, part: &str) {
         while !self.text.contains(part) {
             let chunk = self.stream.next().await.unwrap_or_else(|| panic!("no {part:?} in {}", self.text));
@@ -498,7 +498,7 @@ impl Growing {
     /// Reads until there are more bytes than this.
     pub(crate) async fn until_longer(&mut self, bytes: usize) {
         while self.text.len() <= bytes {
-            let chunk = self.stream.next().await.unwrap_or_else(|| panic!("it ended: {}", self.text));
+            let chunk = self.stream.next().await.unwrap_or_else(|| panic!("the stream ended: {}", self.text));
             self.text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
         }
     }

@@ -15,9 +15,9 @@ fn approvals(tasks: &[&str]) -> Json {
     json!({"approve": tasks.iter().map(field).collect::<serde_json::Map<_, _>>()})
 }
 
-/// The form is an event, the session keeps the work, and another process goes on with it.
+/// The form is an event, the session keeps the state, and another process resumes it.
 #[tokio::test]
-async fn an_approval_is_a_form_that_another_process_takes_the_answer_for() {
+async fn an_approval_is_a_form_that_can_be_answered_in_another_process() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Approvals", canvas(&approvals(&["call_1", "call_2"]))).await;
     let ask = async |bench: &crate::support::Bench, session: &Json, more: Json| {
@@ -35,7 +35,7 @@ async fn an_approval_is_a_form_that_another_process_takes_the_answer_for() {
     assert_eq!((&form["tips"], &form["forms"][0]["component_id"]), (&json!("May I?"), &json!("Agent:A")));
     assert_eq!(form["inputs"]["call_1"]["arguments"], json!({"path": "a"}));
     assert_eq!(of(&first, "workflow_finished")[0]["data"]["status"], "waiting");
-    // Every start has its finish, and it can be told which of them are not the last word.
+    // Every start has its finish, and the ones that are not final are marked.
     let finished = of(&first, "node_finished");
     let suspended: Vec<_> = finished
         .iter()
@@ -44,7 +44,7 @@ async fn an_approval_is_a_form_that_another_process_takes_the_answer_for() {
     assert_eq!(suspended, [("begin", false), ("Agent:A", true), ("Message:M", true)]);
     assert_eq!(of(&first, "node_started").len(), 3);
 
-    // One answer after the other, each in a process of its own.
+    // One answer after the other, each in its own process.
     let session = first[0].json()["session_id"].clone();
     let bench = bench.restarted();
     let second = ask(&bench, &session, json!({"inputs": {"Agent:A": {"call_2": "deny"}}})).await;
@@ -68,7 +68,7 @@ async fn an_approval_is_a_form_that_another_process_takes_the_answer_for() {
         format!("Let me see. call_2: deny. call_1: {edit}. Done.")
     );
 
-    // The conversation has every word once.
+    // The history contains every text once.
     let stored =
         bench.get(&format!("/api/v1/agents/{id}/sessions/{}", session.as_str().unwrap())).await.data();
     let messages: Vec<_> =
@@ -77,9 +77,9 @@ async fn an_approval_is_a_form_that_another_process_takes_the_answer_for() {
     assert!(messages.ends_with(&["q", "Let me see. ", &end]), "{messages:?}");
 }
 
-/// Whoever can only send words answers with a word.
+/// Clients that can only send text answer with a word.
 #[tokio::test]
-async fn a_bare_word_answers_the_only_question() {
+async fn plain_text_answers_the_only_question() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Approvals", canvas(&approvals(&["call_1"]))).await;
     let path = format!("/api/v1/agents_openai/{id}/chat/completions");

@@ -14,7 +14,7 @@ async fn tagged(bench: &Bench, dataset: &str, chunks: &[(&str, Json)]) {
 }
 
 #[tokio::test]
-async fn tags_are_counted_renamed_and_taken_away() {
+async fn tags_are_counted_renamed_and_removed() {
     let bench = bench(Script::new()).await;
     let (one, two) = (bench.dataset("One").await, bench.dataset("Two").await);
     tagged(&bench, &one, &[("a", json!(["red", "blue"])), ("b", json!(["red"])), ("c", json!([]))]).await;
@@ -28,8 +28,8 @@ async fn tags_are_counted_renamed_and_taken_away() {
     let rename =
         async |from: &str, to: &str| bench.ask("PUT", &path, json!({"from_tag": from, "to_tag": to})).await;
     assert_eq!(rename("red", "blue").await.data(), true);
-    assert_eq!(tags(&one).await, json!([["blue", 2]]), "once in a chunk that has it already");
-    assert_eq!(tags(&two).await, json!([["blue", 1]]), "of another dataset");
+    assert_eq!(tags(&one).await, json!([["blue", 2]]), "a chunk that already has the new tag keeps one copy");
+    assert_eq!(tags(&two).await, json!([["blue", 1]]), "another dataset is unchanged");
     let delete = async |body: Json| bench.ask("DELETE", &path, body).await;
     assert_eq!(delete(json!({"tags": ["blue", "no such tag"]})).await.data(), true);
     assert_eq!(tags(&one).await, json!([]));
@@ -45,7 +45,7 @@ async fn tags_are_counted_renamed_and_taken_away() {
 }
 
 #[tokio::test]
-async fn the_tags_of_a_set_of_tags_are_what_its_texts_are_found_by() {
+async fn tags_of_a_tag_set_are_used_to_find_its_texts() {
     let bench = bench(Script::new()).await;
     let set = bench.dataset("Set").await;
     bench.ask("PUT", &set, json!({"chunk_method": "tag"})).await.data();

@@ -1,4 +1,4 @@
-//! The inbox: tasks are listed, shown and answered once, or their time is up.
+//! Open tasks: listed, shown and answered once, or expired.
 
 use std::sync::Arc;
 
@@ -53,9 +53,9 @@ fn id(task: &Json) -> &str {
     task["id"].as_str().unwrap()
 }
 
-/// A list is read by parts, and is the same as if it were not.
+/// A list is read in batches, and must equal a list read at once.
 #[tokio::test]
-async fn a_long_list_of_tasks_is_whole_and_has_its_pages() {
+async fn a_long_list_of_tasks_is_complete_and_paged() {
     let bench = bench(Script::new()).await;
     let names: Vec<String> = (0..20).map(|number| format!("call_{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -71,9 +71,9 @@ async fn a_long_list_of_tasks_is_whole_and_has_its_pages() {
     assert_eq!(bench.get("/api/v1/tasks?page_size=9").await.data()["total"], 20);
 }
 
-/// While a client reads, somebody answers what it has read already.
+/// While a client reads, tasks that it has read already are answered.
 #[tokio::test]
-async fn tasks_that_end_while_a_list_is_read_hide_no_others() {
+async fn tasks_answered_while_a_list_is_read_hide_no_others() {
     let bench = bench(Script::new()).await;
     let agent = bench.store("Form", form()).await;
     for _ in 0..20 {
@@ -135,7 +135,7 @@ async fn tasks_are_listed_shown_and_answered_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_task_is_answered_once_and_only_with_what_it_asks_for() {
+async fn a_task_is_answered_once_and_only_with_a_valid_answer() {
     let bench = bench(Script::new()).await;
     let agent = bench.store("Form", form()).await;
     bench.wait(&agent).await;
@@ -150,7 +150,7 @@ async fn a_task_is_answered_once_and_only_with_what_it_asks_for() {
     check(json!({"approve": true}), "is a form").await;
     check(json!({"inputs": {"note": "x"}}), "needs a value for `go`").await;
     check(json!({"inputs": {"go": true, "og": 1}}), "no field `og`").await;
-    assert_eq!(bench.inbox("").await, open, "nothing has happened");
+    assert_eq!(bench.inbox("").await, open, "the tasks are unchanged");
     let unknown = bench.post("/api/v1/tasks/nothing/answer", json!({"approve": true})).await.json();
     assert_eq!(unknown["code"], 102);
 
@@ -164,7 +164,7 @@ async fn a_task_is_answered_once_and_only_with_what_it_asks_for() {
     let again = bench.post(&path, json!({"inputs": {"go": true}})).await;
     assert_eq!((again.status, &again.json()["code"]), (StatusCode::CONFLICT, &json!(409)));
     assert!(again.json()["message"].as_str().unwrap().contains("was answered already (run "));
-    // It is nobody else's, and stopping runs has the address it had.
+    // Another tenant does not find it, and the old route to stop runs still works.
     let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
     assert_eq!(stranger.inbox("?status=all").await.len(), 0);
     assert_eq!(stranger.get(&format!("/api/v1/tasks/{}", id(&open[0]))).await.json()["code"], 102);
@@ -173,10 +173,10 @@ async fn a_task_is_answered_once_and_only_with_what_it_asks_for() {
     assert_eq!(stopped.json()["data"], true);
 }
 
-/// On every way in the values are looked at before anything begins, so nothing is lost by a wrong one.
-/// Both found it open: the second waits for its turn, and hears of the run of the first then.
+/// On every route the values are checked before anything starts, so a wrong one loses nothing. Both requests found
+/// the task open: the second waits for its turn, and then gets the run of the first.
 #[tokio::test]
-async fn who_answers_second_hears_of_the_run_of_the_first() {
+async fn a_second_answer_is_refused_with_the_run_of_the_first() {
     let slow = weft_testkit::Reply::pieces(["So "])
         .then(weft_testkit::Step::Wait(300))
         .then(weft_testkit::Step::Text("on".into()));
@@ -197,9 +197,9 @@ async fn who_answers_second_hears_of_the_run_of_the_first() {
     assert!(second.text.contains(&run) && second.text.contains("answered already"), "{}", second.text);
 }
 
-/// A form that is sent twice by its page is answered once: the second begins no run of its own.
+/// A form that its page submits twice is answered once: the second submission starts no run of its own.
 #[tokio::test]
-async fn values_that_come_twice_at_once_begin_one_run() {
+async fn values_submitted_twice_at_once_start_one_run() {
     let slow = weft_testkit::Reply::pieces(["So "])
         .then(weft_testkit::Step::Wait(300))
         .then(weft_testkit::Step::Text("on".into()));
@@ -220,13 +220,13 @@ async fn values_that_come_twice_at_once_begin_one_run() {
         let refused = second.refusal();
         assert!(refused.1.contains("answered already") && refused.1.contains(&run), "{refused:?}");
         let open = bench.inbox(&format!("?session_id={}", session.as_str().unwrap())).await;
-        assert!(open.is_empty(), "nothing has begun anew: {open:?}");
+        assert!(open.is_empty(), "no new task was created: {open:?}");
     }
 }
 
-/// A turn may be about to begin whose run no store knows yet.
+/// A turn may be about to start whose run no store knows yet.
 #[tokio::test]
-async fn what_a_session_waits_for_is_not_given_up_while_a_turn_begins() {
+async fn a_task_is_not_cancelled_while_a_turn_of_its_session_starts() {
     let bench = bench(Script::new()).await;
     let agent = bench.store("Form", form()).await;
     let session = SessionKey::new(&default_tenant(), bench.wait(&agent).await.as_str().unwrap());
@@ -240,9 +240,9 @@ async fn what_a_session_waits_for_is_not_given_up_while_a_turn_begins() {
     assert!(!bench.app.give_up_waiting(&session, &run).await.unwrap());
 }
 
-/// Values of two people for two tasks of one run are both heard.
+/// Values of two people for two tasks of one run are both used.
 #[tokio::test]
-async fn values_for_two_tasks_at_once_both_count() {
+async fn concurrent_values_for_two_tasks_are_both_used() {
     let bench = bench(Script::new()).await;
     let agent = bench.store("Approvals", canvas(&approvals(&["call_1", "call_2"]))).await;
     let session = bench.wait(&agent).await;
@@ -253,12 +253,13 @@ async fn values_for_two_tasks_at_once_both_count() {
         bench.post(&path, with(json!({"Agent:A": {"call_2": "deny"}}))),
     );
     let ended = [one.data(), two.data()];
-    let last = ended.iter().find(|ended| ended["data"]["status"] == "succeeded").expect("an end");
+    let last =
+        ended.iter().find(|ended| ended["data"]["status"] == "succeeded").expect("a run that succeeded");
     assert_eq!(last["data"]["content"], "call_1: approve. call_2: deny. Done.");
 }
 
 #[tokio::test]
-async fn values_that_do_not_suit_their_fields_are_refused_and_the_task_stays_open() {
+async fn invalid_values_are_refused_and_the_task_stays_open() {
     let bench = bench(Script::new()).await;
     let mut canvas = form();
     canvas["components"]["UserFillUp:F"]["obj"]["params"]["inputs"] = json!({"go": {"type": "boolean"}, "size": {"type": "options", "options": ["S", "M"], "optional": true}});
@@ -284,13 +285,13 @@ async fn values_that_do_not_suit_their_fields_are_refused_and_the_task_stays_ope
         let told = refused.json();
         assert_eq!(told["code"], 101, "{told}");
         assert!(told["message"].as_str().unwrap().contains(part), "{told}");
-        assert_eq!(bench.inbox("").await, open, "nothing has happened");
+        assert_eq!(bench.inbox("").await, open, "the tasks are unchanged");
     }
     let ended = bench.post(&answer, json!({"inputs": {"go": "true", "size": "M"}})).await.data();
     assert_eq!(ended["data"]["content"], "go: true");
 }
 
-/// Each answer counts, also when they come at the same time.
+/// Each answer counts, also when they arrive at the same time.
 #[tokio::test]
 async fn two_tasks_of_one_agent_are_answered_together() {
     let bench = bench(Script::new()).await;
@@ -313,10 +314,10 @@ async fn two_tasks_of_one_agent_are_answered_together() {
     assert_eq!(bench.inbox("?status=answered").await.len(), 2);
 }
 
-/// When the waiting runs of these tests began to wait.
+/// When the waiting runs of these tests started to wait.
 const ASKED_MS: i64 = 1_700_000_000_000;
 
-/// A process that finds this store, so many seconds after the runs began to wait.
+/// A process with this store, this many seconds after the runs started to wait.
 async fn later(store: &Arc<MemoryStore>, token: Option<&Bench>, seconds: i64) -> Bench {
     let clock = Arc::new(FixedClock(ASKED_MS + seconds * 1_000));
     let settings = (Auth::On, LimitsConfig::default());
@@ -338,7 +339,7 @@ fn timed(params: &Json) -> Json {
 }
 
 impl Bench {
-    /// What the runs say whose time is up.
+    /// The text of the runs whose time limit has passed.
     async fn time_out(&self) -> Vec<String> {
         let mut said = Vec::new();
         for mut run in self.app.time_out_tasks().await.unwrap() {
@@ -357,7 +358,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_form_that_nobody_fills_in_goes_its_own_way_once_and_also_after_a_restart() {
+async fn an_unanswered_form_takes_its_timeout_route_once_even_after_a_restart() {
     let check = async |params: Json, expected: &str| {
         let store = Arc::new(MemoryStore::new());
         let first = later(&store, None, 0).await;
@@ -387,9 +388,9 @@ async fn a_form_that_nobody_fills_in_goes_its_own_way_once_and_also_after_a_rest
     Box::pin(check(json!({"timeout_seconds": 60}), failed)).await;
 }
 
-/// The answer that comes in time takes the way of answers.
+/// An answer in time takes the route for answers.
 #[tokio::test]
-async fn an_answer_in_time_is_an_answer_and_one_that_is_late_is_told() {
+async fn an_answer_in_time_counts_and_a_late_one_is_refused() {
     let store = Arc::new(MemoryStore::new());
     let first = later(&store, None, 0).await;
     let params = json!({"timeout_seconds": 60, "timeout_goto": ["Message:Late"]});
@@ -401,7 +402,7 @@ async fn an_answer_in_time_is_an_answer_and_one_that_is_late_is_told() {
     let in_time = later(&store, Some(&first), 59).await;
     let answered = in_time.post(&path(&open[0]), json!({"inputs": {"go": true}})).await.data();
     assert_eq!(answered["data"]["content"], "go: true");
-    // Nobody has looked since it was due: the answer is refused all the same.
+    // No process has checked since the deadline: the answer is refused all the same.
     let too_late = later(&store, Some(&first), 60).await;
     let refused = too_late.post(&path(&open[1]), json!({"inputs": {"go": true}})).await;
     assert_eq!(refused.status, StatusCode::CONFLICT);
@@ -459,9 +460,9 @@ async fn a_fork_of_a_run_that_continued_by_itself_continues_as_well() {
     assert_eq!(second.inbox("?status=all").await.len(), 1, "there is no other task");
 }
 
-/// Also of a tenant that nobody thinks of first.
+/// Also for tenants other than the default one.
 #[tokio::test]
-async fn waits_of_every_tenant_are_over_in_time() {
+async fn waits_of_every_tenant_time_out() {
     let store = Arc::new(MemoryStore::new());
     let first = later(&store, None, 0).await;
     let params = json!({"timeout_seconds": 60, "timeout_goto": ["Message:Late"]});
@@ -472,9 +473,9 @@ async fn waits_of_every_tenant_are_over_in_time() {
     assert_eq!(later(&store, Some(&first), 60).await.time_out().await, ["too late: ", "too late: "]);
 }
 
-/// Without anybody who looks every second, the next turn deals with it, and loses no question.
+/// Without a periodic check, the next turn handles the timeout, and loses no question.
 #[tokio::test]
-async fn the_next_turn_deals_with_what_is_due_before_it_begins() {
+async fn the_next_turn_handles_due_timeouts_first() {
     let store = Arc::new(MemoryStore::new());
     let first = later(&store, None, 0).await;
     let agent =
@@ -487,12 +488,12 @@ async fn the_next_turn_deals_with_what_is_due_before_it_begins() {
     let stored = second.get(&format!("/api/v1/agents/{agent}/sessions/{}", session.as_str().unwrap())).await;
     let messages = stored.data()["messages"].clone();
     let said: Vec<_> = messages.as_array().unwrap().iter().map(|m| m["content"].as_str().unwrap()).collect();
-    assert_eq!(said[1..], ["q", "go: 7", "next"], "after the opening words");
+    assert_eq!(said[1..], ["q", "go: 7", "next"], "after the greeting");
     assert_eq!((second.inbox("").await.len(), second.inbox("?status=timed_out").await.len()), (1, 1));
 }
 
 #[tokio::test]
-async fn an_approval_that_nobody_gives_is_a_denial() {
+async fn an_unanswered_approval_becomes_a_denial() {
     let store = Arc::new(MemoryStore::new());
     let first = later(&store, None, 0).await;
     let mut params = approvals(&["call_1", "call_2"]);

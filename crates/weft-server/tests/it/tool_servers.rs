@@ -1,4 +1,4 @@
-//! MCP servers that a tenant has written down: this server itself, on loopback, is the one that is asked.
+//! MCP servers stored by a tenant; the server under test, on loopback, is also the MCP server.
 
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
@@ -7,7 +7,7 @@ use weft_testkit::{Reply, Script};
 
 use crate::support::{Bench, begin, bench, component, echo_canvas};
 
-/// The bench on a port of loopback, as long as the set lives.
+/// Serves the bench on a loopback port until the set is dropped.
 async fn served(bench: &Bench) -> (String, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -22,7 +22,7 @@ fn server(name: &str, url: &str, token: &str) -> Json {
 }
 
 #[tokio::test]
-async fn a_server_is_written_down_asked_changed_and_removed() {
+async fn a_server_is_stored_called_changed_and_removed() {
     let bench = bench(Script::new()).await;
     bench.store("Echo", echo_canvas()).await;
     let (url, _served) = served(&bench).await;
@@ -36,7 +36,7 @@ async fn a_server_is_written_down_asked_changed_and_removed() {
     assert_eq!(bench.get(&one).await.data()["id"], id.as_str());
     assert_eq!(bench.get(&format!("/v1/mcp_server/detail?mcp_id={id}")).await.data()["name"], "Own");
 
-    // Names are one's own, and what does not answer is not written down.
+    // Names are unique per tenant, and a server that does not respond is not stored.
     assert_eq!(
         bench.post(path, server("OWN", &url, &bench.token)).await.refusal(),
         (102, "Duplicated MCP server name.".into())
@@ -47,11 +47,11 @@ async fn a_server_is_written_down_asked_changed_and_removed() {
     assert!(code == 102 && message.starts_with("Test MCP error: "), "{message}");
     assert_eq!(bench.post(path, json!({"name": "B"})).await.refusal().0, 101);
 
-    // A masked value stays, so the server still answers.
+    // A masked value keeps the stored one, so the server still responds.
     let shown = bench.get(&one).await.data();
     let again = json!({"name": "Renamed", "headers": shown["headers"], "variables": shown["variables"]});
     assert_eq!(bench.ask("PUT", &one, again).await.data()["name"], "Renamed");
-    // But it is sent to nobody else.
+    // But it is not sent to another address.
     for along in [json!({}), json!({"headers": shown["headers"], "variables": shown["variables"]})] {
         let mut moved = json!({"url": url.replace("127.0.0.1", "localhost")});
         moved.as_object_mut().unwrap().extend(along.as_object().unwrap().clone());
@@ -92,9 +92,9 @@ async fn a_server_is_written_down_asked_changed_and_removed() {
     );
 }
 
-/// Whoever comes second finds some of them gone that were there when it looked, or none.
+/// The second request finds some or all of the servers removed that existed when it looked.
 #[tokio::test]
-async fn servers_that_two_remove_at_once_are_all_removed() {
+async fn servers_removed_by_two_requests_at_once_are_all_removed() {
     let bench = bench(Script::new()).await;
     let (url, _served) = served(&bench).await;
     let mut ids = Vec::new();
@@ -111,7 +111,7 @@ async fn servers_that_two_remove_at_once_are_all_removed() {
 }
 
 #[tokio::test]
-async fn an_agent_calls_a_tool_of_a_stored_server_and_of_nobody_elses() {
+async fn an_agent_can_call_only_servers_of_its_own_tenant() {
     let call = Reply::call("ragflow_list_datasets_0", json!({})).times(1);
     let script = Script::new().reply(call).reply(Reply::text("done").always());
     let bench = bench(script).await;
@@ -136,7 +136,7 @@ async fn an_agent_calls_a_tool_of_a_stored_server_and_of_nobody_elses() {
     let heard = requests[1].messages.iter().any(|message| message.text.contains("Canary dataset"));
     assert!(heard, "{:?}", requests[1].messages);
 
-    // Another tenant's canvas with the same id has no such server.
+    // A canvas of another tenant with the same id has no such server.
     let stranger = bench.with(&bench.stranger().await);
     let theirs = stranger.store("A", canvas).await;
     stranger.post(&format!("/api/v1/agents/{theirs}/completions"), asked).await.data();
@@ -144,7 +144,7 @@ async fn an_agent_calls_a_tool_of_a_stored_server_and_of_nobody_elses() {
 }
 
 #[tokio::test]
-async fn tools_that_are_switched_off_are_not_offered_and_servers_are_handed_on_without_secrets() {
+async fn disabled_tools_are_not_offered_and_servers_are_exported_without_secrets() {
     let bench = bench(Script::new()).await;
     let (url, _served) = served(&bench).await;
     let wanted = json!({"mcpServers": {
@@ -197,11 +197,11 @@ async fn tools_that_are_switched_off_are_not_offered_and_servers_are_handed_on_w
 }
 
 #[tokio::test]
-async fn servers_are_listed_by_their_ids_and_tried_before_they_are_there() {
+async fn servers_are_listed_by_id_and_can_be_tested_before_they_are_stored() {
     let bench = bench(Script::new()).await;
     let (url, _served) = served(&bench).await;
     let path = "/api/v1/mcp/servers";
-    // As a form for JSON sends it.
+    // In the form of a JSON text field.
     let mut first = server("First", &url, &bench.token);
     for key in ["headers", "variables"] {
         first[key] = first[key].to_string().into();
@@ -228,7 +228,7 @@ async fn servers_are_listed_by_their_ids_and_tried_before_they_are_there() {
 }
 
 #[tokio::test]
-async fn an_imported_server_is_sent_what_was_written_down_of_it() {
+async fn an_imported_server_gets_its_configured_headers() {
     let bench = bench(Script::new()).await;
     let (url, _served) = served(&bench).await;
     let (kind, token) = ("streamable-http", &bench.token);
@@ -258,10 +258,10 @@ async fn an_imported_server_is_sent_what_was_written_down_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_switched_off_stays_so_while_a_server_wants_somebody_to_sign_in() {
+async fn disabled_tools_stay_disabled_while_a_server_requires_a_sign_in() {
     let bench = bench(Script::new()).await;
     let (url, _served) = served(&bench).await;
-    // Without a token it wants one, as a server does whose sign-in is over.
+    // Without a token the server requires one, as after an expired sign-in.
     let open = json!({"name": "Own", "url": url, "server_type": "streamable-http"});
     let made = bench.post("/api/v1/mcp/servers", open).await.data();
     let id = made["id"].as_str().unwrap();

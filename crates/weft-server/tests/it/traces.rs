@@ -1,4 +1,4 @@
-//! Calls of tools: as events, and as the trace that is read beside them.
+//! Tool calls: as events, and as the trace of a run.
 
 use serde_json::{Value as Json, json};
 use weft_testkit::Script;
@@ -33,17 +33,17 @@ fn trace() -> Json {
     ])
 }
 
-/// Row 28: the calls can be read while the run goes on, by every id that clients know it by, and still
-/// after a restart.
+/// Row 28: the calls can be read while the run continues, by every id that clients know for it, and also after a
+/// restart.
 #[tokio::test]
-async fn calls_are_told_while_the_run_goes_on_and_after_a_restart() {
+async fn calls_can_be_read_during_the_run_and_after_a_restart() {
     let bench = bench(Script::new()).await;
     let mut params = searches();
     params["hold"] = json!(true);
     let id = bench.store("Calls", canvas(&params)).await;
     let mut stream =
         bench.open("/v1/canvas/completion", json!({"id": id, "query": "q", "stream": true})).await;
-    // The last call is over; the agent is not.
+    // The last call has ended; the agent has not.
     while stream.text.matches("tool_end").count() < 4 {
         let seen = stream.text.len();
         stream.until_longer(seen).await;
@@ -59,7 +59,7 @@ async fn calls_are_told_while_the_run_goes_on_and_after_a_restart() {
     ];
     let running = bench.get(&format!("/api/v1/runs/{message}")).await.data();
     assert_eq!(running["status"], "running");
-    // To another process it looks as after a crash.
+    // To another process the run looks as after a crash.
     let elsewhere = bench.restarted().get(&format!("/api/v1/runs/{message}")).await.data();
     assert_eq!(elsewhere["status"], "unfinished");
     for path in &paths {
@@ -79,7 +79,7 @@ async fn calls_are_told_while_the_run_goes_on_and_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_trace_that_is_not_there_or_not_theirs_is_an_empty_object() {
+async fn a_missing_trace_or_one_of_another_tenant_is_an_empty_object() {
     let bench = bench(Script::text("Paris")).await;
     let id = bench.store("Calls", canvas(&searches())).await;
     let plain = bench.store("Chat", chat_canvas()).await;
@@ -105,9 +105,9 @@ async fn a_trace_that_is_not_there_or_not_theirs_is_an_empty_object() {
     assert!(code == 101 && message.contains("message_id"), "{message}");
 }
 
-/// Those who watch all events see the calls; those who read a conversation see only what is said.
+/// Clients of all events see the calls; clients of the messages see only the text.
 #[tokio::test]
-async fn calls_are_events_and_no_part_of_the_answer() {
+async fn tool_calls_are_events_and_not_part_of_the_answer() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Calls", canvas(&searches())).await;
     let all = bench.post("/v1/canvas/completion", json!({"id": id, "query": "q", "stream": true})).await;
@@ -122,9 +122,9 @@ async fn calls_are_events_and_no_part_of_the_answer() {
     assert!(!openai.text.contains("search") && openai.text.contains("Done."), "{}", openai.text);
 }
 
-/// A limit that cut the answer short is no failure, and it can be told from an answer that is whole.
+/// A limit that cut the answer short is not a failure, and such an answer can be distinguished from a complete one.
 #[tokio::test]
-async fn an_answer_that_a_limit_cut_short_says_so() {
+async fn an_answer_cut_short_by_a_limit_is_marked() {
     let bench = bench(Script::new()).await;
     let check = async |params: Json, finish: &str, stop: Json| {
         let id = bench.store(&format!("C{finish}"), canvas(&params)).await;
@@ -148,10 +148,10 @@ async fn an_answer_that_a_limit_cut_short_says_so() {
     check(json!({}), "stop", Json::Null).await;
 }
 
-/// The events of one agent at work can be asked for instead, on every route that has a choice, and a stream
-/// that broke off goes on from its last number.
+/// On every route with a choice of format, the events of one agent can be requested instead, and an interrupted
+/// stream continues from its last number.
 #[tokio::test]
-async fn a_caller_may_ask_for_the_events_of_an_agent() {
+async fn a_caller_may_request_the_events_of_an_agent() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Calls", canvas(&searches())).await;
     let path = format!("/api/v1/agents/{id}/completions");
@@ -169,7 +169,7 @@ async fn a_caller_may_ask_for_the_events_of_an_agent() {
     assert_eq!(reply["metadata"]["stop_reason"], "completed");
     let numbers: Vec<u64> = told.iter().map(|frame| frame["seq"].as_u64().unwrap()).collect();
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-    // The same from the store, from a place in the middle on.
+    // The same from the store, starting in the middle.
     let run = told[0]["run_id"].as_str().unwrap();
     let rest = format!("/api/v1/runs/{run}/events?dialect=agent&after={}", numbers[3]);
     let rest = bench.restarted().get(&rest).await.frames();

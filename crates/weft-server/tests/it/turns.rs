@@ -1,4 +1,4 @@
-//! Questions to a session that is in the middle of a turn: they wait, give way, or are refused.
+//! Questions to a session with an active turn: they wait, replace it, or are refused.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::support::{
 
 const ASK: &str = "/api/v1/agents/chat/completions";
 
-/// A session of a canvas that asks the model.
+/// A session of a canvas that calls the model.
 async fn session(bench: &Bench) -> (String, String) {
     let id = bench.store("Chat", chat_canvas()).await;
     let session = bench.post(&format!("/api/v1/agents/{id}/sessions"), json!({})).await.data();
@@ -37,7 +37,7 @@ fn with(mut turn: Json, strategy: &str) -> Json {
     turn
 }
 
-/// A model that takes its time between two words.
+/// A model that pauses between two words.
 fn slow(ms: u64) -> Reply {
     Reply::pieces(["So "]).then(Step::Wait(ms)).then(Step::Text("on".into()))
 }
@@ -48,7 +48,7 @@ async fn begun(bench: &Bench, turn: Json) -> Growing {
     stream
 }
 
-/// What people have asked in a session, in order.
+/// The questions of a session, in order.
 async fn asked(bench: &Bench, (agent, session): &(String, String)) -> Vec<String> {
     let session = bench.get(&format!("/api/v1/agents/{agent}/sessions/{session}")).await.data();
     let messages = session["messages"].as_array().unwrap();
@@ -61,7 +61,7 @@ fn limits(sessions: SessionLimits) -> LimitsConfig {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_left_early_gives_way_to_the_next_question() {
+async fn an_abandoned_stream_gives_way_to_the_next_question() {
     let script = Script::new().reply(endless(&["So "]).times(9)).reply(Reply::text("at last").always());
     let bench = bench(script).await;
     let on = session(&bench).await;
@@ -96,7 +96,7 @@ async fn every_route_of_a_session_waits_for_its_turn() {
             json!({"conversation_id": id, "messages": [{"role": "user", "content": "plain"}], "stream": false}),
         ),
     ];
-    // One clearly behind the other: routes look at more or less before they stand in line.
+    // Clearly one after the other: routes do different amounts of work before they queue.
     let all = asks.iter().enumerate().map(|(nth, (path, body))| {
         let bench = &bench;
         async move {
@@ -108,19 +108,19 @@ async fn every_route_of_a_session_waits_for_its_turn() {
     });
     let answers = futures::future::join_all(all).await;
     for ((path, _), answer) in asks.iter().zip(answers) {
-        // Streams say it piece by piece.
+        // Streams send it in pieces.
         let text = answer.text.replace("\"So ", "\"So on");
         assert!(text.contains("So on"), "{path}: {}", answer.text);
     }
     assert_eq!(
         asked(&bench, &on).await,
         ["newer", "older", "openai", "canvas", "plain"],
-        "first come first served"
+        "first come, first served"
     );
 }
 
 #[tokio::test]
-async fn who_listens_is_waited_for_unless_the_question_says_otherwise() {
+async fn a_run_with_a_listener_is_waited_for_unless_the_question_says_otherwise() {
     let script = Script::new().reply(endless(&["So "]).times(1)).reply(Reply::text("next").always());
     let bench = bench(script).await;
     let on = session(&bench).await;
@@ -130,12 +130,16 @@ async fn who_listens_is_waited_for_unless_the_question_says_otherwise() {
     let wrong = bench.post(ASK, with(turn(&on, "no"), "shout")).await.refusal();
     assert!(wrong.0 == 101 && wrong.1.contains("`reject`, `enqueue`, `interrupt` or `steer`"), "{wrong:?}");
     let patient = tokio::time::timeout(Duration::from_millis(300), bench.post(ASK, turn(&on, "gone")));
-    assert!(patient.await.is_err(), "it waits, and its client goes away");
+    assert!(patient.await.is_err(), "it waits, and its client disconnects");
     let frames = bench.post(ASK, with(turn(&on, "now"), "interrupt")).await.frames();
     assert_eq!(said(&frames), "next");
     let ended = first.whole().await;
     assert_eq!(ended[ended.len() - 2].json()["data"]["status"], "cancelled");
-    assert_eq!(asked(&bench, &on).await, ["first", "now"], "who went away has not been asked for");
+    assert_eq!(
+        asked(&bench, &on).await,
+        ["first", "now"],
+        "the question of the disconnected client never ran"
+    );
 }
 
 /// A canvas in which an agent with a calculator answers.
@@ -150,7 +154,7 @@ fn agent_canvas() -> Json {
 }
 
 #[tokio::test]
-async fn an_agent_at_work_takes_a_question_up() {
+async fn a_working_agent_takes_up_a_question() {
     let works =
         Reply::pieces(["So "]).then(Step::Wait(500)).and_call("calculator_0", json!({"expression": "6 * 7"}));
     let script = Script::new()
@@ -170,15 +174,15 @@ async fn an_agent_at_work_takes_a_question_up() {
     assert_eq!(asked(&bench, &on).await, ["first", "faster"]);
     let runs = bench.get(&format!("/api/v1/runs?session_id={}", on.1)).await.data();
     assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "one run answers both");
-    // Nobody is at work: it is a question like any other.
+    // No turn is active: it is an ordinary question.
     let alone = bench.post(ASK, with(turn(&on, "alone"), "steer")).await.frames();
     assert_eq!(said(&alone), "next");
     assert_eq!(asked(&bench, &on).await, ["first", "faster", "alone"]);
 }
 
 #[tokio::test]
-async fn what_comes_after_the_message_is_not_stopped() {
-    // A client of the older kind stops reading at the end of the message; what is left of the run is waited for.
+async fn work_after_the_message_is_not_stopped() {
+    // An older client stops reading at the end of the message; the next question waits for the rest of the run.
     let bench = bench(Script::new().reply(Reply::pieces(["So ", "on"]).always())).await;
     let on = session(&bench).await;
     for nth in 0..10 {
@@ -193,7 +197,7 @@ async fn what_comes_after_the_message_is_not_stopped() {
 }
 
 #[tokio::test]
-async fn a_line_has_an_end_and_so_has_a_wait() {
+async fn the_queue_and_the_wait_are_limited() {
     let sessions = SessionLimits { waiting_max: 1, wait_seconds: 1, ..SessionLimits::default() };
     let script = Script::new().reply(endless(&["So "]).always());
     let bench = bench_with(script, Auth::On, limits(sessions)).await;
@@ -215,7 +219,7 @@ async fn a_line_has_an_end_and_so_has_a_wait() {
     }
 }
 
-/// What a question is told whose session is in the middle of a turn.
+/// The error for a question whose session has an active turn.
 fn busy() -> Result<RunHandle> {
     let error = Error::new(ErrorKind::Conflict, "busy");
     Err(Error { retry_after: Some(Duration::from_secs(1)), ..error })
@@ -227,7 +231,7 @@ async fn with_waiting_max(waiting_max: usize) -> Bench {
 }
 
 #[tokio::test]
-async fn so_many_wait_as_may_wait_beside_the_turn() {
+async fn the_waiting_limit_does_not_count_the_active_turn() {
     for (waiting_max, told) in [(1, "1 question waits"), (3, "3 questions wait")] {
         let bench = with_waiting_max(waiting_max).await;
         let session = SessionKey::new(&default_tenant(), "s");
@@ -243,12 +247,12 @@ async fn so_many_wait_as_may_wait_beside_the_turn() {
         assert!(more.full().contains("limits.sessions.waiting_max"), "{}", more.full());
         drop(line.pop());
         let mut more = Box::pin(bench.app.take_turn(&session, &waiting, is_busy));
-        assert!((&mut more).now_or_never().is_none(), "a place is free again");
+        assert!((&mut more).now_or_never().is_none(), "a place in the queue is free again");
     }
 }
 
 #[tokio::test]
-async fn three_wait_where_three_may_and_the_fourth_is_refused() {
+async fn the_fourth_question_is_refused_where_three_may_wait() {
     let script = Script::new().reply(endless(&["So "]).times(1)).reply(Reply::text("at last").always());
     let sessions = SessionLimits { waiting_max: 3, ..SessionLimits::default() };
     let bench = bench_with(script, Auth::On, limits(sessions)).await;
@@ -256,7 +260,7 @@ async fn three_wait_where_three_may_and_the_fourth_is_refused() {
     let first = begun(&bench, turn(&on, "first")).await;
     let mut others: FuturesUnordered<_> =
         ["a", "b", "c", "d"].into_iter().map(|query| bench.post(ASK, turn(&on, query))).collect();
-    // Nobody else is answered while the first turn goes on, and that does not end by itself.
+    // Nobody else gets an answer during the first turn, which does not end by itself.
     let (code, words) = others.next().await.unwrap().refusal();
     assert!(code == 106 && words.contains("3 questions wait"), "{code} {words}");
     assert!(others.next().now_or_never().is_none(), "the others wait");
@@ -269,7 +273,7 @@ async fn three_wait_where_three_may_and_the_fourth_is_refused() {
 }
 
 #[tokio::test]
-async fn who_is_about_to_begin_does_not_wait_unless_the_session_is_busy() {
+async fn a_starting_question_counts_as_waiting_only_if_the_session_is_busy() {
     let bench = with_waiting_max(1).await;
     let session = SessionKey::new(&default_tenant(), "s");
     let waiting = Waiting::default();
@@ -283,25 +287,25 @@ async fn who_is_about_to_begin_does_not_wait_unless_the_session_is_busy() {
     let mut first = Box::pin(bench.app.take_turn(&session, &waiting, is_found_busy));
     assert!((&mut first).now_or_never().is_none());
     let mut second = Box::pin(bench.app.take_turn(&session, &waiting, is_found_busy));
-    assert!((&mut second).now_or_never().is_none(), "it waits beside the one that begins");
+    assert!((&mut second).now_or_never().is_none(), "it waits while the other one starts");
     let third = bench.app.take_turn(&session, &waiting, is_found_busy).await.err().unwrap();
     assert!(third.message.contains("1 question waits"), "{}", third.full());
-    // The session was another question's: now two would wait.
+    // The session was taken by another question, so now two would wait.
     found.notify_one();
-    assert!((&mut first).now_or_never().is_none(), "who came first waits on");
+    assert!((&mut first).now_or_never().is_none(), "the first one continues to wait");
     let second = second.await.err().unwrap();
     assert!(second.message.contains("1 question waits"), "{}", second.full());
 }
 
 #[tokio::test]
-async fn where_nobody_may_wait_a_question_to_a_busy_session_is_refused() {
+async fn without_a_queue_a_question_to_a_busy_session_is_refused() {
     let bench = with_waiting_max(0).await;
     let session = SessionKey::new(&default_tenant(), "s");
     let is_busy = || async { busy() }.boxed();
     let waiting = Waiting::default();
     let refused = bench.app.take_turn(&session, &waiting, is_busy).await.err().unwrap();
     assert!(refused.message.contains("no question may wait"), "{}", refused.full());
-    // One that stops the turn does not stand in line.
+    // A question that interrupts the turn does not queue.
     let waiting = Waiting { strategy: MultitaskStrategy::Interrupt, ..Waiting::default() };
     assert!(Box::pin(bench.app.take_turn(&session, &waiting, is_busy)).now_or_never().is_none());
 }
@@ -335,7 +339,7 @@ async fn the_run_of_another_process_is_interrupted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_of_another_process_takes_up_a_question() {
+async fn an_agent_in_another_process_takes_up_a_question() {
     let call = Reply::call("Calculator", json!({"expression": "6 * 7"}));
     let script = Script::new().reply(call.delay_ms(2_500)).reply(Reply::text("both").always());
     let here = bench(script).await;
@@ -351,13 +355,13 @@ async fn an_agent_of_another_process_takes_up_a_question() {
     let (second, first) = tokio::join!(there.post(ASK, with(turn(&on, "faster"), "steer")), first.whole());
     assert_eq!((said(&first), said(&second.frames())), ("both".into(), "both".into()));
     assert_eq!(asked(&there, &on).await, ["first", "faster"]);
-    // Nobody is at work any more: it is a turn of its own.
+    // No turn is active any more: it is a turn of its own.
     let alone = there.post(ASK, with(turn(&on, "alone"), "steer")).await.frames();
     assert_eq!(said(&alone), "both");
 }
 
 #[tokio::test]
-async fn the_run_of_another_process_gives_way_when_its_client_has_left() {
+async fn an_abandoned_run_in_another_process_gives_way() {
     let script = Script::new().reply(endless(&["So "]).times(1)).reply(Reply::text("next").always());
     let here = bench(script).await;
     let there = process(here.store.clone(), here.model.clone(), (Auth::On, LimitsConfig::default()));
@@ -369,9 +373,9 @@ async fn the_run_of_another_process_gives_way_when_its_client_has_left() {
     assert_eq!(asked(&there, &on).await, ["first", "second"]);
 }
 
-/// A client whose connection broke may read on at any process.
+/// A client whose connection broke may continue to read from any process.
 #[tokio::test]
-async fn a_run_that_is_read_in_another_process_does_not_give_way() {
+async fn a_run_read_through_another_process_does_not_give_way() {
     let script = Script::new().reply(slow(1_500).times(1)).reply(Reply::text("next").always());
     let here = bench(script).await;
     let there = process(here.store.clone(), here.model.clone(), (Auth::On, LimitsConfig::default()));
@@ -382,7 +386,7 @@ async fn a_run_that_is_read_in_another_process_does_not_give_way() {
     let events = format!("/api/v1/runs/{run}/events");
     let key = RunKey::new(&default_tenant(), run);
     let (read, second) = tokio::join!(there.get(&events), async {
-        // Until the other process has said so, or should have.
+        // Long enough for the other process to have announced it.
         for _ in 0..60 {
             if here.app.runs.get(&key).await.unwrap().give_way.listened > 0 {
                 break;
@@ -397,7 +401,7 @@ async fn a_run_that_is_read_in_another_process_does_not_give_way() {
 }
 
 #[tokio::test]
-async fn a_response_in_the_background_is_interrupted_by_no_process() {
+async fn a_background_response_is_not_interrupted_by_any_process() {
     let script = Script::new().reply(slow(400).times(1)).reply(Reply::text("next").always());
     let here = bench(script).await;
     let there = process(here.store.clone(), here.model.clone(), (Auth::On, LimitsConfig::default()));
@@ -413,7 +417,7 @@ async fn a_response_in_the_background_is_interrupted_by_no_process() {
 }
 
 #[tokio::test]
-async fn a_question_that_waited_for_a_form_answers_it() {
+async fn a_question_that_waited_for_a_turn_answers_its_form() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Form", form_canvas()).await;
     let session = bench.post(&format!("/api/v1/agents/{id}/sessions"), json!({})).await.data()["id"].clone();
@@ -425,7 +429,7 @@ async fn a_question_that_waited_for_a_form_answers_it() {
 }
 
 #[tokio::test]
-async fn what_a_schedule_asked_for_gives_way_to_nobody() {
+async fn a_scheduled_run_does_not_give_way() {
     let script = Script::new().reply(slow(200).times(1)).reply(Reply::text("next").always());
     let bench = bench(script).await;
     let on = session(&bench).await;

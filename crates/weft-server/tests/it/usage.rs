@@ -1,4 +1,4 @@
-//! What models were used for, from several sides, of one's own tenant.
+//! Model usage by several groupings, for the own tenant.
 
 use serde_json::{Value as Json, json};
 use weft_testkit::{Reply, Script};
@@ -23,7 +23,7 @@ fn lines(usage: &Json, member: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn usage_is_shown_from_every_side() {
+async fn usage_is_shown_by_every_grouping() {
     let bench = bench(Script::new().reply(Reply::text("Hi").usage(700, 100).always())).await;
     let (one, two) = (bench.store("One", chat_canvas()).await, bench.store("Two", chat_canvas()).await);
     let session = bench.ask_as(&one, "ann").await;
@@ -55,7 +55,7 @@ async fn usage_is_shown_from_every_side() {
 }
 
 #[tokio::test]
-async fn sides_days_and_dates_that_are_none_are_named() {
+async fn invalid_groupings_and_dates_are_named() {
     let bench = bench(Script::new()).await;
     for (query, part) in [
         ("?by=planet", "`by` must be one or more of day, agent, node, model, user, session"),
@@ -69,9 +69,9 @@ async fn sides_days_and_dates_that_are_none_are_named() {
     }
 }
 
-/// No run brings documents in, so what that uses would be told nowhere else.
+/// Ingestion happens outside of runs, so its usage would be listed nowhere else.
 #[tokio::test]
-async fn what_documents_use_is_shown_with_their_dataset() {
+async fn usage_of_ingestion_is_shown_with_its_dataset() {
     let bench = bench(Script::new()).await;
     let made = bench
         .post("/api/v1/datasets", json!({"name": "d", "embedding_model": "hash@Local@test"}))

@@ -1,4 +1,4 @@
-//! Models that make vectors, on every bench: a dataset has them when it names one.
+//! Embedding models on every bench: a dataset has vectors when it names one.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use weft_testkit::{HashEmbedder, Script, ScriptedModel};
 
 use crate::support::bench;
 
-/// A model that is scripted, beside `hash@test` and `other@test`, whose vectors have nothing in common.
+/// A scripted model, beside `hash@test` and `other@test`, whose vectors have nothing in common.
 #[derive(Clone)]
 pub(crate) struct WithVectors(pub ScriptedModel);
 
@@ -43,7 +43,7 @@ impl ModelDirectory for WithVectors {
     }
 }
 
-/// The same numbers in other places.
+/// The same numbers in other positions.
 struct Shifted(HashEmbedder);
 
 #[async_trait]
@@ -84,14 +84,14 @@ impl Embedder for Longer {
 }
 
 #[tokio::test]
-async fn a_dataset_tells_its_model_by_the_name_that_somebody_has_used() {
+async fn a_dataset_shows_its_model_by_the_name_that_was_given() {
     let bench = bench(Script::new()).await;
     let all = "/api/v1/datasets";
     let made = bench.post(all, json!({"name": "Docs", "embedding_model": "hash@Local@test"})).await.data();
     assert_eq!(made["embedding_model"], "hash@Local@test");
     let path = format!("{all}/{}", made["id"].as_str().unwrap());
     let put = async |body: Json| bench.ask("PUT", &path, body).await.data();
-    // What is said of other things changes nothing of it, and it may be sent back.
+    // Changing other settings does not change the name, and it may be sent back.
     for body in [
         json!({"chunk_method": "qa"}),
         json!({"parser_config": {}}),
@@ -107,7 +107,7 @@ async fn a_dataset_tells_its_model_by_the_name_that_somebody_has_used() {
         "other@Local@test"
     );
     assert_eq!(put(json!({"embedding_model": null})).await["embedding_model"], "");
-    // Both names are one model.
+    // Both names mean the same model.
     let one = bench.post(all, json!({"name": "One", "embedding_model": "hash@Local@test"})).await.data();
     let two = bench.post(all, json!({"name": "Two", "embedding_model": "hash@test"})).await.data();
     let asked = json!({"question": "x", "dataset_ids": [one["id"], two["id"]]});
@@ -115,7 +115,7 @@ async fn a_dataset_tells_its_model_by_the_name_that_somebody_has_used() {
 }
 
 #[tokio::test]
-async fn of_a_model_that_is_not_there_the_part_that_is_wrong_is_named() {
+async fn for_an_unknown_model_the_wrong_part_of_the_name_is_reported() {
     let bench = bench(Script::new()).await;
     let refused = async |model: &str| {
         bench.post("/api/v1/datasets", json!({"name": "x", "embedding_model": model})).await.refusal()
@@ -129,7 +129,7 @@ async fn of_a_model_that_is_not_there_the_part_that_is_wrong_is_named() {
 }
 
 #[tokio::test]
-async fn another_model_is_compared_with_the_vectors_that_there_are() {
+async fn another_model_is_compared_with_the_existing_vectors() {
     let bench = bench(Script::new()).await;
     let made =
         bench.post("/api/v1/datasets", json!({"name": "Docs", "embedding_model": "hash@test"})).await.data();

@@ -1,5 +1,5 @@
-//! Versions of agents: listed, named, published, labelled, compared, put back; called by name; tags; agents that are
-//! handed on.
+//! Versions of agents: listed, named, published, labelled, compared, restored; called by name; tags; export and
+//! import of agents.
 
 use serde_json::{Value as Json, json};
 use weft_testkit::{Reply, Script};
@@ -30,7 +30,7 @@ async fn said(bench: &Bench, path: &str, more: Json) -> Json {
 }
 
 #[tokio::test]
-async fn a_list_without_a_page_has_more_than_a_page() {
+async fn a_list_without_paging_returns_more_than_one_page() {
     let bench = bench(Script::new()).await;
     let path = format!("/api/v1/agents/{}", bench.store("Shop", saying("0")).await);
     for n in 1..40 {
@@ -44,7 +44,7 @@ async fn a_list_without_a_page_has_more_than_a_page() {
 }
 
 #[tokio::test]
-async fn a_question_goes_to_the_version_that_it_names_and_the_answer_says_which_that_was() {
+async fn a_question_runs_the_named_version_and_the_answer_names_it() {
     let bench = bench(Script::new()).await;
     let (path, first, second) = two_versions(&bench).await;
     let newest = said(&bench, &path, json!({})).await;
@@ -56,7 +56,7 @@ async fn a_question_goes_to_the_version_that_it_names_and_the_answer_says_which_
     }
     let run = newest["message_id"].as_str().unwrap();
     assert_eq!(bench.get(&format!("/api/v1/runs/{run}")).await.data()["version"], second);
-    // A conversation stays on its version.
+    // A session keeps its version.
     let older = said(&bench, &path, json!({"version": "production"})).await;
     let session = older["session_id"].clone();
     assert_eq!(said(&bench, &path, json!({"session_id": session})).await["data"]["content"], "one");
@@ -66,7 +66,7 @@ async fn a_question_goes_to_the_version_that_it_names_and_the_answer_says_which_
     let unknown = json!({"question": "Q", "stream": false, "version": "none"});
     let refused = bench.post(&format!("{path}/completions"), unknown).await.refusal();
     assert!(refused.0 == 102 && refused.1.contains("no version or label `none`"), "{refused:?}");
-    // The OpenAI route: by a field, and by the name of the model.
+    // The OpenAI route: by a field, and by the model name.
     let id = path.rsplit('/').next().unwrap();
     let openai = format!("/api/v1/agents_openai/{id}/chat/completions");
     let asked = json!([{"role": "user", "content": "Q"}]);
@@ -92,7 +92,7 @@ async fn a_question_goes_to_the_version_that_it_names_and_the_answer_says_which_
 }
 
 #[tokio::test]
-async fn one_version_is_published_and_asked_for_by_release() {
+async fn one_version_is_published_and_selected_by_release() {
     let bench = bench(Script::new()).await;
     let (path, first, second) = two_versions(&bench).await;
     let none = (102, "No available published version".to_owned());
@@ -107,7 +107,7 @@ async fn one_version_is_published_and_asked_for_by_release() {
     assert_eq!(session["version_title"], first);
     let listed = bench.get("/api/v1/agents").await.data()["canvas"][0].clone();
     assert!(listed["release"] == true && listed["release_time"].is_i64(), "{listed}");
-    // Storing with `release` publishes what is stored, and storing without it publishes nothing.
+    // Storing with `release` publishes the stored version, and storing without it publishes nothing.
     bench.ask("PUT", &path, json!({"dsl": saying("three"), "release": true})).await.data();
     bench.ask("PUT", &path, json!({"dsl": saying("four")})).await.data();
     assert_eq!(said(&bench, &path, json!({"release": true})).await["data"]["content"], "three");
@@ -116,7 +116,7 @@ async fn one_version_is_published_and_asked_for_by_release() {
     assert_eq!(
         said(&bench, &path, json!({"release": true})).await["data"]["content"],
         "three",
-        "it was not that one"
+        "another version was published"
     );
     bench.ask("PUT", &format!("{path}/versions/published"), json!({"release": false})).await.data();
     let release = json!({"question": "Q", "stream": false, "release": true});
@@ -124,7 +124,7 @@ async fn one_version_is_published_and_asked_for_by_release() {
 }
 
 #[tokio::test]
-async fn versions_are_listed_named_compared_and_put_back() {
+async fn versions_are_listed_named_compared_and_restored() {
     let bench = bench(Script::new()).await;
     let (path, first, second) = two_versions(&bench).await;
     let listed = bench.get(&format!("{path}/versions")).await.data();
@@ -160,7 +160,7 @@ async fn versions_are_listed_named_compared_and_put_back() {
     let bad = bench.ask("PUT", &format!("{path}/labels/latest"), json!({"version": first})).await.refusal();
     assert_eq!(bad.0, 101);
 
-    // Nobody else finds any of it.
+    // Another tenant finds none of this.
     let theirs = Bench { token: bench.stranger().await, ..bench };
     for part in ["versions", "export"] {
         assert_eq!(theirs.get(&format!("{path}/{part}")).await.refusal().0, 102, "{part}");
@@ -230,7 +230,7 @@ async fn agents_are_found_by_their_tags() {
 }
 
 #[tokio::test]
-async fn an_agent_is_handed_on_without_secrets_and_taken_in_again() {
+async fn an_agent_is_exported_without_secrets_and_imported_again() {
     let bench = bench(Script::new().reply(Reply::text("fine").always())).await;
     let call = json!({"url": "http://127.0.0.1:9/", "headers": {"Authorization": "Bearer rosebud-0815"},
         "exception_method": "comment", "exception_default_value": "down"});
@@ -252,7 +252,7 @@ async fn an_agent_is_handed_on_without_secrets_and_taken_in_again() {
     assert_eq!((&imported["title"], &imported["missing_secrets"]), (&json!("Shop (2)"), &json!(["CRM"])));
     assert_eq!(imported["tags"], "a,b");
     assert_eq!(imported["dsl"], export["dsl"]);
-    // A template of the place that canvases come from.
+    // A template in the format of RAGFlow.
     let template = json!({"id": 7, "title": {"de": "Laden", "en": "Market"}, "description": {"zh": "商店"},
         "canvas_type": "Agent", "dsl": export["dsl"]});
     let imported = bench.post("/api/v1/agents/import", template).await.data();
@@ -262,7 +262,7 @@ async fn an_agent_is_handed_on_without_secrets_and_taken_in_again() {
 }
 
 #[tokio::test]
-async fn templates_are_listed_and_begun_with() {
+async fn templates_are_listed_and_used_to_create_agents() {
     let bench = bench(Script::new().reply(Reply::text("fine").always())).await;
     let listed = bench.get("/api/v1/agents/templates").await.data();
     assert!(listed.as_array().unwrap().len() >= 12);
@@ -271,7 +271,7 @@ async fn templates_are_listed_and_begun_with() {
         let path = format!("/api/v1/agents/templates/{}", template["id"].as_str().unwrap());
         let made = bench.post(&path, json!({})).await.data();
         let told = made["problems"].as_array().unwrap().iter();
-        // The documents of a sample are no dataset before somebody makes one.
+        // The documents of a sample become a dataset only when somebody creates one.
         let told: Vec<_> = told.filter(|problem| problem["code"] != "unknown-dataset").collect();
         assert_eq!(told, Vec::<&Json>::new(), "{path}");
         assert_eq!(made["title"], template["title"]["en"]);

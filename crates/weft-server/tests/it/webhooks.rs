@@ -1,4 +1,4 @@
-//! Webhooks: other programs begin runs of a canvas whose Begin lets them.
+//! Webhooks: other programs start runs of a canvas whose Begin allows it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::support::{
     Bench, HandClock, Reading, bench, bench_with, chat_canvas, component, echo_canvas, endless, process_at,
 };
 
-/// A canvas that says what it was sent.
+/// A canvas that outputs the payload it received.
 fn canvas(begin: &Json) -> Json {
     let mut params = json!({"mode": "Webhook"});
     params.as_object_mut().unwrap().extend(begin.as_object().unwrap().clone());
@@ -31,7 +31,7 @@ fn with(mut of: Json, more: &Json) -> Json {
     of
 }
 
-/// Anybody may call, and is told what was said.
+/// A webhook without authentication that returns the text.
 fn open() -> Json {
     json!({"security": {"auth_type": "none", "allow_anonymous": true}, "execution_mode": "Streaming",
     "schema": {
@@ -63,7 +63,7 @@ fn refused(answer: &Reading, words: &str) {
 }
 
 #[tokio::test]
-async fn a_call_begins_a_run_with_what_the_canvas_declares() {
+async fn a_call_starts_a_run_with_the_declared_parameters() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Hook", canvas(&open())).await;
     let body = r#"{"n": "7", "other": 1, "id": "x", "name": "no file"}"#;
@@ -72,7 +72,7 @@ async fn a_call_begins_a_run_with_what_the_canvas_declares() {
         assert_eq!(answer.status, 200, "{}", answer.text);
         let told = answer.json();
         assert_eq!((&told["success"], &told["code"]), (&json!(true), &json!(200)));
-        assert_eq!(told["message"], r#"hi t1 7 {"n":7}"#, "what is not declared is left out");
+        assert_eq!(told["message"], r#"hi t1 7 {"n":7}"#, "undeclared parameters are left out");
     }
     let path = format!("/api/v1/agents/{id}/webhook");
     refused(&called(&bench, &path, &[JSON], "{}").await, "body missing required field: n");
@@ -82,13 +82,13 @@ async fn a_call_begins_a_run_with_what_the_canvas_declares() {
     let form = [("content-type", "application/x-www-form-urlencoded")];
     let answer = called(&bench, &path, &form, "n=8&x=y").await;
     assert_eq!(answer.json()["message"], "  8 {\"n\":8}");
-    // Each call is a conversation of its own.
+    // Each call has its own session.
     let sessions = bench.get(&format!("/api/v1/agents/{id}/sessions")).await.json();
     assert_eq!(sessions["total"], 3, "{sessions}");
 }
 
 #[tokio::test]
-async fn what_nobody_allows_is_refused() {
+async fn calls_that_the_settings_do_not_allow_are_refused() {
     let bench = bench(Script::new()).await;
     let path =
         async |title: &str, dsl: Json| format!("/api/v1/agents/{}/webhook", bench.store(title, dsl).await);
@@ -125,17 +125,17 @@ async fn what_nobody_allows_is_refused() {
     let length = large.len().to_string();
     let told = called(&bench, &small, &[JSON, ("content-length", &length)], &large).await;
     refused(&told, &format!("Request body too large: {length} > 1024"));
-    // What it says of its length is not believed.
+    // The declared length is not trusted.
     refused(
         &called(&bench, &small, &[JSON, ("content-length", "10")], &large).await,
         "Request body too large",
     );
     let by_text = bench.get("/api/v1/runs").await.data();
-    assert_eq!(by_text["runs"].as_array().unwrap().len(), 5, "nothing that was refused has run");
+    assert_eq!(by_text["runs"].as_array().unwrap().len(), 5, "no refused call has run");
 }
 
 #[tokio::test]
-async fn secrets_let_in_whoever_knows_them_and_are_written_nowhere() {
+async fn secrets_authenticate_callers_and_are_stored_nowhere() {
     let bench = bench(Script::new()).await;
     bench.ask("PUT", "/api/v1/secrets/HOOK", json!({"value": "rosebud-0815"})).await.data();
     let guarded = |security: Json| canvas(&with(open(), &json!({"security": security})));
@@ -146,7 +146,7 @@ async fn secrets_let_in_whoever_knows_them_and_are_written_nowhere() {
     let ask = async |headers: &[(&str, &str)]| called(&bench, &path, headers, "{\"n\": 1}").await;
     refused(&ask(&[JSON]).await, "Invalid token authentication");
     refused(&ask(&[JSON, ("x-key", "rosebud-0814")]).await, "Invalid token authentication");
-    // The name of the secret is no secret.
+    // The name of the secret is not its value.
     refused(&ask(&[JSON, ("x-key", "{secret.HOOK}")]).await, "Invalid token authentication");
     assert_eq!(ask(&[JSON, ("x-key", "rosebud-0815"), ("authorization", "Bearer hush")]).await.status, 200);
     let runs = bench.get("/api/v1/runs").await.data();
@@ -169,12 +169,12 @@ async fn secrets_let_in_whoever_knows_them_and_are_written_nowhere() {
     let path = format!("/api/v1/agents/{jwt}/webhook");
     let ask =
         async |value: &str| called(&bench, &path, &[JSON, ("authorization", value)], "{\"n\": 1}").await;
-    // The token that everybody knows from the page about them.
+    // The well-known example token from jwt.io.
     let known = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c";
     assert_eq!(ask(&format!("Bearer {known}")).await.status, 200);
     refused(&ask(&format!("Bearer {}x", &known[..known.len() - 1])).await, "Invalid JWT");
     refused(&ask("Basic x").await, "Missing Bearer token");
-    // A secret that is not there lets nobody in.
+    // A missing secret admits nobody.
     bench.ask("DELETE", "/api/v1/secrets/HOOK", Json::Null).await;
     let path = format!("/api/v1/agents/{token}/webhook");
     for given in ["", "rosebud-0815"] {
@@ -182,7 +182,7 @@ async fn secrets_let_in_whoever_knows_them_and_are_written_nowhere() {
     }
 }
 
-/// Counts what webhooks have said on this thread that operators see.
+/// Counts the log lines for operators that webhooks have written on this thread.
 #[derive(Clone, Default)]
 struct Noise(Arc<AtomicUsize>);
 
@@ -230,7 +230,7 @@ async fn calls_of_a_canvas_that_cannot_run_do_not_fill_the_log() {
 }
 
 #[tokio::test]
-async fn a_signed_call_that_is_heard_and_sent_again_is_the_same_run() {
+async fn a_replayed_signed_call_is_the_same_run() {
     let clock = HandClock::at(1_767_225_600_000);
     let fresh = process_at(
         std::sync::Arc::default(),
@@ -262,7 +262,7 @@ async fn a_signed_call_that_is_heard_and_sent_again_is_the_same_run() {
 }
 
 #[tokio::test]
-async fn a_call_with_a_key_is_one_run() {
+async fn a_call_with_an_idempotency_key_is_one_run() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Hook", canvas(&open())).await;
     let path = format!("/api/v1/agents/{id}/webhook");
@@ -271,7 +271,7 @@ async fn a_call_with_a_key_is_one_run() {
         assert_eq!(answer.status, 200, "{}", answer.text);
     }
     assert_eq!(bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().len(), 1);
-    // Many at once are one run, too, and nobody is refused.
+    // Many concurrent calls are one run, too, and none is refused.
     let calls = (0..40).map(|_| called(&bench, &path, &[JSON, ("idempotency-key", "k2")], "{\"n\": 1}"));
     for answer in futures::future::join_all(calls).await {
         assert_eq!(answer.status, 200, "{}", answer.text);
@@ -282,7 +282,7 @@ async fn a_call_with_a_key_is_one_run() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_refused_leaves_no_conversation() {
+async fn a_refused_call_leaves_no_session() {
     let limits = LimitsConfig { runs_at_once: 1, ..LimitsConfig::default() };
     let bench = bench_with(Script::new().reply(endless(&["So "]).always()), Auth::On, limits).await;
     let id = bench.store("Hook", canvas(&open())).await;
@@ -299,7 +299,7 @@ async fn a_call_that_is_refused_leaves_no_conversation() {
 }
 
 #[tokio::test]
-async fn a_call_with_a_key_is_one_run_across_midnight() {
+async fn an_idempotency_key_applies_across_midnight() {
     let clock = HandClock::at(1_700_000_000_000);
     let made = bench(Script::new()).await;
     let settings = (Auth::On, LimitsConfig::default());
@@ -316,7 +316,7 @@ async fn a_call_with_a_key_is_one_run_across_midnight() {
 }
 
 #[tokio::test]
-async fn a_caller_is_answered_as_the_canvas_says() {
+async fn the_response_follows_the_settings_of_the_canvas() {
     let bench = bench(Script::new()).await;
     let of = async |title: &str, more: Json| {
         let id = bench.store(title, canvas(&with(open(), &more))).await;
@@ -340,7 +340,7 @@ async fn a_caller_is_answered_as_the_canvas_says() {
     assert_eq!(deferred.headers["location"], format!("/api/v1/runs/{run}").as_str());
     let events = bench.get(&format!("/api/v1/runs/{run}/events")).await.text;
     assert!(events.contains("\"status\":\"succeeded\""), "{events}");
-    // Bit by bit for those who ask for it, and nothing of how the canvas works.
+    // In pieces for callers that request a stream, without node events.
     let id = bench.store("Streamed", canvas(&open())).await;
     let headers = [JSON, ("accept", "text/event-stream")];
     let stream = called(&bench, &format!("/api/v1/agents/{id}/webhook"), &headers, "{\"n\": 1}").await;
@@ -349,7 +349,7 @@ async fn a_caller_is_answered_as_the_canvas_says() {
     assert_eq!(kinds.last().unwrap(), "[DONE]");
     assert!(kinds.contains(&"message".to_owned()) && !stream.text.contains("node_finished"), "{kinds:?}");
     assert_eq!(crate::support::said(&frames).trim(), "1 {\"n\":1}");
-    // The last message may say the status.
+    // The last message may set the status.
     let teapot = json!({"components": {
         "begin": component("Begin", &with(open(), &json!({"mode": "Webhook"})), &["Message:M"]),
         "Message:M": component("Message", &json!({"content": ["short and stout"], "status": 418}), &[]),
@@ -357,7 +357,7 @@ async fn a_caller_is_answered_as_the_canvas_says() {
     let id = bench.store("Teapot", teapot).await;
     let answer = called(&bench, &format!("/api/v1/agents/{id}/webhook"), &[JSON], "{\"n\": 1}").await;
     assert_eq!((answer.status.as_u16(), answer.json()["code"].clone()), (418, json!(418)));
-    // A run that fails is refused in the same words as everything else.
+    // A failed run is reported in the same form as every other refusal.
     let mut failing = chat_canvas();
     failing["components"]["begin"] =
         component("Begin", &with(open(), &json!({"mode": "Webhook"})), &["Agent:A"]);
@@ -389,20 +389,16 @@ async fn files_of_a_form_are_kept_for_the_canvas_that_declares_them() {
         (0..11).map(|n| part("doc", &format!("{n}.txt"), "x")).collect::<String>() + "--B--\r\n";
     refused(&called(&bench, &path, &[kind], &many).await, "more than 10 files");
     refused(&called(&bench, &path, &[kind], "--B").await, "the form cannot be read");
-    // Of the same call once more nothing is kept, either.
+    // A repeat of the same call stores nothing, either.
     for _ in 0..2 {
         let answer = called(&bench, &path, &[kind, ("idempotency-key", "k")], &body).await;
         assert_eq!(answer.status, 200, "{}", answer.text);
     }
-    assert_eq!(
-        bench.app.remove_old_files(i64::MAX).await.unwrap(),
-        2,
-        "files of the two runs that there are"
-    );
+    assert_eq!(bench.app.remove_old_files(i64::MAX).await.unwrap(), 2, "the files of the two runs");
 }
 
 #[tokio::test]
-async fn an_owner_tries_a_webhook_out_and_sees_what_became_of_it() {
+async fn an_owner_tests_a_webhook_and_sees_the_result() {
     let bench = bench(Script::new()).await;
     let token =
         json!({"security": {"auth_type": "token", "token": {"token_header": "X", "token_value": "rosebud"}}});
@@ -414,7 +410,7 @@ async fn an_owner_tries_a_webhook_out_and_sees_what_became_of_it() {
     let test = format!("/api/v1/agents/{id}/webhook/test?q=hi");
     let answer = bench.post(&test, json!({"n": 3})).await;
     assert_eq!(answer.json()["message"], "hi  3 {\"n\":3}", "{}", answer.text);
-    // Nobody else tries it out, and nobody else sees it.
+    // Nobody else can test it or see the result.
     assert_eq!(called(&bench, &test, &[JSON], "{\"n\": 1}").await.status, 401);
     let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
     refused(&stranger.post(&test, json!({"n": 3})).await, "Canvas not found.");
@@ -437,7 +433,7 @@ async fn an_owner_tries_a_webhook_out_and_sees_what_became_of_it() {
 }
 
 #[tokio::test]
-async fn other_programs_call_the_version_that_is_published() {
+async fn other_programs_call_the_published_version() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Hook", canvas(&open())).await;
     bench.ask("PUT", &format!("/api/v1/agents/{id}"), json!({"release": true})).await.data();
@@ -451,7 +447,7 @@ async fn other_programs_call_the_version_that_is_published() {
 }
 
 #[tokio::test]
-async fn an_id_that_another_tenant_takes_later_changes_nothing() {
+async fn an_equal_id_in_another_tenant_changes_nothing() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Hook", canvas(&open())).await;
     let stranger = weft_core::CanvasKey::new(&weft_core::TenantId::from("another"), id.as_str());

@@ -91,7 +91,7 @@ impl Server {
     }
 }
 
-/// A stream that is being read; it holds whole frames only.
+/// A stream that is being read; it holds only whole frames.
 pub(crate) struct Live {
     response: Response,
     text: String,
@@ -142,9 +142,9 @@ fn turn(query: &str) -> Json {
     json!({"agent_id": "chat", "query": query, "stream": true})
 }
 
-/// Whoever speaks the protocol of OpenAI can ask an agent; here it is the client by which Weft asks models.
+/// Any client of the OpenAI protocol can call an agent; here it is the client with which Weft calls models.
 #[tokio::test]
-async fn a_client_of_the_openai_protocol_asks_an_agent_as_a_model() {
+async fn a_client_of_the_openai_protocol_calls_an_agent_as_a_model() {
     let folder = tempfile::tempdir().unwrap();
     let reply = Reply::pieces(["Par", "is"]).usage(3, 5);
     let models = ScriptedServer::start(Script::new().reply(reply.always())).await;
@@ -171,21 +171,21 @@ async fn a_client_of_the_openai_protocol_asks_an_agent_as_a_model() {
     };
     let key = server.token.clone().unwrap_or_default();
     assert_eq!(ask("chat", &key).await.unwrap(), ("Paris".to_owned(), true));
-    // What is refused is an error of the client, in its own words.
+    // A refusal becomes an error of the client, with the message of the server.
     assert!(ask("gone", &key).await.unwrap_err().full().contains("You don't own the agent gone"));
     assert!(ask("chat", "wrong").await.is_err());
     server.stop().await;
 }
 
 #[tokio::test]
-async fn tokens_arrive_while_the_model_still_talks_and_cancel_ends_it() {
+async fn tokens_arrive_while_the_model_streams_and_cancel_ends_it() {
     let folder = tempfile::tempdir().unwrap();
     let reply = Reply::pieces(["one ", "two "]).then(Step::Wait(FOREVER_MS)).then(Step::Text("never".into()));
     let models = ScriptedServer::start(Script::new().reply(reply.always())).await;
     let server = start(&config(folder.path(), &models)).await;
     server.put_chat().await;
     let mut live = server.stream(NEWER, turn("hello")).await;
-    // The model never ends by itself: what is here came while it was talking.
+    // The model never ends by itself, so this text arrived while it was streaming.
     let seen = live.until(|frames| said(frames) == "one two ").await;
     server.cancel(&run_of(&seen)).await;
     let all = live.whole().await;
@@ -197,7 +197,7 @@ async fn tokens_arrive_while_the_model_still_talks_and_cancel_ends_it() {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_where_it_broke_off_also_after_the_end_and_after_a_restart() {
+async fn a_stream_resumes_where_it_broke_even_after_the_end_and_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let endless = Reply::pieces(["one ", "two ", "three "]).then(Step::Wait(FOREVER_MS));
     let models = ScriptedServer::start(Script::new().reply(endless.always())).await;
@@ -232,7 +232,7 @@ async fn a_stream_goes_on_where_it_broke_off_also_after_the_end_and_after_a_rest
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_after_a_restart() {
+async fn a_session_continues_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let script =
         Script::new().reply(Reply::text("Blue.").times(1)).reply(Reply::text("Since you like it.").times(1));
@@ -246,7 +246,7 @@ async fn a_conversation_goes_on_after_a_restart() {
     server.stop().await;
 
     let again = start(&config).await;
-    assert!(again.token.is_none(), "a token is made once");
+    assert!(again.token.is_none(), "the first token is created only once");
     let server = Server { token, ..again };
     let mut second = turn("Why?");
     second["session_id"] = session;
@@ -260,7 +260,7 @@ async fn a_conversation_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_provider_that_breaks_off_leaves_no_half_written_session() {
+async fn a_provider_that_disconnects_leaves_no_partial_session() {
     let folder = tempfile::tempdir().unwrap();
     let cut = Reply::text("half").then(Step::Fault(weft_models::script::Fault::Cut));
     let script = Script::new().reply(cut.times(1)).reply(Reply::text("whole").always());
@@ -284,9 +284,9 @@ async fn a_provider_that_breaks_off_leaves_no_half_written_session() {
     server.stop().await;
 }
 
-/// What is under way when a server stops is handed over: its readers are told where it goes on.
+/// Runs in progress when a server stops are handed over: their readers are told where to continue.
 #[tokio::test]
-async fn a_stop_hands_runs_over_and_ends_their_streams_in_order() {
+async fn a_shutdown_hands_over_runs_and_ends_their_streams() {
     let folder = tempfile::tempdir().unwrap();
     let endless = Reply::pieces(["one "]).then(Step::Wait(FOREVER_MS));
     let models = ScriptedServer::start(Script::new().reply(endless.always())).await;
@@ -297,14 +297,14 @@ async fn a_stop_hands_runs_over_and_ends_their_streams_in_order() {
     let mut live = server.stream(NEWER, turn("hello")).await;
     live.until(|frames| said(frames) == "one ").await;
     let (rest, ()) = futures::join!(live.whole(), server.stop());
-    let Some(last) = rest.last() else { panic!("it was told nothing") };
+    let Some(last) = rest.last() else { panic!("the reader got no final frame") };
     assert_eq!(last.json()["code"], 500, "{rest:?}");
     assert!(last.data.contains("Last-Event-ID") && last.data.contains("/events"), "{rest:?}");
     assert!(!rest.iter().any(|frame| frame.data.contains("workflow_finished")), "{rest:?}");
 }
 
 #[tokio::test]
-async fn addresses_that_cannot_be_had_are_told_in_words() {
+async fn unusable_listen_addresses_give_a_clear_error() {
     let folder = tempfile::tempdir().unwrap();
     let models = ScriptedServer::start(Script::new()).await;
     let taken = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -320,7 +320,7 @@ async fn addresses_that_cannot_be_had_are_told_in_words() {
 }
 
 #[tokio::test]
-async fn many_streams_at_once_are_each_whole() {
+async fn many_concurrent_streams_are_each_complete() {
     let folder = tempfile::tempdir().unwrap();
     let words: Vec<String> = (0..50).map(|n| format!("w{n} ")).collect();
     let models = ScriptedServer::start(Script::new().reply(Reply::pieces(words.clone()).always())).await;
@@ -338,7 +338,7 @@ async fn many_streams_at_once_are_each_whole() {
     server.stop().await;
 }
 
-/// `curl` as the documents use it; `None` when there is none.
+/// Runs `curl` as in the documentation; `None` if it is not installed.
 fn curl(arguments: &[&str]) -> Option<String> {
     let output =
         std::process::Command::new("curl").args(["-sS", "-N", "--max-time", "60"]).args(arguments).output();
@@ -355,7 +355,7 @@ fn curl(arguments: &[&str]) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_two_calls_of_the_documents_work_with_curl() {
+async fn the_two_documented_calls_work_with_curl() {
     let folder = tempfile::tempdir().unwrap();
     let models = ScriptedServer::start(Script::new().reply(Reply::pieces(["Xin ", "chào"]).always())).await;
     let server = start(&config(folder.path(), &models)).await;
@@ -372,7 +372,7 @@ async fn the_two_calls_of_the_documents_work_with_curl() {
             curl(&[&common[..], &["-i", &format!("{base}/api/canvas/completion"), "-d", &ask]].concat())?;
         Some((set, asked))
     });
-    // The same two without the program, which a machine may lack.
+    // The same two calls without `curl`, which may be missing.
     let canvas = json!({"title": "Một trợ lý khác", "dsl": chat_canvas()});
     let set = server.request("POST", "/api/canvas/set").json(&canvas).send().await.unwrap();
     let set = set.json::<Json>().await.unwrap();
@@ -388,7 +388,7 @@ async fn the_two_calls_of_the_documents_work_with_curl() {
     server.stop().await;
 }
 
-/// Cuts the question at its commas and repeats each piece.
+/// A canvas that splits the question at its commas and repeats each part.
 fn pieces_canvas() -> Json {
     let split = json!({
         "method": "split", "script": "", "split_ref": "sys.query", "delimiters": [","],
@@ -417,14 +417,14 @@ fn pieces_canvas() -> Json {
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_read_holds_up_nobody_and_loses_nothing() {
+async fn a_reader_that_stalls_blocks_nobody_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let models = ScriptedServer::start(Script::new()).await;
     let server = start(&config(folder.path(), &models)).await;
     let head = weft_core::seam::canvas_store::CanvasHead { title: "pieces".into(), ..Default::default() };
     let id = Some(CanvasId::new("pieces"));
     server.app.put_canvas(&DEFAULT_TENANT.into(), id, head, &pieces_canvas().to_string()).await.unwrap();
-    // More than the sockets and the memory of the feed hold together.
+    // More than the sockets and the in-memory feed can hold together.
     let query = vec!["x".repeat(4_000); 800].join(",");
     let mut lazy = server.stream("/v1/canvas/completion", json!({"id": "pieces", "query": query})).await;
     let begun = lazy.until(|frames| !frames.is_empty()).await;
@@ -433,6 +433,6 @@ async fn a_reader_that_does_not_read_holds_up_nobody_and_loses_nothing() {
     assert!(watched.len() > 3_000, "{}", watched.len());
     let late = lazy.whole().await;
     assert_eq!(ids(&late), (1..=late.len() as u64).collect::<Vec<_>>());
-    assert_eq!(late, watched[..watched.len() - 1], "the same but for the word at the end");
+    assert_eq!(late, watched[..watched.len() - 1], "the same except for the final frame");
     server.stop().await;
 }

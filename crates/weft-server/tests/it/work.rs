@@ -1,4 +1,4 @@
-//! Queued work: one run for each, whatever happens to the workers.
+//! Queued work: each item becomes one run, whatever happens to the workers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Shared {
         process_at(self.store.clone(), ScriptedModel::new(script), settings, self.clock.clone())
     }
 
-    /// Another process over the same store.
+    /// Another process with the same store.
     fn process(&self) -> App {
         self.bench(Script::new()).app
     }
@@ -79,7 +79,7 @@ impl Shared {
         WorkQueue::get(&*self.store, &work.run).await.unwrap()
     }
 
-    /// A run that a process has announced, in a session of its own.
+    /// A run that a process has created, in its own session.
     fn announced(&self, work: &Work, process: &str) -> StoredRun {
         StoredRun {
             query: "hello".into(),
@@ -88,7 +88,7 @@ impl Shared {
         }
     }
 
-    /// A schedule by the name of `test`.
+    /// A schedule with the id `test`.
     async fn schedule(&self) -> ScheduleKey {
         let key = ScheduleKey::new(&default_tenant(), "test");
         let schedule = Schedule {
@@ -109,7 +109,7 @@ impl Shared {
         key
     }
 
-    /// What the next worker makes of it once the first one's time has passed.
+    /// The outcome of the next worker after the lease of the first has expired.
     async fn next_worker(&self, app: &App) -> WorkOutcome {
         self.clock.go_on(A_WHILE);
         app.engine.all_unattended().await.unwrap();
@@ -121,11 +121,13 @@ impl Shared {
 }
 
 async fn followed(app: &App, work: &Work) {
-    let Begun::Running(mut handle) = app.begin_work(work).await.unwrap() else { panic!("it begins") };
+    let Begun::Running(mut handle) = app.begin_work(work).await.unwrap() else {
+        panic!("the run did not start")
+    };
     while handle.entries.next().await.unwrap().is_some() {}
 }
 
-/// The work has become one run with a good end, and its session has one turn.
+/// The work has become one successful run, and its session has one turn.
 async fn ran_once(app: &App, work: &Work) {
     let filter = RunFilter { limit: 99, ..RunFilter::default() };
     let runs = app.runs.list(&default_tenant(), &filter).await.unwrap();
@@ -139,28 +141,33 @@ async fn ran_once(app: &App, work: &Work) {
 }
 
 #[tokio::test]
-async fn a_worker_that_dies_before_the_start_leaves_it_to_the_next() {
+async fn work_of_a_worker_that_dies_before_the_start_goes_to_the_next() {
     let shared = Shared::with(echo_canvas()).await;
     let work = shared.push("r1").await;
     shared.take().await;
     let app = shared.process();
-    assert!(shared.store.take(NOW + LEASE - 1, NOW + LEASE, 1).await.unwrap().is_empty(), "it is taken");
+    assert!(
+        shared.store.take(NOW + LEASE - 1, NOW + LEASE, 1).await.unwrap().is_empty(),
+        "the work is leased"
+    );
     assert_eq!(shared.next_worker(&app).await, WorkOutcome::Done);
     ran_once(&app, &work).await;
 }
 
-/// What ends its process each time takes everybody else's runs with it.
+/// Work that crashes its process each time would also end all other runs there.
 #[tokio::test]
-async fn work_that_ended_its_process_twice_is_not_begun_again_and_its_schedule_stops() {
+async fn work_that_crashed_two_processes_is_not_started_again_and_its_schedule_stops() {
     let shared = Shared::with(echo_canvas()).await;
     let work = shared.push("r1").await;
     let key = shared.schedule().await;
     let app = shared.process();
-    // Two processes have begun with it and were never heard of again.
+    // Two processes started it and were never heard of again.
     shared.take().await;
     shared.clock.go_on(A_WHILE);
     shared.take().await;
-    let WorkOutcome::Abandoned { reason } = shared.next_worker(&app).await else { panic!("it is given up") };
+    let WorkOutcome::Abandoned { reason } = shared.next_worker(&app).await else {
+        panic!("the work was not abandoned")
+    };
     assert!(reason.contains("ended 2 times"), "{reason}");
     assert_eq!(app.schedules.get(&key).await.unwrap().next_ms, None);
     assert!(matches!(shared.state(&work).await.state, WorkState::Abandoned { .. }));
@@ -189,7 +196,7 @@ async fn work_that_has_waited_and_then_ended_its_process_twice_is_not_begun_agai
 /// A schedule of seconds asks for new runs long before the workers' time is over: what counts is how many processes
 /// ended with its runs, not how many runs ended with a process.
 #[tokio::test]
-async fn a_schedule_whose_runs_ended_two_processes_stops_whichever_runs_they_were() {
+async fn a_schedule_stops_after_any_of_its_runs_crashed_two_processes() {
     let shared = Shared::with(echo_canvas()).await;
     let key = shared.schedule().await;
     let app = shared.process();
@@ -201,7 +208,7 @@ async fn a_schedule_whose_runs_ended_two_processes_stops_whichever_runs_they_wer
         app.runs.create(&shared.announced(&work, process)).await.unwrap();
         work
     };
-    // Two runs were under way when one process ended: the third one runs.
+    // Two runs were active when one process ended: the third one runs.
     let (first, second) = (cut_off("r1", "one").await, cut_off("r2", "one").await);
     app.engine.all_unattended().await.unwrap();
     let third = shared.push("r3").await;
@@ -215,18 +222,22 @@ async fn a_schedule_whose_runs_ended_two_processes_stops_whichever_runs_they_wer
     shared.push("r5").await;
     let taken = shared.take().await;
     let WorkOutcome::Abandoned { reason } = app.do_work(&taken.stored).await else {
-        panic!("it is given up")
+        panic!("the work was not abandoned")
     };
     assert!(reason.contains("ended 2 times"), "{reason}");
     assert_eq!(app.schedules.get(&key).await.unwrap().next_ms, None);
     for work in [&first, &second, &fourth] {
-        assert_eq!(app.runs.get(&work.run).await.unwrap().ending, Some(Ending::Failed), "none begins again");
+        assert_eq!(
+            app.runs.get(&work.run).await.unwrap().ending,
+            Some(Ending::Failed),
+            "no run is started again"
+        );
     }
     assert_eq!(app.runs.get(&third.run).await.unwrap().ending, Some(Ending::Succeeded));
 }
 
 #[tokio::test]
-async fn a_worker_that_dies_after_it_opened_the_session_leaves_it_to_the_next() {
+async fn work_of_a_worker_that_dies_after_opening_the_session_goes_to_the_next() {
     let shared = Shared::with(echo_canvas()).await;
     let work = shared.push("r1").await;
     shared.take().await;
@@ -238,7 +249,7 @@ async fn a_worker_that_dies_after_it_opened_the_session_leaves_it_to_the_next() 
 }
 
 #[tokio::test]
-async fn a_run_that_was_announced_and_never_began_begins() {
+async fn a_run_that_was_created_but_never_started_is_started() {
     let shared = Shared::with(echo_canvas()).await;
     let work = shared.push("r1").await;
     shared.take().await;
@@ -247,10 +258,10 @@ async fn a_run_that_was_announced_and_never_began_begins() {
     app.open_session(&canvas, "", Some(SessionId::new("r1"))).await.unwrap();
     let announced = shared.announced(&work, "first");
     app.runs.create(&announced).await.unwrap();
-    // Its process was heard of just now.
+    // Its process has just sent a heartbeat.
     weft_core::seam::ProcessStore::beat(&*shared.store, &"first".into(), None).await.unwrap();
     assert!(matches!(app.begin_work(&work).await.unwrap(), Begun::Elsewhere));
-    // Who picks up runs that were cut off does not know what it was to be given, and leaves it alone.
+    // The recovery of interrupted runs does not know its inputs, and leaves it alone.
     app.runs.release(&[RunLease::of(&announced)]).await.unwrap();
     let cut_off = app.cut_off().await.unwrap().remove(0);
     assert_eq!(app.pick_up(&cut_off).await.err().unwrap().kind, ErrorKind::Conflict);
@@ -259,7 +270,7 @@ async fn a_run_that_was_announced_and_never_began_begins() {
 }
 
 #[test]
-fn a_run_that_was_cut_off_in_the_middle_goes_on() {
+fn an_interrupted_run_of_queued_work_is_resumed() {
     let process = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (shared, work) = process.block_on(async {
         let shared = Shared::with(chat_canvas()).await;
@@ -267,12 +278,12 @@ fn a_run_that_was_cut_off_in_the_middle_goes_on() {
         let taken = shared.take().await;
         let app = shared.bench(Script::new().reply(endless(&["It ", "is "]))).app;
         let Begun::Running(mut handle) = app.begin_work(&taken.stored.work).await.unwrap() else {
-            panic!("it begins")
+            panic!("the run did not start")
         };
         handle.entries.next().await.unwrap().unwrap();
         (shared, work)
     });
-    // Everything that it has begun is gone with it.
+    // Everything it has started is gone with it.
     drop(process);
     let after =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -284,14 +295,14 @@ fn a_run_that_was_cut_off_in_the_middle_goes_on() {
 }
 
 #[tokio::test]
-async fn a_worker_that_dies_after_the_end_leaves_nothing_to_do() {
+async fn a_worker_that_dies_after_the_run_ended_leaves_nothing_to_do() {
     let shared = Shared::with(echo_canvas()).await;
     let work = shared.push("r1").await;
     let (app, late) = (shared.process(), shared.take().await);
     followed(&app, &work).await;
     assert_eq!(shared.next_worker(&app).await, WorkOutcome::Done);
     ran_once(&app, &work).await;
-    // One that was only very slow comes too late to say anything, and starts nothing.
+    // A worker that was only very slow is too late to report anything, and starts nothing.
     assert!(matches!(app.begin_work(&late.stored.work).await.unwrap(), Begun::Ended(Ending::Succeeded)));
     let settled = app.queue.settle(&late.lease, &WorkOutcome::Done, 0).await;
     assert_eq!(settled.unwrap_err().kind, ErrorKind::Conflict);
@@ -299,7 +310,7 @@ async fn a_worker_that_dies_after_the_end_leaves_nothing_to_do() {
 }
 
 #[tokio::test]
-async fn of_many_that_begin_at_once_one_starts_it() {
+async fn of_many_simultaneous_starts_one_succeeds() {
     let shared = Shared::with(echo_canvas()).await;
     let work = shared.push("r1").await;
     let apps: Vec<App> = (0..6).map(|_| shared.process()).collect();
@@ -317,7 +328,7 @@ async fn of_many_that_begin_at_once_one_starts_it() {
 }
 
 #[tokio::test]
-async fn a_busy_session_is_waited_for() {
+async fn work_for_a_busy_session_waits() {
     let shared = Shared::with(chat_canvas()).await;
     let script = Script::new().reply(endless(&["one "])).reply(Reply::text("two"));
     let Bench { app, model, .. } = shared.bench(script);
@@ -336,7 +347,7 @@ async fn a_busy_session_is_waited_for() {
             "{settled:?}"
         );
     }
-    // However often: it does not count as an attempt.
+    // Waiting, however often, does not count as an attempt.
     assert_eq!(shared.state(&work).await.attempts, 0);
     assert!(app.cancel(&default_tenant(), "s").await.unwrap());
     while turn.entries.next().await.unwrap().is_some() {}
@@ -345,7 +356,7 @@ async fn a_busy_session_is_waited_for() {
 }
 
 #[tokio::test]
-async fn work_answers_no_form() {
+async fn queued_work_does_not_answer_a_form() {
     let shared = Shared::with(form_canvas()).await;
     let app = shared.process();
     let first = Work { session: Some("s".into()), ..shared.work("r1") };
@@ -361,14 +372,14 @@ async fn work_answers_no_form() {
 }
 
 #[tokio::test]
-async fn what_can_never_start_is_given_up_with_its_reason() {
+async fn work_that_can_never_start_is_abandoned_with_its_reason() {
     let shared = Shared::with(echo_canvas()).await;
     let app = shared.process();
     let gone = Work { canvas: "gone".into(), ..shared.work("r1") };
     shared.store.push(std::slice::from_ref(&gone), NOW).await.unwrap();
     assert!(matches!(shared.next_worker(&app).await, WorkOutcome::Abandoned { .. }));
     assert!(shared.state(&gone).await.reason.contains("gone"));
-    // A session of another canvas is nobody's mistake but the caller's.
+    // A session of another canvas is a mistake of the caller.
     let canvas = weft_core::CanvasKey::new(&default_tenant(), shared.canvas.as_str());
     app.open_session(&canvas, "", Some(SessionId::new("s"))).await.unwrap();
     let astray = Work { session: Some("s".into()), run: RunKey::new(&default_tenant(), "r2"), ..gone };
@@ -376,7 +387,7 @@ async fn what_can_never_start_is_given_up_with_its_reason() {
     assert!(
         matches!(shared.next_worker(&app).await, WorkOutcome::Abandoned { reason } if reason.contains("another canvas"))
     );
-    // What ends its process again and again.
+    // Work that crashes its process again and again.
     let work = shared.push("r3").await;
     for _ in 0..8 {
         shared.take().await;
@@ -393,7 +404,7 @@ fn worker(app: &App, concurrency: usize) -> Worker {
 }
 
 #[tokio::test]
-async fn a_worker_does_what_there_is_and_stops() {
+async fn a_worker_runs_the_queued_work_and_stops() {
     let shared = Shared::with(echo_canvas()).await;
     let app = shared.process();
     let mut all = Vec::new();
@@ -416,7 +427,7 @@ async fn a_worker_does_what_there_is_and_stops() {
 }
 
 #[tokio::test]
-async fn a_worker_takes_no_more_than_it_can_do_and_leaves_it_when_it_is_stopped() {
+async fn a_worker_takes_only_what_it_can_run_and_releases_it_on_shutdown() {
     let shared = Shared::with(chat_canvas()).await;
     let script = (0..3).fold(Script::new(), |script, _| script.reply(endless(&["It ", "is "])));
     let bench = shared.bench(script);
@@ -441,8 +452,12 @@ async fn a_worker_takes_no_more_than_it_can_do_and_leaves_it_when_it_is_stopped(
         );
     }
     bench.app.engine.shut_down(Duration::from_secs(60)).await;
-    assert_eq!(bench.app.runs.get(&all[0].run).await.unwrap().ending, None, "it was left, not stopped");
-    // Another worker ends what this one has begun.
+    assert_eq!(
+        bench.app.runs.get(&all[0].run).await.unwrap().ending,
+        None,
+        "the run was left for another worker, not stopped"
+    );
+    // Another worker finishes what this one has started.
     let script = (0..3).fold(Script::new(), |script, _| script.reply(Reply::text("It is finished.")));
     let app = shared.bench(script).app;
     for _ in 0..3 {

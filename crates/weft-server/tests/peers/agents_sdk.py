@@ -1,5 +1,5 @@
-"""An agent of a server as the model of an agent of `openai-agents`: `agents_sdk.py BASE_URL [TOKEN]`. Needs the server with
-`peers.toml`."""
+"""An agent of a server, used as the model of an agent of `openai-agents`: `agents_sdk.py BASE_URL [TOKEN]`. Needs the
+server with `peers.toml`."""
 
 import asyncio
 import sys
@@ -28,10 +28,10 @@ async def conversation(base, token, agent_id):
     agent = Agent(name="Peer", model=OpenAIResponsesModel(model=agent_id, openai_client=client))
     first = await Runner.run(agent, "q1")
     assert first.final_output == "at once", first.final_output
-    # With the whole conversation in the input, as it does by itself …
+    # With the whole history in the input, which is its default …
     second = await Runner.run(agent, first.to_input_list() + [{"role": "user", "content": "q2"}])
     assert second.final_output == "at once", second.final_output
-    # … and with the name of the response before.
+    # … and with the id of the previous response.
     third = await Runner.run(agent, "q3", previous_response_id=second.last_response_id)
     assert third.final_output == "at once", third.final_output
     streamed = Runner.run_streamed(agent, "q4", previous_response_id=third.last_response_id)

@@ -1,6 +1,6 @@
-"""Chat assistants and their conversations, as users of ragflow-sdk and openai have them: `chats.py BASE_URL [TOKEN]`.
-Needs the server with `peers.toml`. Versions of the SDK up to 0.24 write and read an assistant in the older names, and
-read lists of assistants in a form that this server does not have."""
+"""Chat assistants and their sessions through ragflow-sdk and openai: `chats.py BASE_URL [TOKEN]`. Needs the server with
+`peers.toml`. Versions of the SDK up to 0.24 use the older names for the fields of an assistant, and expect lists of
+assistants in a form that this server does not have."""
 
 import sys
 
@@ -68,13 +68,13 @@ def answers(chat, session):
     assert messages[-1].reference[0]["document_name"] == "fox.txt", messages[-1].reference
     told = chat.list_sessions(id=session.id)[0].messages
     assert [message["role"] for message in told] == ["assistant"] + 2 * ["user", "assistant"], told
-    # Two streams that are read at the same time: the second waits for the first.
+    # Two streams that are read concurrently: the second waits for the first.
     pair = [session.ask(f"{QUESTION} {nth}", stream=True) for nth in range(2)]
     assert [text(stream) for stream in pair] == ["at once"] * 2
     for message in session.ask("long", stream=True):
         if message.content:
             break
-    assert text(session.ask(QUESTION, stream=True)) == "at once", "an answer that nobody reads gives way"
+    assert text(session.ask(QUESTION, stream=True)) == "at once", "an abandoned answer gives way"
 
 
 def openai_client(base, token, chat):
@@ -96,7 +96,7 @@ def openai_client(base, token, chat):
         except openai.APIStatusError as error:
             assert "not from user" in str(error), error
         else:
-            raise AssertionError("an answer is no question")
+            raise AssertionError("a request without a user question was accepted")
 
 
 def main():

@@ -1,4 +1,4 @@
-"""What users of ragflow-sdk do with datasets, against a running server: `datasets.py BASE_URL [TOKEN]`."""
+"""Datasets through ragflow-sdk, with a running server: `datasets.py BASE_URL [TOKEN]`."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ TEXTS = {
 
 
 def read(dataset, documents):
-    """Has documents read and waits, as the SDK's examples do."""
+    """Starts parsing documents and waits, as the examples of the SDK do."""
     dataset.async_parse_documents([document.id for document in documents])
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
@@ -24,7 +24,7 @@ def read(dataset, documents):
         if all(now[document.id].run in ENDINGS for document in documents):
             return [now[document.id] for document in documents]
         time.sleep(0.2)
-    raise AssertionError(f"not read in time: {[(d.name, d.run, d.progress_msg) for d in now.values()]}")
+    raise AssertionError(f"not parsed in time: {[(d.name, d.run, d.progress_msg) for d in now.values()]}")
 
 
 def refused(call, words):
@@ -33,7 +33,7 @@ def refused(call, words):
     except Exception as error:
         assert words in str(error), f"{error} does not say {words}"
     else:
-        raise AssertionError(f"nobody said {words}")
+        raise AssertionError(f"the call was not refused with: {words}")
 
 
 def datasets(rag):

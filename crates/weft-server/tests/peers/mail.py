@@ -1,5 +1,5 @@
-"""A mail server of others that takes what the component Email hands in: `mail.py WEFT FOLDER`. It speaks STARTTLS, wants
-a password, and has a certificate of an authority that is made for the occasion."""
+"""A third-party mail server that accepts mail from the component Email: `mail.py WEFT FOLDER`. It uses STARTTLS, requires
+a password, and has a certificate of a certificate authority that is created for the test."""
 
 import email
 import email.policy

@@ -1,5 +1,5 @@
-"""Agents behind OpenAI's chat completions, as users of the `openai` package ask them: `openai_client.py BASE_URL
-[TOKEN]`. Needs the server with `peers.toml`."""
+"""Agents behind OpenAI's chat completions API, through the `openai` package: `openai_client.py BASE_URL [TOKEN]`. Needs
+the server with `peers.toml`."""
 
 import sys
 
@@ -52,14 +52,14 @@ def refused(base, token, client):
     except openai.APIStatusError as error:
         assert error.status_code in (400, 422), error
     else:
-        raise AssertionError("a request without messages is answered")
+        raise AssertionError("a request without messages was accepted")
     nobody = openai.OpenAI(base_url=f"{base}/api/v1/agents_openai/nosuch", api_key=token, max_retries=0)
     try:
         nobody.chat.completions.create(model="any", messages=question("q"))
     except openai.APIStatusError as error:
         assert "nosuch" in str(error) or error.status_code == 404, error
     else:
-        raise AssertionError("an agent that is not there answers")
+        raise AssertionError("a request to a missing agent was accepted")
 
 
 def main():

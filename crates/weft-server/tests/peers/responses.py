@@ -1,5 +1,5 @@
-"""Agents behind OpenAI's Responses API, as users of the `openai` package ask them: `responses.py BASE_URL [TOKEN]`.
-Needs the server with `peers.toml`."""
+"""Agents behind OpenAI's Responses API, through the `openai` package: `responses.py BASE_URL [TOKEN]`. Needs the server
+with `peers.toml`."""
 
 import json
 import sys
@@ -52,7 +52,7 @@ def goes_on(client, agent, first):
     except openai.ConflictError as error:
         assert second.id in str(error), error
     else:
-        raise AssertionError("a conversation went on from its middle")
+        raise AssertionError("a response continued from one that was not the latest")
     named = client.responses.create(model=agent, input="q", conversation="peers")
     assert named.conversation.id == "peers", named
 
@@ -63,7 +63,7 @@ def streamed(client, agent):
     assert events[0].type == "response.created" and events[-1].type == "response.completed", events
     said = "".join(event.delta for event in events if event.type == "response.output_text.delta")
     assert said == "at once" == events[-1].response.output_text, events
-    # The client's own reading of a stream comes to the same.
+    # The stream helper of the client gives the same result.
     with client.responses.stream(model=agent, input="q5") as stream:
         for _ in stream:
             pass
@@ -91,7 +91,7 @@ def stopped(client, agent):
     except openai.NotFoundError:
         pass
     else:
-        raise AssertionError("a response that was removed is there")
+        raise AssertionError("a removed response was found")
 
 
 def refused(client, agent):
@@ -104,7 +104,7 @@ def refused(client, agent):
             client.responses.create(**wrong)
         except error:
             continue
-        raise AssertionError(f"{wrong} was answered")
+        raise AssertionError(f"{wrong} was accepted")
 
 
 def main():

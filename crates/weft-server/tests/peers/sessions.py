@@ -1,6 +1,6 @@
-"""Questions in a row, as users of ragflow-sdk ask them: `sessions.py BASE_URL [TOKEN]`. Needs the server with
-`peers.toml`, whose model answers `long` questions for a minute and all others at once. Old and new versions of
-the SDK behave differently here: those up to 0.23 stop reading at the end of the message."""
+"""Consecutive questions through ragflow-sdk: `sessions.py BASE_URL [TOKEN]`. Needs the server with `peers.toml`, whose
+model takes a minute for `long` questions and answers all others at once. Old and new versions of the SDK behave
+differently here: those up to 0.23 stop reading at the end of the message."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ from ragflow_sdk import Agent, RAGFlow
 
 QUESTIONS = 50
 
-# A question that waited for the end of an abandoned answer would take a minute.
+# Waiting for the end of one abandoned answer would take a minute.
 SECONDS_MAX = 60
 
 
@@ -54,7 +54,7 @@ def left_early(base, token):
     begun = time.monotonic()
     for number in range(QUESTIONS):
         for message in session.ask(f"long {number}", stream=True):
-            # Old versions also hand out what says nothing, such as the end of a node.
+            # Old versions also return messages without content, such as the end of a node.
             if message.content:
                 break
         assert message.content.startswith("So"), message.content

@@ -1,4 +1,4 @@
-"""Waits until a server answers: `wait.py BASE_URL`."""
+"""Waits until a server responds: `wait.py BASE_URL`."""
 
 import sys
 import time

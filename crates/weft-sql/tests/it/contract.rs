@@ -1,4 +1,4 @@
-//! What holds for every kind of database.
+//! What must hold for every kind of database.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use weft_core::{ErrorKind, Result};
 use weft_net::{AllowList, Outbound};
 use weft_sql::DatabaseClients;
 
-/// Makes what [`keeps_it`] asks for, in every dialect.
+/// Creates what [`keeps_it`] queries, in every dialect.
 pub(crate) const SET_UP: [&str; 4] = [
     "CREATE TABLE person (id INTEGER PRIMARY KEY, name VARCHAR(40), born DATE, height DECIMAL(6, 2), note TEXT)",
     "INSERT INTO person VALUES (1, 'Ada', '1815-12-10', 1.65, NULL)",
@@ -45,11 +45,11 @@ async fn one(clients: &DatabaseClients, database: &Database, sql: &str) -> Json 
     json!(asked(clients, database, text(sql)).await.unwrap()[0])
 }
 
-/// A name that stays the same within a line of the test.
+/// The message of a statement that failed.
 fn failed(answer: &SqlAnswer) -> &str {
     match answer {
         SqlAnswer::Failed(why) => why,
-        SqlAnswer::Rows(rows) => panic!("it was carried out: {rows:?}"),
+        SqlAnswer::Rows(rows) => panic!("it was executed: {rows:?}"),
     }
 }
 
@@ -104,7 +104,7 @@ async fn values_are_bound(clients: &DatabaseClients, database: &Database) {
         let answers = names(json!(value)).await.unwrap();
         assert_eq!(json!(answers[0])["rows"]["rows"], found, "{value}");
     }
-    // What comes back is what went in, whatever it is.
+    // Every value comes back unchanged.
     for value in ["'", "''", "\\", "\\'", "a\nb\tc", "%_", "🦀 汉", "\u{1}", "{x} :y $1 ?"] {
         let parts = vec![
             SqlPart::Text("SELECT ".to_owned()),

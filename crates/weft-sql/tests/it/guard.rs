@@ -1,4 +1,4 @@
-//! Where databases may be. Refused addresses are never dialled.
+//! Where databases may be. Refused addresses are never connected to.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn request(host: &str, port: u16) -> SqlRequest {
 }
 
 #[tokio::test]
-async fn addresses_that_canvases_may_not_reach_are_refused() {
+async fn private_addresses_of_databases_are_refused() {
     let clients = clients(&[], None);
     for host in [
         "127.0.0.1",
@@ -77,7 +77,7 @@ async fn addresses_that_canvases_may_not_reach_are_refused() {
 }
 
 #[tokio::test]
-async fn the_database_of_this_program_is_asked_by_nobody() {
+async fn the_database_of_weft_itself_is_refused() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let clients = clients(&["127.0.0.1"], Some(OwnDatabase { host: "localhost".to_owned(), port }));
@@ -87,8 +87,8 @@ async fn the_database_of_this_program_is_asked_by_nobody() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_told_apart_from_a_slow_query() {
-    // Connections are made, and nobody takes them.
+async fn a_silent_server_and_a_slow_query_give_different_errors() {
+    // The system accepts connections, but the test never does.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let clients = clients(&["127.0.0.1"], None);
@@ -103,7 +103,7 @@ async fn a_server_that_says_nothing_is_told_apart_from_a_slow_query() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_no_end_of_things_is_left() {
+async fn an_endless_server_message_is_refused() {
     use tokio::io::AsyncWriteExt as _;
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -111,7 +111,7 @@ async fn a_server_that_says_no_end_of_things_is_left() {
     let mut server = tokio::task::JoinSet::new();
     server.spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        // No TLS; then one message that says it has a gigabyte, and goes on for ever.
+        // No TLS; then a message that claims a gigabyte and never ends.
         let _ = stream.write_all(b"NR\x3f\xff\xff\xff").await;
         while stream.write_all(&[0; 65_536]).await.is_ok() {}
     });

@@ -1,4 +1,4 @@
-//! Databases as a canvas asks them: files, and servers where some answer.
+//! Databases as a canvas queries them: SQLite files, and servers where there are some.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Databases on servers, where some answer on this machine.
+//! Database servers, where some are running on this machine.
 
 use serde_json::json;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
@@ -61,7 +61,7 @@ async fn postgres_keeps_the_contract() {
     assert_eq!(json!(answers[0])["rows"]["rows"], json!([row]));
     assert_eq!(json!(answers[1])["rows"]["rows"], json!([["UTF8"]]));
     assert!(matches!(&answers[2], SqlAnswer::Rows(rows) if !rows.rows.is_empty()));
-    // A superuser might carry them out in a transaction that only reads.
+    // A superuser could execute these in a read-only transaction.
     let sql = "SELECT COUNT(*) AS n FROM person; SELECT set_config('transaction_read_only', 'off', false); \
                SELECT nextval('s'); SELECT pg_read_file('PG_VERSION')";
     let answers = asked(&clients, &database, text(sql)).await.unwrap();

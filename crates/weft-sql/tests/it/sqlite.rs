@@ -1,4 +1,4 @@
-//! Databases that are files.
+//! SQLite files.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ async fn a_file_keeps_the_contract() {
 }
 
 #[tokio::test]
-async fn no_path_leads_out_and_nothing_is_made() {
+async fn paths_cannot_leave_the_folder_and_no_file_is_created() {
     let folder = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();
     made(outside.path());
@@ -62,7 +62,7 @@ async fn no_path_leads_out_and_nothing_is_made() {
 }
 
 #[tokio::test]
-async fn large_values_and_other_files_are_out_of_reach() {
+async fn large_values_and_other_files_cannot_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let database = made(folder.path());
     let clients = clients(Some(folder.path().to_owned()));

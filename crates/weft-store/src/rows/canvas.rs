@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_of_special_letters_is_folded_before_it_is_measured() {
+    fn a_title_is_lowercased_before_its_length_is_limited() {
         let key = CanvasKey::new(&TenantId::from("t"), "c");
         // One letter that becomes two in lower case.
         let head = CanvasHead { title: "İ".repeat(200), ..CanvasHead::default() };

@@ -490,7 +490,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_text_of_a_chunk_counts_for_the_length_of_a_statement() {
+    fn all_texts_of_a_chunk_count_toward_the_statement_size() {
         let of = |questions: Vec<String>| {
             let dataset = DatasetKey::new(&TenantId::from("t"), "d");
             let chunk = StoredChunk {

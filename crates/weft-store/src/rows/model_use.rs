@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_has_not_more_rows_than_there_may_be() {
+    fn the_rows_of_a_run_are_limited() {
         let one = |n: usize| ModelUse {
             node: format!("n{n}").into(),
             model: "m".into(),

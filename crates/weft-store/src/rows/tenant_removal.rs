@@ -157,9 +157,9 @@ impl Store {
 mod tests {
     use super::*;
 
-    /// A table that is new has to be here, too, or has a reason not to be.
+    /// A new table has to be listed here or to have a reason not to be.
     #[tokio::test]
-    async fn every_table_with_rows_of_tenants_is_known() {
+    async fn every_table_with_tenant_data_is_listed() {
         let store = Store::open("sqlite::memory:").await.unwrap();
         let sql = "SELECT DISTINCT t.name AS name FROM sqlite_master t JOIN pragma_table_info(t.name) c \
                    WHERE t.type = 'table' AND c.name = 'tenant_id'";

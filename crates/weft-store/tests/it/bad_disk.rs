@@ -1,4 +1,4 @@
-//! Disks that run full, and files that lose their ends: clear errors, and what was answered is there.
+//! Full disks and truncated files: errors are clear, and acknowledged data is still there.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -31,7 +31,7 @@ async fn fill(store: &Store, id: &str, count: u64) {
     }
 }
 
-/// The process whose files may not grow beyond a size: writes until that is reached, and reads then.
+/// A process with a limited file size: it writes until the limit is reached, and reads after that.
 #[tokio::test]
 #[ignore = "only as the child of the test below"]
 async fn child() {
@@ -48,7 +48,7 @@ async fn child() {
             }
         }
     }
-    // Nothing that was there is gone, and what cannot be written says so again and again.
+    // Nothing stored is lost, and every further write fails with the same error.
     let there = store.entries(&run("r").key, 0, u64::MAX).await.unwrap().len();
     println!("there {there}");
     let again = store.finish(&RunLease::first(&run("r").key), FinishedRun::new(Ending::Succeeded, 1)).await;
@@ -57,7 +57,7 @@ async fn child() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_disk_that_runs_full_loses_nothing_that_was_answered() {
+async fn a_full_disk_loses_no_acknowledged_data() {
     let folder = tempfile::tempdir().unwrap();
     open(folder.path()).await.close().await.unwrap();
     // The shell's limit is in blocks of 512 bytes, or of 1024 in some shells.
@@ -79,7 +79,7 @@ async fn a_disk_that_runs_full_loses_nothing_that_was_answered() {
     let file = folder.path().join("weft.db").display().to_string();
     assert!(told("failed").contains(&file) && told("failed").contains("disk"), "{lines:?}");
     assert!(told("there").parse::<u64>().unwrap() >= answered && answered > 100, "{lines:?}");
-    // With room again it goes on where it was.
+    // With free space it continues where it stopped.
     let store = open(folder.path()).await;
     let there = store.entries(&run("r").key, 0, u64::MAX).await.unwrap();
     assert!(there.len() as u64 >= answered);
@@ -92,7 +92,7 @@ async fn a_disk_that_runs_full_loses_nothing_that_was_answered() {
     store.close().await.unwrap();
 }
 
-/// How large a file of this process may become from now on.
+/// Limits the size of files that this process may write from now on.
 #[cfg(unix)]
 fn limit_files(bytes: Option<u64>) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -115,7 +115,7 @@ fn conversation(nth: usize) -> Session {
     }
 }
 
-/// The process whose disk is full for a while: what it answers with success must be stored, then and later.
+/// A process whose disk is full for a while: everything it acknowledges must be stored, then and later.
 #[cfg(unix)]
 #[tokio::test]
 #[ignore = "only as the child of the test below"]
@@ -126,7 +126,7 @@ async fn filled() {
     let sessions = store.sessions();
     let mut stored = Vec::new();
     store.probe().await.unwrap();
-    // Two rounds: a connection that was not thrown away after the first would lose the second.
+    // Two rounds: a connection that was not discarded after the first would lose data in the second.
     for round in 0..2 {
         limit_files(Some(fs::metadata(Path::new(&folder).join("weft.db-wal")).unwrap().len() + 50_000));
         let mut refused = 0;
@@ -142,8 +142,8 @@ async fn filled() {
                 break;
             }
         }
-        assert_eq!(refused, 3, "the disk was to be full");
-        // What is left of the room may do for a single row.
+        assert_eq!(refused, 3, "the disk should have been full");
+        // The remaining space might be enough for a single row.
         limit_files(Some(0));
         println!("unready {}", store.probe().await.is_err());
         limit_files(None);
@@ -156,17 +156,17 @@ async fn filled() {
     let (_, total) =
         sessions.list(&key().tenant, &SessionFilter { limit: 1, ..SessionFilter::default() }).await.unwrap();
     println!("counted {}", total == stored.len() as u64);
-    // Another process can write: nobody holds the lock.
+    // Another process can write, since nobody holds the lock.
     let other = open(Path::new(&folder)).await;
     other.probe().await.unwrap();
     println!("stored {}", stored.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
-    // As a kill would end it.
+    // Exits as a kill would.
     std::process::exit(0);
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn what_is_answered_after_a_full_disk_is_stored() {
+async fn data_acknowledged_after_a_full_disk_is_stored() {
     let folder = tempfile::tempdir().unwrap();
     let child = Command::new("sh")
         .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
@@ -184,19 +184,19 @@ async fn what_is_answered_after_a_full_disk_is_stored() {
     let store = open(folder.path()).await;
     for nth in stored.split(',') {
         let there = store.sessions().load(&SessionKey::new(&key().tenant, format!("s{nth}"))).await;
-        assert!(there.is_ok(), "{nth} was answered: {out}");
+        assert!(there.is_ok(), "{nth} was acknowledged: {out}");
     }
     store.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_log_that_lost_its_end_is_read_as_far_as_it_goes() {
+async fn a_truncated_write_ahead_log_is_read_up_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     fill(&store, "r", 3).await;
     store.close().await.unwrap();
     let store = open(folder.path()).await;
-    // Few enough that the log is not copied into the file yet.
+    // Few enough that the log is not checkpointed into the file yet.
     for seq in 4..=6 {
         store.append(&RunLease::first(&run("r").key), entry(seq, 300)).await.unwrap();
     }
@@ -229,7 +229,7 @@ async fn a_log_that_lost_its_end_is_read_as_far_as_it_goes() {
 }
 
 #[tokio::test]
-async fn a_damaged_last_page_concerns_what_is_on_it() {
+async fn a_damaged_last_page_affects_only_its_own_rows() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     begin(&store, serde_json::Value::Null).await;
@@ -247,7 +247,7 @@ async fn a_damaged_last_page_concerns_what_is_on_it() {
     assert_eq!(error.kind, ErrorKind::Garbled, "{}", error.full());
     let told = error.private_message();
     assert!(told.contains("is damaged") && error.private_help().is_some(), "{told}");
-    // Its end can still be noted, and whoever writes to the page is told.
+    // The run can still be finished, and a write to the page returns the error.
     store.finish(&RunLease::first(&run("after").key), FinishedRun::new(Ending::Failed, 1)).await.unwrap();
     assert_eq!(store.get(&run("after").key).await.unwrap().ending, Some(Ending::Failed));
     let error = store.append(&RunLease::first(&run("before").key), entry(6, 300)).await.unwrap_err();
@@ -256,7 +256,7 @@ async fn a_damaged_last_page_concerns_what_is_on_it() {
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_back_takes_nothing_along() {
+async fn a_clock_that_jumps_back_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     begin(&store, serde_json::Value::Null).await;

@@ -1,4 +1,4 @@
-//! The contracts of the stores, against every database of this build.
+//! The contract suites of the stores, against every database of this build.
 
 use weft_core::counts::Backlog;
 use weft_core::id::{CanvasId, RunKey, TenantId, generate};
@@ -73,9 +73,9 @@ async fn blobs_in_memory() {
     datasets::blob_store_keeps_its_contract(&weft_store::MemoryBlobs::default()).await;
 }
 
-/// It is emptied again until nothing has come in between.
+/// Removal starts over until nothing was added in between.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_is_removed_in_which_somebody_still_writes() {
+async fn a_folder_is_removed_while_another_task_still_writes_to_it() {
     use weft_core::seam::BlobStore as _;
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("blobs");
@@ -90,7 +90,7 @@ async fn a_folder_is_removed_in_which_somebody_still_writes() {
             if std::time::Instant::now() > until {
                 break;
             }
-            // The folder may be gone at this moment.
+            // The folder may not exist at this moment.
             let _ = std::fs::create_dir_all(root.join("ours/documents"));
             let _ = std::fs::write(root.join(format!("ours/documents/new{number}")), "text");
         }
@@ -106,7 +106,7 @@ async fn folder_of_blobs() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = weft_store::FolderBlobs::new(folder.path().join("blobs"));
     datasets::blob_store_keeps_its_contract(&blobs).await;
-    // What has returned is there for the next process, and nothing else is.
+    // After a write has returned, the folder holds that file for the next process, and nothing else.
     let ours = weft_core::TenantId::from("ours");
     weft_core::seam::BlobStore::put(&blobs, &ours, "documents/x", "text".into()).await.unwrap();
     let files = std::fs::read_dir(folder.path().join("blobs/ours/documents")).unwrap();
@@ -120,9 +120,9 @@ async fn sqlite_in_memory() {
     opened.close().await.unwrap();
 }
 
-/// Of all tenants together, and only what nobody has taken.
+/// Counts the backlog of all tenants together, and only what nobody has taken.
 #[tokio::test]
-async fn what_waits_is_counted() {
+async fn the_backlog_is_counted() {
     let opened = Store::open("sqlite::memory:").await.unwrap();
     assert_eq!(opened.backlog().await.unwrap(), Backlog::default());
     for tenant in ["one", "two"] {
@@ -147,9 +147,9 @@ async fn what_waits_is_counted() {
     opened.close().await.unwrap();
 }
 
-/// Nothing of a tenant comes back that is removed while its documents are read.
+/// Nothing of a removed tenant reappears while its documents are still being read.
 #[tokio::test]
-async fn what_was_used_for_a_dataset_that_is_gone_is_not_noted() {
+async fn usage_of_a_removed_dataset_is_not_recorded() {
     let opened = Store::open("sqlite::memory:").await.unwrap();
     let tenant = TenantId::from("one");
     let dataset = datasets::dataset(&tenant, "gone");
@@ -175,7 +175,7 @@ async fn sqlite_file() {
     let opened = Store::open(&url).await.unwrap();
     keeps_all_contracts(&opened).await;
     opened.close().await.unwrap();
-    // Tables that are there already are taken as they are.
+    // Existing tables are used as they are.
     let again = Store::open(&url).await.unwrap();
     keeps_all_contracts(&again).await;
     again.close().await.unwrap();
@@ -211,8 +211,8 @@ mod servers {
     use sea_orm::{ConnectOptions, ConnectionTrait, Database};
     use weft_store::Store;
 
-    /// Runs a check in a database of its own, which is removed whatever happens. Says no when the
-    /// server does not answer.
+    /// Runs a check in a database of its own, which is always removed afterwards. Returns `false` when the server
+    /// does not answer.
     pub async fn with_fresh_database(server: &str, existing: &str, check: impl AsyncFn(&Store)) -> bool {
         let mut options = ConnectOptions::new(format!("{server}/{existing}"));
         options.acquire_timeout(Duration::from_secs(3)).max_connections(1);
@@ -221,7 +221,7 @@ mod servers {
         admin.execute_unprepared(&format!("CREATE DATABASE {name}")).await.unwrap();
         let checked = AssertUnwindSafe(async {
             let url = format!("{server}/{name}");
-            // Several processes may start at once; one of them makes the tables.
+            // Several processes may start at once; one of them creates the tables.
             let mut opened: Vec<_> = join_all((0..3).map(|_| Store::open(&url)))
                 .await
                 .into_iter()

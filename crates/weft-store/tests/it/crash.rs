@@ -1,4 +1,4 @@
-//! What `append` has answered survives `kill -9`.
+//! Entries that `append` has acknowledged survive `kill -9`.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -27,7 +27,7 @@ async fn append(store: &Store, first_seq: u64) {
     store.append(&RunLease::first(&run().key), entries).await.unwrap();
 }
 
-/// The process that is killed: appends until then, and tells after each append how far it is.
+/// The process that is killed: appends until then, and prints its progress after each append.
 #[tokio::test]
 #[ignore = "only as the child of the test below"]
 async fn child() {
@@ -42,7 +42,7 @@ async fn child() {
 }
 
 #[tokio::test]
-async fn what_was_answered_survives_a_kill() {
+async fn acknowledged_entries_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "crash::child", "--nocapture"])
@@ -65,7 +65,7 @@ async fn what_was_answered_survives_a_kill() {
     let store = open(folder.path()).await;
     let entries = store.entries(&run().key, 0, u64::MAX).await.unwrap();
     let last = entries.last().unwrap().seq;
-    assert!(last >= answered && last % ENTRIES_A_STEP == 0, "{last} stored, {answered} answered");
+    assert!(last >= answered && last % ENTRIES_A_STEP == 0, "{last} stored, {answered} acknowledged");
     assert!(entries.iter().zip(1..).all(|(entry, seq)| entry.seq == seq));
     append(&store, last + 1).await;
 }

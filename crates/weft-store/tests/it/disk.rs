@@ -1,4 +1,4 @@
-//! What a conversation costs on the disk, while the store is open.
+//! How much disk space a conversation takes while the store is open.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(crate) async fn open(folder: &Path) -> Store {
     Store::open(&format!("sqlite:{}", folder.join("weft.db").display())).await.unwrap()
 }
 
-/// Bytes of all files of a folder.
+/// Size of all files in a folder, in bytes.
 pub(crate) fn bytes(folder: &Path) -> u64 {
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap());
     files.map(|file| (file.metadata().unwrap().len(), file.file_name())).map(|(bytes, _)| bytes).sum()
@@ -42,8 +42,8 @@ pub(crate) async fn begin(store: &Store, state: Json) {
     store.sessions().create(&session, &[]).await.unwrap();
 }
 
-/// The records of a turn, in the batches in which they are written: begin, a model that streams fifty
-/// words, a message.
+/// The records of a turn, in the batches in which they are written: begin, a model that streams fifty words, a
+/// message.
 pub(crate) fn records(turn: i64, query: &str, answer: &[String], state: &Json) -> Vec<Vec<Json>> {
     let whole = answer.concat();
     let who = |activation: u64, node: &str, kind: &str| json!({"activation": activation, "node": node, "name": node.replace(':', "_"), "kind": kind});
@@ -85,7 +85,7 @@ pub(crate) fn begun() -> StoredRun {
     StoredRun::begun(RunKey::new(&key().tenant, RunId::generate()), key().id, "assistant", AT)
 }
 
-/// Holds one turn as the engine does, and returns its run.
+/// Stores one turn as the engine does, and returns its run.
 pub(crate) async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKey {
     let started_ms = AT + turn * 5_003;
     let query = format!(
@@ -153,7 +153,7 @@ fn state(turn: i64) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_of_220_turns_takes_little() {
+async fn a_conversation_of_220_turns_takes_little_space() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     begin(&store, state(0)).await;
@@ -174,32 +174,32 @@ async fn a_conversation_of_220_turns_takes_little() {
         bytes(folder.path()) >> 10,
         most >> 10
     );
-    // With the log, which is copied when it has a quarter of a mebibyte, and begun anew when nobody reads in it.
+    // Including the log, which is checkpointed at a quarter of a mebibyte, and restarted when nobody reads it.
     assert!(most - empty <= 960 << 10, "{} KiB", (most - empty) >> 10);
-    // And all of it is there.
+    // All of it is still there.
     let entries = store.entries(&first.unwrap(), 0, 999).await.unwrap();
     assert_eq!(entries.len(), 63);
     assert!(entries.iter().map(|entry| entry.seq).eq(1..=63));
     assert_eq!(store.sessions().messages(&key(), i64::MAX, 999).await.unwrap().len(), 440);
     store.close().await.unwrap();
     let left = bytes(folder.path());
-    // A tenth of it are tables without rows, a page for each and for each index.
+    // A tenth of this is empty tables: a page for each and for each index.
     assert!(left <= 592 << 10, "{} KiB", left >> 10);
 }
 
-/// Text that cannot be compressed much.
+/// Text that hardly compresses.
 pub(crate) fn noise(seed: u64, length: usize) -> String {
     let mut state = seed;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // No character that JSON writes in two.
+        // No character that JSON escapes.
         char::from(b'#' + (state >> 59) as u8 + ((state >> 20) % 25) as u8)
     };
     (0..length).map(|_| next()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_costs_at_most_300_bytes_beyond_its_output() {
+async fn a_node_takes_at_most_300_bytes_beyond_its_output() {
     const NODES: u64 = 1_000;
     const OUTPUT: usize = 200;
     let folder = tempfile::tempdir().unwrap();
@@ -248,7 +248,7 @@ async fn a_node_costs_at_most_300_bytes_beyond_its_output() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_is_a_part_of_the_file() {
+async fn the_log_stays_smaller_than_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     let StoredRun { key: run, .. } = &begun();
@@ -258,16 +258,16 @@ async fn the_log_is_a_part_of_the_file() {
         let entry = StoredEntry { seq, event: None, at_ms: AT, record: noise(seq, 4_000).into() };
         store.append(&RunLease::first(run), vec![entry]).await.unwrap();
         let (file, log) = (size("weft.db"), size("weft.db-wal"));
-        // What the empty tables take is in the log at first.
+        // At first the log also contains the empty tables.
         assert!(log <= file / 4 + (384 << 10), "{log} bytes beside {file} after {seq}");
     }
     assert!(size("weft.db") > 4_000_000, "{}", size("weft.db"));
     store.close().await.unwrap();
 }
 
-/// What squeezes well is short while the run is under way, and still too long for one row when it has ended.
+/// Text that compresses well is short while the run is under way, but is too long for one row after it has ended.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_journal_that_squeezes_well_has_several_rows() {
+async fn a_long_compressible_journal_is_split_into_several_rows() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     let StoredRun { key: run, .. } = &begun();
@@ -276,7 +276,7 @@ async fn a_long_journal_that_squeezes_well_has_several_rows() {
         let entry = StoredEntry { seq, event: None, at_ms: AT, record: format!("{seq:0>20000}").into() };
         store.append(&RunLease::first(run), vec![entry]).await.unwrap();
     }
-    assert!(journal(folder.path()).await.0 < 64 * 1024, "all of it is kept in memory");
+    assert!(journal(folder.path()).await.0 < 64 * 1024, "the journal is small enough to be kept in memory");
     store.finish(&RunLease::first(run), FinishedRun::new(Ending::Succeeded, AT + 99)).await.unwrap();
     let (_, rows) = journal(folder.path()).await;
     assert!((4..10).contains(&rows), "{rows} rows hold 800 kB");
@@ -295,7 +295,7 @@ async fn journal(folder: &Path) -> (i64, i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_of_a_large_session_costs_what_it_changes() {
+async fn a_turn_of_a_large_session_stores_only_its_changes() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     let mut notes: Vec<String> = (0..1_000).map(|n| noise(n, 1_000)).collect();
@@ -324,12 +324,12 @@ async fn a_turn_of_a_large_session_costs_what_it_changes() {
         .list(&key().tenant, &SessionFilter { limit: 9, ..SessionFilter::default() })
         .await
         .unwrap();
-    // A list shows what there is, not what is in it.
+    // A list names the sessions without their states.
     assert_eq!((listed.len(), &listed[0].state), (1, &Json::Null));
     store.close().await.unwrap();
 }
 
-/// A list of a thousand sessions does not read a thousand states: one that cannot be read changes nothing.
+/// Listing a thousand sessions does not read a thousand states: one that cannot be read changes nothing.
 #[tokio::test]
 async fn sessions_are_listed_without_their_states() {
     let folder = tempfile::tempdir().unwrap();
@@ -345,7 +345,7 @@ async fn sessions_are_listed_without_their_states() {
     store.close().await.unwrap();
 }
 
-/// How many pieces there are, and how many pages the file has.
+/// Number of pieces, and number of pages of the file.
 async fn pieces(folder: &Path) -> (i64, i64) {
     let db = Database::connect(format!("sqlite:{}", folder.join("weft.db").display())).await.unwrap();
     let sql = "SELECT (SELECT COUNT(*) FROM piece) AS pieces, page_count AS pages FROM pragma_page_count";
@@ -355,7 +355,7 @@ async fn pieces(folder: &Path) -> (i64, i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_removed_runs_had_leaves_the_disk() {
+async fn data_of_removed_runs_is_removed_from_disk() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     let state = |n: u64| json!({"globals": {"env.note": noise(n, 300_000)}, "turns": n});
@@ -364,7 +364,7 @@ async fn what_only_removed_runs_had_leaves_the_disk() {
     for turn in 0..6_u64 {
         runs.push(hold(&store, turn.cast_signed(), (state(turn), state(turn + 1))).await);
     }
-    // A run under way names pieces of its own.
+    // A run under way has pieces of its own.
     let open_run = StoredRun { key: RunKey::new(&key().tenant, "open"), ..begun() };
     RunStore::create(&store, &open_run).await.unwrap();
     let record = json!({"type": "run_started", "state": state(6)}).to_string();
@@ -372,7 +372,7 @@ async fn what_only_removed_runs_had_leaves_the_disk() {
     store.append(&RunLease::first(&open_run.key), vec![first.clone()]).await.unwrap();
     let (all, pages) = pieces(folder.path()).await;
     assert_eq!(store.remove(&runs[..5]).await.unwrap(), 5);
-    assert_eq!(pieces(folder.path()).await.0, all, "left for another time");
+    assert_eq!(pieces(folder.path()).await.0, all, "pieces are removed later");
     assert_eq!(store.entries(&open_run.key, 0, 9).await.unwrap(), [first]);
     store.finish(&RunLease::first(&open_run.key), FinishedRun::new(Ending::Failed, AT)).await.unwrap();
     assert_eq!(store.remove(std::slice::from_ref(&open_run.key)).await.unwrap(), 1);
@@ -381,14 +381,14 @@ async fn what_only_removed_runs_had_leaves_the_disk() {
     let entries = store.entries(&runs[5], 0, 99).await.unwrap();
     assert!(entries.len() == 63 && entries[0].record.contains(&noise(5, 300_000)));
     assert_eq!(store.sessions().load(&key()).await.unwrap().state, state(6));
-    // And what is removed with its session is gone whole.
+    // Removing the session removes the rest.
     store.sessions().delete(&key()).await.unwrap();
     assert_eq!(pieces(folder.path()).await.0, 0);
     store.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_base_stays_as_long_as_a_run_needs_it() {
+async fn a_dictionary_is_kept_as_long_as_a_run_needs_it() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     begin(&store, state(0)).await;

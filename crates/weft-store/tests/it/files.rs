@@ -22,7 +22,7 @@ fn names(error: &Error, kind: ErrorKind, path: &Path, word: &str) {
 }
 
 #[tokio::test]
-async fn a_missing_folder_is_named_and_not_made() {
+async fn a_missing_folder_is_named_and_not_created() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("some/where else/ü?#%41");
     let path = missing.join("weft.db");
@@ -53,7 +53,7 @@ async fn a_file_that_is_removed_or_replaced_under_a_store_is_named() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn nobody_but_the_owner_may_read_a_store_old_or_new() {
+async fn only_the_owner_can_read_a_store_old_or_new() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weft.db");
@@ -73,7 +73,7 @@ async fn nobody_but_the_owner_may_read_a_store_old_or_new() {
 }
 
 #[tokio::test]
-async fn a_directory_is_no_database() {
+async fn a_directory_is_not_a_database() {
     let folder = tempfile::tempdir().unwrap();
     let error = open(folder.path()).await.unwrap_err();
     names(&error, ErrorKind::Invalid, folder.path(), "is a directory");
@@ -81,7 +81,7 @@ async fn a_directory_is_no_database() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_copy_belongs_to_its_owner_alone_and_overwrites_nothing() {
+async fn a_copy_is_private_and_overwrites_nothing() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let folder = tempfile::tempdir().unwrap();
@@ -94,11 +94,11 @@ async fn a_copy_belongs_to_its_owner_alone_and_overwrites_nothing() {
     let copied = open(&copy).await.unwrap();
     assert_eq!(&*CanvasStore::get(&copied, &key).await.unwrap().dsl, "{}");
     copied.close().await.unwrap();
-    assert!(store.copy_into(&copy).await.is_err(), "there is something already");
+    assert!(store.copy_into(&copy).await.is_err(), "an existing file is not overwritten");
 }
 
 #[tokio::test]
-async fn a_file_in_the_place_of_the_folder_is_named() {
+async fn a_file_in_place_of_the_folder_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "x").unwrap();
@@ -107,7 +107,7 @@ async fn a_file_in_the_place_of_the_folder_is_named() {
 }
 
 #[tokio::test]
-async fn another_kind_of_file_is_left_alone() {
+async fn a_file_of_another_kind_is_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weft.db");
     let text = "this is somebody's letter, not a database\n".repeat(200);
@@ -158,7 +158,7 @@ async fn a_read_only_folder_is_named() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_folder_nobody_may_write_is_named() {
+async fn a_folder_that_cannot_be_written_is_named() {
     // Not even root may create files here.
     let path = Path::new("/proc/weft.db");
     names(&open(path).await.unwrap_err(), ErrorKind::Denied, path, "cannot make the file");

@@ -1,4 +1,4 @@
-//! Two processes at one journal, and groups.
+//! Two processes that write one journal, and group commits.
 
 use std::path::Path;
 
@@ -24,14 +24,14 @@ async fn open(folder: &Path) -> Store {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_writer_that_lost_its_run_does_not_hold_up_the_others() {
+async fn a_writer_that_lost_its_run_does_not_block_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let (ours, theirs) = (open(folder.path()).await, open(folder.path()).await);
     for n in 0..30 {
         ours.create(&run(n)).await.unwrap();
         ours.append(&RunLease::first(&run(n).key), entries(1, 1, "{}")).await.unwrap();
     }
-    // Somebody else goes on with every third run, and we do not know.
+    // Another process continues every third run without our knowledge.
     for n in (0..30).step_by(3) {
         theirs.append(&RunLease::first(&run(n).key), entries(2, 2, "{\"by\":\"them\"}")).await.unwrap();
     }
@@ -43,7 +43,7 @@ async fn a_writer_that_lost_its_run_does_not_hold_up_the_others() {
         if n % 3 == 0 {
             let error = outcome.unwrap_err();
             assert_eq!(error.kind, ErrorKind::Conflict, "{}", error.full());
-            // And the next one knows.
+            // The next append notices it.
             ours.append(&RunLease::first(&run(n).key), entries(4, 1, "{}")).await.unwrap();
         } else {
             outcome.unwrap();
@@ -52,7 +52,7 @@ async fn a_writer_that_lost_its_run_does_not_hold_up_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removed_run_does_not_hold_up_the_others() {
+async fn a_removed_run_does_not_block_the_others() {
     use weft_core::id::SessionKey;
     use weft_core::seam::SessionStore;
     use weft_core::seam::session_store::Session;

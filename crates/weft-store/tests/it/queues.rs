@@ -1,4 +1,4 @@
-//! What is taken from queues, and in which order.
+//! What queues return, and in which order.
 
 use sea_orm::{ConnectionTrait as _, Database};
 use weft_core::TurnInput;
@@ -40,9 +40,9 @@ fn schedule(tenant: &TenantId, id: &str) -> Schedule {
     }
 }
 
-/// One of another tenant, or one that a newer program has written.
+/// A damaged row, or one that a newer program has written, of another tenant.
 #[tokio::test]
-async fn what_cannot_be_read_keeps_nobody_waiting() {
+async fn unreadable_rows_do_not_block_a_queue() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("weft.db").display());
     let store = Store::open(&url).await.unwrap();
@@ -80,14 +80,14 @@ async fn what_cannot_be_read_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn of_very_many_tenants_nobody_waits_for_ever() {
+async fn with_very_many_tenants_the_oldest_work_comes_first() {
     let store = Store::open("sqlite::memory:").await.unwrap();
     for n in 0..70 {
         let of = dataset(&TenantId::from(format!("t{n:02}")), "d");
         DatasetStore::create(&store, &of).await.unwrap();
         let made = document(&of.key, "a.txt");
         store.add_document(&made).await.unwrap();
-        // Those at the end of the list are the first that came.
+        // Those at the end of the list were queued first.
         let ids = std::slice::from_ref(&made.key.id);
         IngestQueue::queue(&store, &of.key, ids, 2_000 - n).await.unwrap();
     }

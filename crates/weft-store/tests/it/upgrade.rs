@@ -8,7 +8,7 @@ use weft_core::{Ending, ErrorKind};
 use weft_store::Store;
 
 #[tokio::test]
-async fn runs_from_before_they_had_an_owner_can_be_taken_over() {
+async fn runs_stored_without_an_owner_can_be_taken_over() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("weft.db").display());
     let run = StoredRun::begun(RunKey::new(&TenantId::from("t"), "run"), "s", "c", 1);
@@ -31,7 +31,7 @@ async fn runs_from_before_they_had_an_owner_can_be_taken_over() {
         seen = store.claim(&run.key, seen, &"next".into()).await.unwrap().unwrap().fence;
         store.close().await.unwrap();
     };
-    // The step was cut off between its change and the note that it is done.
+    // The migration was interrupted between its change and the record that it is done.
     check(&[forget, "DROP TABLE process"], None).await;
     let columns =
         ["alive_ms", "fence", "owner", "cancel_ms"].map(|c| format!("ALTER TABLE run DROP COLUMN {c}"));
@@ -40,11 +40,11 @@ async fn runs_from_before_they_had_an_owner_can_be_taken_over() {
     check(&older, Some(0)).await;
 }
 
-/// What the program stored before a session had one run at work, as it was.
+/// A store as the program wrote it before a session was limited to one active run.
 const VERSION_6: &str = include_str!("version_6.sql");
 
 #[tokio::test]
-async fn a_store_of_version_six_is_read_and_gone_on_with() {
+async fn a_store_of_version_six_can_be_read_and_continued() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("weft.db").display());
     let db = Database::connect(format!("{url}?mode=rwc")).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_store_of_version_six_is_read_and_gone_on_with() {
     let tenant = TenantId::from("default");
     let key = |id: &str| RunKey::new(&tenant, id);
     let store = Store::open(&url).await.unwrap();
-    // Of two runs of a session that were cut off the newer one can still be gone on with.
+    // Of two interrupted runs of a session the newer one can still be resumed.
     let (older, newer) = (store.get(&key("older")).await.unwrap(), store.get(&key("newer")).await.unwrap());
     assert_eq!((older.ending, older.finished_ms.is_some()), (Some(Ending::Failed), true));
     assert_eq!((newer.ending, newer.query.as_str()), (None, "two"));
@@ -71,22 +71,22 @@ async fn a_store_of_version_six_is_read_and_gone_on_with() {
     assert_eq!(sessions.load(&session).await.unwrap().state["turns"], 2);
     let messages = sessions.messages(&session, i64::MAX, 9).await.unwrap();
     assert_eq!(messages.iter().map(|m| m.content.as_str()).collect::<Vec<_>>(), ["one", "two"]);
-    // And removing what is old takes its journals along.
+    // Removing the old session removes its journals.
     sessions.delete(&session).await.unwrap();
     assert_eq!(store.get(&newer.key).await.unwrap_err().kind, ErrorKind::NotFound);
     assert_eq!(store.entries(&key("ended"), 0, 99).await.unwrap().len(), 10);
     store.close().await.unwrap();
 }
 
-/// Who only looks leaves the tables as they are: the program that works on them may still be the older one.
+/// Opening read-only leaves the tables as they are: the program that uses them may still be the older one.
 #[tokio::test]
-async fn a_store_that_is_opened_to_read_is_not_brought_up_to_date() {
+async fn opening_a_store_read_only_does_not_migrate_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weft.db");
     let url = format!("sqlite:{}", path.display());
     let absent = Store::open_to_read(&url).await.unwrap_err();
     assert!(absent.to_string().contains("cannot open the store"), "{absent}");
-    assert!(!path.exists(), "nothing is made to look");
+    assert!(!path.exists(), "opening read-only creates no file");
     let db = Database::connect(format!("{url}?mode=rwc")).await.unwrap();
     db.execute_unprepared(VERSION_6).await.unwrap();
     db.close().await.unwrap();

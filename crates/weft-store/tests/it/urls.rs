@@ -1,4 +1,4 @@
-//! The one door, and what it says when it stays shut.
+//! `Store::open`, and its errors.
 
 use weft_core::{Error, ErrorKind};
 use weft_store::Store;
@@ -28,7 +28,7 @@ async fn a_url_without_a_file_is_refused() {
 
 #[cfg(not(feature = "postgres"))]
 #[tokio::test]
-async fn a_build_without_postgres_says_so() {
+async fn a_build_without_postgres_gives_a_clear_error() {
     for url in ["postgres://me:s3cret@127.0.0.1/weft", "postgresql://127.0.0.1/weft"] {
         let error = refusal(url).await;
         assert_eq!(error.kind, ErrorKind::Unsupported);
@@ -40,7 +40,7 @@ async fn a_build_without_postgres_says_so() {
 
 #[cfg(not(feature = "mysql"))]
 #[tokio::test]
-async fn a_build_without_mysql_says_so() {
+async fn a_build_without_mysql_gives_a_clear_error() {
     for url in ["mysql://127.0.0.1/weft", "mariadb://127.0.0.1/weft"] {
         let error = refusal(url).await;
         assert_eq!(error.kind, ErrorKind::Unsupported);
@@ -51,7 +51,7 @@ async fn a_build_without_mysql_says_so() {
 #[cfg(feature = "postgres")]
 #[tokio::test]
 async fn a_server_that_does_not_answer_is_named() {
-    // A port that was just free, and nobody listens on it.
+    // A port that was just free, on which nobody listens.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let error = refusal(&format!("postgres://me:s3cret@127.0.0.1:{port}/weft")).await;
     assert_eq!(error.kind, ErrorKind::Unavailable, "{}", error.full());

@@ -9,13 +9,13 @@ use weft_store::FolderWorkspace;
 use weft_testkit::contracts::workspace::workspace_keeps_its_contract;
 
 #[tokio::test]
-async fn a_folder_keeps_the_contract_of_workspaces() {
+async fn a_folder_meets_the_workspace_contract() {
     let folder = tempfile::tempdir().unwrap();
     workspace_keeps_its_contract(&FolderWorkspace::new(folder.path().join("not/yet"), 100), 100).await;
 }
 
 #[tokio::test]
-async fn reading_makes_no_folder() {
+async fn reading_creates_no_folder() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("files");
     let files = FolderWorkspace::new(&root, 100);
@@ -24,7 +24,7 @@ async fn reading_makes_no_folder() {
     assert!(!root.exists());
 }
 
-/// Every file below a folder, to see that none is left over.
+/// Every file below a folder, to check that none is left over.
 fn all(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -62,7 +62,7 @@ mod unix {
     }
 
     #[tokio::test]
-    async fn links_do_not_lead_out() {
+    async fn links_cannot_leave_the_folder() {
         let (folder, files, tenant) = place();
         let own = folder.path().join("files/t");
         symlink(folder.path().join("secret"), own.join("absolute")).unwrap();
@@ -82,7 +82,7 @@ mod unix {
         }
         for path in ["absolute", "relative"] {
             files.append(&tenant, path, "x").await.unwrap_err();
-            // The link gives way to the file; what it pointed to stays as it was.
+            // The link is replaced by the file; its target stays unchanged.
             files.write(&tenant, path, "x").await.unwrap();
         }
         assert_eq!(fs::read_to_string(folder.path().join("secret")).unwrap(), "s");
@@ -93,7 +93,7 @@ mod unix {
     }
 
     #[tokio::test]
-    async fn the_folder_of_a_tenant_is_no_link_either() {
+    async fn the_folder_of_a_tenant_cannot_be_a_link() {
         let (folder, files, _) = place();
         symlink(folder.path(), folder.path().join("files/v")).unwrap();
         let error = files.read(&TenantId::new("v"), "secret").await.unwrap_err();
@@ -101,7 +101,7 @@ mod unix {
     }
 
     #[tokio::test]
-    async fn devices_pipes_and_sockets_are_no_files() {
+    async fn sockets_pipes_and_binary_files_are_refused() {
         let (folder, files, tenant) = place();
         let own = folder.path().join("files/t");
         let _socket = std::os::unix::net::UnixListener::bind(own.join("socket")).unwrap();

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_is_kept_and_a_failure_is_not_asked_for_again_at_once() {
+    async fn an_answer_is_cached_and_a_failure_is_retried_only_after_a_pause() {
         let (cached, asked) = (Cached::default(), AtomicU32::new(0));
         let answer = async |outcome: Result<u32>| {
             asked.fetch_add(1, Ordering::Relaxed);
@@ -122,12 +122,16 @@ mod tests {
         assert_eq!(*cached.renewed(answer(Ok(2)), PAUSE_MS + RENEW_MS - 1).await.unwrap(), 1);
         assert_eq!(*cached.renewed(answer(Ok(2)), PAUSE_MS + RENEW_MS).await.unwrap(), 2);
         let then = PAUSE_MS + RENEW_MS;
-        assert_eq!(*cached.get(answer(away()), then + FRESH_MS).await.unwrap(), 2, "the old word counts");
+        assert_eq!(
+            *cached.get(answer(away()), then + FRESH_MS).await.unwrap(),
+            2,
+            "the cached answer is used when a refresh fails"
+        );
         assert_eq!(
             *cached.get(answer(Ok(3)), then + FRESH_MS + 1).await.unwrap(),
             2,
-            "nobody is asked again at once"
+            "a failed refresh is not retried at once"
         );
-        assert!(cached.get(answer(away()), then + STALE_MS).await.is_err(), "but not for ever");
+        assert!(cached.get(answer(away()), then + STALE_MS).await.is_err(), "a stale answer expires");
     }
 }

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_for_this_sign_in_and_holds_now() {
+    fn an_id_token_must_match_this_sign_in_and_be_valid_now() {
         let check = |changes: Json, fine: bool| {
             let Json::Object(mut all) = claims() else { panic!() };
             for (name, value) in changes.as_object().unwrap() {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_counts_when_the_provider_says_whose_it_is() {
+    fn only_an_address_the_provider_has_verified_is_trusted() {
         let of = |claims: Json| person(claims.as_object().unwrap());
         let ann = of(json!({"sub": "1", "email": "Ann@Example.com", "email_verified": true, "name": "Ann"}));
         assert_eq!(ann.unwrap().verified_email(), Some("ann@example.com"));

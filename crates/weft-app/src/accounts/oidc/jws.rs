@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_signed_by_the_key_that_it_names_in_a_way_that_fits_it() {
+    fn a_token_must_be_signed_by_the_named_key_with_a_matching_algorithm() {
         let pair = pair();
         let x = encoded(pair.public_key().as_ref());
         let known = json!({"kty": "OKP", "crv": "Ed25519", "x": x, "kid": "a", "use": "sig"});

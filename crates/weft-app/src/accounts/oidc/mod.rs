@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_sent_to_another_server() {
+    fn the_page_after_sign_in_must_be_on_this_server() {
         for fine in
             ["", "/", "/chat", "/chat?id=7&to=https://x.example/api/%20..", "/a/b", "/a/", "/apis", "/a:b@c"]
         {

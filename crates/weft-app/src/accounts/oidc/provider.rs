@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_say_is_a_short_line() {
+    fn provider_messages_become_one_short_line() {
         assert_eq!(line(" <b>no\r\nset-cookie: a\u{1b}[2J "), "<b>no  set-cookie: a [2J");
         assert_eq!(line(&"ü".repeat(999)).chars().count(), TOLD_CHARS_MAX);
     }

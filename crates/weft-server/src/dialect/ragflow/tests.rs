@@ -105,7 +105,7 @@ fn messages() {
     );
 }
 
-/// A message in a round says which, as long as it is under way.
+/// A message in an iteration names its iteration while it runs.
 #[test]
 fn messages_in_rounds() {
     let rounds = [FrameStep { node: "Iteration:I".into(), activation: 2, round: 3 }];
@@ -216,9 +216,10 @@ fn waiting() {
     );
 }
 
-/// Work that waits in the middle: its end says that it is none, and in a round its form has an address.
+/// Work that is suspended in the middle: its end frame says that it is not final, and in an iteration its form has an
+/// address.
 #[test]
-fn waiting_in_the_middle() {
+fn a_suspended_node_in_the_middle() {
     let Record::NodeFinished { who, inputs, elapsed, assigned, .. } = finished() else { panic!() };
     let route = NextEdges::Suspended;
     let suspended = Record::NodeFinished {
@@ -256,7 +257,7 @@ fn warnings() {
 }
 
 #[test]
-fn what_clients_do_not_see_has_no_frame() {
+fn internal_records_have_no_frame() {
     let record = Record::NodeSkipped { node: "a".into(), frame: [].into() };
     assert_eq!(record.is_event(), event_name(&record).is_some());
     assert_eq!(frame(&entry(record), &view()), None);

@@ -5,7 +5,7 @@ use weft_core::{ComponentId, TurnInput};
 
 use super::*;
 
-/// A run of these records: its events, and what the response is in the end.
+/// A run with these records: its events, and the final response.
 fn told(records: Vec<Record>) -> (Vec<Json>, ResponseRun) {
     let mut run = ResponseRun::new(&"r".into(), &"s".into(), &"c".into());
     let mut events = Vec::new();
@@ -65,7 +65,7 @@ fn cited(number: u32, url: Option<&str>) -> Cited {
 }
 
 #[test]
-fn words_and_reasoning_are_items_with_numbers_that_follow() {
+fn text_and_reasoning_are_items_with_consecutive_numbers() {
     let (events, run) = told(vec![
         started(),
         Record::ThinkingStarted { activation: 1, node: node() },
@@ -106,7 +106,7 @@ fn words_and_reasoning_are_items_with_numbers_that_follow() {
 }
 
 #[test]
-fn marks_of_sources_are_annotations_with_their_places() {
+fn citations_are_annotations_with_their_positions() {
     let (events, run) = told(vec![
         started(),
         Record::Sourced { sources: vec![cited(0, None), cited(1, Some("https://x"))] },
@@ -129,7 +129,7 @@ fn marks_of_sources_are_annotations_with_their_places() {
 }
 
 #[test]
-fn what_is_taken_back_stays_in_its_place_and_is_empty() {
+fn retracted_text_stays_as_an_empty_item() {
     let (events, run) = told(vec![
         started(),
         said(1, "wro"),
@@ -150,7 +150,7 @@ fn what_is_taken_back_stays_in_its_place_and_is_empty() {
 }
 
 #[test]
-fn calls_are_told_whole_and_those_without_an_end_are_incomplete() {
+fn tool_calls_are_sent_whole_and_unfinished_ones_are_incomplete() {
     let call = |id: &str| ToolStarted {
         agent: "Agent:A".into(),
         path: "A-->look".into(),

@@ -47,7 +47,7 @@ fn a_new_dataset_is_read() {
 }
 
 #[test]
-fn what_a_dataset_must_not_be_has_its_words() {
+fn invalid_dataset_fields_give_the_error_messages_of_the_api() {
     let check = |json: Json, line: &str| {
         let mut json = json;
         if let Some(map) = json.as_object_mut()
@@ -102,7 +102,7 @@ fn what_a_dataset_must_not_be_has_its_words() {
     check(json!({"pipeline_id": "a".repeat(32)}), "parser_id omitted → required fields missing: parse_type");
     let fields = "parser_id provided → disallowed fields present: parse_type, pipeline_id";
     check(json!({"chunk_method": "qa", "parse_type": 1, "pipeline_id": "a".repeat(32)}), fields);
-    // Two wrong fields are told at once.
+    // Two wrong fields are reported at once.
     let error = told(DatasetFields::of_new(&body(json!({"name": 1, "permission": 2}))).unwrap_err());
     assert!(error.contains("<name>") && error.contains("<permission>"), "{error}");
     let pipeline = json!({"name": "n", "parse_type": 1, "pipeline_id": "a".repeat(32)});
@@ -118,7 +118,7 @@ fn what_a_dataset_must_not_be_has_its_words() {
 }
 
 #[test]
-fn a_change_leaves_what_it_does_not_name() {
+fn a_change_of_a_dataset_keeps_the_fields_it_does_not_name() {
     let change = |json: Json| DatasetFields::of_change(&body(json)).unwrap().changed(dataset());
     let changed = change(json!({"name": "New", "pagerank": 7}));
     assert_eq!((changed.name.as_str(), changed.pagerank, changed.description.as_str()), ("New", 7, "d"));
@@ -128,7 +128,7 @@ fn a_change_leaves_what_it_does_not_name() {
         (&changed.settings["chunk_token_num"], &changed.settings["topn_tags"]),
         (&json!(64), &json!(3))
     );
-    // Another method begins with its own defaults.
+    // Another chunk method starts with its own defaults.
     let changed = change(json!({"chunk_method": "table", "parser_config": {"html4excel": true}}));
     assert_eq!(Json::Object(changed.settings), json!({"html4excel": true}));
     let changed = change(json!({"chunk_method": "naive", "parser_config": {}}));
@@ -153,7 +153,7 @@ fn a_change_leaves_what_it_does_not_name() {
 }
 
 #[test]
-fn removals_need_ids_or_a_clear_word() {
+fn removals_need_ids_or_an_explicit_delete_all() {
     let (one, other) = ("0f0e0d0c-0b0a-11ee-8000-000000000001", "0F0E0D0C0B0A11EE8000000000000002");
     let check = |json: Json, expected: Removal| assert_eq!(removal(&body(json)).unwrap(), expected);
     check(json!({}), Removal::Nothing);
@@ -176,7 +176,7 @@ fn removals_need_ids_or_a_clear_word() {
 }
 
 #[test]
-fn lists_are_asked_for_strictly() {
+fn list_parameters_are_checked_strictly() {
     let id = "0f0e0d0c0b0a11ee8000000000000001";
     let read = |text: &str| query(&Params::parse(text), 1_000);
     let all = read("page=2&page_size=10&orderby=update_time&desc=False").unwrap();

@@ -63,7 +63,7 @@ fn a_file_name_is_its_last_part() {
 }
 
 #[test]
-fn files_are_told_apart_by_their_endings() {
+fn file_types_are_recognized_by_extension() {
     for (name, suffix, is) in [
         ("a.PDF", "pdf", "pdf"),
         ("a.tar.gz", "gz", "doc"),
@@ -81,7 +81,7 @@ fn files_are_told_apart_by_their_endings() {
 }
 
 #[test]
-fn kinds_of_files_with_a_method_of_their_own() {
+fn file_types_with_their_own_chunk_method() {
     for (name, method) in [
         ("a.pptx", Some(ChunkMethod::Presentation)),
         ("a.EML", Some(ChunkMethod::Email)),
@@ -100,7 +100,7 @@ fn kinds_of_files_with_a_method_of_their_own() {
 }
 
 #[test]
-fn a_change_names_what_it_changes() {
+fn a_change_contains_only_the_changed_fields() {
     let change = |json: Json| super::change(&body(json), &document("a.txt")).unwrap();
     let nothing = DocumentChange::default();
     assert_eq!(change(json!({})), nothing);
@@ -119,7 +119,7 @@ fn a_change_names_what_it_changes() {
     let changed = change(json!({"chunk_method": "qa"}));
     assert_eq!(changed.method, Some(ChunkMethod::Qa));
     assert_eq!(changed.settings, Some(method::defaults(ChunkMethod::Qa)));
-    // The same method is no change; without settings it asks for nothing, with empty ones for its defaults.
+    // The same method is no change; without settings nothing is reset, with empty settings the defaults return.
     assert_eq!(change(json!({"chunk_method": "naive"})), nothing);
     let changed = change(json!({"chunk_method": "naive", "parser_config": {}}));
     assert_eq!((changed.method, changed.settings), (None, Some(method::defaults(ChunkMethod::Naive))));
@@ -128,7 +128,7 @@ fn a_change_names_what_it_changes() {
 }
 
 #[test]
-fn what_cannot_be_changed_has_its_words() {
+fn invalid_document_changes_give_the_error_messages_of_the_api() {
     let check = |name: &str, json: Json, code: u16, words: &str| {
         let error = told(super::change(&body(json.clone()), &document(name)).unwrap_err());
         assert!(error.contains(&format!("code: {code}")) && error.contains(words), "{json}: {error}");
@@ -166,7 +166,7 @@ fn what_cannot_be_changed_has_its_words() {
 }
 
 #[test]
-fn lists_are_asked_for() {
+fn list_parameters_are_read() {
     let read = |text: &str| query(&Params::parse(text), 1_000);
     let all = read("page=0&page_size=x").unwrap();
     assert_eq!((all.filter.offset, all.filter.limit, all.named.len()), (0, 30, 0));
@@ -192,7 +192,7 @@ fn lists_are_asked_for() {
     };
     check("metadata_condition=%7B", "\"metadata_condition must be valid JSON.\"");
     check("metadata_condition=1", "\"metadata_condition must be an object.\"");
-    // {"a":"x"} with one of several conditions would need brackets.
+    // {"a":"x"} combined with one of several conditions would need parentheses.
     let or = "%7B%22logic%22:%22or%22,%22conditions%22:%5B%7B%22name%22:%22a%22,%22value%22:1%7D,%7B%22name%22:%22b%22,%22value%22:1%7D%5D%7D";
     check(&format!("metadata=%7B%22a%22:%22x%22%7D&metadata_condition={or}"), "metadata cannot go together");
     let and = read(&format!("metadata=%7B%22b%22:%5B2,%22%22%5D%7D&metadata_condition={condition}"));
@@ -244,11 +244,11 @@ fn a_document_is_shown_with_every_field() {
     let asked =
         |state| view(&Document { state, begun_ms: None, ..document("a.txt") })["process_begin_at"].clone();
     assert_eq!(asked(DocumentState::Unstarted), json!(null));
-    assert!(asked(DocumentState::Cancelled).is_string(), "when it was asked for");
+    assert!(asked(DocumentState::Cancelled).is_string(), "the time of the request is shown");
 }
 
 #[test]
-fn removals_and_work_need_ids() {
+fn removals_and_parsing_need_ids() {
     let check = |json: Json, expected: Removal| assert_eq!(removal(&body(json), "d").unwrap(), expected);
     check(json!({"ids": ["a", "b"], "delete_all": false}), Removal::These(vec!["a".into(), "b".into()]));
     check(json!({"ids": null, "delete_all": true}), Removal::Everything);
@@ -281,11 +281,11 @@ fn removals_and_work_need_ids() {
 }
 
 #[test]
-fn many_repetitions_are_told_in_a_moment_and_each_once() {
+fn many_repeated_ids_are_reported_quickly_and_each_once() {
     let texts: Vec<String> = (0..150_000).map(|n| format!("{:032}", n % 50_000)).collect();
     let began = std::time::Instant::now();
     let (first, twice) = once(texts);
     assert_eq!((first.len(), twice.len()), (50_000, 50_000));
-    assert_eq!(first, twice, "in their order");
+    assert_eq!(first, twice, "the ids keep their order");
     assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
 }

@@ -1,5 +1,5 @@
-// Runs every agent of a server through a client of the AG-UI protocol, whose own checks fail a stream that breaks its
-// rules: `verify.mjs BASE_URL`. Interrupts are answered, and each conversation has a second question.
+// Runs every agent of a server through a client of the AG-UI protocol, whose built-in checks reject a stream that
+// violates the protocol: `verify.mjs BASE_URL`. Interrupts are answered, and each session gets a second question.
 import { HttpAgent, verifyEvents } from "@ag-ui/client";
 import { randomUUID } from "node:crypto";
 
@@ -8,7 +8,7 @@ const problems = [];
 const counts = { runs: 0, events: 0, interrupts: 0, errors: 0 };
 const INTERRUPTS_MAX = 5;
 
-// A value that fits a field of a form.
+// A value that is valid for a form field.
 function valueFor(schema) {
   if (schema.enum) return schema.enum[0];
   if (schema.type === "boolean") return true;
@@ -24,7 +24,7 @@ function answer(interrupt) {
   return { interruptId: interrupt.id, status: "resolved", payload };
 }
 
-// One run: its events, checked a second time as they came.
+// Runs the agent once and checks that its events have exactly one end.
 async function run(agent, parameters) {
   const seen = [];
   await agent.runAgent(parameters, { onEvent: ({ event }) => void seen.push(event) });
@@ -48,7 +48,7 @@ async function conversation(id) {
       counts.interrupts += interrupts.length;
       interrupts = await run(agent, { resume: interrupts.map(answer) });
     }
-    // A run that waits takes no other question.
+    // A waiting run accepts no other question.
     if (interrupts.length > 0) return;
   }
 }

@@ -1,5 +1,5 @@
-"""The compatible API over HTTP, as its own suites ask for it: `api BASE_URL TOKEN`. Needs a server with `peers.toml` that
-asks for tokens, and removes what the token's owner has."""
+"""The compatible API over HTTP, with the requests of its own test suites: `api BASE_URL TOKEN`. Needs a server with
+`peers.toml` that requires tokens, and removes the data of the token's tenant."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""Agents, their sessions, turns and what stands beside them."""
+"""Agents, their sessions, turns and related routes."""
 
 import json
 import uuid
@@ -32,11 +32,11 @@ def agents(api: Api) -> None:
     path = f"{ALL}/{one}"
     foreign, owner = "Make sure you have permission to access the agent.", "Only the owner of the agent is authorized"
     api.rows("agents", [
-        ("no drawing", "POST", ALL, {"title": "x"}, 101, "No DSL data in request"),
+        ("no canvas", "POST", ALL, {"title": "x"}, 101, "No DSL data in request"),
         ("no title", "POST", ALL, {"dsl": ECHO}, 101, "No title in request"),
         ("a title that is taken", "POST", ALL, {"title": title, "dsl": ECHO}, 102, "already exists"),
-        ("a text that is no drawing", "POST", ALL, {"title": "x", "dsl": "{"}, 101, "DSL"),
-        ("a drawing as text", "POST", ALL, {"title": f"t{uuid.uuid4().hex}", "dsl": json.dumps(ECHO)}, 0, None),
+        ("a text that is not a canvas", "POST", ALL, {"title": "x", "dsl": "{"}, 101, "DSL"),
+        ("a canvas as a string", "POST", ALL, {"title": f"t{uuid.uuid4().hex}", "dsl": json.dumps(ECHO)}, 0, None),
         ("no JSON", "POST", ALL, Raw(b"x"), 101, "Malformed JSON syntax"),
         ("one", "GET", path, None, 0, {"id": one}),
         ("an unknown one", "GET", f"{ALL}/unknown", None, 102, "canvas not found."),
@@ -71,7 +71,7 @@ def sessions(api: Api) -> None:
         delete("one and an unknown one", {"ids": [ids[0], "x"]}, 0, {"success_count": 1, "errors": [f"{foreign} x"]}),
         delete("one twice", {"ids": [ids[1]] * 2}, 0, {"success_count": 1, "errors": [f"Duplicate session ids: {ids[1]}"]}),
         ("one alone", "DELETE", f"{path}/{ids[2]}", None, 0, None),
-        ("what is left", "GET", path, None, 0, lambda data: [one["id"] for one in data] == ids[3:]),
+        ("the sessions that are left", "GET", path, None, 0, lambda data: [one["id"] for one in data] == ids[3:]),
         delete("all", {"delete_all": True}, 0, None),
         ("nothing is left", "GET", path, None, 0, []),
     ])
@@ -99,7 +99,7 @@ def turns(api: Api) -> None:
         right = got.headers["Content-Type"].startswith("text/event-stream") and frames[-1] == "[DONE]" and len(frames) > 1
         api.holds(f"a stream of {sorted(sent)}", right and all(isinstance(json.loads(frame), dict) for frame in frames[:-1]))
     got = api.send("POST", f"{ALL}/{one}/completions", {"question": "hello", "stream": True})
-    api.holds("a stream by the older address", got.text.rstrip().endswith("data:[DONE]"))
+    api.holds("a stream on the older route", got.text.rstrip().endswith("data:[DONE]"))
 
 
 def others(api: Api) -> None:

@@ -1,4 +1,4 @@
-"""How a table of requests and expectations is gone through.
+"""Runs tables of requests and expectations.
 
 A row is `(what, method, path, sent, code, expected)`. What is sent is JSON, the parameters of a GET, `Raw` bytes or
 `Files`. What is expected is a part of the message, the whole of it (`Exactly`), a part of the data as an object, or a
@@ -19,11 +19,11 @@ class Exactly(str):
 
 
 class Raw(bytes):
-    """A body as it is."""
+    """A raw body."""
 
 
 class Files(list):
-    """Names and contents of a form's parts `file`."""
+    """Names and contents of the `file` parts of a form."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Api:
         return Answer(got.status_code, whole.get("code", -1), str(whole.get("message", "")), whole.get("data"), whole)
 
     def data(self, method: str, path: str, sent: Any = None) -> Any:
-        """What must work for the rows after it."""
+        """A request that must succeed for the rows after it."""
         answer = self.ask(method, path, sent)
         assert answer.code == 0, (method, path, sent, answer.whole)
         return answer.data
@@ -94,7 +94,7 @@ class Api:
             self.note(f"{group}: {what}", problem and f"{method} {path} {str(sent)[:200]}: {problem}")
 
     def group(self, name: str, cases: Callable[["Api"], None]) -> None:
-        """One group after another: what one fails at is no reason to leave out the others."""
+        """Runs the groups in order; a failing group does not stop the others."""
         before, wrong = self.held, len(self.failed)
         try:
             cases(self)
@@ -125,7 +125,7 @@ def lacks(place: str, got: Any, expected: Any) -> str:
 
 
 def refused(api: Api, rows: list[tuple[str, str]]) -> None:
-    """Without a token, and with one that there is not."""
+    """Without a token, and with an unknown one."""
     for token in (None, "no-such-token"):
         stranger = api.with_token(token)
         for method, path in rows:

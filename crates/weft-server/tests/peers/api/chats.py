@@ -1,4 +1,4 @@
-"""Chat assistants, their conversations and what they answer."""
+"""Chat assistants, their sessions and their answers."""
 
 import json
 import uuid
@@ -211,7 +211,7 @@ def completions(api: Api) -> None:
         post("an unknown chat", {"chat_id": "x", "session_id": "x", "messages": SAID}, 109, NO_ACCESS),
         post("nothing kept of half", {"chat_id": one, "messages": SAID, "store_history_messages": False}, 102,
              "`pass_all_history_messages` must be true"),
-        ("what to ask next", "POST", "/chat/recommendation", {}, 101, "question is required"),
+        ("related questions without a question", "POST", "/chat/recommendation", {}, 101, "question is required"),
     ])
     stream(api, f"{ALL}/{one}/completions", {"question": "q"}, lambda last: json.loads(last)["data"] is True)
     stream(api, path, {"chat_id": one, "messages": SAID, "stream": True}, lambda last: json.loads(last)["data"] is True)

@@ -1,4 +1,4 @@
-"""Chunks, and questions to datasets."""
+"""Chunks, and searches of datasets."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -99,7 +99,7 @@ def changes(api: Api) -> None:
         ("an unknown chunk", "PATCH", f"{path}/unknown", {"content": "a"}, 102, Exactly("Can't find this chunk unknown")),
         ("an unknown document", "PATCH", one.replace(path.split("/")[4], "none"), {"content": "a"}, 102, "you don't own the document none"),
         ("switched without ids", "PATCH", path, {"available": True}, 102, Exactly("`chunk_ids` is required.")),
-        ("switched nowhere", "PATCH", path, {"chunk_ids": ids}, 102, Exactly("`available_int` or `available` is required.")),
+        ("switched without a state", "PATCH", path, {"chunk_ids": ids}, 102, Exactly("`available_int` or `available` is required.")),
         ("switched off", "PATCH", path, {"chunk_ids": ids, "available": False}, 0, True),
         ("switched on", "PATCH", path, {"chunk_ids": ids, "available_int": 1}, 0, True),
     ])
@@ -190,17 +190,17 @@ def retrieval(api: Api) -> None:
 
 
 def deleted(api: Api) -> None:
-    """What is removed is not found any more."""
+    """Removed chunks are no longer found."""
     dataset, path = fresh(api)
     word = "unmistakable"
     asked = {"question": word, "dataset_ids": [dataset], "similarity_threshold": 0}
     found = lambda: {one["id"] for one in api.data("POST", "/retrieval", asked)["chunks"]}  # noqa: E731
     ids = [api.data("POST", path, {"content": f"{word} {place}"})["chunk"]["id"] for place in range(3)]
-    api.holds("what is added is found", found() == set(ids))
+    api.holds("added chunks are found", found() == set(ids))
     api.data("DELETE", path, {"chunk_ids": ids[:1]})
-    api.holds("what is removed is not", found() == set(ids[1:]))
+    api.holds("removed chunks are not found", found() == set(ids[1:]))
     api.data("PATCH", f"{path}/{ids[1]}", {"available": 0})
-    api.holds("what is hidden is not", found() == set(ids[2:]))
+    api.holds("hidden chunks are not found", found() == set(ids[2:]))
     api.data("DELETE", path, {"chunk_ids": ids[1:]})
     api.holds("nothing is left", found() == set())
 

@@ -17,7 +17,7 @@ def field(name: str, message: str) -> str:
 
 
 def wrong_settings() -> list[tuple[dict, str, str]]:
-    """Settings of a method that are refused, with the field and the words."""
+    """Settings of a chunk method that are refused, with the field and the message."""
     rows = []
     for key, low, high in (
         ("auto_keywords", -1, 33), ("auto_questions", -1, 11), ("chunk_token_num", 0, 2049), ("topn_tags", 0, 11),
@@ -87,7 +87,7 @@ def creation(api: Api) -> None:
         ("name with blanks around", "POST", ALL, {"name": "  trimmed "}, 0, {"name": "trimmed"}),
         ("the same again", "POST", ALL, {"name": "trimmed"}, 0, {"name": "trimmed(1)"}),
         ("the same in capitals", "POST", ALL, {"name": "TRIMMED"}, 0, {"name": "TRIMMED(2)"}),
-        ("letters of everywhere", "POST", ALL, {"name": "数据集 ÄÖ 🦊"}, 0, {"name": "数据集 ÄÖ 🦊"}),
+        ("letters of several scripts", "POST", ALL, {"name": "数据集 ÄÖ 🦊"}, 0, {"name": "数据集 ÄÖ 🦊"}),
         ("quotation marks", "POST", ALL, {"name": "a'; DROP TABLE \"x\" --"}, 0, {"name": "a'; DROP TABLE \"x\" --"}),
         ("an avatar", "POST", ALL, new(avatar=PICTURE), 0, {"avatar": PICTURE}),
         ("null as avatar", "POST", ALL, new(avatar=None), 0, {"avatar": None}),
@@ -174,7 +174,7 @@ def changes(api: Api) -> None:
         ("an unknown id", "PUT", f"{ALL}/{unknown}", {"name": "x"}, 102, "lacks permission for dataset"),
         ("one's own", "GET", path, None, 0, {"id": one["id"]}),
         ("another id", "GET", f"{ALL}/{unknown}", None, 102, "lacks permission for dataset"),
-        ("what is no id", "GET", f"{ALL}/x", None, 102, "lacks permission for dataset"),
+        ("an invalid id", "GET", f"{ALL}/x", None, 102, "lacks permission for dataset"),
     ])
     with ThreadPoolExecutor(5) as pool:
         sent = [{"description": f"at once {place}"} for place in range(20)]
@@ -217,7 +217,7 @@ def lists(api: Api) -> None:
         get("of an id", {"id": kept[0]["id"]}, 0, listed(["dataset_0"])),
         get("of the same id in another shape", {"id": str(uuid.UUID(kept[0]["id"]))}, 0, listed(["dataset_0"])),
         get("of no id", {"id": ""}, 101, "Invalid UUID format"),
-        get("of what is no id", {"id": "not_uuid"}, 101, "Invalid UUID format"),
+        get("with an invalid id", {"id": "not_uuid"}, 101, "Invalid UUID format"),
         get("of an unknown id", {"id": uuid.uuid1().hex}, 102, "lacks permission for dataset"),
         get("of an id and its name", {"id": kept[0]["id"], "name": "dataset_0"}, 0, listed(["dataset_0"])),
         get("of an id and another name", {"id": kept[0]["id"], "name": "dataset_1"}, 0, count(0)),
@@ -239,7 +239,7 @@ def removal(api: Api) -> None:
         delete("a text", Raw(b'"a"'), 101, "Invalid request payload: expected object, got str"),
         delete("an unknown field", {"unknown": 1}, 101, "Extra inputs are not permitted"),
         delete("ids that are no list", {"ids": "x"}, 101, "Input should be a valid list"),
-        delete("what is no id", {"ids": ["not_uuid"]}, 101, "Invalid UUID format"),
+        delete("an invalid id", {"ids": ["not_uuid"]}, 101, "Invalid UUID format"),
         delete("an id twice", {"ids": [ids[0], ids[0]]}, 101, "Duplicate ids"),
         delete("an unknown id", {"ids": [unknown]}, 102, "lacks permission for dataset"),
         delete("an unknown id among others", {"ids": [*ids, unknown]}, 102, "lacks permission for dataset"),
@@ -261,10 +261,10 @@ def metadata(api: Api) -> None:
     fields = [{"key": "author", "type": "string", "description": "who", "enum": None}]
     shown = {"metadata": fields, "built_in_metadata": []}
     api.rows("metadata", [
-        ("what is asked for at first", "GET", config, None, 0, {"metadata": [], "built_in_metadata": []}),
-        ("something is asked for", "PUT", config, {"metadata": fields, "built_in_metadata": []}, 0, shown),
-        ("and is shown", "GET", config, None, 0, shown),
-        ("the older address", "GET", f"{ALL}/{one['id']}/auto_metadata", None, 0, {"enabled": True}),
+        ("automatic metadata by default", "GET", config, None, 0, {"metadata": [], "built_in_metadata": []}),
+        ("automatic metadata set", "PUT", config, {"metadata": fields, "built_in_metadata": []}, 0, shown),
+        ("automatic metadata shown", "GET", config, None, 0, shown),
+        ("the older route", "GET", f"{ALL}/{one['id']}/auto_metadata", None, 0, {"enabled": True}),
         ("of an unknown dataset", "GET", f"{ALL}/{unknown}/metadata/config", None, 102, "lacks permission for dataset"),
         ("summary", "GET", f"{ALL}/{one['id']}/metadata/summary", None, 0, {"summary": {}}),
         ("summary of an unknown dataset", "GET", f"{ALL}/{unknown}/metadata/summary", None, 102, "You don't own the dataset"),
@@ -279,15 +279,15 @@ def upkeep(api: Api) -> None:
         ("tags of an unknown dataset", "GET", f"{ALL}/invalid_id/tags", None, 102, Exactly("no authorization")),
         ("tags of several", "GET", f"{ALL}/tags/aggregation", {"dataset_ids": one.rsplit("/", 1)[1]}, 0, []),
         ("tags of nothing", "GET", f"{ALL}/tags/aggregation", None, 101, "dataset_ids"),
-        ("no tags to take away", "DELETE", tags, {}, 101, "tags"),
+        ("no tags to remove", "DELETE", tags, {}, 101, "tags"),
         ("tags that are no list", "DELETE", tags, {"tags": "wrong"}, 101, None),
         ("an empty name", "PUT", tags, {"from_tag": "", "to_tag": ""}, 101, None),
         ("a tag renamed", "PUT", tags, {"from_tag": "old", "to_tag": "new"}, 0, None),
-        ("the graph taken away", "DELETE", f"{one}/graph", None, 0, None),
-        ("the summaries taken away", "DELETE", f"{one}/raptor", None, 0, None),
+        ("the graph removed", "DELETE", f"{one}/graph", None, 0, None),
+        ("the summaries removed", "DELETE", f"{one}/raptor", None, 0, None),
         ("no such index", "DELETE", f"{one}/invalid_type", None, 102, "Invalid index type"),
         ("another model without a name", "POST", check, {}, 101, "embd_id"),
-        ("a method for people", "PUT", one, {"chunk_method": "resume"}, 0, {"chunk_method": "resume"}),
+        ("the resume method", "PUT", one, {"chunk_method": "resume"}, 0, {"chunk_method": "resume"}),
     ])
 
 

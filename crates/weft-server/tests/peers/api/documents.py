@@ -1,4 +1,4 @@
-"""Documents: uploaded, listed, changed, read, removed, and their metadata."""
+"""Documents: uploaded, listed, changed, parsed, removed, and their metadata."""
 
 import json
 import time
@@ -26,7 +26,7 @@ def read(api: Api, dataset: str, ids: list[str]) -> None:
             return
         assert not states & {"FAIL", "CANCEL"}, docs
         time.sleep(0.1)
-    raise AssertionError("documents are not read in time")
+    raise AssertionError("documents are not parsed in time")
 
 
 def uploads(api: Api) -> None:
@@ -41,7 +41,7 @@ def uploads(api: Api) -> None:
         post("the same name again", file("a.txt"), 0, first("name", "a(2).txt")),
         post("two at once", Files([("b.txt", TEXT), ("c.md", TEXT)]), 0, lambda data: [one["name"] for one in data] == ["b.txt", "c.md"]),
         post("an empty file", file("empty.txt", b""), 0, first("size", 0)),
-        post("letters of everywhere", file("说明 ÄÖ.txt"), 0, first("name", "说明 ÄÖ.txt")),
+        post("letters of several scripts", file("说明 ÄÖ.txt"), 0, first("name", "说明 ÄÖ.txt")),
         post("odd letters", file("a!@#$%^&()_+=[]{};',.txt"), 0, first("name", "a!@#$%^&()_+=[]{};',.txt")),
         post("the longest name", file("a" * 251 + ".txt"), 0, None),
         post("a name too long", file("a" * 252 + ".txt"), 101, Exactly("File name must be 255 bytes or less.")),
@@ -155,20 +155,20 @@ def reading(api: Api) -> None:
         ("an unknown dataset", "POST", f"/datasets/{UNKNOWN}/chunks", {"document_ids": ids}, 102, f"You don't own the dataset {UNKNOWN}."),
         ("one twice", "POST", chunks, {"document_ids": [ids[1], ids[1]]}, 0,
          {"success_count": 1, "errors": [f"Duplicate document ids: {ids[1]}"]}),
-        ("by the newer address", "POST", parse, {"document_ids": [ids[2]]}, 0, {"success_count": 1}),
-        ("nothing, by the newer address", "POST", parse, {"document_ids": []}, 102, Exactly("`document_ids` is required")),
+        ("on the newer route", "POST", parse, {"document_ids": [ids[2]]}, 0, {"success_count": 1}),
+        ("nothing, on the newer route", "POST", parse, {"document_ids": []}, 102, Exactly("`document_ids` is required")),
     ])
     read(api, dataset, ids)
     shown = api.data("GET", f"/datasets/{dataset}/documents", {"id": ids[0]})["docs"][0]
     right = shown["progress"] == 1.0 and shown["chunk_count"] > 0 and shown["process_duration"] >= 0
-    api.holds("what was read says so", right)
+    api.holds("parsed documents have their final state", right)
     over = "Can't stop parsing document that has not started or already completed"
     api.rows("stop", [
         ("nothing", "DELETE", chunks, {}, 102, Exactly("`document_ids` is required")),
-        ("what is done", "DELETE", chunks, {"document_ids": [ids[0]]}, 102, over),
+        ("a parsed document", "DELETE", chunks, {"document_ids": [ids[0]]}, 102, over),
         ("an unknown document", "DELETE", chunks, {"document_ids": ["none"]}, 102, "you don't own the document none"),
-        ("what is done, by the newer address", "POST", stop, {"document_ids": [ids[0]]}, 0, None),
-        ("an unknown document, by the newer address", "POST", stop, {"document_ids": ["none"]}, 102, missing("none")),
+        ("a parsed document, on the newer route", "POST", stop, {"document_ids": [ids[0]]}, 0, None),
+        ("an unknown document, on the newer route", "POST", stop, {"document_ids": ["none"]}, 102, missing("none")),
     ])
     many = uploaded(api, dataset, *[f"many_{place}.txt" for place in range(30)])
     read(api, dataset, many)
@@ -207,7 +207,7 @@ def metadata(api: Api) -> None:
     api.rows("metadata", [
         patch("of both", {"selector": {"document_ids": ids}, "updates": [{"key": "author", "value": "Ada"}]}, 0,
               {"updated": 2, "matched_docs": 2}),
-        ("is summed up", "GET", summary, None, 0, {"summary": {"author": {"type": "string", "values": [["Ada", 2]]}}}),
+        ("metadata is summarized", "GET", summary, None, 0, {"summary": {"author": {"type": "string", "values": [["Ada", 2]]}}}),
         patch("is gone", {"selector": {"document_ids": [ids[0]]}, "deletes": [{"key": "author"}]}, 0, {"updated": 1}),
         patch("no list", {"updates": {}}, 102, Exactly("updates and deletes must be lists.")),
         patch("no key", {"updates": [{"value": "x"}]}, 102, Exactly("Each update requires key and value.")),

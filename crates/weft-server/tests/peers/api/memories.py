@@ -1,4 +1,4 @@
-"""Memories and their messages. The server of this suite has no embedder: messages are kept, and found by their words."""
+"""Memories and their messages. The server of this suite has no embedder: messages are stored, and found by their words."""
 
 import time
 import uuid
@@ -112,7 +112,7 @@ def messages(api: Api) -> None:
         ("an unknown one forgotten", "DELETE", f"/messages/{one}:999999", None, 404, None),
     ])
     shown = api.data("GET", f"{ALL}/{one}")["messages"]["message_list"]
-    api.holds("what is forgotten is in no list", number not in [message["message_id"] for message in shown])
+    api.holds("a forgotten message is in no list", number not in [message["message_id"] for message in shown])
 
 
 def halves(api: Api) -> None:

@@ -1,4 +1,4 @@
-// Asks an agent through a client of the Responses API that is none of OpenAI's: `ask.mjs BASE_URL`. Needs the server with
+// Calls an agent through a third-party client of the Responses API: `ask.mjs BASE_URL`. Needs the server with
 // `peers.toml`.
 import assert from "node:assert/strict";
 import { createOpenResponses } from "@ai-sdk/open-responses";
@@ -34,7 +34,7 @@ const whole = await generateText({ model, prompt: "q1", maxRetries: 0 });
 assert.equal(whole.text, "at once");
 assert.ok(whole.usage.inputTokens > 0, JSON.stringify(whole.usage));
 
-// The whole conversation is in each request.
+// Each request contains the whole history.
 const messages = [
   { role: "user", content: "q1" },
   { role: "assistant", content: whole.text },
