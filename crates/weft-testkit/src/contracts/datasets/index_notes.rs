@@ -26,7 +26,7 @@ impl Both<'_> {
         self.changes_are_recorded().await;
         self.notes_are_listed().await;
         self.documents_being_indexed_are_left_alone().await;
-        self.searchable_documents_are_counted().await;
+        self.searchable_chunks_are_counted().await;
         self.removals_are_recorded().await;
     }
 
@@ -140,7 +140,7 @@ impl Both<'_> {
         assert!(self.queue.indexed(&made.key, note.number + 1).await.unwrap());
     }
 
-    async fn searchable_documents_are_counted(&self) {
+    async fn searchable_chunks_are_counted(&self) {
         let made = self.queued().await;
         let set = &made.key.dataset;
         let found = async || self.queue.to_be_found(set).await.unwrap();

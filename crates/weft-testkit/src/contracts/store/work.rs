@@ -27,7 +27,7 @@ pub async fn work_queue_keeps_its_contract(queue: &dyn WorkQueue) {
     work_round_trips(queue).await;
     a_run_is_queued_once(queue).await;
     the_open_work_of_a_source_is_limited(queue).await;
-    concurrent_pushes_fill_the_queue_exactly(queue).await;
+    beyond_the_limit_the_latest_work_is_queued(queue).await;
     due_work_is_taken_longest_waiting_first(queue).await;
     each_item_goes_to_one_of_many_takers(queue).await;
     an_expired_lease_can_be_taken_by_another(queue).await;
@@ -57,7 +57,7 @@ async fn the_open_work_of_a_source_is_limited(queue: &dyn WorkQueue) {
     drain(queue).await;
 }
 
-async fn concurrent_pushes_fill_the_queue_exactly(queue: &dyn WorkQueue) {
+async fn beyond_the_limit_the_latest_work_is_queued(queue: &dyn WorkQueue) {
     let tenant = tenant();
     let many: Vec<Work> = (0..601).map(|n| work(&tenant, &format!("r{n:04}"), 1_000)).collect();
     assert_eq!(queue.push_within(&[], 1, 0).await.unwrap(), 0);
