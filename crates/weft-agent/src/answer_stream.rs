@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_of_rounds_stand_apart() {
+    fn texts_of_rounds_are_separated() {
         let mut voice = AnswerStream::new(None, None, "");
         for piece in ["I look", " it up."] {
             voice.piece(text(piece));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_reasoning_of_rounds_stands_apart() {
+    async fn reasoning_of_rounds_is_separated() {
         let thinking = |text: &str| Piece::Thinking(text.into());
         let (writer, heard) = weft_core::SharedText::new();
         let mut voice = AnswerStream::new(Some(&writer), None, "");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_was_never_said() {
+    fn retracted_text_is_not_part_of_the_answer() {
         let (writer, heard) = weft_core::SharedText::new();
         let mut voice = AnswerStream::new(Some(&writer), Some(Citations::default()), "");
         voice.piece(text("I look it up."));
@@ -285,11 +285,11 @@ mod tests {
         let mark = writer.mark();
         voice.piece(text(" and 5"));
         assert!(mark.take_back());
-        assert_eq!(voice.finish(), said, "nothing more is said");
+        assert_eq!(voice.finish(), said, "no more text is written");
     }
 
     #[test]
-    fn blanks_around_the_texts_of_rounds_are_not_said() {
+    fn whitespace_around_round_texts_is_trimmed() {
         let mut voice = AnswerStream::new(None, None, "");
         for message in [&["\n", "\n"][..], &[" ", "\n x"], &["\n\n"], &["\n", "y "], &["z"]] {
             message.iter().for_each(|piece| voice.piece(text(piece)));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_listener_hears_just_what_is_kept() {
+    async fn the_stream_equals_the_kept_text() {
         let (writer, heard) = weft_core::SharedText::new();
         let mut voice = AnswerStream::new(Some(&writer), None, "before");
         for piece in ["\n", "after", "", " all"] {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_asks_for_out_of_habit_is_not_said() {
+    fn stray_search_tags_are_not_shown() {
         let citations = Citations::default();
         citations.number([Chunk { id: "a".to_owned(), ..Chunk::default() }]);
         let (writer, heard) = weft_core::SharedText::new();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_put_right_however_they_are_cut() {
+    fn marks_are_normalized_at_any_chunk_boundary() {
         let citations = Citations::default();
         citations.number([Chunk { id: "a".to_owned(), ..Chunk::default() }]);
         let mut voice = AnswerStream::new(None, Some(citations), "");

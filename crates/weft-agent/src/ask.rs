@@ -388,7 +388,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_of_calls_are_put_together_by_index() {
+    fn call_deltas_are_assembled_by_index() {
         let mut calls = Calls::default();
         let id = |id: &str| Some(id.to_owned());
         calls.add(1, id("b"), id("two"), "{\"y\":");
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_calls_is_bounded() {
+    fn the_number_of_calls_is_bounded() {
         let mut calls = Calls::default();
         (0..1_000).for_each(|index| calls.add(index, None, Some("x".to_owned()), "{}"));
         let (calls, left_out) = calls.finish();

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_cut_as_people_read_them() {
+    fn words_are_tokenised_as_people_read_them() {
         let check = |text: &str, expected: &[&str]| assert_eq!(words(text).collect::<Vec<_>>(), expected);
         check("getWeatherForecasts", &["get", "weather", "forecast"]);
         check("list_files-v2 (class)", &["list", "file", "v2", "class"]);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn rare_words_count_most_and_long_texts_less() {
+    fn rare_words_score_high_and_long_texts_low() {
         let texts =
             ["the cat sleeps", "the dog sleeps", "the cat sleeps and sleeps and runs and eats", "dogs"];
         let counts = texts.map(|text| counted(text, 100));
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(found("zebra"), [0; 0]);
         assert_eq!(found(""), [0; 0]);
         assert_eq!(best(&scores("x", &[])), [0; 0]);
-        // Counted beforehand or not makes no difference.
+        // Counting in advance makes no difference.
         for query in ["a cat", "Dog!", "zebra", ""] {
             assert_eq!(best(&scores_of(query, texts.iter().copied())), found(query), "{query}");
         }

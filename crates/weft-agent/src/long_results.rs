@@ -149,7 +149,7 @@ mod tests {
     use super::part;
 
     #[test]
-    fn parts_are_counted_in_letters() {
+    fn parts_are_counted_in_characters() {
         let text = "añb 語 tail";
         assert_eq!(part(text, 0, 3, None), "[letters 0 to 3 of 10]\nañb");
         assert_eq!(part(text, 4, 1, None), "[letters 4 to 5 of 10]\n語");

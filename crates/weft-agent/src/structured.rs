@@ -75,7 +75,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn answers_are_read_leniently_and_checked_strictly() {
+    fn answers_are_parsed_leniently_and_validated_strictly() {
         let schema = Schema::new(
             json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}),
         );
@@ -91,7 +91,7 @@ mod tests {
         check("no json", None);
         assert!(schema.check("{\"a\": \"x\"}").unwrap_err().message.contains("/a"));
         assert!(Schema::new(json!({"type": 7})).is_err());
-        // A canvas may come from anybody: its schema leads nowhere, and what it costs is limited.
+        // A canvas may come from anybody: its schema resolves no remote references, and its cost is limited.
         assert!(Schema::new(json!({"$ref": "file:///etc/passwd"})).is_err());
         assert!(Schema::new(json!({"properties": {"a": {"$ref": "http://127.0.0.1:1/x"}}})).is_err());
         let costly = |depth: i32| {

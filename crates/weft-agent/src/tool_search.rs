@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tool_that_fits_comes_first() {
+    fn the_best_matching_tool_comes_first() {
         let tools = [
             ("send_mail", "Sends an e-mail to a person."),
             ("getWeatherForecast", "Tells what the weather will be."),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_tools_are_shown_and_many_are_searched_for() {
+    fn few_tools_are_listed_and_many_are_searched() {
         let many = |count: usize| {
             let tools = Toolkit::new();
             for place in 0..count {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_provider_searches_where_it_can() {
+    fn the_provider_searches_tools_if_it_can() {
         let offered = |seeker: Seeker| {
             let tools = Toolkit::new();
             for name in ["a", "b", "c"] {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_calls_a_tool_that_is_not_there_is_told_those_on_offer() {
+    fn calling_an_unknown_tool_reports_the_available_ones() {
         let tools = Toolkit::new();
         for name in ["a", "b"] {
             tools.register(tool(name, "x")).unwrap();
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_or_called_is_on_offer() {
+    fn found_or_called_tools_are_offered() {
         let tools = Toolkit::new();
         for name in ["a", "b", "c", "d"] {
             tools.register(tool(name, "x")).unwrap();
@@ -365,7 +365,7 @@ mod tests {
         };
         assert_eq!(offered(&[]), ["search_tools"]);
         let found = used("search_tools", json!({"tools": [{"name": "b"}, {"name": "gone"}]}));
-        // What another tool gives is no search.
+        // The result of another tool is no search.
         let called = used("d", json!({"tools": [{"name": "a"}]}));
         assert_eq!(offered(&[found, called]), ["b", "d", "search_tools"]);
     }

@@ -193,11 +193,11 @@ mod tests {
     }
 
     #[test]
-    fn untidy_histories_are_mended() {
+    fn inconsistent_histories_are_repaired() {
         let check = |lines: Vec<Line>, expected: &str| {
             let tidy = mended(lines);
             assert_eq!(told(&tidy), expected);
-            assert_eq!(told(&mended(tidy)), expected, "mending twice changes nothing");
+            assert_eq!(told(&mended(tidy)), expected, "repairing twice changes nothing");
         };
         check(vec![says(Author::User, "q"), says(Author::Assistant, "a")], "User:q Assistant:a");
         check(vec![asks(&["1", "2"]), gives("2", "b"), gives("1", "a")], "ask(1,2) 1=a 2=b");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_get_names_and_ids_that_providers_take_back() {
+    fn calls_get_names_and_ids_accepted_by_providers() {
         let mut transcript = Transcript::default();
         transcript.round(asks(&["call_0", "functions.t:0"]).message, []);
         let call =
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_numbered_on() {
+    fn round_numbers_continue() {
         let mut transcript = Transcript::new(vec![Line::pinned(ChatMessage::new(Author::User, "q"))]);
         let ask = |id: &str| asks(&[id]).message;
         transcript.round(ask("1"), [ChatMessage::tool("1", "a")]);

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn no_call_is_torn_from_its_results_at_any_size() {
+    fn a_call_is_never_separated_from_its_results() {
         let mut lines = conversation();
         for number in 0..12 {
             lines.extend(round(number, 1 + number % 3, &"r".repeat(200 * (number as usize % 5))));
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn images_that_do_not_fit_are_left_out_those_of_earlier_rounds_first() {
+    fn images_that_do_not_fit_are_dropped_oldest_round_first() {
         let mut lines = vec![pinned(Author::User, "question")];
         for number in 0..3 {
             lines.extend(round(number, 1, "seen"));
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn long_arguments_of_calls_are_shortened_before_anything_is_left_out() {
+    fn long_call_arguments_are_shortened_before_anything_is_dropped() {
         let asks = |arguments: serde_json::Value| {
             let mut lines = conversation();
             let mut round = round(0, 2, "done");
@@ -430,12 +430,12 @@ mod tests {
             content.starts_with("beginx") && content.ends_with("xend") && content.len() > 400,
             "{content}"
         );
-        // Nothing in it is long by itself, and it stays an object.
+        // No single part of it is long, and it stays an object.
         let numbers = check(serde_json::json!({"all": vec![1_234_567; 40_000]}), 2_000);
         assert!(numbers.is_object(), "{numbers}");
         let escaped = check(serde_json::json!({"a": "\"\n\u{1}".repeat(40_000)}), 2_000);
         assert!(escaped["a"].is_string(), "{escaped}");
-        // What an earlier turn wrote as well as what fits.
+        // Text of an earlier turn as well as text that fits.
         assert!(fit(asks(serde_json::json!({"a": "short"})), 2_000).unwrap().1.is_none());
     }
 
@@ -449,9 +449,9 @@ mod tests {
         assert_eq!((&*messages[0].text, &*messages[1].text), ("sys", "question"));
     }
 
-    /// Thousands of rounds are looked at once each; else this test does not end.
+    /// Each of thousands of rounds is visited once; otherwise this test does not end.
     #[test]
-    fn a_long_work_is_fitted_in_one_go() {
+    fn a_long_transcript_is_fitted_in_one_pass() {
         let mut lines = vec![pinned(Author::User, "question")];
         for number in 0..20_000 {
             lines.extend(round(number, 1, &"r".repeat(500)));
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_take_room() {
+    fn tools_count_towards_the_window() {
         let tool = ToolSchema {
             name: "a".to_owned(),
             description: "b".repeat(40),

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn profiles_are_in_a_folder_of_their_tenant_and_go_with_it() {
+    async fn profiles_are_stored_and_removed_with_their_tenant() {
         let root = tempfile::tempdir().unwrap();
         let profiles = root.path().join("browser");
         let names = ["shop", "Shop", "..", "../shop", "/etc", "", "a/b"].map(TenantId::new);

@@ -42,9 +42,9 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn memory_of_what_was_started_counts() {
+    fn memory_of_child_processes_counts() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // Once it has answered it has loaded all that it will load, and what it uses stays as it is.
+        // Once it has answered, it has loaded everything, and its usage stays constant.
         child.stdin.as_mut().unwrap().write_all(b"there\n").unwrap();
         let mut said = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();

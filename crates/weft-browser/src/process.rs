@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn profiles_that_nobody_uses_are_removed_in_time() {
+    fn unused_profiles_are_removed_after_a_while() {
         let root = tempfile::tempdir().unwrap();
         let used = |name: &str, ago: Duration| {
             let folder = root.path().join(name);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_folder_of_a_window_goes_although_its_browser_still_writes() {
+    async fn a_window_folder_is_removed_while_its_browser_still_writes() {
         let (place, _) = WindowFolders::new(Path::new("none"), None).unwrap();
         let folder = place.own.path().to_owned();
         assert!(folder.join("downloads").is_dir());

@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_pages_do_by_themselves_is_noted_within_limits() {
+    fn unprompted_page_actions_are_recorded_within_limits() {
         let mut happened = BrowserEvents::default();
         let dialog = |kind: &str| {
             json!({"method": "Page.javascriptDialogOpening", "sessionId": "S",
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_begins_when_its_dialogs_are_told() {
+    fn a_page_starts_after_its_dialogs_are_reported() {
         let mut happened = BrowserEvents::default();
         let attached = |target: &str, waiting: bool| {
             json!({"method": "Target.attachedToTarget", "params": {"sessionId": format!("of {target}"),
@@ -326,12 +326,12 @@ mod tests {
         let (enable, run, session) =
             (json!("Page.enable"), json!("Runtime.runIfWaitingForDebugger"), json!("of a"));
         assert_eq!(told, [(&enable, &session), (&run, &session)]);
-        // One that is attached to from here has begun already.
+        // A page attached by this side has started already.
         assert!(happened.note(&attached("b", false)).is_empty());
         assert_eq!(happened.session_of("b"), None);
         assert_eq!(happened.session_of("a").as_deref(), Some("of a"));
         assert_eq!(happened.session_of("a"), None);
-        // Pages without a number are let begin and not kept, and one that is gone is forgotten.
+        // Pages without a number are allowed to start but not kept, and a closed one is forgotten.
         for place in 0..1_000 {
             assert_eq!(happened.note(&attached(&place.to_string(), true)).len(), 2);
         }

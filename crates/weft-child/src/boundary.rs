@@ -379,7 +379,7 @@ fn compiled(rules: Rules) -> Result<BpfProgram, BackendError> {
 mod tests {
     use super::*;
 
-    /// Landlock and rights are of a thread, so each part can be looked at alone.
+    /// Landlock and privileges are per thread, so each part can be tested separately.
     fn on_a_thread<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> T {
         std::thread::spawn(look).join().unwrap()
     }
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_are_gone_for_good() {
+    fn dropped_rights_cannot_be_regained() {
         on_a_thread(|| {
             leave_rights().unwrap();
             let CapabilitySets { effective, permitted, inheritable } = capabilities(None).unwrap();
@@ -421,7 +421,7 @@ mod tests {
                 u64::from_str_radix(line.trim(), 16).unwrap()
             };
             assert_eq!(of("CapAmb:"), 0);
-            // Whoever has no right to give them up had none to lose.
+            // A process without the right to drop them had none to lose.
             if rustix::process::geteuid().is_root() {
                 assert_eq!(of("CapBnd:") & CapabilitySet::all().bits(), 0);
             }
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_is_one_for_this_machine() {
+    fn the_filter_matches_this_architecture() {
         assert!(!filter(1).unwrap().is_empty());
         assert_eq!(filter_for_programs().unwrap().len() % 8, 0);
         assert!(threaded_filter().unwrap().len() > filter_for_programs().unwrap().len() / 8);

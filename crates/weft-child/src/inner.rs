@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_boundary_work_is_refused_unless_the_operator_says_otherwise() {
+    fn without_confinement_work_is_refused_unless_allowed() {
         let missing = || Err(std::io::Error::other("no such call"));
         assert!(Confinement::default().settle(missing()).is_err());
         assert!(Confinement::BestEffort.settle(missing()).is_ok());

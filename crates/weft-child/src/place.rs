@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_gone_when_its_number_is_nobodys_or_another_ones() {
+    fn a_process_is_gone_when_its_pid_is_free_or_reused() {
         let here = here().unwrap();
         assert!(!is_gone(here));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
@@ -81,22 +81,22 @@ mod tests {
         assert!(!is_gone(&other));
         assert!(
             is_gone(&ProcessPlace { started: started + 1, ..other.clone() }),
-            "an earlier one had the number"
+            "an earlier process had the number"
         );
         child.kill().unwrap();
         while !is_gone(&other) {
-            // Nobody has taken note of its end yet: it is gone all the same.
+            // Nobody has collected its exit status yet: it counts as gone anyway.
             std::thread::yield_now();
         }
         child.wait().unwrap();
         assert!(is_gone(&other));
-        // Of other machines, and of this one before its last start, nothing is known.
+        // Nothing is known of other machines, or of this one before its last boot.
         assert!(!is_gone(&ProcessPlace { host: "elsewhere".into(), ..other.clone() }));
         assert!(!is_gone(&ProcessPlace { boot: "earlier".into(), ..other }));
     }
 
     #[test]
-    fn names_may_hold_anything() {
+    fn process_names_may_contain_anything() {
         let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
         assert_eq!(parsed(&format!("7 (a) b ( c)) {rest}")), Some(('S', 4_711)));
         assert_eq!(parsed("7 (a) S 1 2"), None);

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_name_files_in_many_ways() {
+    fn files_are_found_in_every_form_of_value() {
         let check = |value: Json, expected: Option<&[&str]>| {
             let found = named(&value).ok();
             let found = found.as_ref().map(|ids| ids.iter().map(FileId::as_str).collect::<Vec<_>>());
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn names_get_the_ending_of_their_format() {
+    fn names_get_the_extension_of_their_format() {
         assert_eq!(with_ending("report", DocumentFormat::Pdf), "report.pdf");
         assert_eq!(with_ending("../a.PDF", DocumentFormat::Pdf), "a.PDF");
         assert_eq!(with_ending("", DocumentFormat::Markdown), "file.md");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_says_how_to_get_a_file_is_a_download() {
+    fn only_values_with_a_file_reference_are_downloads() {
         let one = json!({"doc_id": "a", "filename": "b", "mime_type": "c", "x": 1});
         assert_eq!(downloads(&one), Some(vec![one.clone()]));
         assert_eq!(downloads(&json!(one.to_string())), Some(vec![one.clone()]));

@@ -111,7 +111,7 @@ mod tests {
     use std::path::Path;
 
     fn declared(folder: &Path, found: &mut BTreeSet<String>) {
-        // In two parts, so that this file does not seem to declare one.
+        // Split, so that this file does not seem to declare one.
         let declaration = concat!("static SPEC: ", "ComponentSpec = ComponentSpec {");
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -126,8 +126,8 @@ mod tests {
         }
     }
 
-    /// Every name that published canvases have used for a component or a tool of an agent, of both generations, after the
-    /// renames of loading.
+    /// Every name that published canvases have used for a component or an agent tool, of both generations,
+    /// after the renames on loading.
     const PUBLISHED: &str = "Agent AgentInvoke AkShare Answer ArXiv BGPT Begin Bing Browser Categorize CodeExec Compiler Crawler
         DataOperations DeepL DocGenerator DuckDuckGo Email ExcelProcessor ExeSQL ExitLoop ExtractKeywords Extractor File
         Generate GitHub Google GoogleScholar Invoke Iteration IterationItem Jin10 KeenableSearch KeywordExtract LLM
@@ -137,12 +137,12 @@ mod tests {
 
     /// A name is a component, or is refused by name; none is unknown.
     #[tokio::test]
-    async fn every_published_name_runs_or_is_refused_by_name() {
+    async fn every_published_component_runs_or_is_refused_by_name() {
         for kind in PUBLISHED.split_whitespace() {
             let spec = find(kind).unwrap_or_else(|| panic!("{kind} is unknown"));
             let node = crate::testing::Node::new(kind, serde_json::json!({}));
             let Ok(component) = node.try_build() else {
-                // It says which parameter is missing.
+                // It names the missing parameter.
                 continue;
             };
             let refused = component.shape().unsupported;
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_component_builds_from_nothing_or_says_what_is_missing() {
+    fn every_component_builds_from_defaults_or_reports_what_is_missing() {
         for spec in catalog().all() {
             let node = crate::testing::Node::new(spec.kind, serde_json::json!({}));
             if let Err(problems) = node.try_build() {
@@ -178,10 +178,10 @@ mod tests {
     const READ_ELSEWHERE: [(&str, &[&str]); 2] = [
         // By the agent that has it as a tool.
         ("Agent", &["function_name", "description", "user_prompt"]),
-        // By the plan: nobody is greeted by a node.
+        // By the plan: a node shows no prologue.
         ("Begin", &["prologue", "enablePrologue"]),
     ];
-    /// Parameters with which a component reads what it reads only then.
+    /// Settings with which a component reads further parameters.
     fn variants(kind: &str) -> Vec<serde_json::Value> {
         use serde_json::json;
         let by = |key: &str, values: &[&str]| values.iter().map(|value| json!({key: value})).collect();
@@ -210,10 +210,10 @@ mod tests {
         }
     }
 
-    /// A parameter that is declared is read, and one that is read is declared: else a form offers what
-    /// changes nothing, or hides what does.
+    /// Every declared parameter is read, and every parameter that is read is declared: otherwise a form offers
+    /// an ineffective setting, or hides an effective one.
     #[test]
-    fn what_is_declared_is_what_is_read() {
+    fn declared_parameters_match_those_read() {
         use weft_core::field::specs;
         use weft_core::params::asked_for;
         for spec in ALL {

@@ -359,7 +359,7 @@ mod tests {
         rendered_in(text, read_max, std::time::Duration::ZERO)
     }
 
-    /// As a template of a node that has worked on others for so long.
+    /// As a template of a node that has already used this much time on others.
     fn rendered_in(text: &str, read_max: usize, worked: std::time::Duration) -> Result<String> {
         let components = HashSet::from(["Agent:A".into()]);
         let item = "Item:i".into();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn no_template_goes_down_further_than_the_stack() {
+    fn deeply_nested_templates_do_not_overflow_the_stack() {
         let chains: [&dyn Fn(usize) -> String; 13] = [
             &|n| format!("{{{{ {}1 }}}}", "-".repeat(n)),
             &|n| format!("{{{{ {}1 }}}}", "not ".repeat(n)),
@@ -397,7 +397,7 @@ mod tests {
             &|n| format!("{{% if 0 %}}{}{{% endif %}}", "{% elif 0 %}".repeat(n)),
         ];
         for chain in chains {
-            // As long as one may be, whatever comes of it: the process is still there.
+            // The longest possible one, whatever the result: the process survives.
             for count in (10..=150).step_by(10) {
                 drop(rendered(&chain(count)));
             }
@@ -408,7 +408,7 @@ mod tests {
         }
         assert_eq!(rendered(&format!("{{{{ {}1 }}}}", "-".repeat(150))).unwrap(), "1");
         assert_eq!(rendered(&format!("{{{{ 'x'{} }}}}", "~'y'".repeat(150))).unwrap().len(), 151);
-        // Below one another they count together, and beside one another they don't.
+        // Nested ones count together, and sequential ones don't.
         let inside = format!("{{{{ 1{}({}1) }}}}", "+".repeat(100), "-".repeat(60));
         assert!(rendered(&inside).unwrap_err().to_string().contains("150 operators"));
         let beside = format!("{{{{ [{}]|length }}}}", "1 + 1 + 1, ".repeat(200));
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn long_blocks_are_read_in_moments() {
+    fn long_blocks_are_read_quickly() {
         let begun = std::time::Instant::now();
         for part in [".a", "-", " ~ 'a'", "|upper", "[0]", ":a", ", a", " a"] {
             for end in ["", "@content + 1"] {
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nothing_has_are_told_before() {
+    fn unknown_names_are_reported_in_advance() {
         let components = HashSet::new();
         let unknown = |text: &str| {
             let names = Names { components: &components, item: None };
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_that_never_have_a_value_are_told_before() {
+    fn expressions_without_a_value_are_reported_in_advance() {
         let check = |text: &str, expected: &[&str]| {
             let components = HashSet::from(["Agent:A".into()]);
             let names = Names { components: &components, item: None };
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_nothing_gives_a_value_are_told_before() {
+    fn unassigned_variables_are_reported_in_advance() {
         let (components, item) = (HashSet::from(["b".into()]), "Item:i".into());
         let empty = |text: &str| {
             let names = Names { components: &components, item: Some(&item) };
@@ -514,9 +514,9 @@ mod tests {
         assert_eq!(empty(known), Vec::<String>::new());
     }
 
-    /// Each step reverses a text of a mebibyte, and there is one thread for everybody.
+    /// Each step reverses a text of a mebibyte, and there is only one thread.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_template_that_takes_long_keeps_nobody_waiting() {
+    async fn a_slow_template_does_not_block_the_runtime() {
         use std::sync::Arc;
         use std::sync::atomic::{AtomicBool, Ordering};
         let done = Arc::new(AtomicBool::new(false));
@@ -531,12 +531,12 @@ mod tests {
         });
         begins.await.unwrap();
         tasks.spawn(async move { !done.load(Ordering::SeqCst) });
-        assert!(tasks.join_next().await.unwrap().unwrap(), "others go on meanwhile");
+        assert!(tasks.join_next().await.unwrap().unwrap(), "others continue meanwhile");
         tasks.join_all().await;
     }
 
     #[test]
-    fn what_the_library_cannot_work_out_is_a_mistake_of_the_template() {
+    fn evaluation_errors_are_template_errors() {
         for text in ["{{ ''[::-1] }}", "{{ [][::-1] }}", "{{ 1 is divisibleby(0) }}", "{{ 'abc'[0:2:-1] }}"] {
             if let Err(error) = rendered(text) {
                 assert!(
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_template() {
+    fn templates_are_recognised() {
         let components = HashSet::from(["Agent:A".into()]);
         let names = Names { components: &components, item: None };
         let check = |text: &str, expected| assert_eq!(Jinja::recognises(text, names), expected, "{text}");
@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_given_by_place_or_by_name() {
+    fn arguments_are_positional_or_named() {
         let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
         check(
             "{{ Agent:A@rows|sum(attribute='v') }} {{ Agent:A@rows|sum('v', 10) }} {{ [1, 2]|sum(start=3) }}",
@@ -630,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn references_in_string_literals_and_in_values_are_left_alone() {
+    fn references_in_string_literals_and_values_are_unchanged() {
         let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
         check(
             "{{ '{sys.query}' }} sys_query {% if true %}{sys.query}{% endif %}",
@@ -640,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leads_out_of_the_sandbox() {
+    fn nothing_escapes_the_sandbox() {
         let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
         check("{{ ''.__class__.__mro__ | default('no') }}", "no");
         check("{{ Agent:A@list.__class__ ~ '' }}{{ Agent:A@list[0].__class__ }}", "");
@@ -720,7 +720,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_encoded() {
+    fn urls_are_encoded() {
         let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
         check("{{ 'a b/c?é~-_.'|urlencode }}", "a%20b/c%3F%C3%A9%7E-_.");
         check("{{ {'q': 'a&b', 'n': 1, 'x': none}|urlencode }}{{ nobody|urlencode }}", "q=a%26b&n=1");
@@ -728,7 +728,7 @@ mod tests {
     }
 
     #[test]
-    fn several_names_are_set_at_once() {
+    fn several_names_can_be_set_at_once() {
         let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
         check("{% set a, b = 1, 2 %}{{ a }}{{ b }}{% set a, b = b, a %}{{ a }}{{ b }}", "1221");
         check(
@@ -738,7 +738,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_given_to_filters() {
+    fn filters_can_be_applied_to_a_block() {
         let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
         check(
             "{% filter upper %}a {sys.query}{% if Agent:A@n %}{{ Agent:A@n + 1 }}{% endif %}{% endfilter %}!",
@@ -770,7 +770,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_told_in_its_own_words() {
+    fn unsupported_operations_have_specific_messages() {
         let told = |text: &str| rendered(text).unwrap_err().full();
         for text in ["{{ [0] * 2 }}", "{{ 2 * [0] }}", "{{ 'x' * 2 }}"] {
             let error = told(text);
@@ -783,7 +783,7 @@ mod tests {
         assert!(error.contains("`for` within `filter`") && error.contains("text|upper"), "{error}");
     }
 
-    /// What is known from Jinja on Python takes no more than anything else.
+    /// Features known from Jinja on Python are limited like anything else.
     #[test]
     fn usual_expressions_have_limits() {
         let refused = |text: &str, what: &str| {
@@ -813,7 +813,7 @@ mod tests {
         let grows =
             "{% set ns = namespace(a='x') %}{% for i in range(99) %}{% set ns.a = ns.a ~ ns.a %}{% endfor %}";
         refused(grows, "too large");
-        // One that is put into itself is a copy of what it was.
+        // One that contains itself is a copy of its previous value.
         let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
         check(
             "{% set ns = namespace(a=1) %}{% set ns.b = ns %}{% set ns.c = [ns] %}{{ ns.b }}{{ ns.c[0].b.a }}",
@@ -825,7 +825,7 @@ mod tests {
         );
     }
 
-    /// Numbers that are as far out as they go, and some between.
+    /// The most extreme numbers, and some between.
     const EXTREMES: [&str; 13] = [
         "0",
         "-1",
@@ -892,10 +892,10 @@ mod tests {
         "7 is divisibleby(#)",
     ];
 
-    /// Whatever takes a number gets numbers at their extremes. One that was not looked at before something of that size is
-    /// made would end this process and not only fail.
+    /// Everything that takes a number gets extreme numbers. One that was not checked before an allocation of
+    /// that size would kill this process and not only fail.
     #[test]
-    fn numbers_at_their_extremes_are_worked_out_or_refused() {
+    fn extreme_numbers_are_computed_or_refused() {
         for expression in COUNTING {
             for number in EXTREMES {
                 let expression = expression.replace('#', number);
@@ -939,7 +939,7 @@ mod tests {
         refused(&format!("{{{{ {}1{} }}}}", "(".repeat(5000), ")".repeat(5000)), "deep");
     }
 
-    /// Each step goes through a text of 1 MB and builds nothing that would be charged otherwise.
+    /// Each step scans a text of 1 MB and creates nothing else that would be charged.
     #[test]
     fn reading_long_texts_has_a_limit() {
         let in_a_loop = |what: &str| {
@@ -984,9 +984,9 @@ mod tests {
         check("{{ 'h' in Agent:A@content ~ 'x' and not 'x' in Agent:A@content }}", "true");
     }
 
-    /// However little is charged for what it does.
+    /// However little is charged for its work.
     #[test]
-    fn a_node_has_so_much_time_for_its_templates() {
+    fn the_templates_of_a_node_have_a_time_limit() {
         for text in [
             "{{ sys.query }}{% if 1 %}{% endif %}",
             "{% if Agent:A@n * 2 %}{% endif %}",
@@ -1010,9 +1010,9 @@ mod tests {
         assert_eq!(TEMPLATE_TIME_MAX.as_secs(), 10, "the message says so");
     }
 
-    /// A slice, a sum of lists or a reversed list is worked out once and not each time that it is gone through.
+    /// A slice, a concatenation or a reversed list is evaluated once and not at each iteration.
     #[test]
-    fn what_is_kept_is_worked_out() {
+    fn computed_lists_are_evaluated_once() {
         let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
         for list in ["Agent:A@texts[::500]", "Agent:A@texts|reverse", "Agent:A@list + Agent:A@list"] {
             check(

@@ -485,7 +485,7 @@ mod tests {
     use weft_core::{Reference, Template};
 
     #[test]
-    fn a_value_in_an_address_is_one_part_of_it() {
+    fn a_value_in_a_url_is_one_component() {
         let check = |text: &str, query: &str, expected: Option<&str>| {
             let components = HashSet::new();
             let template = Template::parse(text, Names { components: &components, item: None });
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_a_query_is_no_scheme() {
+    fn a_url_in_a_query_is_not_a_scheme() {
         let check = |text: &str, expected: &str| assert_eq!(with_scheme(text, "https"), expected);
         check("a.example/?u=http://b.example", "https://a.example/?u=http://b.example");
         check("HTTP://a.example", "HTTP://a.example");
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_an_address_holds_no_secret() {
+    fn displayed_urls_contain_no_secret() {
         let check = |text: &str, expected: &str| assert_eq!(shown(text), expected);
         check("https://ada:pw@a.example:8/x/y?key=k#f", "https://a.example:8/x/y?…");
         check("ada:p@w@a.example", "a.example");
@@ -534,14 +534,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn addresses_of_links_stay_whole() {
+    async fn link_urls_stay_whole() {
         let link = format!("https://a.example/{}", "x".repeat(300));
         let text = page_text(format!("<p>See <a href=\"{link}\">here</a>")).await.unwrap();
         assert!(text.contains("See [here][1]") && text.contains(&link), "{text}");
     }
 
     #[tokio::test]
-    async fn pages_made_to_keep_a_parser_busy_are_read_all_the_same() {
+    async fn pages_made_to_slow_a_parser_are_read_anyway() {
         let check = async |page: String| {
             let text = page_text(format!("{page}<p>the end")).await.unwrap();
             assert!(text.contains("the end"), "{:?}", page.get(..40));

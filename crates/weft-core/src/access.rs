@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_role_may_what_those_below_may_and_one_thing_more() {
+    fn each_role_adds_one_right_to_the_role_below() {
         let table = MemberRole::ALL.map(|role| {
             let may: Vec<_> = Permission::ALL.into_iter().filter(|one| role.may(*one)).collect();
             (role.as_str(), may)
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_round_trip() {
         for role in MemberRole::ALL {
             assert_eq!(role.to_string().parse::<MemberRole>().unwrap(), role);
             assert_eq!(serde_json::to_value(role).unwrap(), role.as_str());

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_an_error() {
+    fn mismatched_operands_are_an_error() {
         let check = |operator: AssignOperator, old: Json, operand: Json, expected: &str| {
             let error = operator.apply(old, operand).unwrap_err().full();
             assert!(error.contains(expected), "{error}");
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_set_where_there_can_be_members() {
+    fn members_are_set_only_on_values_that_can_have_them() {
         let set = |mut value: Json, path: &str| -> Result<Json> {
             *place(&mut value, "env.v", path)? = json!("x");
             Ok(value)
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cannot_grow_deeper_than_what_can_be_read_back() {
+    fn a_value_cannot_grow_deeper_than_the_reader_allows() {
         let mut value = json!({});
         let result = (0..1_000).try_for_each(|_| {
             check_depth("a", &value)?;

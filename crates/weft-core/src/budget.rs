@@ -454,14 +454,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spent_inside_counts_outside() {
+    fn usage_of_an_inner_budget_counts_in_the_outer() {
         let run = Budget::new(Holder::Run, limits(|l| l.tool_calls = Some(3)), Spent::default(), None);
         let agent = run.within(limits(|l| l.tool_calls = Some(2)), Spent::default());
         let sub = agent.within(BudgetLimits::default(), Spent::default());
         assert_eq!(run.take_tool_call(), Ok(()));
         assert_eq!((sub.take_tool_call(), sub.take_tool_call()), (Ok(()), Ok(())));
         assert_eq!(sub.take_tool_call(), Err(Limit::ToolCalls));
-        // What was refused further out is not taken further in.
+        // Usage refused by an outer budget is not taken from an inner one.
         assert_eq!((sub.spent().tool_calls, agent.spent().tool_calls, run.spent().tool_calls), (2, 2, 3));
         assert_eq!(
             run.within(BudgetLimits::default(), Spent::default()).take_tool_call(),
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cache_has_costs_what_the_provider_takes_for_it() {
+    fn cached_tokens_cost_the_provider_cache_price() {
         let usage = Usage {
             prompt_tokens: 1_000,
             completion_tokens: 10,
@@ -504,13 +504,13 @@ mod tests {
         assert_eq!(micros(usage, prices(None, None)), 2_100);
         assert_eq!(micros(usage, prices(Some(0.2), None)), 200 + 140 + 400 + 100);
         assert_eq!(micros(usage, prices(Some(0.2), Some(2.5))), 200 + 140 + 500 + 100);
-        // A provider that counts them beside the others is not paid less than nothing.
+        // A provider that counts them separately never gets a negative cost.
         let beside = Usage { prompt_tokens: 100, ..usage };
         assert_eq!(micros(beside, prices(Some(0.2), Some(2.5))), 140 + 500 + 100);
     }
 
     #[test]
-    fn numbers_at_their_ends_use_a_budget_up_and_never_give_it_back() {
+    fn extreme_numbers_exhaust_a_budget_and_never_refund_it() {
         let budget = Budget::new(Holder::Run, limits(|l| l.tokens = Some(u64::MAX)), Spent::default(), None);
         let usage = Usage { prompt_tokens: u64::MAX, ..Usage::default() };
         budget.used(usage, None);
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_goes_on_from_what_was_used_before() {
+    async fn time_continues_from_previous_usage() {
         let before = Spent { millis: 4_000, ..Spent::default() };
         let budget = Budget::new(Holder::Run, limits(|l| l.seconds = Some(10.0)), before, None);
         tokio::time::advance(Duration::from_secs(5)).await;

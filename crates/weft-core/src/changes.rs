@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_made_anew_until_nobody_comes_in_between_but_not_for_ever() {
+    fn a_conflicting_change_is_retried_a_limited_number_of_times() {
         let (made, tries) = tried(3);
         assert_eq!((made.unwrap(), tries), (3, 3));
         let (made, tries) = tried(CHANGES_TRIED_MAX + 1);

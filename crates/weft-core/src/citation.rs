@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_known_also_when_it_finds_nothing() {
+    fn a_search_is_recorded_even_without_hits() {
         let citations = Citations::default();
         citations.number([]);
         assert!(!citations.was_searched());

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_share_a_heading_are_one_table_wherever_they_stand() {
+    fn groups_with_the_same_heading_are_merged_into_one_table() {
         static GROUPS: &[FieldGroup] =
             &[fields(&[&NAME]), FieldGroup { title: "How", fields: &[&TIMES] }, fields(&[&HOW])];
         let page = tables(GROUPS);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_has_a_section_of_the_page() {
+    fn a_type_has_its_own_section() {
         let page = in_markdown(&SPEC, None);
         for line in [
             "| `name` | string |  | a \\| b |",

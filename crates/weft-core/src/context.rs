@@ -495,7 +495,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_history_begins_with_a_question() {
+    fn a_history_starts_with_a_question() {
         let message = |word: &&str| {
             let role = if word.starts_with('q') { "user" } else { "assistant" };
             HistoryMessage { role: role.to_owned(), content: (*word).to_owned(), run: None }
@@ -507,7 +507,7 @@ mod tests {
         };
         check(&["q1", "a1", "q2", "a2"], 1, &["q2", "a2"]);
         check(&["q1", "a1", "q2", "a2"], usize::MAX, &["q1", "a1", "q2", "a2"]);
-        // After a turn that failed, and after turns without a question.
+        // After a failed turn, and after turns without a question.
         check(&["q1", "a1", "q2"], 1, &["q2"]);
         check(&["a1", "a2"], 3, &[]);
         check(&["q1", "a1"], 0, &[]);

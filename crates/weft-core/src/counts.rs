@@ -216,14 +216,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_word_has_a_count_of_its_own() {
+    fn each_label_has_its_own_count() {
         let counts = Counts::<ErrorKind>::default();
         for (place, kind) in ErrorKind::ALL.iter().enumerate() {
             counts.add(*kind, place as u64 + 1);
         }
         for (place, (kind, count)) in counts.all().enumerate() {
             assert_eq!((count, counts.get(kind)), (place as u64 + 1, place as u64 + 1), "{kind:?}");
-            // Logs and metrics have the same word for it.
+            // Logs and metrics use the same word.
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.word());
         }
         let words: BTreeSet<&str> = ErrorKind::ALL.iter().map(|kind| kind.word()).collect();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_told_apart_and_nothing_begins_anew() {
+    fn label_pairs_are_distinct_and_counts_never_reset() {
         let table = CountTable::<ModelKind, Success>::default();
         table.add(ModelKind::Chat, Success::Failed, 2);
         table.add(ModelKind::Ocr, Success::Succeeded, u64::MAX);

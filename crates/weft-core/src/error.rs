@@ -238,14 +238,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_not_there_is_nothing() {
+    fn only_not_found_becomes_none() {
         assert_eq!(found(Ok(1)).unwrap(), Some(1));
         assert_eq!(found::<u8>(Err(Error::not_found("no"))).unwrap(), None);
         assert_eq!(found::<u8>(Err(Error::internal("broken"))).unwrap_err().kind, ErrorKind::Internal);
     }
 
     #[test]
-    fn the_full_text_holds_cause_and_remedy() {
+    fn the_full_text_contains_cause_and_remedy() {
         let error = Error::new(ErrorKind::Timeout, "cannot ask the model")
             .because(Error::internal("socket closed"))
             .help("try again");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_private_is_in_no_public_text() {
+    fn private_details_are_in_no_public_text() {
         let hidden = Error::new(ErrorKind::Internal, "cannot read the run: the store failed")
             .in_private("cannot read the run: /data/weft.db: no such table", Some("restore it"));
         let error = Error::internal("cannot go on").because(hidden);

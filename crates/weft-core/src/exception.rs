@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_read_as_their_method_says() {
+    fn settings_are_read_according_to_their_method() {
         let check = |params: Json, goto: &[&str], default: Option<Json>| {
             let handling = Handling::of(params.as_object().unwrap());
             let goto: Vec<ComponentId> = goto.iter().map(|&id| id.into()).collect();

@@ -175,7 +175,7 @@ mod tests {
         waiting.iter_mut().for_each(|one| assert!(one.now_or_never().is_none()));
         let mut other = Box::pin(slots.acquire(&quiet));
         assert!((&mut other).now_or_never().is_none());
-        // One of the loud tenant stood in line before; then it is the other's turn.
+        // One of the loud tenant was queued before; then it is the other's turn.
         drop(first);
         let second = (&mut waiting[0]).now_or_never().unwrap().unwrap();
         assert!((&mut other).now_or_never().is_none());
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_takes_no_place() {
+    fn a_cancelled_waiter_takes_no_place() {
         let slots = FairSlots::new(2);
         let tenant = TenantId::from("t");
         let held: Vec<_> = (0..2).map(|_| slots.acquire(&tenant).now_or_never().unwrap().unwrap()).collect();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_that_is_refused_has_no_other_refused() {
+    fn a_refused_tenant_does_not_affect_others() {
         let slots = FairSlots::with_waiting_max(1, 8);
         let (loud, quiet) = (TenantId::from("loud"), TenantId::from("quiet"));
         let first = slots.acquire(&loud).now_or_never().unwrap().unwrap();
@@ -212,7 +212,7 @@ mod tests {
         waiting.iter_mut().for_each(|one| assert!(one.now_or_never().is_none()));
         let refused = slots.acquire(&loud).now_or_never().unwrap().unwrap_err();
         assert_eq!((refused.kind, refused.retry_after), (ErrorKind::RateLimited, Some(RETRY_AFTER)));
-        // What is left is shared in the same way, and the other one is served next but one.
+        // The rest is shared in the same way, and the other one is served next but one.
         let mut others: Vec<_> = (0..2).map(|_| Box::pin(slots.acquire(&quiet))).collect();
         others.iter_mut().for_each(|one| assert!(one.now_or_never().is_none()));
         assert!(slots.acquire(&quiet).now_or_never().unwrap().is_err());
@@ -220,7 +220,7 @@ mod tests {
         let second = (&mut waiting[0]).now_or_never().unwrap().unwrap();
         drop(second);
         assert!((&mut others[0]).now_or_never().unwrap().is_ok());
-        // Who goes away makes room, and one who was never let in leaves nothing behind.
+        // A waiter that leaves makes room, and one that was never admitted leaves nothing behind.
         let stranger = TenantId::from("stranger");
         let full = FairSlots::with_waiting_max(1, 0);
         let _held = full.acquire(&loud).now_or_never().unwrap().unwrap();

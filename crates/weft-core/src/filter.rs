@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operator_means_one_thing() {
+    fn each_operator_has_one_meaning() {
         let check = |key: &str, operator: &str, value: Json, expected: bool| {
             let operator = FilterOperator::parse(operator).unwrap();
             let condition = Condition { key: key.to_owned(), operator, value };
@@ -309,7 +309,7 @@ mod tests {
         check("pages", ">", json!("9"), true);
         check("pages", "≥", json!(12), true);
         check("pages", "<=", json!(11.5), false);
-        // What the document says holds what is given, never the other way round.
+        // The document's value contains the given one, never the other way round.
         check("city", "contains", json!("york"), true);
         check("city", "contains", json!("New York City"), false);
         check("city", "not contains", json!("paris"), true);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_equal_to_their_last_digit_and_codes_as_they_are_written() {
+    fn numbers_compare_exactly_and_codes_as_text() {
         let check = |value: Json, operator: &str, wanted: Json, expected: bool| {
             let metadata = Metadata::from_iter([("k".to_owned(), value)]);
             let operator = FilterOperator::parse(operator).unwrap();
@@ -344,7 +344,7 @@ mod tests {
         check(json!(long), "=", json!(format!("{}8", "9".repeat(49))), false);
         check(json!(long), "=", json!(long), true);
         check(json!(long), ">", json!(7), true);
-        // Codes are texts, unless their order is asked.
+        // Codes are texts, unless their order is compared.
         check(json!("007"), "=", json!(7), false);
         check(json!("007"), "=", json!("007"), true);
         check(json!("1e3"), "=", json!("1000"), false);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_put_together() {
+    fn conditions_are_combined() {
         let condition = |key: &str, value: Json| Condition {
             key: key.to_owned(),
             operator: FilterOperator::Equal,
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_are_written_as_they_are_read() {
+    fn operators_round_trip() {
         for operator in FilterOperator::ALL {
             let text = serde_json::to_value(operator).unwrap();
             assert_eq!(FilterOperator::parse(text.as_str().unwrap()), Some(operator));

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_has_it_and_keeps_it_until_it_is_passed_on() {
+    fn one_holder_keeps_the_floor_until_it_is_passed_on() {
         let floor = Floor::of_one();
         assert!(floor.take(3) && floor.take(3) && floor.is_of(3));
         assert!(!floor.take(4));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_has_the_one_that_is_everybodys() {
+    fn the_shared_floor_is_held_by_everyone() {
         let floor = Floor::default();
         assert!(floor.take(1) && floor.take(2) && floor.wait(3).now_or_never().is_some());
         assert!(!floor.is_of(1) && !floor.is_kept());

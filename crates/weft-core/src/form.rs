@@ -77,7 +77,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_suit_the_type_of_their_field() {
+    fn values_match_the_type_of_their_field() {
         let check = |kind: &str, good: &[Json], bad: &[Json]| {
             let field = json!({"type": kind});
             for value in good {

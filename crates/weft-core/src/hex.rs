@@ -11,7 +11,7 @@ pub fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn two_digits_for_each_byte() {
+    fn each_byte_gives_two_digits() {
         assert_eq!(super::hex(&[0, 9, 10, 255, 0x5c]), "00090aff5c");
     }
 }

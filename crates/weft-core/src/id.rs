@@ -228,10 +228,10 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_an_id_and_its_time_does_not_know_the_next() {
+    fn an_id_and_its_time_do_not_predict_the_next() {
         let ids: Vec<u128> = (0..200).map(|_| u128::from_str_radix(&generate(), 16).unwrap()).collect();
         assert!(ids.iter().all(|id| uuid::Uuid::from_u128(*id).get_variant() == uuid::Variant::RFC4122));
-        // Of the last 64 bits only the variant and the multicast bit are the same in all.
+        // Of the last 64 bits only the variant and the multicast bit are constant.
         let (all, any) = ids.iter().fold((u64::MAX, 0), |(all, any), id| {
             let half = u64::try_from(id & u128::from(u64::MAX)).unwrap();
             (all & half, any | half)

@@ -297,7 +297,7 @@ mod tests {
         let taken = inbox.take();
         assert_eq!(texts(&taken), ["first"]);
         for message in taken {
-            let Origin::Sent { taken, .. } = message.origin else { panic!("it was sent here") };
+            let Origin::Sent { taken, .. } = message.origin else { panic!("it was sent to this process") };
             taken.send(()).unwrap();
         }
         assert!(first.taken().await);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_inbox_has_an_end_and_so_has_its_run() {
+    async fn an_inbox_is_bounded_and_closes_with_its_run() {
         let inbox = Inbox::default();
         let mut sent: Vec<_> = (0..MESSAGES_MAX).map(|_| inbox.send("m").unwrap()).collect();
         assert_eq!(inbox.send("m").unwrap_err().kind, ErrorKind::Conflict);
@@ -328,7 +328,7 @@ mod tests {
         drop(sent);
     }
     #[test]
-    fn what_other_processes_leave_comes_in_once() {
+    fn messages_of_other_processes_arrive_once() {
         let left = |id: &str| RunMessage {
             run: RunKey::new(&"t".into(), "r"),
             id: id.into(),
@@ -340,9 +340,9 @@ mod tests {
         inbox.deliver([left("a"), left("b"), left("c")]);
         let texts: Vec<_> = inbox.take().into_iter().map(|message| message.text).collect();
         assert_eq!(texts, ["message a", "message b", "message c"]);
-        // They are still there until it is known that they were read.
+        // They stay until they are known to have been read.
         inbox.deliver([left("b"), left("c")]);
         assert!(inbox.take().is_empty());
-        assert_eq!(inbox.waiting().known.len(), 2, "what is gone is forgotten");
+        assert_eq!(inbox.waiting().known.len(), 2, "entries that are gone are dropped");
     }
 }

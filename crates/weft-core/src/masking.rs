@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_masked_wherever_it_stands() {
+    fn a_secret_is_masked_everywhere() {
         let value = json!({"h": ["Bearer s\"cret-1", "s\"cret-12", "ada"], "s\"cret-1": 5, "pin": "x123456"});
         let expected = json!({"h": ["Bearer ***", "***", "ada"], "***": 5, "pin": "x***"});
         assert_eq!(masks().json(&value), Some(expected));
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_asked_without_secrets_wherever_they_stand() {
+    fn model_requests_contain_no_secrets() {
         use crate::seam::chat_model::{Author, ToolCall};
         let call = |arguments: Json| ToolCall {
             id: "c".to_owned(),
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_leads_back_to_the_secret_and_shows_nothing() {
+    fn stored_marks_resolve_to_the_secret_and_reveal_nothing() {
         let forged = format!("{OPEN}env.token{CLOSE}");
         let record = json!({"type": "s\"cret-1", "outputs": {"a": "<s\"cret-1> s\"cret-12", "b": forged}});
         let sealed = masks().sealed(&record, &["type"]).unwrap().to_string();
@@ -497,13 +497,13 @@ mod tests {
             _ => None,
         };
         assert_eq!(read(opened(&sealed, value))["a"], "<s\"cret-1> s\"cret-12");
-        // A mark that somebody writes themselves is none.
+        // A mark written by a user is not a mark.
         assert!(!read(opened(&sealed, value))["b"].as_str().unwrap().contains("cret"));
         assert_eq!(opened("plain", |_| None), "plain");
     }
 
     #[test]
-    fn what_a_session_keeps_leads_back_to_named_secrets_and_to_nothing_else() {
+    fn session_marks_resolve_only_to_named_secrets() {
         let masks = Masks::default();
         masks.add("secret.key", &json!("s\"cret 1")).unwrap();
         masks.add("env.token", &json!("token-1")).unwrap();
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn while_secrets_are_expected_nobody_writes_a_mark() {
+    fn user_text_cannot_contain_a_secret_mark() {
         let masks = Masks::default();
         let record = json!({"input": format!("{OPEN}secret.key{CLOSE}")});
         assert_eq!(masks.sealed(&record, &[]), None);
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_secret_is_named_nobody_leaves_a_mark_for_later() {
+    fn without_secrets_no_mark_can_be_planted() {
         let mut state = json!({"history": [format!("a{OPEN}secret.key{CLOSE}"), "\u{f8fe} alone"]});
         strip_marks(&mut state);
         assert!(!is_sealed(&state.to_string()));
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_a_form_of_another_has_forms_of_its_own() {
+    fn a_secret_that_is_an_encoding_of_another_has_its_own_encodings() {
         let masks = Masks::default();
         masks.add("env.a", &json!("pa ss/word")).unwrap();
         masks.add("env.b", &json!("pa%20ss%2Fword")).unwrap();
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_that_are_too_many_are_told_and_known_ones_are_not() {
+    fn too_many_secrets_are_refused_but_known_ones_accepted() {
         let masks = Masks::default();
         let many = |count: usize| json!((0..count).map(|n| format!("secret-{n:05}")).collect::<Vec<_>>());
         for _ in 0..3 {
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_not_looked_for_in_longer_ones() {
+    fn a_numeric_secret_is_not_matched_inside_longer_numbers() {
         let masks = Masks::default();
         masks.add("env.limit", &json!("10000")).unwrap();
         let check = |text: &str, expected: &str| assert_eq!(masks.text(text), expected);
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_masked_as_it_stands_in_an_address_and_comes_back_as_it_stood() {
+    fn a_url_encoded_secret_is_masked_and_restored_as_it_was() {
         let secret = "pa ss+w/ör&d!";
         let masks = Masks::default();
         masks.add("env.key", &json!(secret)).unwrap();

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn long_ids_are_told_apart() {
+    fn long_ids_are_distinguished() {
         let check = |left: Json, operator: &str, right: Json, expected: bool| {
             let operator = Operator::parse(operator).unwrap();
             assert_eq!(holds(&left, operator, &right), expected, "{left} {operator:?} {right}");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn loop_conditions_go_by_the_variables_type() {
+    fn loop_conditions_depend_on_the_variable_type() {
         let check = |left: Json, operator: &str, right: Json, expected: Option<bool>| {
             let operator = Operator::parse(operator).unwrap();
             assert_eq!(holds_typed(&left, operator, &right).ok(), expected, "{left} {operator:?} {right}");

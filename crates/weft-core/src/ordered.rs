@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_map_that_it_stands_for(entries in prop::collection::vec((0..24_u8, any::<u8>()), 0..40)) {
+        fn an_ordered_map_behaves_like_a_map(entries in prop::collection::vec((0..24_u8, any::<u8>()), 0..40)) {
             let (mut map, mut other) = (OrderedMap::default(), IndexMap::new());
             for (key, value) in &entries {
                 prop_assert_eq!(map.insert(*key, *value), other.insert(*key, *value));

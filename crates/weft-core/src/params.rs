@@ -284,7 +284,7 @@ mod tests {
     use crate::component::NoOthers;
     use crate::field::{choice, fields};
 
-    /// What a field reads from these parameters, and the places of what is wrong.
+    /// The value a field reads from these parameters, and the places of errors.
     fn read<T>(field: &Field<T>, params: &Json) -> (T, Vec<(String, String)>) {
         let (value, problems) = taken(field, params);
         (value, problems.into_iter().map(|problem| (problem.pointer, problem.message)).collect())
@@ -309,7 +309,7 @@ mod tests {
         (value, params.problems)
     }
 
-    /// What is no text says what to write instead.
+    /// A value that is no text gets a remedy.
     #[test]
     fn a_list_in_place_of_a_text_has_help_that_fits() {
         static TEXT: Field<String> = Field::text("a", "");
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_read_as_what_they_are() {
+    fn fields_are_read_by_their_type() {
         static FLAG: Field<bool> = Field::flag("f", "").on_by_default();
         static TEXTS: Field<Vec<String>> = Field::texts("t", "");
         static NUMBER: Field<f64> = Field::number("n", &(0.0..=1.0), "").or(0.5);
@@ -375,13 +375,13 @@ mod tests {
         assert_eq!(
             read(&TEXT, &json!({"x": []})),
             ("as it was".to_owned(), Vec::new()),
-            "an empty field of an editor"
+            "an empty editor field"
         );
         assert_eq!(read(&TEXT, &json!({"x": ["a"]})).1.len(), 1);
     }
 
     #[test]
-    fn a_choice_is_spelled_as_it_is_declared() {
+    fn a_choice_is_matched_to_its_declared_spelling() {
         static FIELD: Field<&str> = Field::choice("c", "one", &[choice("one", ""), choice("topN", "")], "");
         assert_eq!(read(&FIELD, &json!({"c": " TOPN "})), ("topN", Vec::new()));
         assert_eq!(read(&FIELD, &json!({"c": ""})), ("one", Vec::new()));
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_name_counts_when_the_name_says_nothing() {
+    fn an_old_name_is_used_if_the_new_one_is_absent() {
         static FIELD: Field<Vec<String>> = Field::texts("new", "").older(&["old", "oldest"]);
         let check =
             |params: Json, expected: &[&str]| assert_eq!(read(&FIELD, &params).0, expected, "{params}");

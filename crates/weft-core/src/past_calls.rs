@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_has_a_limit_of_its_own() {
+    fn a_session_has_its_own_limit() {
         let mut kept = PastCalls::default();
         for node in 0..20 {
             let node = ComponentId::from(format!("Agent:{node}"));
@@ -165,7 +165,7 @@ mod tests {
         }
         let size = serde_json::to_string(&kept).unwrap().len();
         assert!((60_000..SESSION_CHARS_MAX + 10_000).contains(&size), "{size}");
-        assert!(!kept.of(&"Agent:19".into()).is_empty(), "what has just been done is there");
+        assert!(!kept.of(&"Agent:19".into()).is_empty(), "the latest call is kept");
         kept.retain(|_, _| false);
         assert!(kept.is_empty());
     }

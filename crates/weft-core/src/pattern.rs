@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_python_writes_in_another_way_means_the_same() {
+    fn python_regex_syntax_is_translated() {
         for (pattern, text, found) in [
             (r"^[\(（][0-9]{,2}[\)）]$", "(12)", true),
             (r"^[\(（][0-9]{,2}[\)）]$", "()", true),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_is_looked_for_at_the_beginning_only() {
+    fn a_prefix_matches_only_at_the_beginning() {
         let pattern = compile("a|b").unwrap();
         assert_eq!(["ab", "ba", "cb"].map(|text| begins(&pattern, text)), [true, true, false]);
         assert!(compile("a)(b").is_err());
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_much_is_refused() {
+    fn too_expensive_patterns_are_refused() {
         for pattern in ["a{9999}{9999}", "(?=a)", "(", "a{,99999999}"] {
             assert!(compile(pattern).is_err(), "{pattern}");
         }

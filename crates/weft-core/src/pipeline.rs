@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_of_many_keywords_is_read_in_moments() {
+    fn a_chunk_of_many_keywords_is_read_quickly() {
         let begun = std::time::Instant::now();
         let words: Vec<String> = (0..60_000).map(|number| format!("keyword {number}")).collect();
         let many = chunk(json!({"text": "a", "keywords": words.join(","), "questions": words}));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_become_what_datasets_take() {
+    fn chunks_are_converted_for_datasets() {
         let document = PipelineDocument {
             metadata: json!({"title": "T"}).as_object().unwrap().clone(),
             pages: 3,
@@ -311,7 +311,7 @@ mod tests {
             chunk(json!({"text": "c", "mom": "bc", "summary": " "})),
             chunk(json!({"text": " "})),
         ];
-        assert_eq!(json!(chunks)[0]["own"], 1, "what is not known is kept");
+        assert_eq!(json!(chunks)[0]["own"], 1, "unknown fields are kept");
         let read = read_document(document, chunks);
         assert_eq!(json!(read.metadata), json!({"title": "T", "city": ["Bonn", "Ulm"], "year": 1}));
         let seen: Vec<_> = read
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_become_chunks_and_pieces_again() {
+    fn pieces_and_chunks_round_trip() {
         let position = Position { page: 2, left: 1.0, ..Position::default() };
         let piece = |content: &str, parent| DocumentPiece {
             content: content.to_owned(),
@@ -337,7 +337,7 @@ mod tests {
             parent,
             ..DocumentPiece::default()
         };
-        // What a method knows of a pair, of a row of a table, and of a text with tags.
+        // The fields of a question-answer pair, of a table row, and of a text with tags.
         let known = DocumentPiece {
             searched: Some("Which?".to_owned()),
             fields: json!({"price": 12.5}).as_object().unwrap().clone(),

@@ -446,7 +446,7 @@ mod tests {
         let inputs =
             Inputs::bounded([(query.clone(), Value::text("x".repeat(1_000)))].into_iter().collect(), 5_500);
         assert!(template.render(&inputs).unwrap_err().full().contains("larger than 5500 bytes"));
-        // Five of them were written, and the room is that of all that is made of these values.
+        // Five of them were written, and the limit covers everything rendered from these values.
         assert_eq!(inputs.room().left(), 500);
         assert!(Template::parse_value("sys.query", names).copied(&inputs).is_err());
         assert!(inputs.afresh([(query.clone(), Value::text("x"))]).copied(&query).is_ok());

@@ -161,7 +161,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_text_stops_growing_where_the_room_ends() {
+    fn a_text_stops_growing_at_its_limit() {
         let room = TextRoom::of(10);
         let mut text = BoundedText::new(&room);
         text.push("123").unwrap();

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn conditions_look_at_outputs() {
+    async fn conditions_test_outputs() {
         for (condition, output, expected) in [
             (json!({"operator": "empty"}), json!(""), true),
             (json!({"operator": "empty"}), json!("x"), false),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn errors_are_reported_with_their_place() {
         let check = |given: Json, pointer: &str| {
             assert_eq!(RetryIf::read(&given, 1).unwrap_err().pointer, pointer, "{given}");
         };

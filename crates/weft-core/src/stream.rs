@@ -379,7 +379,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn every_reader_gets_every_piece_also_a_late_one() {
+    async fn every_reader_gets_every_chunk_even_a_late_one() {
         let (writer, text) = SharedText::new();
         let early = tokio::task::JoinSet::from_iter([{
             let text = text.clone();
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_has_read_can_be_taken_back() {
+    async fn unread_text_can_be_retracted() {
         let (writer, text) = SharedText::new();
         let push = |piece: &str| writer.push(Piece::Text(piece.into()));
         let mut reader = text.read();
@@ -408,7 +408,7 @@ mod tests {
         reader.next().await.unwrap();
         let mark = writer.mark();
         push("b");
-        // Neither who waits for the end nor who only knows that there is something has read it.
+        // Neither waiting for the end nor knowing that text exists counts as reading.
         let whole = text.text();
         tokio::pin!(whole);
         assert!(futures::poll!(whole.as_mut()).is_pending() && reader.ready().await);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_output_is_waited_for_until_its_producer_has_ended() {
+    async fn an_output_is_awaited_until_its_producer_ends() {
         let outputs = PendingOutputs::default();
         let early = outputs.at("a.b");
         assert_eq!(*early.so_far(), Json::Null);
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_output_that_never_comes_is_an_error() {
+    async fn an_output_that_never_arrives_is_an_error() {
         let outputs = PendingOutputs::default();
         outputs.settle(Err(&Error::new(ErrorKind::Unavailable, "gone")));
         assert_eq!(outputs.at("a").settled().await.unwrap_err().kind, ErrorKind::Unavailable);

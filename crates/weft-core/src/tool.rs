@@ -445,7 +445,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[test]
-    fn a_schema_is_found_however_a_definition_has_it() {
+    fn a_schema_is_found_in_any_definition_format() {
         let check = |definition: &Json, expected: &Json| {
             let found = declared_parameters(definition.as_object().unwrap()).unwrap_or_default();
             assert_eq!(&found, expected, "{definition}");
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_told_as_text_and_as_values() {
+    fn outputs_are_available_as_text_and_values() {
         let blocks = vec![
             Block::Text { text: "a".to_owned() },
             Block::Image { url: "data:image/png;base64,AA".to_owned() },
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_with_what_to_do() {
+    fn failures_are_reported_with_the_remedy() {
         let error = Error::new(ErrorKind::Timeout, "too slow").help("ask for less");
         let told: Json = serde_json::from_str(&failure_text(&error)).unwrap();
         assert_eq!(

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn walking_follows_objects_lists_and_json_in_text() {
+    fn paths_follow_objects_lists_and_json_in_text() {
         let value = json!({"a": [{"b": 1}, {"b": 2}], "t": "{\"x\": [3]}"});
         let check = |path: &[&str], expected: Json| assert_eq!(walk(&value, path.iter().copied()), expected);
         check(&["a", "0", "b"], json!(1));
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_between_characters() {
+    fn texts_are_truncated_between_characters() {
         assert_eq!([shortened("äöü", 2), shortened("äöü", 3), shortened("", 0)], ["äö…", "äöü", ""]);
     }
 

@@ -410,7 +410,7 @@ mod tests {
     use super::*;
     use crate::seam::chat_model::StopReason;
 
-    /// What was heard: model, outcome, tokens, costs.
+    /// The reports: model, outcome, tokens, costs.
     #[derive(Default)]
     struct Heard(Mutex<Vec<(String, CallOutcome, u64, u64)>>);
 
@@ -454,7 +454,7 @@ mod tests {
         }
     }
 
-    /// Each of these makes a model that answers with these deltas, and vectors.
+    /// Each of these creates a model that answers with these deltas, and vectors.
     struct OneModel(fn() -> Vec<Result<ChatDelta>>);
 
     struct Vectors;
@@ -500,7 +500,7 @@ mod tests {
         Ok(ChatDelta::Text("a".to_owned()))
     }
 
-    /// What is heard of a call of which so many deltas are read.
+    /// The reports of a call of which this many deltas are read.
     async fn heard(
         deltas: fn() -> Vec<Result<ChatDelta>>,
         read: usize,
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_call_is_told_once_with_its_end() {
+    async fn each_call_is_reported_once_with_its_outcome() {
         let one = |model: &str, outcome: CallOutcome, tokens: u64, micros: u64| {
             vec![(model.to_owned(), outcome, tokens, micros)]
         };
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn vectors_count_what_was_read_for_them() {
+    async fn embedding_calls_count_their_input_tokens() {
         let heard = Arc::new(Heard::default());
         let models = WatchedModels::new(Arc::new(OneModel(Vec::new)), Arc::clone(&heard) as _);
         let embedder = models.embedder(&TenantId::new("t"), "").unwrap();
@@ -542,11 +542,11 @@ mod tests {
         let expected =
             [("vectors".to_owned(), CallOutcome::Succeeded, 7, 0), ("vectors".to_owned(), invalid, 0, 0)];
         assert_eq!(*heard.0.lock().unwrap(), expected);
-        // What the wrapper has a default for is asked of the directory.
+        // Methods with a default in the wrapper are forwarded to the directory.
         assert_eq!(models.makers(&TenantId::new("t")), ["test"]);
     }
 
-    /// Reads pictures and writes down speech, and tells what that has used.
+    /// Reads pictures and transcribes speech, and reports its usage.
     struct Tells;
 
     fn told<T>(given: T) -> Result<Counted<T>> {
@@ -585,10 +585,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pictures_and_recordings_count_what_their_models_tell() {
+    async fn vision_and_transcription_calls_count_reported_tokens() {
         let (heard, tenant) = (Arc::new(Heard::default()), TenantId::new("t"));
         let watcher = || Arc::clone(&heard) as Arc<dyn ModelWatcher>;
-        // Two hear of one call: one that counts for the process, and one for whoever pays.
+        // Two observers of one call: one that counts for the process, and one for the payer.
         let reader = watched_reader(watched_reader(Arc::new(Tells), watcher()), watcher());
         let picture = Picture { bytes: "png".into(), ..Picture::default() };
         reader.read(&tenant, &picture).await.unwrap();
@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_count_are_added_up_by_model() {
+    fn counted_calls_are_summed_by_model() {
         let sums = CallSums::default();
         let call = |kind, model: &'static str, prompt_tokens, outcome| {
             let usage = Usage { prompt_tokens, calls: 1, ..Usage::default() };
@@ -619,7 +619,7 @@ mod tests {
         call(ModelKind::Ocr, "eyes", 5, CallOutcome::Succeeded);
         call(ModelKind::Ocr, "eyes", 6, CallOutcome::Succeeded);
         call(ModelKind::Ocr, "eyes", 9, CallOutcome::Abandoned);
-        // Nobody tells what it has used.
+        // No usage is reported.
         call(ModelKind::Speech, "ears", 0, CallOutcome::Succeeded);
         call(ModelKind::Tts, "voice", 0, CallOutcome::Succeeded);
         let taken = sums.take();
@@ -630,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn every_outcome_has_a_word_of_its_own() {
+    fn every_outcome_has_its_own_name() {
         let words: std::collections::BTreeSet<&str> = CallOutcome::ALL.iter().map(|one| one.word()).collect();
         assert_eq!(words.len(), ErrorKind::ALL.len() + 2);
     }

@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_are_addresses_with_their_first_bits_in_common() {
+    fn networks_match_by_prefix() {
         let check = |network: &str, address: &str, expected: bool| {
             let found = Network::parse(network).unwrap().contains(address.parse().unwrap());
             assert_eq!(found, expected, "{network} {address}");
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_named_or_written_and_never_shown() {
+    fn a_secret_is_a_name_or_a_value_and_never_shown() {
         let text = |text: &str| SecretText::new(text).unwrap();
         assert_eq!(text("{secret.KEY}").name(), Some("KEY"));
         assert_eq!(text(" {{secret.KEY}} ").name(), Some("KEY"));
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn types_have_names_and_something_for_the_missing() {
+    fn types_have_names_and_defaults() {
         for name in [
             "any",
             "string",

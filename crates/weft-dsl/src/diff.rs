@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn components_that_came_went_and_changed() {
+    fn added_removed_and_changed_components_are_listed() {
         let old = json!({"components": {
             "begin": node("Begin", &json!({}), &["Message:A"]),
             "Message:A": node("Message", &json!({"content": ["a", "b"], "stream": true}), &[]),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_only_run_or_moved_on_the_screen_is_the_same() {
+    fn running_or_moving_nodes_is_not_a_change() {
         let canvas = json!({"components": {"begin": node("Begin", &json!({}), &[])}, "history": []});
         let mut other = canvas.clone();
         other["history"] = json!([["user", "hi"]]);

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_a_pipeline_become_what_its_components_read() {
+    fn forms_of_a_pipeline_become_component_parameters() {
         let form =
             |label: &str, form: Json, params: Json| check(&[node("P", label, form)], &[], "P", params, &[]);
         form(
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_that_hold_each_other_end_somewhere() {
+    fn mutually_nested_agents_terminate() {
         let nodes: Vec<_> = ["R", "A", "B"].iter().map(|id| node(id, "Agent", json!({}))).collect();
         let edges = [("R", "A"), ("A", "B"), ("A", "A"), ("B", "A"), ("B", "B")]
             .map(|(a, b)| edge(a, "x", b, "agentTop"));
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_come_from_the_edges() {
+    fn branches_are_derived_from_edges() {
         let items = json!([{"name": "x", "description": "d", "uuid": "u1", "examples": [{"value": "1"}]}, {"name": "y", "uuid": "u2"}]);
         let nodes = [node("K", "Categorize", json!({"items": items})), node("M", "Message", json!({}))];
         let edges = [edge("K", "u1", "M", "end")];

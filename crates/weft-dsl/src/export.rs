@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_handed_on_has_no_secrets_and_nothing_of_the_runs() {
+    fn an_export_has_no_secrets_and_no_run_data() {
         let key = "sk-abcdefghijklmnop1234";
         let params = json!({
             "api_key": "rosebud-0815", "max_tokens": "4096", "smtp": {"password": "{secret.SMTP}"},
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(listed.dsl["variables"][1], json!({"name": "login", "type": "secret", "value": ""}));
         assert_eq!(listed.dsl["variables"][0]["value"], "Ulm");
         assert!(listed.stripped.contains(&"/variables/1/value".to_owned()), "{:?}", listed.stripped);
-        // What was handed on can be read, and handing it on again changes nothing.
+        // An export can be read, and exporting it again changes nothing.
         let again = crate::load(text.as_bytes()).unwrap();
         assert_eq!(super::export(&again).dsl, export.dsl);
         assert_eq!(super::export(&again).stripped, [""; 0]);

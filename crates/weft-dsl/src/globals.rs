@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_begins_with_declared_and_empty_values() {
+    fn a_session_starts_with_declared_and_empty_values() {
         let written = json!({"sys.query": "old", "sys.extra": ["x"], "env.free": 7, "env.city": "old"});
         let declare =
             |kind: &str, value: Json| EnvVariable { kind: kind.into(), value, ..EnvVariable::default() };

@@ -158,8 +158,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cycle_is_closed_by_one_edge_and_holds_what_is_on_the_way() {
-        // 0 → 1 → {2, 3} → 4 → 1, 4 → 5; 6 is apart.
+    fn a_cycle_is_closed_by_one_edge_and_contains_its_path() {
+        // 0 → 1 → {2, 3} → 4 → 1, 4 → 5; 6 is unconnected.
         let graph = vec![vec![1], vec![2, 3], vec![4], vec![4], vec![1, 5], vec![], vec![5]];
         let (back, seen) = back_edges(&graph, 0);
         assert_eq!(back, [(4, 1)]);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_chain_needs_no_stack() {
+    fn a_long_chain_does_not_overflow_the_stack() {
         let chain: Vec<_> =
             (0..100_000_usize).map(|i| if i + 1 < 100_000 { vec![i + 1] } else { vec![] }).collect();
         assert!(back_edges(&chain, 0).0.is_empty());

@@ -382,7 +382,7 @@ mod tests {
     use crate::references::NAMES_MAX;
 
     #[test]
-    fn a_path_begins_with_what_stands_before_its_dots() {
+    fn every_dotted_prefix_of_a_path_is_listed() {
         let of = |path| beginnings(path).collect::<Vec<_>>();
         assert_eq!(of("content"), ["content"]);
         assert_eq!(of("a.b.c"), ["a", "a.b", "a.b.c"]);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_counted() {
+    fn further_problems_are_only_counted() {
         let mut problems = ProblemList::default();
         problems.extend((0..PROBLEMS_MAX + 2).map(|_| Problem::warning("w", "/a", "m")));
         assert!(!problems.has_errors());

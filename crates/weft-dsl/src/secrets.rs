@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_by_name_and_by_look() {
+    fn secrets_are_recognised_by_name_and_format() {
         let params = json!({
             "api_key": "whatever",
             "max_tokens": "4096",
@@ -328,19 +328,19 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_with_a_slip_is_no_secret() {
+    fn a_mistyped_reference_is_no_secret() {
         assert!(pointers(&json!({"token": "{secret.KEY", "authorization": "Bearer secret.KEY}"})).is_empty());
     }
 
     #[test]
-    fn many_addresses_are_looked_at_in_moments() {
+    fn many_urls_are_scanned_quickly() {
         let began = std::time::Instant::now();
         assert!(pointers(&json!({"url": "://".repeat(100_000)})).is_empty());
         assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
     }
 
     #[test]
-    fn a_text_of_many_keys_is_cleaned_in_moments() {
+    fn a_text_of_many_keys_is_masked_quickly() {
         let began = std::time::Instant::now();
         let text = "sk-abcdefghijklmnop1234, ".repeat(40_000);
         let cleaned = without_keys(&text, "***").unwrap();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_of_addresses_are_found_and_taken_out() {
+    fn passwords_in_urls_are_found_and_removed() {
         for plain in [
             "https://erp.example:8080/a@b:c",
             "https://ann@erp.example",
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_is_never_said() {
+    fn the_secret_is_never_shown() {
         let components = std::collections::HashSet::new();
         let names = Names { components: &components, item: None };
         let secret = "tvly-dev-0123456789abcdefghij";

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_underlined() {
+    fn the_right_text_is_underlined() {
         check("/a/b~1c/0", "1");
         check("/a/b~1c/1/d", r#""x\"y""#);
         check("/a/b~1c/1", "{");
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_where_it_would_be() {
+    fn a_missing_value_has_the_span_of_its_nearest_parent() {
         check("/a/nope/deeper", r#""a""#);
         check("/a/b~1c/7", r#""b/c""#);
         check("/a2/x", r#""a2""#);
@@ -347,14 +347,14 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_and_none_in_nothing() {
+    fn many_spans_are_located_at_once() {
         assert_eq!(locate("\u{feff}[7, 8]", ["/1", "/0", "/1"]), [Some(7..8), Some(4..5), Some(7..8)]);
         assert_eq!(locate("", ["/a"]), [None]);
         assert_eq!(locate("", []), []);
     }
 
     #[test]
-    fn of_a_key_that_comes_twice_the_last_counts() {
+    fn the_last_of_duplicate_keys_counts() {
         let source = r#"{"a": {"x": 1}, "a": {"y": 2}}"#;
         assert_eq!(locate(source, ["/a/x", "/a/y"]), [Some(16..19), Some(27..28)]);
     }

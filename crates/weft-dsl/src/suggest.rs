@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name() {
+    fn the_nearest_name_is_suggested() {
         let known = ["Agent", "Message", "StringTransform", "Switch"];
         let check = |name: &str, expected: Option<&str>| assert_eq!(nearest(name, known), expected, "{name}");
         check("Agnet", Some("Agent"));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_run_out() {
+    fn suggestions_are_limited() {
         let mut suggester = Suggester::default();
         assert_eq!(suggester.did_you_mean("agnt", ["Agent"]).as_deref(), Some("did you mean `Agent`?"));
         for _ in 1..QUESTIONS_MAX {

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_suit_their_type() {
+    fn values_match_their_type() {
         let check = |kind: &str, value: Json, expected: Option<&str>| {
             assert_eq!(mismatch(kind, &value), expected, "{kind} {value}");
         };

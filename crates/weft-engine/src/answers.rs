@@ -328,7 +328,7 @@ mod tests {
     use crate::form::satisfied;
 
     #[test]
-    fn answers_reach_the_form_they_are_for() {
+    fn answers_reach_the_right_form() {
         let map = |json: Json| json.as_object().unwrap().clone();
         let form =
             Form { fields: map(json!({"ok": {}, "why": {"optional": true}})), tips: None, ..Form::default() };

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_since_a_moment_goes_on() {
+    fn elapsed_time_increases() {
         let before = SystemClock.running();
         std::thread::sleep(Duration::from_millis(20));
         let since = SystemClock.running() - before;

@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_every_reader_has_taken_is_let_go() {
+    async fn events_read_by_all_readers_are_dropped() {
         let feed = Feed::stored();
         let kept = || feed.lock().kept.len();
         let reader = || EntryReader::new(Some(Arc::clone(&feed)), None, 0);
@@ -480,14 +480,14 @@ mod tests {
         for seq in [1, 2] {
             assert_eq!(fast.next().await.unwrap().unwrap().seq, seq);
         }
-        assert_eq!(kept(), 2, "the other one has taken nothing");
+        assert_eq!(kept(), 2, "the other reader has taken nothing");
         assert_eq!(slow.next().await.unwrap().unwrap().seq, 1);
         assert_eq!(kept(), 0);
         feed.show(&[entry(3)]);
         assert_eq!(kept(), 1);
         drop((fast, slow));
         assert_eq!(kept(), 0);
-        // Who comes later finds it in the store, and here there is none.
+        // A late reader finds it in the store, and there is none here.
         assert_eq!(reader().next().await.unwrap(), None);
     }
 
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_that_goes_on_elsewhere_is_told_apart_from_a_failure() {
+    async fn a_run_continued_elsewhere_is_distinguished_from_a_failure() {
         let feed = Feed::whole();
         let mut reader = EntryReader::new(Some(Arc::clone(&feed)), None, 0);
         assert!(!reader.is_broken_off());
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_leaves_with_a_whole_message_has_listened() {
+    async fn a_reader_that_leaves_after_a_whole_message_has_listened() {
         let feed = Feed::whole();
         assert!(!feed.is_listened_to());
         feed.show(&[said(1), ended(2)]);
@@ -533,7 +533,7 @@ mod tests {
         assert!(feed.is_listened_to());
         early.next().await.unwrap();
         drop(early);
-        assert!(!feed.is_listened_to(), "it left in the middle of the message");
+        assert!(!feed.is_listened_to(), "it left during the message");
         let (mut one, mut late) = (reader(), reader());
         for _ in 0..2 {
             one.next().await.unwrap();
@@ -543,16 +543,16 @@ mod tests {
         late.next().await.unwrap();
         late.next().await.unwrap();
         drop(late);
-        assert!(feed.is_listened_to(), "the run may do what is left");
+        assert!(feed.is_listened_to(), "the run may use the rest");
         feed.show(&[entry(3)]);
         assert!(feed.is_listened_to());
         feed.show(&[said(4)]);
-        assert!(!feed.is_listened_to(), "now it speaks to nobody");
+        assert!(!feed.is_listened_to(), "now it has no listener");
         let mut whole = reader().answering_at_the_end();
         for _ in 0..2 {
             whole.next().await.unwrap();
         }
         drop(whole);
-        assert!(!feed.is_listened_to(), "nothing of it has been told");
+        assert!(!feed.is_listened_to(), "nothing of it has been emitted");
     }
 }

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_opening_is_not_sent() {
+    fn the_prologue_is_not_sent_to_the_model() {
         let opening = || said("assistant", "Hello!", "");
         check(vec![opening()], "q", &[]);
         check(vec![opening(), said("user", "a", "1"), said("assistant", "b", "1")], "q", &["a", "b"]);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_begins_with_its_first_run_or_with_its_question() {
+    fn a_turn_starts_with_its_first_run_or_its_question() {
         let known = [said("user", "a", "1"), said("user", "q", "2"), said("assistant", "b", "3")];
         assert_eq!(beginning(&known, &"2".into(), "q"), 1);
         let unknown = [said("user", "q", ""), said("user", "q", ""), said("assistant", "b", "")];

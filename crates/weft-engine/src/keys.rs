@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_clear_no_gives_up() {
+    fn only_an_explicit_refusal_gives_up() {
         for no in [json!("give_up"), json!(" Deny "), json!({"decision": "deny", "reason": "late"})] {
             assert!(gives_up(&no), "{no}");
         }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_missing_key_is_asked_for_and_only_before_tools_were_called() {
+    fn only_a_missing_key_is_requested_and_only_before_tool_calls() {
         let ask = |kind: ErrorKind, calls: u64| {
             let before = ResumedInput { resumed: None, filled: Map::new() };
             before.ask("N", calls, Err(Error::new(kind, "why"))).is_ok_and(|end| end.suspended.is_some())

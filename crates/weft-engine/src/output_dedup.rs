@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_before_is_not_said_again() {
+    fn output_shown_before_is_not_shown_again() {
         let check = |before: &str, pieces: &[&str], heard: &str, whole: &str| {
             let mut speech =
                 OutputDedup::after(SaidSoFar { text: before.to_owned(), ..SaidSoFar::default() });
@@ -154,15 +154,15 @@ mod tests {
         check("Let me see. ", &["Let me see. ", "Paris."], "Paris.", "Let me see. Paris.");
         check("Let me see. ", &["Let ", "me see. Par", "is."], "Paris.", "Let me see. Paris.");
         check("né", &["nö"], "ö", "nö");
-        // It stops again before it has said what was said before.
+        // It stops again before it has repeated what was shown before.
         check("abcd", &["ab"], "", "abcd");
-        // What begins otherwise is new, and what looks like the old text later is new as well.
+        // Text that starts differently is new, and a later match with the old text is new too.
         check("abc", &["x", "abc"], "xabc", "xabc");
         check("ab", &["ab", "ab"], "ab", "abab");
     }
 
     #[test]
-    fn reasoning_that_does_not_come_again_holds_nothing_back() {
+    fn reasoning_missing_on_replay_holds_nothing_back() {
         let before = SaidSoFar { text: "So: ".to_owned(), thinking: "hm".to_owned() };
         let mut speech = OutputDedup::after(before.clone());
         assert_eq!(speech.new_part(Piece::Text("So: ".into())), None);

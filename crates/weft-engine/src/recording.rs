@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_began_again_has_what_it_got_before() {
+    fn repeated_work_gets_its_recorded_effects() {
         let recording = Recording::of(&entries(vec![
             Record::NodeStarted { who: who(1, "A") },
             began(1, "model#0"),

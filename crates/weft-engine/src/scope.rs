@@ -307,7 +307,7 @@ impl ScopeRun {
 mod tests {
     use super::*;
 
-    /// Sessions that wait for a person are stored for as long as that takes, and read by later versions.
+    /// Suspended sessions are stored for as long as that takes, and read by later versions.
     #[test]
     fn stored_nodes_keep_their_names() {
         let stored = serde_json::json!({

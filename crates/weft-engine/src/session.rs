@@ -153,14 +153,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates() {
+    fn dates_are_formatted() {
         assert_eq!(date(0), "1970-01-01 00:00:00");
         assert_eq!(date(951_827_696_000), "2000-02-29 12:34:56");
         assert_eq!(date(i64::MAX), "");
     }
 
     #[test]
-    fn what_follows_a_turn_needs_no_variables_from_before_it() {
+    fn the_next_state_does_not_need_the_previous_globals() {
         let plan_globals = serde_json::Map::from_iter([("env.a".to_owned(), Json::from(1))]);
         let before = SessionState { globals: plan_globals.clone(), turns: 2, ..SessionState::default() };
         let after =
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_turn_sets_what_the_caller_gave_also_to_nothing() {
+    fn every_turn_resets_caller_values_even_to_empty() {
         let mut state = SessionState::default();
         state.globals.insert("sys.query".to_owned(), "old".into());
         state.turns = 1;

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn no_part_of_a_secret_is_left_by_a_cut() {
+    fn truncation_leaves_no_part_of_a_secret() {
         let masks = Masks::default();
         masks.add("env.token", &json!("0123456789abcdef")).unwrap();
         let text = format!("{}0123456789abcdef and more", "x".repeat(195));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn long_arguments_stay_an_object_where_they_go_back_to_a_model() {
+    fn truncated_arguments_stay_a_json_object() {
         let long = call(json!({"text": "ä".repeat(5_000)}), json!("ä".repeat(9_000)));
         let full = kept(&long, ToolHistory::Full, &"r".into(), &Masks::default());
         let arguments: Json = serde_json::from_str(&full.arguments).unwrap();

@@ -75,7 +75,7 @@ mod tests {
         vec![StoredProcess { id: "p".into(), place: None, beat }]
     }
 
-    /// Looks once a second; what was seen of the process each time.
+    /// Checks once a second; what was seen of the process each time.
     fn silence(beats: &[i64]) -> Vec<u64> {
         let (mut watch, began) = (ProcessWatch::default(), Instant::now());
         let look = |(beat, second): (&i64, u64)| {
@@ -86,20 +86,20 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_counting_is_alive() {
+    fn a_process_that_keeps_counting_is_alive() {
         assert_eq!(silence(&[1, 1, 2, 2, 3, 3, 4]), [0, 1, 0, 1, 0, 1, 0]);
         assert_eq!(silence(&[7, 7, 7, 7, 7, 8, 8]), [0, 1, 2, 3, 4, 0, 1]);
-        // Who begins again from the start says something, too.
+        // A counter that restarts is a sign of life, too.
         assert_eq!(silence(&[7, 7, 1, 1]), [0, 1, 0, 1]);
     }
 
     #[test]
-    fn who_slept_has_not_seen_that_others_were_silent() {
+    fn a_process_that_slept_does_not_judge_others_silent() {
         let (mut watch, began) = (ProcessWatch::default(), Instant::now());
         watch.look(&said(1), began);
         watch.look(&said(1), began + Duration::from_secs(3_600));
         assert_eq!(watch.silence(&"p".into()), BETWEEN_LOOKS_MAX);
-        // Nor does a clock that stands still or goes back count.
+        // A clock that stands still or goes back does not count.
         watch.look(&said(1), began);
         assert_eq!(watch.silence(&"p".into()), BETWEEN_LOOKS_MAX);
         assert_eq!(watch.silence(&"nobody".into()), Duration::ZERO);

@@ -98,7 +98,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn outputs_weigh_what_their_texts_do() {
+    fn outputs_weigh_as_much_as_their_texts() {
         let (writer, text) = weft_core::SharedText::new();
         writer.push(weft_core::Piece::Text("12345".into()));
         let outputs = Outputs::from_iter([("a", Value::text("xyz")), ("b", Value::Stream(text))]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_of_a_round_replaces_the_round_before() {
+    fn a_newer_round_replaces_the_remembered_one() {
         let past = |round, bytes| Past { frame: 1, round, outputs: Arc::default(), bytes };
         let mut run = ScopeRun::new(0, &weft_dsl::plan::PlanScope::default(), None, Arc::from([]));
         assert_eq!(run.remember(0, past(0, 10)), 0);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_both_formats() {
+    fn rows_are_read_from_both_formats() {
         let csv = rows("\u{feff}id, text\n1,\"a, \"\"b\"\"\nc\"\n2,\n", Format::Csv).unwrap();
         assert_eq!(
             csv,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn values_keep_their_type_where_they_stand_alone() {
+    fn a_value_on_its_own_keeps_its_type() {
         let row = row(json!({"n": 2, "s": "{{row.n}}"}));
         let check = |text: &str, expected: Json| assert_eq!(fill_text(text, &row).unwrap(), expected);
         check("{{row.n}}", json!(2));
@@ -168,12 +168,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_without_references_stays_as_it_is(text in "[^{]*") {
+        fn a_text_without_references_is_unchanged(text in "[^{]*") {
             prop_assert_eq!(fill_text(&text, &Row::new()), Ok(Json::String(text)));
         }
 
         #[test]
-        fn what_is_written_as_csv_is_read_back(cells in prop::collection::vec(("\\PC+", "\\PC*"), 1..5)) {
+        fn csv_round_trips(cells in prop::collection::vec(("\\PC+", "\\PC*"), 1..5)) {
             let mut writer = csv::Writer::from_writer(Vec::new());
             writer.write_record(["a", "b"]).unwrap();
             cells.iter().for_each(|(a, b)| writer.write_record([a, b]).unwrap());

@@ -331,7 +331,7 @@ mod tests {
     const SMALL: &str = "weft_eval: 1\ncanvas: canvas.json\nturns:\n- query: hi\n  expect:\n  - answer:\n      contains: hi\n";
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn errors_are_reported_with_their_place() {
         let check = |change: (&str, &str), part: &str| {
             let text = SMALL.replace(change.0, change.1);
             let message = EvalFile::parse(&text).unwrap_err().message;
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_are_rows_and_repetitions() {
+    fn cases_are_rows_times_repetitions() {
         let text = SMALL
             .replace("query: hi", "query: 'say {{row.word}}'")
             .replace("turns:", "dataset: {file: rows.csv, name: word}\nrepeat: 2\nturns:");

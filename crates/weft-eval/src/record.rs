@@ -194,7 +194,7 @@ mod tests {
     const PEOPLE: &str = "# Kept.\nweft_eval: 1\ncanvas: c.json # here, too\nturns:\n- query: x\n";
 
     #[test]
-    fn what_people_wrote_stays_when_recordings_are_replaced() {
+    fn handwritten_parts_stay_when_recordings_are_replaced() {
         let first = with_recorded(PEOPLE, &recorded(json!("one"), "late")).unwrap();
         assert!(first.starts_with(&format!("{PEOPLE}{NOTE}{RECORDED}")), "{first}");
         let second = with_recorded(&first, &recorded(json!("two"), "late")).unwrap();
@@ -249,7 +249,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_was_recorded_is_read_as_it_was_written(value in value(), failure in "\\PC{0,20}") {
+        fn recordings_round_trip(value in value(), failure in "\\PC{0,20}") {
             let recorded = recorded(value, &failure);
             let text = with_recorded(PEOPLE, &recorded).unwrap();
             prop_assert_eq!(EvalFile::parse(&text).unwrap().recorded, recorded);

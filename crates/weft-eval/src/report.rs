@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_cases_have_to_pass() {
+    fn the_pass_threshold_is_enforced() {
         let check = |passed: &[bool], pass, expected| assert_eq!(report(passed, pass).passed(), expected);
         check(&[true, true], 1.0, true);
         check(&[true, false], 1.0, false);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_say_what_where_expected_and_got() {
+    fn failure_lines_state_place_expected_and_actual() {
         let lines = report(&[true, false], 1.0).lines();
         let told = "FAILED a/eval.yaml  1 of 2 cases passed\n  row 1 <&>\n    answer contains (expect[0])\n      expected: \"<b>\"\n      got:      \"]]>&\"\n    note: model#0 of LLM:A and 1 more: the question differs";
         assert!(lines.starts_with(told), "{lines}");
@@ -318,13 +318,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_told_can_be_a_failure() {
+    fn warnings_can_be_treated_as_failures() {
         assert!(report(&[true], 1.0).judged(Strictness::Lenient).passed());
         assert!(!report(&[true], 1.0).judged(Strictness::Strict).passed());
     }
 
     #[test]
-    fn nothing_that_a_model_says_becomes_markup() {
+    fn model_output_is_escaped() {
         let files = [report(&[true, false], 1.0)];
         for text in [page(&files), junit(&files)] {
             assert!(text.contains("&lt;img src=x"), "{text}");

@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn likeness_is_a_share_and_the_same_both_ways(one in "\\PC{0,40}", two in "\\PC{0,40}") {
+        fn similarity_is_symmetric_and_between_zero_and_one(one in "\\PC{0,40}", two in "\\PC{0,40}") {
             let share = similarity(&one, &two);
             prop_assert!((0.0..=1.0).contains(&share));
             prop_assert_eq!(share, similarity(&two, &one));
@@ -118,7 +118,7 @@ mod tests {
         }
 
         #[test]
-        fn a_difference_is_short_whatever_the_texts(one in "\\PC{0,900}", two in "\\PC{0,900}") {
+        fn a_difference_is_short_for_any_texts(one in "\\PC{0,900}", two in "\\PC{0,900}") {
             let (a, b) = differing(&one, &two);
             prop_assert!(a.chars().count() <= SHOWN_MAX + 3 && b.chars().count() <= SHOWN_MAX + 3);
         }

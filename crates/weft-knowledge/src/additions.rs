@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_ask_for_them() {
+    fn additions_are_enabled_by_settings() {
         let settings = |json: Json| json.as_object().cloned().unwrap();
         let check = |json: Json, expected: [bool; 3]| {
             let settings = settings(json);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_those_of_the_settings_or_the_usual_ones() {
+    fn entity_kinds_come_from_settings_or_defaults() {
         assert_eq!(kinds(None), KINDS);
         assert_eq!(kinds(Some(&json!({"entity_types": [" law ", "", 7]}))), ["law"]);
     }

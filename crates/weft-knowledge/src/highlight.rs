@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_do_not_fit_are_left_out() {
+    fn invalid_highlight_ranges_are_ignored() {
         let (before, one, across) = (0..2, 1..3, 3..99);
         assert_eq!(highlight("é?x", &[one, before, across]).as_deref(), Some("<em>é</em>?x"));
         let two = [0..1, 9..99];

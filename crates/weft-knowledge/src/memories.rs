@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_is_both_sides_and_has_an_end() {
+    fn a_turn_has_both_sides_and_is_bounded() {
         let turn = |query: &str, response: &str| Turn {
             query: query.to_owned(),
             response: response.to_owned(),

@@ -237,20 +237,20 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_drawn_behind_what_they_hang_on() {
+    fn nodes_are_listed_below_their_parent() {
         let animals = map(&[("quick", "FOXES"), ("Animals", ""), ("Dogs", "animals"), ("Foxes", "Animals")]);
         assert_eq!(drawn(&animals), [(0, "Animals"), (1, "Dogs"), (1, "Foxes"), (2, "quick")]);
         assert_eq!(drawn(&map(&[("a", "nowhere"), ("b", "b")])), [(0, "a"), (0, "b")]);
     }
 
     #[test]
-    fn nodes_in_a_ring_are_drawn_once() {
+    fn nodes_in_a_cycle_are_listed_once() {
         let ring = map(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "b"), ("e", "")]);
         assert_eq!(drawn(&ring), [(0, "e"), (0, "a"), (1, "c"), (2, "b"), (3, "d")]);
     }
 
     #[test]
-    fn a_long_chain_is_no_deep_recursion() {
+    fn a_long_chain_causes_no_deep_recursion() {
         let nodes: Vec<(String, String)> =
             (0..NODES_MAX).map(|at| (at.to_string(), (at + 1).to_string())).collect();
         let nodes: Vec<(&str, &str)> = nodes.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_name_is_one_node_and_there_is_an_end() {
+    fn nodes_of_one_name_are_merged_and_the_map_is_bounded() {
         let mut collected = CollectedNodes::default();
         collected
             .add(read(&json!({"items": [{"name": " Foxes "}, {"name": " "}, 7, {"parent": "x"}]})).unwrap());

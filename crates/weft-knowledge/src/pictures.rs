@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_named_by_its_document_and_told_by_its_content() {
+    fn a_picture_is_named_by_its_document_and_typed_by_its_content() {
         let tenant = TenantId::from("t");
         let key = key();
         assert_eq!(image_id(&key, "a.PNG").as_deref(), Some("d0-f1"));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_in_a_document_is_named_by_what_it_is() {
+    fn a_picture_in_a_document_is_named_by_its_hash() {
         let tenant = TenantId::from("t");
         let picture = name(b"GIF89a");
         assert!(is_name(&picture) && picture != name(b"GIF89b"));

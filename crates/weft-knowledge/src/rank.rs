@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weight_goes_from_words_alone_to_vectors_alone() {
+    fn the_weight_ranges_from_words_only_to_vectors_only() {
         let check = |weight: f32, expected: &[(&str, f32)]| {
             let fusion = Fusion::Weighted { vector_weight: weight };
             let found = order(&three(), &RankSettings { fusion, ..RankSettings::default() });
@@ -271,8 +271,8 @@ mod tests {
         check(f32::NAN, &[("b1z", 0.547), ("a2y", 0.441), ("a1x", 0.428)]);
     }
 
-    /// The cosines of one model between 0 and 1, and those of another one that gives everything 0.75 and more, of which nothing
-    /// is left but their order when they are taken as they come.
+    /// The cosines of one model between 0 and 1, and those of another model that gives everything at least
+    /// 0.75; taken as they are, only their order would remain.
     fn wide_and_narrow() -> [IndexAnswer; 2] {
         let cosines = [("a1x", 0.0, 0.7), ("a2y", 6.0, 0.15), ("a3z", 3.0, 0.4), ("a4q", 0.0, 0.05)];
         let usual = |mean: f32, narrow: fn(f32) -> f32| IndexAnswer {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn models_whose_cosines_lie_close_together_rank_like_others() {
+    fn models_with_a_narrow_cosine_range_rank_like_others() {
         let [wide, narrow] = wide_and_narrow();
         for threshold in [0.0, 0.2, 0.4] {
             for weight in [0.3, 0.5, 1.0] {
@@ -303,16 +303,16 @@ mod tests {
         }
         let found = order(&narrow, &RankSettings { threshold: 0.2, ..RankSettings::default() });
         assert_eq!(found, [("a1x".to_owned(), 0.376), ("a3z".to_owned(), 0.361), ("a2y".to_owned(), 0.295)]);
-        // What is no nearer than usual is not found by its vector, whatever the threshold.
+        // A chunk no nearer than usual is not found by its vector, whatever the threshold.
         assert_eq!(order(&narrow, &RankSettings::default()).len(), 3);
     }
 
     #[test]
-    fn words_that_are_sure_make_up_for_vectors_that_are_not() {
+    fn strong_word_matches_compensate_for_weak_vectors() {
         let whole = |text: f32, vector: f32| (both(text, vector, 0.5) * 1000.0).round() / 1000.0;
-        // A passage with all the words, and one that a model is nearer to for no reason.
+        // A passage with all the words, and one that a model finds similar for no reason.
         assert!(both(0.95, 0.28, 0.5) - both(0.5, 0.44, 0.5) > 0.35);
-        // Where neither is sure it is the mean.
+        // If neither is certain, it is the mean.
         assert_eq!((whole(0.3, 0.6), whole(0.0, 0.8), whole(0.5, 0.5)), (0.45, 0.4, 0.504));
         for weight in 0..=20_u8 {
             let weight = f32::from(weight) / 20.0;
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_score_does_not_depend_on_what_else_is_found() {
+    fn a_score_is_independent_of_other_hits() {
         let whole = wide_and_narrow()[1].clone();
         for chosen in 0..whole.hits.len() {
             let alone = IndexAnswer { hits: vec![whole.hits[chosen].clone()], ..whole.clone() };
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_cosine_of_few_chunks_is_hardly_believed() {
+    fn the_mean_cosine_of_few_chunks_has_little_weight() {
         let score = |cosine: f32, mean: f32, count: usize| {
             let found = answer(vec![hit("a1x", (0.0, None), (Some(cosine), Some(0)))]);
             let found = IndexAnswer { cosine_mean: mean, cosine_count: count, ..found };
@@ -347,10 +347,10 @@ mod tests {
             let settings = RankSettings { fusion: only, ..RankSettings::default() };
             order(&found, &settings).first().map_or(0.0, |(_, score)| *score)
         };
-        // One chunk, and a dataset of copies of one.
+        // One chunk, and a dataset of its copies.
         assert!(score(0.5, 0.5, 1) > 0.45 && score(0.9, 0.9, 1) > 0.85);
         assert!(score(0.5, 0.5, 100) > 0.0 && score(1.0, 1.0, usize::MAX) > 0.99);
-        // Each chunk that is added changes little.
+        // Each added chunk changes little.
         let mut before = score(0.9, 0.8, 0);
         for count in 1..1_000 {
             let next = score(0.9, 0.8, count);
@@ -358,7 +358,7 @@ mod tests {
             before = next;
         }
         assert!((score(0.9, 0.8, 1_000_000) - 0.616).abs() < 0.01);
-        // Cosines below zero are compared like others.
+        // Negative cosines are compared like others.
         assert!(score(0.0, -0.2, 1_000_000) > 0.28 && score(-0.3, -0.2, 1_000_000) == 0.0);
         for (cosine, mean) in [(f32::NAN, 0.0), (0.5, f32::NAN), (2.0, 1.0), (1.0, -9.0)] {
             assert!((0.0..=1.0).contains(&score(cosine, mean, 9)), "{cosine} {mean}");
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn places_count_in_rank_fusion() {
+    fn rank_fusion_uses_ranks() {
         let fusion = Fusion::Rrf { vector_weight: 0.5, depth: 60.0 };
         let found = order(&three(), &RankSettings { fusion, ..RankSettings::default() });
         let found: Vec<(&str, f32)> = found.iter().map(|(id, score)| (id.as_str(), *score)).collect();
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prior_decides_among_the_good_and_makes_nothing_good() {
+    fn a_pagerank_orders_good_hits_but_lifts_no_bad_one() {
         let found = answer(vec![
             hit("a1x", (10.0, Some(0)), (Some(0.5), Some(0))),
             hit("b1y", (9.0, Some(1)), (Some(0.5), Some(1))),
@@ -401,14 +401,14 @@ mod tests {
     }
 
     #[test]
-    fn scores_stay_between_none_and_all() {
+    fn scores_stay_between_zero_and_one() {
         for (sum, once) in [(0.0, 0.0), (-1.0, 1.0), (1.0, 0.0), (f32::NAN, 1.0), (f32::MAX, 1e-9)] {
             assert!((0.0..=1.0).contains(&text_score(sum, once)), "{sum} {once}");
         }
     }
 
     #[test]
-    fn equal_scores_have_one_order() {
+    fn equal_scores_have_a_stable_order() {
         let mut hits: Vec<Hit> = ["a1c", "a1a", "a1b"].map(|id| hit(id, (1.0, Some(0)), (None, None))).into();
         let one = order(&answer(hits.clone()), &RankSettings::default());
         hits.reverse();
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_and_documents_are_of_the_whole_list() {
+    fn pages_and_document_counts_cover_the_whole_list() {
         let ids = ["a1a", "a2b", "a2c", "a3d", "a3e"];
         let place = |(rank, id): (usize, &&str)| {
             hit(id, (9.0 - f32::from(u8::try_from(rank).unwrap()), Some(rank)), (None, None))

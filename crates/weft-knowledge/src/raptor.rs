@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_kept_within_bounds() {
+    fn settings_are_clamped() {
         let usual = settings(&json!({}));
         assert_eq!((usual.tokens_max, usual.threshold, usual.clusters_max, usual.seed), (256, 0.1, 64, 0));
         let odd = settings(
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_shown_something_of_each() {
+    fn the_prompt_contains_part_of_each_chunk() {
         let long = "x".repeat(SHOWN_MAX);
         let (instructions, question) = settings(&json!({"max_token": 99})).question(&[&long, "the second"]);
         assert!(instructions.contains("99 tokens") && question.contains("the second"));

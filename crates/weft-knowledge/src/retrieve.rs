@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_that_says_who_asks_is_no_part_of_the_question() {
+    fn a_user_prefix_is_not_part_of_the_question() {
         let check = |question: &str, expected: &str| assert_eq!(stripped(question), expected, "{question}");
         check("  user: What? ", "What?");
         check("USER:What?", "What?");

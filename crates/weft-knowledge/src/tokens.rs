@@ -16,7 +16,7 @@ mod tests {
     use super::at_most;
 
     #[test]
-    fn wide_characters_count_one_each() {
+    fn wide_characters_count_as_one_token_each() {
         assert_eq!(at_most(""), 0);
         assert_eq!(at_most("abcd"), 2);
         assert_eq!(at_most("全文检索 x"), 5);

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_function_stays_and_has_a_tool_beside_it() {
+    fn the_function_is_kept_and_a_tool_added() {
         let item = quote! {
             /// Adds.
             ///
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn names_words_and_a_struct_can_be_given() {
+    fn name_description_and_struct_can_be_set() {
         let item = quote! { async fn r#move(#[tool(args)] way: Way) -> Result<String> { go(way).await } };
         let text = expanded(quote! { name = "move-it", description = "Moves." }, item);
         assert!(text.contains("fn move_tool ()"), "{text}");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_tool_is_refused_with_a_remedy() {
+    fn an_unsupported_function_is_refused_with_a_remedy() {
         let check = |attribute: TokenStream, item: TokenStream, expected: &str| {
             let told = refused(attribute, item);
             assert!(told.contains(expected), "{told}");

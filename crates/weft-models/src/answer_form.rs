@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refused_form_is_left_out_and_that_is_remembered() {
+    async fn a_refused_format_is_dropped_and_remembered() {
         let model = strict();
         let form = AnswerForm::new(model.clone());
         for (requests, warnings) in [(2, 1), (3, 0)] {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_refused_anyway_says_nothing_about_the_form() {
+    async fn a_request_refused_without_the_format_says_nothing_about_it() {
         let model = ScriptedModel::new(
             Script::new()
                 .reply(Reply::error(ErrorKind::Invalid, "too long").times(2))
@@ -105,7 +105,7 @@ mod tests {
         let error = form.chat(asking()).await.err().unwrap();
         assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Invalid, "too long"));
         form.chat(asking()).await.unwrap().collect::<Vec<_>>().await;
-        assert!(model.requests()[2].schema.is_some(), "the form is named again");
+        assert!(model.requests()[2].schema.is_some(), "the format is sent again");
         let model = ScriptedModel::new(Script::new().reply(Reply::error(ErrorKind::Unavailable, "busy")));
         let error = AnswerForm::new(model.clone()).chat(asking()).await.err().unwrap();
         assert_eq!((error.kind, model.requests().len()), (ErrorKind::Unavailable, 1));

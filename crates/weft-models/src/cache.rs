@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_equal_question_is_answered_from_memory_and_costs_nothing() {
+    async fn an_equal_request_is_answered_from_the_cache_at_no_cost() {
         let reply = Reply::pieces(["one ", "two"]).thinking("hm").usage(5, 6);
         let model = ScriptedModel::new(Script::new().reply(reply));
         let answers = Arc::new(AnswerCache::new(CacheConfig::default()));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whatever_makes_an_answer_makes_the_question() {
+    async fn every_parameter_of_an_answer_is_part_of_the_cache_key() {
         let check = async |other: fn(&mut ChatRequest), expected: usize| {
             let mut second = asked("a");
             other(&mut second);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_whole_good_answers_are_kept() {
+    async fn only_complete_successful_answers_are_cached() {
         let check = async |reply: Reply, expected: usize| {
             let requests = vec![("t", asked("a")), ("t", asked("a"))];
             let reached =
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn answers_grow_old_and_the_oldest_goes_first() {
+    async fn cached_answers_expire_and_the_oldest_is_evicted_first() {
         let two = CacheConfig { entries: 2, seconds: 10 };
         let ask = |texts: &[&'static str]| texts.iter().map(|text| ("t", asked(text))).collect::<Vec<_>>();
         assert_eq!(reaching(Script::text("x"), two, ask(&["a", "b", "a", "c", "a", "b"])).await, 4);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_answers_make_room() {
+    async fn long_answers_evict_others() {
         let model = ScriptedModel::new(Script::text("x".repeat(ANSWER_BYTES_MAX / 2)));
         let answers = Arc::new(AnswerCache::new(CacheConfig { entries: 1000, seconds: 10 }));
         let cached = Cached::new(Arc::new(model), 0, TenantId::from("t"), Arc::clone(&answers));

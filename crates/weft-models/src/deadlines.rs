@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_limit_is_held() {
+    async fn each_deadline_is_enforced() {
         let slow = |ms: u64, pieces: usize| Reply::pieces(vec!["a"; pieces]).delay_ms(ms);
         let check = async |reply: Reply, count: usize, words: Option<&str>| {
             let (got, error) = ends_with(reply).await;

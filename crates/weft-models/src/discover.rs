@@ -167,7 +167,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn keys_come_before_local_servers_and_those_before_the_built_in_answerer() {
+    fn keys_take_precedence_over_local_servers_and_the_built_in_model() {
         let key = |text: &str| Some(Secret::new(text));
         let local = LocalServer {
             provider: Provider::Ollama,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn both_lists_of_models_are_read() {
+    fn both_model_list_formats_are_read() {
         assert_eq!(
             names(&json!({"models": [{"name": "qwen3:4b"}, {"name": "nomic-embed-text"}]})),
             ["qwen3:4b"]

@@ -110,7 +110,7 @@ mod tests {
     use weft_core::seam::chat_model::{Author, ToolCall};
 
     #[test]
-    fn words_ideographs_and_signs_count() {
+    fn words_ideographs_and_symbols_count() {
         let check = |text: &str, expected: u64| assert_eq!(tokens(text), expected, "{text}");
         check("", 0);
         check("the cat sat.", 4);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_provider_leaves_out_is_estimated() {
+    fn missing_usage_is_estimated() {
         let request = ChatRequest {
             messages: vec![ChatMessage::new(Author::User, "one two")],
             ..ChatRequest::default()

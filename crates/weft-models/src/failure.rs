@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_and_code_tell_the_kind() {
+    fn status_and_code_determine_the_kind() {
         let check = |status: u16, body: &str, expected: ErrorKind| {
             let error =
                 refused("m", &ProviderRefusal { status, body, retry_after: None }, &Secret::default());
@@ -244,7 +244,7 @@ mod tests {
         check(500, "<html>", ErrorKind::Unavailable);
         check(529, r#"{"type":"error","error":{"type":"overloaded_error"}}"#, ErrorKind::Unavailable);
         check(504, "", ErrorKind::Timeout);
-        // The status decides whether asking again makes sense.
+        // The status decides whether a retry makes sense.
         check(400, r#"{"error":{"type":"server_error","message":"no such parameter"}}"#, ErrorKind::Invalid);
         check(422, r#"{"error":{"code":"timeout"}}"#, ErrorKind::Invalid);
         check(404, r#"{"error":{"code":429}}"#, ErrorKind::Invalid);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_asked_for_in_seconds_or_until_a_date() {
+    fn retry_after_is_seconds_or_a_date() {
         let check = |headers: &[(&'static str, &str)], expected: Option<u64>| {
             let headers = headers.iter().map(|(name, value)| {
                 (reqwest::header::HeaderName::from_static(name), value.parse().unwrap())
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_asked_for_is_told() {
+    fn a_requested_delay_is_reported() {
         let check = |seconds: Option<f64>, expected: &str| {
             let retry_after = seconds.map(Duration::from_secs_f64);
             let refusal = ProviderRefusal { status: 429, body: "slow down", retry_after };
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn no_message_holds_a_key() {
+    fn no_message_contains_a_key() {
         let key = Secret::new("very-secret-key");
         let body =
             r#"{"error":{"message":"Incorrect API key provided: very-secret-key or sk-abcdef123456."}}"#;
@@ -294,7 +294,7 @@ mod tests {
         let full = error.full();
         assert!(!full.contains("very-secret") && !full.contains("abcdef"), "{full}");
         assert!(full.contains("Incorrect API key provided: *** or sk-***"), "{full}");
-        // Nor a part of one that lies where the words are cut.
+        // Nor a part of one at the truncation point.
         let words = format!("{}{}", "x".repeat(WORDS_MAX - 6), key.reveal());
         let full = garbled("m", words, &key).full();
         assert!(full.contains("xxx***") && !full.contains("very"), "{full}");

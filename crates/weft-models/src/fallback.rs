@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_that_can_answers_and_is_named() {
+    async fn the_first_available_model_answers_and_is_named() {
         let yes = || named("c", Script::text("yes"));
         let check = async |kind: ErrorKind, expected: Option<&str>| {
             let (a, b, c) = (named("a", failing(kind)), named("b", failing(ErrorKind::Timeout)), yes());
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_heard_is_not_said_again_by_another() {
+    async fn a_partly_streamed_answer_is_not_repeated_by_a_fallback() {
         let cut = || Script::new().reply(Reply::text("half").then(Step::Fault(Fault::Cut)));
         let ask = async |audience: Audience| {
             let (a, b) = (named("a", cut()), named("b", Script::text("whole")));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_model_that_cannot_take_the_request_is_passed_over() {
+    async fn a_model_that_cannot_take_the_request_is_skipped() {
         use weft_core::seam::chat_model::{Author, ChatMessage, ToolSchema};
         let a = named("a", failing(ErrorKind::Unavailable));
         let small = named("b", Script::text("small")).with_info(|info| info.window = 10);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_is_taken_out_wherever_the_pieces_are_cut() {
+    fn reasoning_is_extracted_at_any_chunk_boundary() {
         let check = |pieces: &[&str], text: &str, thinking: &str| {
             assert_eq!(split(pieces), (text.to_owned(), thinking.to_owned()), "{pieces:?}");
         };
@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_cuts_make_no_difference_and_nothing_is_lost(
+        fn chunk_boundaries_make_no_difference_and_nothing_is_lost(
             words in proptest::collection::vec(
                 prop::sample::select(vec!["<think>", "</think>", "```", "`", "<", "</th", "a", "汉", "\n", "ink>"]), 0..20),
             cuts in proptest::collection::vec(1..6_usize, 0..80),

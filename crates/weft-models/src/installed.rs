@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_known_by_its_files() {
+    fn a_model_is_recognised_by_its_files() {
         assert_eq!(inspect(&embedder("kind-e").0).unwrap(), ModelKind::Embedding);
         assert_eq!(inspect(&reranker("kind-r", 1).0).unwrap(), ModelKind::Rerank);
         let check = |folder: &Folder, words: &str| {
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn models_are_added_under_a_name_and_one_of_a_kind_is_the_default() {
+    fn models_are_added_by_name_and_one_per_kind_is_the_default() {
         let (models, source, other) = (folder("add-models"), embedder("add-e"), reranker("add-r", 1));
         let note = |kind, default| InstalledNote { kind, default, ..InstalledNote::default() };
         let embedding = note(ModelKind::Embedding, true);
@@ -373,8 +373,8 @@ mod tests {
         }
         let wrong = install(&models.0, &source.0, "x", &note(ModelKind::Rerank, false)).unwrap_err();
         assert!(wrong.full().contains("an embedding model, not a reranker"), "{}", wrong.full());
-        assert_eq!(installed(&models.0).len(), 3, "nothing is left of what failed");
-        // What is still being copied has its files one after the other.
+        assert_eq!(installed(&models.0).len(), 3, "nothing is left of the failed attempt");
+        // A model that is still being copied gets its files one after the other.
         std::fs::rename(models.0.join("two"), models.0.join(".two.part")).unwrap();
         assert_eq!(installed(&models.0).len(), 2);
     }

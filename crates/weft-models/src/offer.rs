@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_go_where_they_are_taken_and_nowhere_else() {
+    fn tools_are_sent_only_to_models_that_take_them() {
         let check =
             |wire: Provider, request: &ChatRequest, names: &[&str], choice: ToolChoice, warned: bool| {
                 let offer = offer(wire, &info(), request);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_says_at_least_that_it_is_an_object() {
+    fn a_schema_is_at_least_an_object_type() {
         let check = |parameters: serde_json::Value, expected: serde_json::Value| {
             let mut request = request(&["a"], ToolChoice::Auto);
             let tool =
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_without_tools_gets_none_and_says_so() {
+    fn a_model_without_tools_gets_none_with_a_notice() {
         for wire in EVERY {
             let request = after_a_call(request(&["a"], ToolChoice::Required));
             let offer = offer(wire, &ModelInfo { tools: false, ..info() }, &request);

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_that_may_pass_are_tried_again() {
+    async fn transient_failures_are_retried() {
         for kind in [ErrorKind::RateLimited, ErrorKind::Unavailable, ErrorKind::Timeout] {
             let (asked, answer) = ask(failing(kind, 2), None).await;
             assert_eq!((asked, answer.unwrap().len()), (3, 2), "{kind:?}");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_policy_and_the_request_bound_the_tries() {
+    async fn policy_and_request_limit_the_retries() {
         let (asked, answer) = ask(failing(ErrorKind::Unavailable, 9), None).await;
         assert_eq!((asked, answer.unwrap_err().message.as_str()), (4, "no (asked 4 times)"));
         let (asked, answer) = ask(failing(ErrorKind::Unavailable, 9), Some(0)).await;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_can_choose_how_often_and_after_how_long_to_ask_again() {
+    async fn a_request_can_set_retries_and_delay() {
         let model = ScriptedModel::new(failing(ErrorKind::Unavailable, 2));
         let retrying = Retrying::new(model.clone(), RetryPolicy::default());
         let request = ChatRequest {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_repeated_once_a_piece_was_seen() {
+    async fn nothing_is_retried_after_the_first_chunk_was_seen() {
         let cut = Reply::text("a").then(Step::Fault(Fault::Cut));
         let (asked, answer) = ask(Script::new().reply(cut).reply(Reply::text("b")), None).await;
         let deltas = answer.unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_nobody_heard_a_word_of_begins_anew() {
+    async fn an_unread_answer_is_retried() {
         let ask = async |replies: [Reply; 3], audience: Audience| {
             let model = ScriptedModel::new(replies.into_iter().fold(Script::new(), Script::reply));
             let retrying =
@@ -229,7 +229,7 @@ mod tests {
         let (b, nobody, listening) = (|| Reply::text("b"), || Audience::Nobody, || Audience::Listening);
         assert_eq!(ask([cut(), b(), b()], nobody()).await, ("a!b.".to_owned(), 2));
         assert_eq!(ask([cut(), b(), b()], listening()).await, ("aUnavailable".to_owned(), 1));
-        // A call says nothing to anybody before it is made.
+        // A call shows nothing to anybody before it is made.
         assert_eq!(ask([call(), b(), b()], listening()).await, ("look!b.".to_owned(), 2));
         assert_eq!(ask([cut(), cut(), b()], nobody()).await, ("a!aUnavailable".to_owned(), 2));
         let refused = Reply::text("a").then(Step::Error(Failure {
@@ -241,8 +241,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_whose_reader_is_held_back_begins_anew() {
-        // What is read before the model is asked, what of its answer, and what there is in the end.
+    async fn an_answer_with_a_held_back_reader_is_retried() {
+        // What is read before the model is called, what of its answer, and the final text.
         for (reads, expected) in [(1, "before b"), (2, "before a")] {
             let (writer, text) = SharedText::new();
             let mut reader = text.read();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_their_cap_and_honour_the_provider() {
+    fn delays_double_up_to_their_cap_and_respect_the_provider() {
         let policy = RetryPolicy::default();
         let error = |asked: Option<u64>| {
             Failure { kind: ErrorKind::RateLimited, message: String::new(), retry_after_ms: asked }.to_error()

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_fit_the_model_and_the_token_limit_always_goes_along() {
+    fn parameters_fit_the_model_and_the_token_limit_is_always_sent() {
         let plain = json!({"temperature": 1.5, "top_p": 0.3, "presence_penalty": 0.4, "frequency_penalty": 0.7, "max_tokens": 99});
         assert!(check("openai", "http://127.0.0.1:8000/v1", "qwen2", None, &plain).warnings.is_empty());
         let settled = check(
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_is_switched_the_way_each_family_wants() {
+    fn reasoning_is_switched_as_each_family_expects() {
         let asked = |base_url: &str, model: &str, thinking: Option<bool>| {
             settle(
                 ModelAddress { provider: "openai", base_url, model },

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_can_come_in_turns() {
+    async fn calls_can_be_interleaved() {
         let calls = [("t", json!({"a": "é"})), ("u", json!("{broken"))];
         let model = ScriptedModel::from_fn(move |_, _| {
             Reply::text("both").and_calls_in_turns(calls.clone(), 4).stop(StopReason::Length)
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn as_a_directory_it_answers_for_every_id_and_replies_can_ask_for_one() {
+    async fn as_a_directory_it_serves_every_id_and_replies_can_match_one() {
         let script =
             Script::new().reply(Reply::text("big").when_model("large")).reply(Reply::text("other").always());
         let model = ScriptedModel::new(script);

@@ -28,7 +28,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn numbers_come_in_many_ways() {
+    fn token_counts_are_read_in_every_form() {
         let check = |sent: Json, expected: Option<u64>| assert_eq!(read(&sent).unwrap(), expected, "{sent}");
         check(json!(12), Some(12));
         check(json!(u64::MAX), Some(u64::MAX));

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cuts_make_no_difference() {
+    fn chunk_boundaries_make_no_difference() {
         let text =
             ": hi\r\nevent: x\r\ndata: {\"a\":1}\r\n\r\ndata:b\ndata: c\n\n\n\ndata: \u{6c49}\n\ndata: end"
                 .as_bytes();
@@ -116,12 +116,12 @@ mod tests {
         assert_eq!(events(&[text]), expected);
         for size in 1..8 {
             let pieces: Vec<&[u8]> = text.chunks(size).collect();
-            assert_eq!(events(&pieces), expected, "in pieces of {size}");
+            assert_eq!(events(&pieces), expected, "in chunks of {size}");
         }
     }
 
     #[test]
-    fn what_keeps_a_line_open_is_no_event() {
+    fn keep_alives_are_not_events() {
         for text in ["data:\n\ndata: \r\n\r\n: hi\n\n", "data:", "data: \n"] {
             assert!(events(&[text.as_bytes()]).is_empty(), "{text:?}");
             let mut silent = SseBuffer::default();

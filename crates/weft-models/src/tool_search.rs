@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_models_of_the_documentation_search_and_older_ones_do_not() {
+    fn documented_models_support_tool_search_and_older_ones_do_not() {
         for name in [
             "claude-sonnet-4-5-20250929",
             "claude-opus-4-5",
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_has_the_last_word_over_the_wire_that_has_the_search() {
+    fn an_entry_overrides_the_tool_search_support_of_its_wire() {
         let check = |change: fn(&mut ModelEntry), expected: Option<usize>| {
             let mut entry = ModelEntry::new("claude-sonnet-4-5", Provider::Anthropic);
             change(&mut entry);

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_unpacked_than_the_limit() {
+    fn unpacking_stops_at_the_limit() {
         let mut honest = zeros(10_000);
         for (limit, expected) in [(10_000, true), (9_999, false)] {
             let mut archive = Archive::open(&honest).unwrap();
@@ -266,7 +266,7 @@ mod tests {
             archive.left.set(limit);
             assert_eq!(archive.read("zeros").is_ok(), expected);
         }
-        // The size that the list of files gives, which is a lie now.
+        // The size in the central directory, which is false now.
         let list = honest.windows(4).rposition(|bytes| bytes == b"PK\x01\x02").unwrap();
         honest[list + 24..list + 28].copy_from_slice(&10_u32.to_le_bytes());
         let mut archive = Archive::open(&honest).unwrap();
@@ -276,9 +276,9 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_off_counts_as_well() {
+    fn truncated_entries_count_towards_the_limit() {
         let mut broken = zeros(10_000);
-        // The checksum, behind which nothing is found wrong before the end.
+        // The checksum, so that the error is found only at the end.
         let list = broken.windows(4).rposition(|bytes| bytes == b"PK\x01\x02").unwrap();
         broken[list + 16] ^= 1;
         let mut archive = Archive::open(&broken).unwrap();

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_that_reach_down_stand_in_each_row() {
+    fn row_spanning_cells_appear_in_each_row() {
         let mut grid = Grid::default();
         grid.row();
         grid.cell("Year", Header::Yes, 1, 1);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_not_repeated_without_end() {
+    fn long_texts_are_not_repeated_without_limit() {
         let long = "x".repeat(REPEATED_BYTES_MAX / 4);
         let bytes = |mut grid: Grid| {
             grid.row();

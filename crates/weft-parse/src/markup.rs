@@ -198,14 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn entities_are_what_they_stand_for_and_no_more() {
+    fn entities_are_decoded_once() {
         assert_eq!(text("<a>1 &lt; 2 &amp; &#x6570;<![CDATA[<b>]]> &nbsp;</a>"), "1 < 2 & 数<b> &nbsp;");
         let laughs = "<!DOCTYPE a [<!ENTITY b \"ha\"><!ENTITY c \"&b;&b;&b;\">]><a>&c;</a>";
         assert_eq!(text(laughs), "&c;");
     }
 
     #[test]
-    fn an_element_of_the_same_name_within_does_not_end_what_is_passed_over() {
+    fn a_nested_element_of_the_same_name_does_not_end_a_skipped_one() {
         let mut xml = Xml::new("<a>1<x>2<x>3</x>4</x>5<x/>6</a>");
         let (mut passed_over, mut text) = (PassedOver::default(), String::new());
         while let Some(node) = xml.next().unwrap() {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_say_how_they_are_written() {
+    fn documents_declare_their_encoding() {
         assert_eq!(
             written(b"<?xml version='1.0' encoding='iso-8859-1'?><a>\xe9</a>").matches('\u{e9}').count(),
             1

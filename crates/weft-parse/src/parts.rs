@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_empty_is_left_out_and_white_space_is_put_in_order() {
+    fn empty_parts_are_dropped_and_whitespace_normalised() {
         let mut parts = PartCollector::default();
         parts.heading(0, " A \n heading ");
         parts.paragraph(" \u{200b}\n ");
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_cut_off_with_a_word() {
+    fn excess_text_is_truncated_with_a_notice() {
         let mut parts = PartCollector::default();
         for _ in 0..=ELEMENTS_MAX {
             parts.paragraph("x");
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_table_that_is_too_large_the_beginning_is_kept() {
+    fn an_oversized_table_keeps_its_beginning() {
         let rows = vec![vec!["cell".to_owned()]; 9];
         let mut parts = PartCollector {
             text_bytes: TEXT_BYTES_MAX - 2 * row_size(&rows[0]) - 1,
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_page_is_on_it() {
+    fn elements_after_a_page_mark_belong_to_that_page() {
         let mut parts = PartCollector::default();
         parts.page(Some("one".to_owned()));
         parts.paragraph("x");

@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_say_how_large_a_picture_is() {
+    fn picture_sizes_are_read_from_headers() {
         let check = |bytes: &[u8], media_type: &str, size: (u32, u32)| {
             let picture = of_file(bytes).unwrap();
             assert_eq!((picture.media_type.as_str(), (picture.width, picture.height)), (media_type, size));
@@ -329,7 +329,7 @@ mod tests {
         check(b"RIFF0000WEBPVP8X0000\0\0\0\0\x0a\0\0\x0b\0\0", "image/webp", (11, 12));
         check(b"RIFF0000WEBPVP8L0000\x2f\x0b\x40\x03\0", "image/webp", (12, 14));
         check(b"RIFF0000WEBPVP8 0000000\x9d\x01\x2a\x0d\0\x0e\0", "image/webp", (13, 14));
-        // What lies has no size, and is refused by whoever looks at it.
+        // A false header has no size, and is refused by its reader.
         check(b"\xff\xd8\xff", "image/jpeg", (0, 0));
         assert!(of_file(b"%PDF-1.7").is_none());
         assert!(of_file(b"BMW builds cars, and has done so for a long time.").is_none());

@@ -402,7 +402,7 @@ mod tests {
         ChildReader { slots: FairSlots::with_waiting_max(1, waiting_max), ..reader }
     }
 
-    /// What became of a file of this tenant.
+    /// The outcome of a file of this tenant.
     async fn read(reader: &ChildReader, tenant: &str) -> ErrorKind {
         let request = ReadRequest {
             name: "a.txt".into(),
@@ -415,14 +415,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_finds_the_line_full_is_refused() {
+    async fn a_file_is_refused_when_the_queue_is_full() {
         let reader = reader(0);
         let _first = reader.slots.acquire(&"another".into()).await.unwrap();
         assert_eq!(read(&reader, "t").await, ErrorKind::RateLimited);
     }
 
     #[tokio::test]
-    async fn a_tenant_with_many_files_does_not_go_before_all_others() {
+    async fn a_tenant_with_many_files_does_not_starve_others() {
         let (reader, ended) = (reader(8), Mutex::new(Vec::new()));
         let (shared, log) = (&reader, &ended);
         let file = |tenant: &'static str| async move {
@@ -431,7 +431,7 @@ mod tests {
         };
         let held = reader.slots.acquire(&"loud".into()).await.unwrap();
         let many = join_all((0..6).map(|_| file("loud")));
-        // The place is given back when all the others stand in line.
+        // The slot is released when all the others are queued.
         join3(many, file("quiet"), async { drop(held) }).await;
         let (refused, done) = (ErrorKind::RateLimited, ErrorKind::Unavailable);
         let of_loud = [("loud", refused), ("loud", refused), ("loud", done)];

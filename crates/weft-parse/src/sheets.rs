@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_below_each_other_are_told_apart_by_their_headers() {
+    fn stacked_tables_are_separated_by_their_headers() {
         let check = |text: &str, expected: &[&str]| {
             let found: Vec<String> = apart(rows(text))
                 .iter()
@@ -117,7 +117,7 @@ mod tests {
         check("n,age Ada,36  city,pop Rome,3", &["n,age Ada,36 ", "city,pop Rome,3"]);
         check("n,age Ada,36  Cities  city,pop Rome,3", &["n,age Ada,36 ", "Cities  city,pop Rome,3"]);
         check("n,age Ada,36  Cities city,pop Rome,3", &["n,age Ada,36 ", "Cities city,pop Rome,3"]);
-        // Rows of the same table, with a gap for the eye.
+        // Rows of the same table, with a visual gap.
         check("n,age Ada,36  Bob,5 Eve,7", &["n,age Ada,36  Bob,5 Eve,7"]);
         check("n,city Ada,Rome  Bob,Oslo Eve,Bonn", &["n,city Ada,Rome  Bob,Oslo Eve,Bonn"]);
         check("Title  n,age Ada,36", &["Title  n,age Ada,36"]);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_columns_are_known_by_numbers_below_their_names() {
+    fn column_groups_are_recognised_by_numbers_below_their_names() {
         let check = |text: &str, expected: bool| assert_eq!(has_groups(&rows(text)), expected, "{text}");
         check(",Q1,Q1 Item,Plan,Real Pens,1,2", true);
         check("Name,Name,City Ada,Lovelace,London", false);

@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_become_lines_with_places() {
+    fn rows_become_lines_with_positions() {
         let told = "level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext\n\
             1\t1\t0\t0\t0\t0\t0\t0\t200\t100\t-1\t\n\
             5\t1\t1\t1\t1\t1\t20\t10\t40\t10\t96.1\tInvoice\n\
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_picture_that_finds_the_line_full_is_refused() {
+    async fn a_picture_is_refused_when_the_queue_is_full() {
         let reader = Tesseract {
             worker: Worker { program: "/nowhere".into(), arguments: Vec::new() },
             program: "/nowhere".into(),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_turned_where_the_program_can_tell() {
+    fn pages_are_rotated_if_the_program_detects_it() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(segmentation(folder.path()), "3");
         std::fs::write(folder.path().join(ORIENTATION), b"x").unwrap();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_languages_are_no_paths() {
+    fn language_names_cannot_be_paths() {
         let folder = std::path::Path::new("/no/such/folder");
         for language in ["", "../x", "eng+deu", "a b"] {
             assert!(check(language, folder).unwrap_err().full().contains("ocr_languages"), "{language}");

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_those_of_the_vocabulary() {
+    fn tokens_match_the_vocabulary() {
         let check = |text: &str, expected: u32| {
             assert_eq!(tokens(text), expected, "{text:?}");
             assert_eq!(tokens(text), expected, "{text:?}, remembered");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_by_words_is_counting_the_whole() {
+    fn counting_by_words_equals_counting_the_whole() {
         for text in [
             "don't  stop\n\n  now 12345",
             "日本語とEnglish、混ぜて。\r\n\r\n再び",
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_cut_where_its_tokens_end() {
+    fn a_word_is_split_at_token_boundaries() {
         let word = "汉字没有空格也没有标点符号".repeat(9);
         for room in 0..30 {
             let fits = fitting(&word, room);

@@ -403,8 +403,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_recording_that_finds_the_line_full_is_refused() {
-        // Any program that can be started: none is.
+    async fn a_recording_is_refused_when_the_queue_is_full() {
+        // Any startable program: none is started.
         let program = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
         let program = TranscriptionProgram::Other { command: vec![program, FILE.to_owned()] };
         let settings = TranscriptionSettings { program, read: Vec::new(), threads: 1, at_once: 1 };
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_know_a_recording_by_its_ending() {
+    fn recordings_are_passed_with_their_extension() {
         let check = |name: &str, media_type: &str, expected: &str| {
             let (name, media_type) = (name.to_owned(), media_type.to_owned());
             let recording = Recording { name, media_type, bytes: Bytes::new() };

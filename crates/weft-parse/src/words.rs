@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_become_text() {
+    fn bytes_are_decoded_to_text() {
         let check = |bytes: &[u8], expected: &str| assert_eq!(decode(bytes), expected);
         check(b"plain", "plain");
         check("größer 数据".as_bytes(), "größer 数据");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_label_does_no_harm() {
+    fn a_wrong_charset_label_is_harmless() {
         assert_eq!(decode_as("é".as_bytes(), Some("utf-8")), "é");
         assert_eq!(decode_as(b"\xe9", Some("iso-8859-1")), "é");
         assert_eq!(decode_as("数据".as_bytes(), Some("shift_jis")), "数据");
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_told_from_other_bytes() {
+    fn text_is_distinguished_from_binary() {
         let check = |bytes: &[u8], expected: bool| assert_eq!(is_text(bytes), expected, "{bytes:?}");
         check(b"", true);
         check(b"a\tb\r\n", true);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_go_on_in_the_next() {
+    fn lines_are_joined_with_the_next() {
         let check =
             |text: &str, next: &str, expected: &str| assert_eq!(join(text.to_owned(), next), expected);
         check("one", " two", "one two");
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_put_in_order() {
+    fn lines_are_normalised() {
         assert_eq!(line("  a \n\t b\u{a0}c\u{3000}d\u{ad}e \u{200b} "), "a b c de");
         assert_eq!(lines("a  b\r\n\r\n c \u{c}d"), "a b\nc\nd");
         assert_eq!(cell_lines("\na  b\r\n\r\n c\rd\n"), "a b\n\nc\nd");

@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_of_a_skill_is_read() {
+    fn skill_front_matter_is_read() {
         let (matter, rest) =
             parts("---\nname: a-b\ndescription: |\n  Does it.\n  And more.\nmetadata:\n  version: 1\n---\nFirst.\n---\n").unwrap();
         assert_eq!(

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_is_a_tool_or_says_what_is_wrong() {
+    fn a_description_is_a_tool_or_an_error() {
         let check = |said: &str, words: &str| {
             let error = read(said).map(|_| ()).unwrap_err().full();
             assert!(error.contains(words), "{error}");

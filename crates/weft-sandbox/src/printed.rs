@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_never_exceeds_the_limit_and_ends_with_a_whole_character() {
+    fn kept_output_is_limited_and_ends_with_a_whole_character() {
         let mut printed = Printed::new(6);
         printed.line(Stream::Out, "汉");
         printed.piece(Stream::Error, "é");
@@ -65,6 +65,6 @@ mod tests {
         let mut printed = Printed::new(2);
         printed.piece(Stream::Out, "汉");
         printed.piece(Stream::Out, "x");
-        assert!(printed.stdout.is_empty() && printed.truncated, "nothing follows what was cut");
+        assert!(printed.stdout.is_empty() && printed.truncated, "nothing follows the truncated part");
     }
 }

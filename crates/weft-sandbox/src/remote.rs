@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_along_within_their_limits() {
+    fn files_are_returned_within_their_limits() {
         let file = json!({"name": "a/b.png", "content_b64": "iVBO"});
         let ran = read(&json!({"status": "success", "stdout": "1", "artifacts": [file]}));
         assert_eq!(ran.files, [WrittenFile { name: "b.png".to_owned(), base64: "iVBO".to_owned() }]);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_program_that_failed_no_files_come_along() {
+    fn a_failed_program_returns_no_files() {
         for artifacts in [json!([{"name": "b.png", "data": "iVBO"}]), json!([{"name": "b.png", "data": "*"}])]
         {
             let ran =
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_limit_is_the_services() {
+    fn a_memory_limit_belongs_to_the_service() {
         let http = Arc::new(weft_net::OperatorHttp::new().unwrap());
         let sandbox = RemoteSandbox::new(http, "http://127.0.0.1:9385", LIMITS, 1).unwrap();
         let error = Failure::Memory.error(sandbox.limits());
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_found_wherever_services_put_them() {
+    fn results_are_found_in_every_service_format() {
         let check = |answer: Json, result: Json, stdout: &str| {
             let ran = read(&answer);
             assert_eq!((ran.result, ran.stdout.as_str()), (Ok(result), stdout), "{answer}");
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_read_as_one_of_a_program_here() {
+    fn remote_results_are_read_like_local_ones() {
         let value = r#"{"value": [18446744073709551616, "\ud83d"]}"#;
         let marked = format!("{MARKER}{}", STANDARD.encode(value));
         let answers = [
@@ -375,14 +375,14 @@ mod tests {
         for answer in answers {
             let result = |language: Language| told(200, answer.as_bytes(), language, LIMITS).unwrap().result;
             assert_eq!(result(Language::Python), Ok(json!(["18446744073709551616", "\u{fffd}"])), "{answer}");
-            // There they are no other numbers than those that JSON has.
+            // JavaScript has no other numbers than JSON.
             let expected = json!([18_446_744_073_709_551_616.0_f64, "\u{fffd}"]);
             assert_eq!(result(Language::JavaScript), Ok(expected), "{answer}");
         }
     }
 
     #[test]
-    fn every_way_to_fail_has_its_word() {
+    fn every_failure_has_a_code() {
         let check =
             |answer: Json, expected: Failure| assert_eq!(read(&answer).result, Err(expected), "{answer}");
         let program = |message: &str| Failure::Program { message: message.to_owned(), line: None };
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_service_fails_with_is_no_failure_of_the_program() {
+    fn a_service_failure_is_not_a_program_failure() {
         let check = |status: u16, body: &str, expected: ErrorKind| {
             let error = told(status, body.as_bytes(), Language::Python, LIMITS).unwrap_err();
             assert_eq!(error.kind, expected, "{status} {body}");

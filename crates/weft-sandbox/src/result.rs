@@ -116,7 +116,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn whole_numbers_keep_all_their_digits() {
+    fn integers_keep_all_digits() {
         let check =
             |text: &str, expected: Json| assert_eq!(read_with_large_numbers(text), Ok(expected), "{text}");
         check("15511210043330985984000000", json!("15511210043330985984000000"));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_characters_are_replaced_and_nothing_else() {
+    fn only_unpaired_surrogates_are_replaced() {
         let check = |text: &str, expected: Json| assert_eq!(read(text), Ok(expected), "{text}");
         check(r#""\ud83d""#, json!("\u{fffd}"));
         check(r#"["a\\ud83d", "\udead\n\u00e9é\""]"#, json!(["a\\ud83d", "\u{fffd}\néé\""]));

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn diacritics_and_widths_do_not_matter() {
+    fn diacritics_and_character_widths_are_ignored() {
         check("Résumé naïve Ångström", "resum naiv angstrom");
         check("ＫＸ２００", "kx200");
         assert_eq!(terms("e\u{301}tude"), terms("étude"));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_are_found_whole_and_in_parts() {
+    fn identifiers_are_indexed_whole_and_in_parts() {
         check("KX-200", "kx 200 kx200");
         check("version 4.2.1.", "version 4 2 1 4.2.1");
         check("ada.l@example.com", "ada l exampl com ada.l@example.com");
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn arabic_words_are_found_with_and_without_what_stands_in_front() {
+    fn arabic_words_are_indexed_with_and_without_prefixes() {
         // `And the student`, `a student`; `the minister`, `a minister`, whose first letter is that of `and`.
         let meet = |one: &str, other: &str| {
             let others = terms(other);
@@ -237,13 +237,13 @@ mod tests {
         meet("والأسواق", "الأسواق");
         meet("الوزير", "وزير");
         meet("والوزير", "وزير");
-        // `Father` and `parents` begin with the same letters, and stay what they are.
+        // `Father` and `parents` start with the same letters, and stay as they are.
         meet("والد", "الوالد");
         assert!(terms("والدين").iter().any(|term| term.starts_with("والد")));
     }
 
     #[test]
-    fn chinese_is_cut_by_words() {
+    fn chinese_is_segmented_into_words() {
         check("退货期限是三十天", "退货 期限 是 三十 十天 三十天");
         check("中华人民共和国", "中华 华人 人民 共和 共和国 中华人民共和国");
         check("買東西", "买 东西");
@@ -251,12 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn characters_of_no_known_word_give_pairs_too() {
+    fn unknown_chinese_words_give_bigrams() {
         check("鑫垚", "鑫 垚 鑫垚");
     }
 
     #[test]
-    fn kana_hangul_and_thai_give_pairs() {
+    fn kana_hangul_and_thai_give_bigrams() {
         check("カタカナ", "カタ タカ カナ");
         check("ｶﾀ", "カタ");
         check("한국어 나", "한국 국어 나");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_know_where_they_stand() {
+    fn tokens_have_positions() {
         let text = "Die Größe: KX-200，退貨期限。ﾃｽﾄ";
         for token in analyze(text) {
             let source = &text[token.range.clone()];
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_too_long() {
+    fn no_token_is_too_long() {
         for text in ["a".repeat(100_000), "汉".repeat(100_000), "a-".repeat(50_000), "カ".repeat(5_000)] {
             assert!(analyze(&text).iter().all(|token| token.term.chars().count() <= LETTERS_MAX + 1));
         }

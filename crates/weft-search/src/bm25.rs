@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn once_in_an_average_chunk_is_the_measure() {
+    fn one_occurrence_in_an_average_chunk_scores_one() {
         assert!((share(1.0, damping(80.0, 80.0)) - 1.0).abs() < 1e-6);
         assert!(share(2.0, damping(80.0, 80.0)) < 2.0);
         assert!(share(1.0, damping(160.0, 80.0)) < 1.0);
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn no_word_counts_against_a_chunk() {
+    fn no_word_lowers_the_score_of_a_chunk() {
         for (total, holding) in [(0, 0), (1, 1), (10, 10), (10, 99), (1_000_000, 1)] {
             assert!(rarity(total, holding) > 0.0, "{total} {holding}");
         }

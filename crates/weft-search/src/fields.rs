@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_stay_apart() {
+    fn parts_stay_separate() {
         let chunk = IndexedChunk {
             title: "a\u{1e}b".to_owned(),
             content: "c\u{1e}d".to_owned(),

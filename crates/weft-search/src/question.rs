@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn common_words_are_looked_for_only_alone() {
+    fn common_words_are_searched_only_alone() {
         let check = |text: &str, expected: &[(&str, f32)]| {
             let found = asked(text);
             let found: Vec<(&str, f32)> =
@@ -149,7 +149,7 @@ mod tests {
         check("退货的期限是什么", &[("退货", 1.0), ("期限", 1.0)]);
         check("是什么", &[("是", 1.0), ("什么", 1.0)]);
         check("", &[]);
-        // A word that says nothing, and the same letters as the stem of one that does.
+        // A stop word, and the same letters as the stem of another word.
         check("who will read wills", &[("read", 1.0), ("will", 1.0)]);
     }
 
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_follow_the_rules_of_finding() {
+    fn highlights_follow_the_search_rules() {
         let marked = |text: &str, question: &str| -> Vec<String> {
             let query = TextQuery { text: question.to_owned(), keywords: Vec::new() };
             marks(text, &query).into_iter().map(|mark| text[mark].to_owned()).collect()
@@ -179,12 +179,12 @@ mod tests {
         let query = TextQuery { text: "Wo sind die Häuser der Stadt?".to_owned(), keywords: Vec::new() };
         let words = words(&query);
         let numbers: HashSet<usize> = words.iter().map(|word| word.number).collect();
-        assert_eq!(numbers.len(), 2, "the commonest German words are left out: {words:?}");
+        assert_eq!(numbers.len(), 2, "German stop words are left out: {words:?}");
         let forms = |number: usize| words.iter().filter(|word| word.number == number).count();
         assert!(numbers.into_iter().all(|number| forms(number) > 2), "{words:?}");
         let mut scale = Scale::default();
         words.iter().for_each(|word| scale.add(word, word.weight));
-        assert_eq!(scale.sum(), 2.0, "a form more is no word more");
+        assert_eq!(scale.sum(), 2.0, "another form is not another word");
     }
 
     #[test]

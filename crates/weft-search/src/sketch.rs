@@ -276,7 +276,7 @@ mod tests {
     use super::*;
     use crate::vectors::{VectorRow, row};
 
-    /// Numbers between −1 and 1 that look random, shifted by a part that all vectors have.
+    /// Pseudo-random numbers between −1 and 1, shifted by a component that all vectors share.
     fn vector(seed: u32, dimension: usize, common: f32) -> Vec<f32> {
         let mut state = seed.wrapping_mul(747_796_405).wrapping_add(1);
         let mut next = || {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_near_the_cosines() {
+    fn estimates_approximate_cosines() {
         for (dimension, common, error) in
             [(384, 0.0, 0.15), (384, 1.5, 0.1), (100, 0.0, 0.3), (1_536, 0.0, 0.08)]
         {
@@ -297,7 +297,7 @@ mod tests {
                 rows.push(seed, factor, values.into_iter());
             }
             let sketches = Sketches::new(&rows);
-            // A question near one of them, and one that has nothing to do with any.
+            // A query near one of them, and one unrelated to any.
             let near: Vec<f32> = vector(7, dimension, common)
                 .iter()
                 .zip(vector(9_999, dimension, common))
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn turning_keeps_products() {
+    fn rotation_preserves_products() {
         for dimension in [1, 2, 3, 16, 100, 384] {
             let turn = Rotation::new(dimension);
             let turned = |seed: u32| {
@@ -336,7 +336,7 @@ mod tests {
 
     /// In some models' vectors few numbers are large.
     #[test]
-    fn neighbours_are_found_among_uneven_vectors() {
+    fn neighbours_are_found_among_skewed_vectors() {
         let uneven = |seed: u32| -> Vec<f32> {
             let of = |(at, value): (u16, f32)| value / (1.0 + f32::from(at) / 10.0);
             (0_u16..).zip(vector(seed, 128, 0.0)).map(of).collect()
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_of_another_length_are_near_nothing() {
+    fn queries_of_another_length_match_nothing() {
         let mut rows = Rows::default();
         let VectorRow { factor, values } = row(&[1.0, 2.0]).unwrap();
         rows.push(0, factor, values.into_iter());

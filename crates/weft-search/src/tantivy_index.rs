@@ -350,10 +350,10 @@ mod tests {
 
     use super::*;
 
-    /// A dataset that takes long to open, here for ever, is waited for by those alone who ask for it.
+    /// A dataset that takes long to open, here forever, delays only those who ask for it.
     #[tokio::test(flavor = "multi_thread")]
     #[expect(clippy::await_holding_lock, reason = "nobody is to get on with that dataset")]
-    async fn datasets_are_opened_apart() {
+    async fn datasets_are_opened_separately() {
         let folder = tempfile::tempdir().unwrap();
         let index = TantivyIndex::in_folder(folder.path());
         let key = |id: &str| DatasetKey::new(&TenantId::new("t"), id);

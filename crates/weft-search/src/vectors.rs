@@ -272,7 +272,7 @@ fn dot(row: &[i8], wanted: &[i16]) -> i32 {
 mod tests {
     use super::*;
 
-    /// Numbers between −1 and 1 that look random.
+    /// Pseudo-random numbers between −1 and 1.
     fn vector(seed: u32, dimension: usize) -> Vec<f32> {
         let mut state = seed.wrapping_mul(747_796_405).wrapping_add(1);
         let mut next = || {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn cosines_are_close_to_the_true_ones() {
+    fn quantised_cosines_are_accurate() {
         for dimension in [1, 3, 384, 1_536] {
             let question = vector(1, dimension);
             let wanted = QuestionVector::new(&question).unwrap();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_is_of_what_is_there() {
+    fn the_sum_covers_existing_vectors() {
         let mut rows = Rows::default();
         for seed in 0..40 {
             let VectorRow { factor, values } = row(&vector(seed, 16)).unwrap();
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_and_itself_are_one() {
+    fn a_vector_has_cosine_one_with_itself() {
         let one = vector(7, 384);
         let VectorRow { factor, values } = row(&one).unwrap();
         let mut rows = Rows::default();
@@ -348,14 +348,14 @@ mod tests {
     }
 
     #[test]
-    fn vectors_without_a_direction_are_none() {
+    fn zero_vectors_have_no_direction() {
         for vector in [&[][..], &[0.0, 0.0], &[f32::NAN, 1.0], &[f32::INFINITY, 1.0]] {
             assert!(row(vector).is_none() && QuestionVector::new(vector).is_none(), "{vector:?}");
         }
     }
 
     #[test]
-    fn the_largest_sums_fit() {
+    fn the_largest_sums_do_not_overflow() {
         let dimension = 16_384;
         let one = vec![1.0_f32; dimension];
         let VectorRow { factor, values } = row(&one).unwrap();

@@ -112,7 +112,7 @@ impl Http for FakeHttp {
         if self.lock().answers.iter().any(|laid| url.contains(&laid.url_part)) {
             Ok(())
         } else {
-            Err(Error::new(ErrorKind::Denied, format!("`{url}` is not to be reached")))
+            Err(Error::new(ErrorKind::Denied, format!("`{url}` is a forbidden address")))
         }
     }
 }

@@ -441,7 +441,7 @@ mod tests {
     use crate::contracts::store;
 
     #[tokio::test]
-    async fn without_faults_it_is_a_store_like_any_other() {
+    async fn without_faults_it_keeps_the_store_contract() {
         let faulty = FaultyStore::new(Arc::default(), FaultRates::default(), Dice::new(1));
         store::session_store_keeps_its_contract(&faulty).await;
         store::run_store_keeps_its_contract(&faulty).await;
@@ -466,7 +466,7 @@ mod tests {
             let is_done = RunStore::get(&*memory, &key).await.unwrap().fence > fence;
             match (answer, is_done) {
                 (Ok(Ok(_)), true) => done += 1,
-                (Ok(Ok(_)), false) => panic!("it was said to be done"),
+                (Ok(Ok(_)), false) => panic!("it was reported as done"),
                 (Ok(Err(_)), true) => failed_done += 1,
                 (Ok(Err(_)), false) => failed += 1,
                 (Err(_), true) => silent_done += 1,

@@ -88,16 +88,16 @@ impl Embedder for HashEmbedder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contracts::embedder::{embedder_keeps_its_contract, near_texts_have_near_vectors};
+    use crate::contracts::embedder::{embedder_keeps_its_contract, similar_texts_have_similar_vectors};
 
     #[tokio::test]
     async fn it_keeps_the_contract() {
         embedder_keeps_its_contract(&HashEmbedder::default()).await;
-        near_texts_have_near_vectors(&HashEmbedder::default()).await;
+        similar_texts_have_similar_vectors(&HashEmbedder::default()).await;
     }
 
     #[test]
-    fn words_and_ideographs_are_cut() {
+    fn words_and_ideographs_are_tokenised() {
         assert_eq!(words("Cats, dogs 和猫!"), ["cats", "dogs", "和", "猫"]);
     }
 }

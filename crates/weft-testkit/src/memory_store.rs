@@ -441,7 +441,7 @@ mod tests {
         crate::contracts::accounts::audit_store_keeps_its_contract(&memory).await;
         crate::contracts::chats::chat_store_keeps_its_contract(&memory).await;
         crate::contracts::memories::memory_store_keeps_its_contract(&memory).await;
-        store::stores_remove_what_belongs_together(&memory, &memory, &memory, &memory, &memory).await;
+        store::stores_remove_related_data_together(&memory, &memory, &memory, &memory, &memory).await;
         store::stores_keep_large_values(&memory, &memory).await;
     }
 }

@@ -51,7 +51,7 @@ fn damaged_json_is_repaired() {
         r#"{"a": "C:\Users\me", "b": "\d+", "c": "é\ud83d\ude00\ud83d",}"#,
         json!({"a": "C:\\Users\\me", "b": "\\d+", "c": "é😀\u{fffd}"}),
     );
-    // What stands around it.
+    // Surrounding text.
     check("```json\n{\"a\": 1}\n```", a());
     check("Sure [really]: here is {it}:\n```\n{'a': 1}\n```\nI hope it's \"fine\".", a());
     check("<think>maybe {\"a\": 2}?</think>\n{\"a\": 1}", a());
@@ -73,13 +73,13 @@ fn no_integer_loses_digits() {
     let text = format!(r#"{{"id": {id}, "said": {written}, "all": [-{id}, 1]}}"#);
     check(&text, json!({"id": id, "said": said, "all": [format!("-{id}"), 1]}), false);
     check(&format!("{{'id': {id},}}"), json!({"id": id}), true);
-    // What a number keeps is one, however long it is.
+    // The stored form of a number is one, however long it is.
     check(
         "[18446744073709551615, -9223372036854775808, 100000000000000000000, 1e30, 0.50000000000000000000]",
         json!([u64::MAX, i64::MIN, 1e20, 1e30, 0.5]),
         false,
     );
-    // A schema says whether the digits are what is wanted.
+    // The schema decides whether the digits are kept.
     let schema = |kind: &str| {
         ArgumentSchema::new(&json!({"type": "object", "properties": {"id": {"type": kind}}})).unwrap()
     };
@@ -89,7 +89,7 @@ fn no_integer_loses_digits() {
 }
 
 #[test]
-fn what_would_be_a_guess_is_an_error() {
+fn ambiguous_input_is_an_error() {
     let check = |text: &str, expected: &str| {
         let error = parse(text).expect_err(text);
         assert_eq!(error.kind, ErrorKind::Garbled, "{text}");
@@ -150,10 +150,10 @@ fn a_plan_is_a_list_of_objects() {
     }
 }
 
-/// Large texts that would be dear if anything were looked at again and again. There is no clock in
-/// it: a reader that takes quadratic time would not end here within minutes.
+/// Large texts that would be expensive if anything were scanned repeatedly. There is no clock in it: a
+/// quadratic reader would not finish here within minutes.
 #[test]
-fn large_texts_take_one_pass() {
+fn large_texts_are_read_in_one_pass() {
     let units = [
         "[",
         "{\"a\":",
@@ -211,7 +211,7 @@ fn any_json() -> impl Strategy<Value = Json> {
 
 proptest! {
     #[test]
-    fn json_is_taken_as_it_is(value in any_json(), pretty: bool) {
+    fn valid_json_is_unchanged(value in any_json(), pretty: bool) {
         let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
         prop_assert_eq!(parse(&text).unwrap(), Parsed { value: value.clone(), repaired: false });
         if value.is_object() {
@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_breaks_the_reader(text in prop_oneof![
+    fn any_text_is_parsed_without_panicking(text in prop_oneof![
         any::<String>(),
         any::<Vec<u8>>().prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
         prop::collection::vec(prop::sample::select(vec![
@@ -235,7 +235,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_right_stays_as_it_was(value in any_json(), spaced: bool) {
+    fn valid_input_stays_unchanged(value in any_json(), spaced: bool) {
         let value = json!({"first": value, "last": 1});
         let text = if spaced { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
         let damaged = format!("{},}}", text.strip_suffix('}').unwrap().trim_end());
@@ -243,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn cut_off_json_keeps_its_beginning(value in any_json(), cut in 0.0..1.0f64) {
+    fn truncated_json_keeps_its_beginning(value in any_json(), cut in 0.0..1.0f64) {
         let text = json!({"first": 1, "rest": value}).to_string();
         let from = r#"{"first":1,"#.len();
         let wanted = from + ((text.len() - from) as f64 * cut) as usize;

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_of_people_are_understood() {
+    fn human_answers_are_parsed() {
         let check = |answer: Json, expected: &str| {
             let told = match decision(&answer) {
                 Decision::Approve => "approve".to_owned(),
@@ -207,7 +207,7 @@ mod tests {
         check(json!("no, too dear"), "deny too dear");
         check(json!("{\"decision\": \"deny\", \"reason\": \"late\"}"), "deny late");
         check(json!({"decision": "deny", "reason": " too dear "}), "deny too dear");
-        // What is neither is asked again: never a yes, and no refusal that nobody meant.
+        // An answer that is neither is asked again: never taken as a yes, nor as a refusal nobody meant.
         for answer in ["aprove", "1", "", "no idea", "What's the weather?", "{\"decision\": \"ed", "approve?"]
         {
             check(json!(answer), "unclear");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_reach_the_tasks_inside_a_call() {
+    fn answers_reach_nested_tasks() {
         let answers = json!({"a": 1, "a/x": 2, "a/y/z": 3, "ab/x": 4});
         let inner = inner_answers("a", answers.as_object().unwrap());
         assert_eq!(Json::Object(inner), json!({"x": 2, "y/z": 3}));

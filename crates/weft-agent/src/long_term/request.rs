@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_in_many_languages_are_noticed() {
+    fn requests_to_remember_are_recognised_in_many_languages() {
         let check =
             |message: &str, text: &str| assert_eq!(asked_to_remember(message), Some(text), "{message}");
         check("Remember that I am allergic to nuts.", "I am allergic to nuts.");
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn other_messages_are_no_requests() {
+    fn other_messages_are_not_requests_to_remember() {
         for message in [
             "",
             "What is the weather?",

@@ -15,7 +15,7 @@ fn failed(arguments: Json, error: &str) -> Observed {
     call("search", arguments, Outcome::Error(error.to_owned()))
 }
 
-/// What the guard says of two rounds of one call each.
+/// The guard's verdict on two rounds of one call each.
 fn verdict(first: &Observed, second: &Observed) -> Verdict {
     let mut guard = LoopGuard::default();
     assert_eq!(guard.observe(std::slice::from_ref(first)), Verdict::Continue);
@@ -67,7 +67,7 @@ fn arguments_are_compared_value_by_value() {
 }
 
 #[test]
-fn results_are_compared_without_what_changes_by_itself() {
+fn results_are_compared_without_volatile_parts() {
     let check = |first: &str, second: &str, expected: Verdict| {
         assert_eq!(verdict(&ok(json!({}), first), &ok(json!({}), second)), expected, "{first} | {second}");
     };
@@ -128,12 +128,12 @@ fn equal_errors_count_and_different_ones_do_not() {
 }
 
 #[test]
-fn other_tools_and_polling_tools_are_no_loop() {
+fn different_tools_and_polling_tools_are_no_loop() {
     let search = ok(json!({"q": 1}), "r");
     assert_eq!(verdict(&search, &Observed { name: "fetch".to_owned(), ..search.clone() }), Verdict::Continue);
     let poll = Observed { poll: true, ..search.clone() };
     assert_eq!(verdict(&poll, &poll), Verdict::Continue);
-    // Beside a polling call the others still count.
+    // Besides a polling call the others still count.
     let mut guard = LoopGuard::default();
     assert_eq!(guard.observe(&[poll.clone(), search.clone()]), Verdict::Continue);
     assert_eq!(guard.observe(&[search, poll]), Verdict::Loop);
@@ -153,12 +153,12 @@ fn parallel_calls_are_compared_in_any_order() {
     check(&[&a, &a, &b], &[&a, &b, &b], Verdict::Continue);
     check(&[&a, &b], &[&a, &c], Verdict::Continue);
     check(&[&a, &b], &[&a], Verdict::Continue);
-    // Twice in one round is no round after another.
+    // Twice in one round does not count as consecutive rounds.
     check(&[&c], &[&a, &a], Verdict::Continue);
 }
 
 #[test]
-fn the_window_says_how_many_rounds_make_a_loop() {
+fn the_window_sets_how_many_rounds_make_a_loop() {
     let (a, b) = (ok(json!({"q": 1}), "one"), ok(json!({"q": 2}), "two"));
     let verdicts = |window: usize, rounds: &[&Observed]| -> Vec<bool> {
         let mut guard = LoopGuard::new(window);
@@ -185,7 +185,7 @@ fn replies_without_a_call_are_a_loop_when_they_repeat() {
 }
 
 #[test]
-fn the_guard_survives_storage_and_tells_how_similar_the_rounds_were() {
+fn the_guard_survives_storage_and_reports_similarity() {
     let call = ok(json!({"q": "one question of some length"}), "r");
     let mut guard = LoopGuard::default();
     guard.observe(std::slice::from_ref(&call));
@@ -197,7 +197,7 @@ fn the_guard_survives_storage_and_tells_how_similar_the_rounds_were() {
     assert_eq!(guard.observe(&[]), Verdict::Continue);
 }
 
-/// Nothing here is timed: the comparison of every pair of characters would not end within minutes.
+/// Nothing here is timed: comparing every pair of characters would not finish within minutes.
 #[test]
 fn huge_rounds_are_cheap_and_leave_little() {
     let text = "the quick brown fox jumps over the lazy dog ".repeat(10_000);

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mark_of_a_document_leads_anywhere() {
+    fn citation_marks_inside_a_document_are_neutralised() {
         for text in [
             "[ID:2]",
             "[ID: 2]",
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_of_a_document_begins_another_passage() {
+    fn no_line_of_a_document_starts_another_passage() {
         let text = "One.\n------\nID: 2\nTitle: Other\r\nurl : x\u{2028}  id：3\nIDs: 4 --- Title\n--\n";
         let expected =
             "One.\n> ------\n> ID: 2\n> Title: Other\r\n> url : x\u{2028}>   id：3\nIDs: 4 --- Title\n--\n";

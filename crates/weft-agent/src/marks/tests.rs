@@ -10,7 +10,7 @@ fn sources(count: usize) -> Citations {
 }
 
 #[test]
-fn every_form_of_a_mark_becomes_one() {
+fn every_form_of_a_mark_is_normalized() {
     let known = sources(4);
     let check = |text: &str, expected: &str| assert_eq!(repair(text, &known), expected, "{text}");
     for form in [
@@ -63,7 +63,7 @@ fn every_form_of_a_mark_becomes_one() {
 }
 
 #[test]
-fn marks_that_lead_nowhere_are_left_out() {
+fn marks_without_a_source_are_removed() {
     let known = sources(2);
     let check = |text: &str, expected: &str| assert_eq!(repair(text, &known), expected, "{text}");
     check("A fact [ID:2]. Another [ID:1].", "A fact. Another [ID:1].");
@@ -77,10 +77,10 @@ fn marks_that_lead_nowhere_are_left_out() {
 }
 
 #[test]
-fn marks_lead_nowhere_where_a_search_has_found_nothing() {
+fn after_a_search_without_hits_all_marks_are_removed() {
     let none = sources(0);
     let text = "So it is [ID:1][ID: 0]. See (ref 3).";
-    // Somebody may mean just these letters.
+    // The user may mean these very letters.
     assert_eq!(repair(text, &none), text);
     none.note_search();
     assert_eq!(repair(text, &none), "So it is. See (ref 3).");
@@ -88,7 +88,7 @@ fn marks_lead_nowhere_where_a_search_has_found_nothing() {
 }
 
 #[test]
-fn what_is_no_mark_stays() {
+fn text_that_is_not_a_mark_stays() {
     let known = sources(10);
     for text in [
         "my preference3 and ref 3 and ref3.pdf, ref3-4, $ref3, a/ref3, ref3x, ref3_b, ref1234",
@@ -116,7 +116,7 @@ fn without_sources_nothing_changes() {
     for text in ["The user (id: 3) prefers ref3 [ID:0] ##1$$.", " [ID:1]", "[ID: 0, ID: 2"] {
         assert_eq!(repair(text, &none), text);
     }
-    // Sources that turn up later count from then on.
+    // Sources that appear later count from then on.
     let mut filter = MarkFilter::new(none.clone());
     let mut text = filter.push("a (ID: 0) ");
     none.number([Chunk::default()]);
@@ -126,7 +126,7 @@ fn without_sources_nothing_changes() {
 }
 
 #[test]
-fn only_what_may_be_a_mark_is_held_back() {
+fn only_a_possible_mark_is_held_back() {
     let mut filter = MarkFilter::new(sources(4));
     for (piece, expected) in [
         ("Hello", "Hello"),
@@ -151,7 +151,7 @@ fn only_what_may_be_a_mark_is_held_back() {
 
 proptest! {
     #[test]
-    fn the_output_is_the_same_however_the_text_is_cut(
+    fn the_output_does_not_depend_on_chunk_boundaries(
         parts in prop::collection::vec(prop::sample::select(vec![
             "[", "]", "(", ")", "【", "】", "ID", "id", "ref", "ref3", ":", " ", "3", "0", "12", ",", ";", "-", "##", "$$", "`", "```",
             "~~~", "\n", "a", ".", "中", "[ID:3]", "(ID: 1)", "[ID:0, ID:9]", "##2$$", "é",

@@ -180,12 +180,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_not_looked_into() {
+    fn placeholders_inside_values_are_not_expanded() {
         assert_eq!(filled("{a} {b} {c}", &[("a", "{b}"), ("b", "x")]), "{b} x {c}");
     }
 
     #[test]
-    fn no_prompt_keeps_an_open_place() {
+    fn no_prompt_keeps_an_unfilled_placeholder() {
         let options =
             PlannerOptions { days: ["1".into(), "2".into(), "3".into()], ..PlannerOptions::default() };
         let texts = [

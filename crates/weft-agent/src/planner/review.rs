@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_say_about_a_plan_is_understood() {
+    fn plan_review_answers_are_parsed() {
         let check = |answer: Json, expected: Said| {
             let mut review = Review::new("1. Look.".to_owned());
             let answers = Map::from_iter([(FIELD.to_owned(), answer)]);

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn old_results_go_and_their_calls_stay() {
+    fn old_results_are_dropped_and_their_calls_kept() {
         let view = without_results(conversation(), 50, 2);
         let results: Vec<String> = view
             .messages
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_slides_by_turns_and_a_message_in_the_middle_begins_none() {
+    fn a_window_slides_by_turns_and_an_injected_message_starts_none() {
         let view = last_turns(conversation(), 1);
         let texts: Vec<String> = view.messages.iter().map(Message::text).collect();
         assert_eq!(
@@ -365,7 +365,7 @@ mod tests {
             ["[4 older messages of this conversation are left out.]", "two", "", "", "and quickly"]
         );
         assert!(last_turns(conversation(), 2).note.is_none());
-        assert_eq!(last_turns(conversation(), 0).messages.len(), 5, "the turn under way is always there");
+        assert_eq!(last_turns(conversation(), 0).messages.len(), 5, "the current turn is always kept");
         assert!(last_turns(Vec::new(), 3).messages.is_empty());
     }
 }

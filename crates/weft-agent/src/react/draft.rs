@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_an_escape_is_left_out() {
+    fn a_partial_escape_is_left_out() {
         let check = |text: &str, expected: &str| assert_eq!(without_open_escape(text), expected, "{text}");
         check(r#"{"a": "b"#, r#"{"a": "b"#);
         check(r#"{"a": "é\\"#, r#"{"a": "é\\"#);

@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_settled_only_by_what_its_passages_say() {
+    fn a_point_is_settled_only_by_its_passages() {
         let settled = |report: Report, verdict: Verdict| {
             let mut work = work("The tower is 1,234.5 m high [built 1999].");
             work.settle(report, &verdict, Effort::High.bars());
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_less_sure_look_takes_nothing_away() {
+    fn a_less_confident_report_does_not_replace_a_better_one() {
         let mut work = work("42 and 43");
         let open = Verdict { is_sufficient: false, ..verdict(0.6) };
         work.settle(report("It is 42 [ID:3].", 0.6), &open, Effort::High.bars());
@@ -533,10 +533,10 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_compared_as_they_are_written() {
+    fn numbers_are_compared_as_written() {
         assert_eq!(numbers("1,234.5 m, 12. And 7; 2024"), ["1234.5", "12", "2024"]);
         assert_eq!(unsupported("In 2024 it was 3.50 [ID:77] of 9", "2024: 3.5"), ["3.50"]);
-        // What is no mark of a source is looked at, also behind a bracket that is never closed.
+        // Text that is no source mark is considered, also after a bracket that is never closed.
         assert_eq!(unsupported("[ID:1, 23] so [ID: 1300 m] and [ID:4 1400", "1"), ["1300", "1400"]);
         assert_eq!(cited_in("a [ID:2] b [ID: 1][ID:2] [ID:x]"), [1, 2]);
     }

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn efforts_go_by_names_and_numbers() {
+    fn efforts_are_names_or_numbers() {
         for (value, effort) in [
             (json!("low"), Some(Effort::Low)),
             (json!(" Medium"), Some(Effort::Medium)),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_asked_one_after_the_other_and_in_the_end_all_of_them() {
+    fn sources_are_widened_step_by_step_until_all_are_searched() {
         use SourceKind::{Dataset, Graph, Web};
         let all = [Graph, Dataset, Web];
         let asked = |rounds: usize, there: &[SourceKind]| {

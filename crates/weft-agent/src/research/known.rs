@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_nearly_the_same_is_known() {
+    fn near_duplicates_are_recognised() {
         use SourceKind::{Dataset, Web};
         let mut known = Known::default();
         known.note("height of the tower in metres", &[Dataset], "A");
@@ -94,7 +94,7 @@ mod tests {
             ),
             None
         );
-        // Other words, and a source that was not asked.
+        // Other words, and a source that was not searched.
         assert_eq!(like("age of the tower", &[Dataset]), None);
         assert_eq!(like("height of the tower in metres", &[Web]), None);
         assert_eq!(like("塔的高度多少", &[Web]).as_deref(), Some("B"));

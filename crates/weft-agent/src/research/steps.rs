@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_the_last_and_those_with_tags_are_kept() {
+    fn the_first_the_last_and_tagged_steps_are_kept() {
         let mut steps: Vec<String> = (0..10).map(|step| format!("step {step}")).collect();
         steps[4] = tags::query("rain");
         let expected = format!(

@@ -1,4 +1,4 @@
-//! A model that does its worst cannot exceed a budget by more than one call.
+//! A model that misbehaves in every way cannot exceed a budget by more than one call.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -12,7 +12,7 @@ use weft_testkit::{Reply, ScriptedModel};
 
 use crate::kit::{World, question};
 
-/// One of the bad habits of models, chosen by `dice`.
+/// A random misbehaviour of models, chosen by `dice`.
 fn worst(dice: u64, nth: usize) -> Reply {
     let step = |name: &str, arguments: serde_json::Value| Reply::call(name, arguments);
     match dice % 9 {
@@ -38,7 +38,7 @@ fn world(dice: Vec<u64>) -> World {
     world
 }
 
-/// Every way in which work may end, and what was used by then.
+/// Every possible ending, and the usage at that point.
 fn check(dice: Vec<u64>, limits: BudgetLimits, driver: &dyn Driver) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -52,7 +52,7 @@ fn check(dice: Vec<u64>, limits: BudgetLimits, driver: &dyn Driver) {
         assert!(limits.tool_calls.is_none_or(|max| spent.tool_calls <= max), "{spent:?}");
         assert!(limits.rounds.is_none_or(|max| spent.rounds <= max), "{spent:?}");
         assert!(limits.model_calls.is_none_or(|max| spent.model_calls <= max), "{spent:?}");
-        // One call may begin while something is left: it takes 150 tokens and 200 millionths.
+        // One call may start while something is left: it takes 150 tokens and 200 millionths.
         assert!(limits.tokens.is_none_or(|max| spent.tokens < max + 150), "{spent:?}");
         assert!(limits.money.is_none_or(|max| (spent.micros as f64) < max * 1e6 + 200.0), "{spent:?}");
         assert_eq!(world.asked().len() as u64, spent.model_calls);
@@ -61,18 +61,18 @@ fn check(dice: Vec<u64>, limits: BudgetLimits, driver: &dyn Driver) {
         if let Err(error) = end {
             assert!(matches!(error.kind, ErrorKind::QuotaExceeded | ErrorKind::Garbled), "{error:?}");
         }
-        // Whatever happened, the model was only ever sent tidy conversations.
+        // Whatever happened, the model only received valid conversations.
         for request in world.asked() {
             let calls: Vec<_> =
                 request.messages.iter().flat_map(|m| &m.tool_calls).map(|call| &call.id).collect();
             let results: Vec<_> = request.messages.iter().filter_map(|m| m.tool_call_id.as_ref()).collect();
             assert_eq!(calls, results);
             let ids: std::collections::BTreeSet<_> = calls.iter().collect();
-            assert_eq!(ids.len(), calls.len(), "every id is there once");
+            assert_eq!(ids.len(), calls.len(), "ids are unique");
         }
         let trace = world.signals();
         let count = |prefix: &str| trace.iter().filter(|signal| signal.starts_with(prefix)).count();
-        assert_eq!(count("start "), count("end "), "every start of a call has its end");
+        assert_eq!(count("start "), count("end "), "every started call has an end");
     });
 }
 
@@ -95,7 +95,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_spent_budget_is_an_ending_of_its_own() {
+async fn a_spent_budget_ends_the_run_with_quota_exceeded() {
     let mut world = world(vec![0]);
     world.options.rounds_max = 40;
     world.budget(BudgetLimits { tokens: Some(400), ..BudgetLimits::default() });
@@ -107,7 +107,7 @@ async fn a_spent_budget_is_an_ending_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_of_seconds_ends_a_silent_model_and_a_slow_tool() {
+async fn a_time_budget_stops_a_silent_model_and_a_slow_tool() {
     let mut slow = World::new([Reply::text("late").delay_ms(60_000)]);
     slow.budget(BudgetLimits { seconds: Some(5.0), ..BudgetLimits::default() });
     let began = tokio::time::Instant::now();
@@ -129,7 +129,7 @@ async fn a_budget_of_seconds_ends_a_silent_model_and_a_slow_tool() {
 }
 
 #[tokio::test]
-async fn spent_tool_calls_are_told_to_the_model_which_still_answers() {
+async fn the_model_learns_that_tool_calls_are_spent_and_still_answers() {
     let mut world = World::with(ScriptedModel::from_fn(|request, nth| match &request.tool_choice {
         weft_core::seam::chat_model::ToolChoice::None => Reply::text("so far"),
         _ => Reply::call("look", json!({"q": nth.to_string()})).and_call("look", json!({"q": "b"})),

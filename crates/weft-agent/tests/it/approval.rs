@@ -1,4 +1,4 @@
-//! Calls that a person has to agree to.
+//! Calls that need approval.
 
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -20,13 +20,13 @@ fn pay(q: &str) -> Reply {
     Reply::call("pay", json!({"q": q}))
 }
 
-/// What was kept goes through text, as it does on its way to another process.
+/// The stored state goes through text, as on its way to another process.
 fn stored(suspension: &Suspension) -> Json {
     serde_json::from_str(&suspension.state.to_string()).unwrap()
 }
 
 #[tokio::test]
-async fn a_call_waits_with_its_arguments_and_the_rest_of_its_round_does_not() {
+async fn a_call_waits_for_approval_while_the_rest_of_its_round_runs() {
     let world = guarded([pay("10").and_call("look", json!({"q": "x"})), Reply::text("done")]);
     let waits = world.wait_with(&Native, question("Q")).await;
     assert_eq!(world.called(), [r#"look({"q":"x"})"#]);
@@ -40,17 +40,17 @@ async fn a_call_waits_with_its_arguments_and_the_rest_of_its_round_does_not() {
     let End::Answered(answer) =
         world.drive(&Native, resumed(stored(&waits), json!({"call_1": "approve"}))).await.unwrap()
     else {
-        panic!("it goes on")
+        panic!("it continues")
     };
     assert_eq!(answer.text, "done");
     assert_eq!(world.called(), [r#"look({"q":"x"})"#, r#"pay({"q":"10"})"#]);
     let results: Vec<_> = world.asked()[1].messages[3..].iter().map(|m| m.text.clone()).collect();
     assert_eq!(results, ["found 10", "found x"], "results keep the order of the calls");
-    assert_eq!(world.asked().len(), 2, "nothing is asked twice");
+    assert_eq!(world.asked().len(), 2, "no request is repeated");
 }
 
 #[tokio::test]
-async fn a_refused_call_is_told_with_its_reason_and_never_made() {
+async fn a_refused_call_is_reported_with_its_reason_and_never_executed() {
     let world = guarded([pay("10"), Reply::text("all right")]);
     let waits = world.wait_with(&Native, question("Q")).await;
     let answer = json!({"call_1": {"decision": "deny", "reason": "too dear"}});
@@ -61,7 +61,7 @@ async fn a_refused_call_is_told_with_its_reason_and_never_made() {
 }
 
 #[tokio::test]
-async fn a_person_may_change_the_arguments_and_they_are_checked() {
+async fn arguments_edited_by_a_person_are_validated() {
     let world = guarded([pay("10"), Reply::text("done")]);
     let waits = world.wait_with(&Native, question("Q")).await;
     let edit = |arguments: Json| json!({"call_1": {"decision": "edit", "arguments": arguments}});
@@ -69,13 +69,13 @@ async fn a_person_may_change_the_arguments_and_they_are_checked() {
     assert_eq!(world.called(), [r#"pay({"q":"5"})"#]);
     let world = guarded([pay("10"), Reply::text("done")]);
     let waits = world.wait_with(&Native, question("Q")).await;
-    // What a person got wrong is no mistake of the model's: the person is asked again and told why.
+    // A person's mistake is not reported to the model: the person is asked again with the reason.
     for (wrong, why) in
         [(json!({"q": "5", "n": "none"}), "/n"), (json!({"quantity": 5}), "no argument `quantity`")]
     {
         let End::Suspended(again) = world.drive(&Native, resumed(stored(&waits), edit(wrong))).await.unwrap()
         else {
-            panic!("it asks again")
+            panic!("it asks once more")
         };
         assert_eq!(again.form.fields, waits.form.fields);
         assert!(again.form.tips.as_ref().unwrap().contains(why), "{:?}", again.form.tips);
@@ -83,9 +83,9 @@ async fn a_person_may_change_the_arguments_and_they_are_checked() {
     assert_eq!((world.called().len(), world.asked().len()), (0, 1));
 }
 
-/// A slip of the pen, or another question, is no refusal: nothing is lost, and the person is asked again.
+/// A typo, or another question, is not a refusal: nothing is lost, and the person is asked again.
 #[tokio::test]
-async fn an_answer_that_is_neither_yes_nor_no_is_asked_for_again() {
+async fn an_unclear_approval_answer_is_asked_again() {
     let world = guarded([pay("10"), Reply::text("done")]);
     let mut waits = world.wait_with(&Native, question("Q")).await;
     for answer in
@@ -94,7 +94,7 @@ async fn an_answer_that_is_neither_yes_nor_no_is_asked_for_again() {
         let End::Suspended(again) =
             world.drive(&Native, resumed(stored(&waits), json!({"call_1": answer}))).await.unwrap()
         else {
-            panic!("it asks again")
+            panic!("it asks once more")
         };
         let tips = again.form.tips.as_ref().unwrap();
         assert!(tips.contains("`call_1`: ") && tips.contains("Say `approve`, `deny`"), "{tips}");
@@ -107,11 +107,11 @@ async fn an_answer_that_is_neither_yes_nor_no_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn several_calls_wait_each_under_its_own_id() {
+async fn several_waiting_calls_have_distinct_ids() {
     let world = guarded([pay("1").and_call("pay", json!({"q": "2"})), Reply::text("done")]);
     let waits = world.wait_with(&Native, question("Q")).await;
     assert_eq!(waits.form.fields.keys().collect::<Vec<_>>(), ["call_1", "call_2"]);
-    // Only one is decided: it is carried out, and the other one waits on.
+    // Only one is decided: it is executed, and the other one keeps waiting.
     let End::Suspended(still) =
         world.drive(&Native, resumed(stored(&waits), json!({"call_2": true}))).await.unwrap()
     else {
@@ -125,7 +125,7 @@ async fn several_calls_wait_each_under_its_own_id() {
 }
 
 #[tokio::test]
-async fn the_planner_waits_too() {
+async fn the_planner_waits_for_approval() {
     let step = r#"[{"name": "pay", "arguments": {"q": "10"}}]"#;
     let close = r#"[{"name": "complete_task", "arguments": {"answer": "paid"}}]"#;
     let world = guarded([Reply::text(step), Reply::text(close), Reply::text("Paid.")]);
@@ -134,13 +134,13 @@ async fn the_planner_waits_too() {
     let End::Answered(answer) =
         world.drive(&Planner, resumed(stored(&waits), json!({id: "approve"}))).await.unwrap()
     else {
-        panic!("it goes on")
+        panic!("it continues")
     };
     assert_eq!((answer.text.as_str(), world.called().len()), ("Paid.", 1));
 }
 
 #[tokio::test]
-async fn what_another_driver_wrote_is_refused() {
+async fn a_state_of_another_driver_is_refused() {
     let world = guarded([pay("10")]);
     let waits = world.wait_with(&Native, question("Q")).await;
     let drivers: [&dyn Driver; 1] = [&Planner];
@@ -154,7 +154,7 @@ async fn what_another_driver_wrote_is_refused() {
 }
 
 #[tokio::test]
-async fn a_wait_for_a_yes_may_have_an_end_and_a_tool_may_have_another_one() {
+async fn an_approval_timeout_may_be_set_per_agent_and_per_tool() {
     let mut world = guarded([pay("1").and_call("slow", json!({"q": "2"})), Reply::text("done")]);
     world.options.approval_timeout = Some(60);
     world.echo("slow", |tool| {

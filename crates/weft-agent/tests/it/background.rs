@@ -1,4 +1,4 @@
-//! Calls that go on while their agent talks to its model.
+//! Background calls of an agent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use weft_testkit::{Reply, ScriptedModel};
 
 use crate::kit::{World, line, look, question, resumed};
 
-/// A call of the tool that takes its time.
+/// A call of the slow tool.
 fn dig(q: &str) -> Reply {
     Reply::call("dig", json!({"q": q}))
 }
 
-/// A world with a tool in the background that takes so many seconds.
+/// A world with a background tool that takes this many seconds.
 fn world(replies: impl IntoIterator<Item = Reply>, seconds: u64) -> World {
     let world = World::new(replies);
     add_dig(&world, seconds);
@@ -46,7 +46,7 @@ const OVER: &str =
     "The call `background_1` of `dig` is over. The tool gave:\n\n<tool_result>\ndug x\n</tool_result>";
 
 #[tokio::test(start_paused = true)]
-async fn the_agent_goes_on_and_learns_what_it_gave() {
+async fn the_agent_continues_and_receives_the_background_result() {
     let replies = [dig("x"), look("y"), Reply::text("I wait."), Reply::text("done")];
     let world = world(replies, 50);
     let began = tokio::time::Instant::now();
@@ -66,18 +66,18 @@ async fn the_agent_goes_on_and_learns_what_it_gave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_over_is_told_before_the_next_request_and_once() {
+async fn a_finished_background_call_is_reported_once_before_the_next_request() {
     let world = world([dig("x"), look("y").delay_ms(9_000), look("z"), Reply::text("done")], 5);
     let answer = world.ask().await.unwrap();
     assert_eq!(answer.text, "done");
     let asked = world.asked();
     let told = |request: usize| line(&asked[request]).matches("is over. The tool gave").count();
     assert_eq!([0, 1, 2, 3].map(told), [0, 0, 1, 1]);
-    assert_eq!(asked.len(), 4, "nobody is asked again for what was told already");
+    assert_eq!(asked.len(), 4, "an answered question is not repeated");
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_told_and_many_go_on_at_the_same_time() {
+async fn background_failures_are_reported_and_calls_run_concurrently() {
     let both = dig("rock").and_call("dig", json!({"q": "x"})).and_call("look", json!({"q": "y"}));
     let world = world([both, Reply::text("hm"), Reply::text("done")], 5);
     let began = tokio::time::Instant::now();
@@ -91,7 +91,7 @@ async fn failures_are_told_and_many_go_on_at_the_same_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_closing_answer_waits_for_all_of_them() {
+async fn the_final_answer_waits_for_all_background_calls() {
     let mut world = World::with(ScriptedModel::from_fn(|request, nth| match request.tool_choice {
         ToolChoice::None => Reply::text("what I know"),
         _ if nth == 0 => dig("x"),
@@ -105,7 +105,7 @@ async fn the_closing_answer_waits_for_all_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_a_maximum() {
+async fn background_calls_have_a_maximum() {
     let many =
         (1..=BACKGROUND_MAX).fold(dig("0"), |reply, q| reply.and_call("dig", json!({"q": q.to_string()})));
     let world = world([many, Reply::text("hm"), Reply::text("done")], 5);
@@ -117,7 +117,7 @@ async fn there_is_a_maximum() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_a_person_is_asked_nothing_is_lost() {
+async fn no_background_result_is_lost_while_a_person_is_asked() {
     let both = dig("x").and_call("pay", json!({"q": "10"}));
     let world = world([both, dig("z"), Reply::text("hm"), Reply::text("done")], 5);
     world.echo("pay", |tool| tool.traits.approval = true);
@@ -130,8 +130,8 @@ async fn while_a_person_is_asked_nothing_is_lost() {
     };
     assert_eq!(answer.text, "hm\n\ndone");
     let asked = world.asked();
-    assert!(line(&asked[1]).contains("dug x"), "it is told with the first request");
-    assert!(line(&asked[3]).contains("The call `background_2` of `dig` is over"), "no number comes twice");
+    assert!(line(&asked[1]).contains("dug x"), "it is reported with the first request");
+    assert!(line(&asked[3]).contains("The call `background_2` of `dig` is over"), "no number is used twice");
     assert_eq!(world.called().iter().filter(|call| call.starts_with("dig")).count(), 2);
 }
 
@@ -148,7 +148,7 @@ impl ToolBody for Asking {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_asked_in_the_background() {
+async fn a_background_call_cannot_ask_a_person() {
     let world = World::new([Reply::call("ask", json!({})), Reply::text("hm"), Reply::text("done")]);
     let mut tool = Tool::new("ask", "Asks.", json!({"type": "object"}), Origin::Function, Arc::new(Asking));
     tool.traits.background = true;
@@ -158,7 +158,7 @@ async fn nobody_is_asked_in_the_background() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_dropped_is_stopped_and_told() {
+async fn dropping_the_agent_stops_and_traces_its_background_calls() {
     let world = world([dig("x"), Reply::text("hm")], 500);
     let dropped = tokio::time::timeout(Duration::from_secs(5), world.ask()).await;
     assert!(dropped.is_err());
@@ -169,7 +169,7 @@ async fn what_is_dropped_is_stopped_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_planner_makes_it_a_call_like_any_other() {
+async fn the_planner_runs_a_background_tool_as_an_ordinary_call() {
     let step = r#"[{"name": "dig", "arguments": {"q": "x"}}]"#;
     let close = r#"[{"name": "complete_task", "arguments": {"answer": "a draft"}}]"#;
     let world = world([step, close, "the answer"].map(Reply::text), 5);
@@ -182,16 +182,16 @@ fn lines(world: &World) -> Vec<String> {
     world.asked().iter().map(line).collect()
 }
 
-/// Cut off after every note of the journal and done again: nothing is made twice, and the model is told the same before the
-/// same requests.
+/// Interrupted after every journal record and replayed: nothing is executed twice, and the model gets the same
+/// reports before the same requests.
 #[tokio::test(start_paused = true)]
-async fn wherever_it_stops_the_same_is_told_at_the_same_place() {
+async fn background_results_are_replayed_at_the_same_place_after_any_crash() {
     let replies = [
         dig("x").and_call("look", json!({"q": "1"})),
         look("2").delay_ms(9_000),
         dig("z"),
         Reply::text("I wait."),
-        // Once more if the last two of them are over at different times.
+        // Once more if the last two of them finish at different times.
         Reply::text("done").always(),
     ];
     let whole = world(replies.clone(), 5);
@@ -224,7 +224,7 @@ async fn wherever_it_stops_the_same_is_told_at_the_same_place() {
             assert_eq!(lines(&again), requests[answered..], "{stop}");
         }
         if let Some(last) = lines(&again).last() {
-            assert_eq!(last.matches("The tool gave").count(), 2, "{stop}: each is told once: {last}");
+            assert_eq!(last.matches("The tool gave").count(), 2, "{stop}: each is reported once: {last}");
         }
     }
 }

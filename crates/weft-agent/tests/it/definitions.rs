@@ -1,4 +1,4 @@
-//! What a provider is told about a tool.
+//! The definition of a tool that a provider receives.
 
 use futures::StreamExt as _;
 use serde_json::json;
@@ -42,7 +42,7 @@ async fn seen(tool: Tool) -> Json {
 }
 
 #[tokio::test]
-async fn a_description_of_every_kind_of_argument_becomes_a_function_definition() {
+async fn every_argument_type_appears_in_the_function_definition() {
     let golden = json!([{"type": "function", "function": {
         "name": "find_flights",
         "description": "Finds flights.",

@@ -57,7 +57,7 @@ fn search() -> Tool {
     tool("search", "Searches.", |search: Search| async move { Ok(describe(&search)) }).unwrap()
 }
 
-/// All steps: what each gave, and whether it was the last.
+/// All steps: the result of each, and whether it was the last.
 async fn steps(tool: Tool, arguments: Json) -> Vec<Result<(ToolOutput, bool)>> {
     let world = World::new([]);
     let name = tool.name.clone();
@@ -81,7 +81,7 @@ async fn texts(tool: Tool, arguments: Json) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn a_struct_gives_its_own_schema() {
+fn a_struct_provides_its_schema() {
     let expected = json!({
         "type": "object",
         "properties": {
@@ -111,7 +111,7 @@ fn a_struct_gives_its_own_schema() {
 }
 
 #[tokio::test]
-async fn typed_arguments_are_read_and_wrong_ones_refused() {
+async fn typed_arguments_are_parsed_and_invalid_ones_refused() {
     assert_eq!(
         texts(search(), json!({"query": "cats", "order": "best", "places": [{"title": "attic"}]})).await,
         [("cats x10 best in [attic]".to_owned(), true)]
@@ -128,7 +128,7 @@ async fn typed_arguments_are_read_and_wrong_ones_refused() {
 }
 
 #[tokio::test]
-async fn presets_are_hidden_and_win() {
+async fn presets_are_hidden_from_the_model_and_take_precedence() {
     let tool = search().with_preset("limit", json!(3)).with_preset("query", json!("dogs"));
     let world = World::new([]);
     let registered = world.toolkit.register(tool.clone()).unwrap();
@@ -189,7 +189,7 @@ async fn a_failure_in_the_middle_ends_the_stream() {
 }
 
 #[tokio::test]
-async fn every_chunk_is_postprocessed_and_none_leaves_it() {
+async fn every_chunk_is_postprocessed() {
     let stream =
         || streaming_tool("w", "W.", |words: Words| stream::iter(words.words.into_iter().map(Ok))).unwrap();
     let loud = stream().with_postprocess(|_, output| Some(ToolOutput::text(output.to_text().to_uppercase())));
@@ -200,7 +200,7 @@ async fn every_chunk_is_postprocessed_and_none_leaves_it() {
 }
 
 #[tokio::test]
-async fn values_and_metadata_arrive_as_they_are() {
+async fn values_and_metadata_arrive_unchanged() {
     let value = tool("w", "W.", |words: Words| async move { Ok(AsJson(words.words.len())) }).unwrap();
     assert_eq!(steps(value, words()).await.remove(0).unwrap().0.value, Some(json!(3)));
     let noted = |_: Words| {

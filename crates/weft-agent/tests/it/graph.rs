@@ -23,7 +23,7 @@ fn asks(name: &str) -> Message {
 }
 
 #[test]
-fn nodes_and_edges_are_as_drawn() {
+fn the_graph_has_the_declared_nodes_and_edges() {
     let expected = json!([
         {"from": "__start__", "to": "init_state", "kind": "always"},
         {"from": "init_state", "to": "memory_trigger", "kind": "always"},
@@ -35,7 +35,7 @@ fn nodes_and_edges_are_as_drawn() {
     ]);
     assert_eq!(serde_json::to_value(EDGES).unwrap(), expected);
     assert!(to_mermaid().contains("    agent -.-> tools\n    agent -.-> finalize\n    tools --> agent\n"));
-    // What is drawn is what is followed.
+    // The documented graph is the one that runs.
     let mut states =
         vec![GraphState::default(), GraphState { messages: vec![asks("look")], ..GraphState::default() }];
     states.push(GraphState { stop: true, ..states[1].clone() });
@@ -48,7 +48,7 @@ fn nodes_and_edges_are_as_drawn() {
 }
 
 #[test]
-fn stop_wins_over_calls() {
+fn stop_takes_precedence_over_calls() {
     let calls = GraphState { messages: vec![Message::user("Q"), asks("look")], ..GraphState::default() };
     assert_eq!(next(Node::Agent, &calls), Node::Tools);
     assert_eq!(next(Node::Agent, &GraphState { stop: true, ..calls.clone() }), Node::Finalize);
@@ -59,7 +59,7 @@ fn stop_wins_over_calls() {
 }
 
 #[tokio::test]
-async fn each_node_changes_what_is_its_own() {
+async fn each_node_changes_only_its_own_state() {
     let (tools, watched) = (Counted::default(), Watched::default());
     let model = script([look("x").and_call("pay", json!({"q": "5"})), Reply::text("Done.")]);
     let settings = GraphSettings { max_steps: 7, ..GraphSettings::default() };
@@ -82,14 +82,14 @@ async fn each_node_changes_what_is_its_own() {
     assert_eq!(keys(&agents[0].0.update), ["messages", "llm_calls", "stop", "stop_reason"]);
     assert_eq!(agents[0].0.update.messages.len(), 1);
     assert_eq!((agents[0].1.llm_calls, agents[1].1.llm_calls), (1, 2));
-    assert!(agents[0].1.tool_call_history.is_empty(), "a model's node calls no tool");
+    assert!(agents[0].1.tool_call_history.is_empty(), "a model node calls no tool");
 
     let (made, state) = &watched.after(Node::Tools)[0];
     assert_eq!(
         keys(&made.update),
         ["messages", "current_step", "tool_call_history", "tool_result_history", "tools_used"]
     );
-    assert_eq!(state.current_step, 1, "once a round, however many calls there are");
+    assert_eq!(state.current_step, 1, "once per round, however many calls there are");
     let names: Vec<_> = state.tool_call_history.iter().map(|call| (&*call.name, &call.args)).collect();
     assert_eq!(names, [("look", &json!({"q": "x"})), ("pay", &json!({"q": "5"}))]);
     assert_eq!(state.tool_result_history, ["looked x", "payed 5"]);
@@ -106,7 +106,7 @@ async fn each_node_changes_what_is_its_own() {
 }
 
 #[tokio::test]
-async fn the_model_is_asked_once_for_each_visit() {
+async fn each_visit_sends_one_model_request() {
     let (tools, watched) = (Counted::default(), Watched::default());
     let model = script([look("a"), look("b"), Reply::text("Done.")]);
     let agent = ada(&model, &tools).checkpointer(Arc::new(watched.clone())).build().unwrap();
@@ -127,9 +127,9 @@ async fn after_the_last_step_the_model_has_no_tools() {
     let choices: Vec<_> = model.requests().iter().map(|request| request.tool_choice.clone()).collect();
     assert_eq!(choices, [ToolChoice::Auto, ToolChoice::Auto, ToolChoice::None]);
     assert_eq!((reply.reply.as_str(), reply.metadata.stop_reason), ("So far.", StopReason::MaxSteps));
-    assert_eq!(tools.calls().len(), 2, "a call of what is not on offer is a slip");
+    assert_eq!(tools.calls().len(), 2, "a call of a tool not offered is a mistake");
 
-    // A model that says nothing even then.
+    // A model that gives no answer even then.
     let model = script([look("a"), look("b"), look("c"), look("d")]);
     let settings = GraphSettings { max_steps: 2, ..GraphSettings::default() };
     let agent = ada(&model, &tools).settings(settings).build().unwrap();
@@ -138,7 +138,7 @@ async fn after_the_last_step_the_model_has_no_tools() {
 }
 
 #[tokio::test]
-async fn two_rounds_alike_are_a_loop() {
+async fn two_identical_rounds_are_a_loop() {
     let looped = |first: &str, second: &str, window| {
         let model = script([look(first), look(second), Reply::text("Enough.")]);
         let (tools, settings) =
@@ -148,7 +148,7 @@ async fn two_rounds_alike_are_a_loop() {
     };
     let (reply, requests) = looped("the  Weather", "the weather ", 2).await;
     assert_eq!((reply.reply.as_str(), reply.metadata.stop_reason), ("Enough.", StopReason::LoopDetected));
-    assert_eq!(requests[2].tool_choice, ToolChoice::None, "it is asked for an answer");
+    assert_eq!(requests[2].tool_choice, ToolChoice::None, "an answer is requested");
     assert_eq!(looped("page 1", "page 2", 2).await.0.metadata.stop_reason, StopReason::Completed);
     assert_eq!(looped("x", "x", 3).await.0.metadata.stop_reason, StopReason::Completed);
 
@@ -157,11 +157,11 @@ async fn two_rounds_alike_are_a_loop() {
     let agent = ada(&model, &Counted::default()).settings(settings).build().unwrap();
     let reply = agent.process_message("t", "天气怎么样?").await.unwrap();
     assert_eq!(reply.reply, "最近几步反复得到相同的结果,因此我停了下来。");
-    assert_eq!(model.requests().len(), 2, "and is asked no more");
+    assert_eq!(model.requests().len(), 2, "and nothing more is requested");
 }
 
 #[tokio::test]
-async fn a_failing_tool_is_told_to_the_model() {
+async fn a_tool_failure_is_reported_to_the_model() {
     let (tools, watched) = (Counted::default(), Watched::default());
     let model = script([Reply::call("fail", json!({"q": "x"})), Reply::text("It does not work.")]);
     let agent = ada(&model, &tools).checkpointer(Arc::new(watched.clone())).build().unwrap();
@@ -173,7 +173,7 @@ async fn a_failing_tool_is_told_to_the_model() {
 }
 
 #[tokio::test]
-async fn events_are_told_in_order() {
+async fn events_are_emitted_in_order() {
     let model = script([look("x").thinking("hm"), Reply::pieces(["It is ", "x."])]);
     let agent = ada(&model, &Counted::default()).build().unwrap();
     let (events, reply) = streamed(&agent, "t", "Q", TurnOptions::default()).await;
@@ -203,7 +203,7 @@ async fn events_are_told_in_order() {
 }
 
 #[tokio::test]
-async fn what_has_begun_ends_also_when_it_fails() {
+async fn started_nodes_and_tools_end_when_they_fail() {
     let model = script([look("x"), Reply::error(ErrorKind::Unavailable, "away")]);
     let agent = ada(&model, &Counted::default()).build().unwrap();
     let (events, reply) = streamed(&agent, "t", "Q", TurnOptions::default()).await;
@@ -216,7 +216,7 @@ async fn what_has_begun_ends_also_when_it_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_begun_ends_also_when_the_turn_is_cancelled() {
+async fn started_nodes_and_tools_end_when_the_turn_is_cancelled() {
     let toolkit = Counted::default().toolkit();
     toolkit.register(crate::react_kit::slow("wait", 10_000)).unwrap();
     let slow_tool = [look("x").and_call("wait", json!({})), Reply::text("never")];
@@ -247,7 +247,7 @@ async fn what_has_begun_ends_also_when_the_turn_is_cancelled() {
 }
 
 #[tokio::test]
-async fn long_results_are_cut_in_events_alone() {
+async fn long_results_are_truncated_only_in_events() {
     let watched = Watched::default();
     let long = "y".repeat(9_000);
     let model = script([look(&long), Reply::text("Done.")]);
@@ -304,7 +304,7 @@ async fn a_cancelled_turn_leaves_a_valid_thread() {
         assert_eq!(reply.reply, "The work was cancelled.");
         let state = agent.state("t").await.unwrap().unwrap();
         assert!(state.open_calls().is_empty(), "every call has a result");
-        assert_eq!(state.tool_result_history[0], "looked x", "what was done stays");
+        assert_eq!(state.tool_result_history[0], "looked x", "finished work stays");
         let reply = agent.process_message("t", "Q2").await.unwrap();
         assert_eq!(
             (reply.reply.as_str(), reply.metadata.stop_reason),
@@ -314,7 +314,7 @@ async fn a_cancelled_turn_leaves_a_valid_thread() {
 }
 
 #[tokio::test]
-async fn a_turn_begins_clean_and_remembers_what_was_said() {
+async fn a_turn_starts_clean_and_keeps_the_conversation() {
     let model =
         script([look("x"), look("x"), Reply::text("One."), Reply::text("Two."), Reply::text("Three.")]);
     let agent = ada(&model, &Counted::default()).build().unwrap();
@@ -327,7 +327,7 @@ async fn a_turn_begins_clean_and_remembers_what_was_said() {
     assert!(last.messages.iter().any(|message| message.text == "One."));
     agent.process_message("other", "Q").await.unwrap();
     let other = model.requests().pop().unwrap();
-    assert_eq!(other.messages.len(), 2, "instructions and question: threads know nothing of each other");
+    assert_eq!(other.messages.len(), 2, "instructions and question: threads are isolated");
 }
 
 #[tokio::test]
@@ -350,10 +350,6 @@ async fn both_entry_points_give_the_same_reply() {
         .collect();
     assert_eq!(text, whole.reply);
     let again = agent.resume("t", TurnOptions::default()).await.unwrap();
-    assert_eq!(
-        (again.reply, again.metadata),
-        (whole.reply, whole.metadata),
-        "a turn that is over is told again"
-    );
+    assert_eq!((again.reply, again.metadata), (whole.reply, whole.metadata), "a finished turn is replayed");
     assert_eq!(agent.resume("nobody", TurnOptions::default()).await.unwrap_err().kind, ErrorKind::NotFound);
 }

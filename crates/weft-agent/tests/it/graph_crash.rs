@@ -16,7 +16,7 @@ use weft_models::{Reply, ScriptedModel};
 
 use crate::graph_kit::{Counted, Watched, ada, look, script};
 
-/// A folder of its own, gone at the end.
+/// A temporary folder, removed at the end.
 struct Folder(std::path::PathBuf);
 
 impl Folder {
@@ -37,7 +37,7 @@ fn checkpoint(id: &str, parent: Option<&str>, node: Node, update: Update) -> Che
     Checkpoint { version: VERSION, id, parent, node, update, at_ms: 5 }
 }
 
-/// What every checkpointer keeps to.
+/// The contract of every checkpointer.
 async fn keeps_threads(checkpointer: &dyn Checkpointer) {
     assert_eq!(checkpointer.latest("t").await.unwrap(), None);
     let hello = Update { messages: vec![Message::user("Q")], ..Update::default() };
@@ -57,7 +57,7 @@ async fn keeps_threads(checkpointer: &dyn Checkpointer) {
     assert_eq!(saved.calls[&Arc::from("model#0")], Known::Ended(gave));
     assert_eq!(saved.calls[&Arc::from("tool#0")], Known::Begun);
 
-    // The second one behind the same parent comes too late, whatever it is.
+    // The second write after the same parent is refused, whatever it is.
     let late = checkpointer.put("t", &checkpoint("3", Some("1"), Node::Agent, Update::default())).await;
     assert_eq!(late.unwrap_err().kind, ErrorKind::Conflict);
     let late = checkpointer.put_call("t", "1", &note("tool#0", None)).await;
@@ -65,9 +65,9 @@ async fn keeps_threads(checkpointer: &dyn Checkpointer) {
     let first = checkpointer.put("t", &checkpoint("4", None, Node::Start, hello)).await;
     assert_eq!(first.unwrap_err().kind, ErrorKind::Conflict);
     checkpointer.put("t", &checkpoint("5", Some("2"), Node::MemoryTrigger, Update::default())).await.unwrap();
-    assert!(checkpointer.latest("t").await.unwrap().unwrap().calls.is_empty(), "notes are of one node");
+    assert!(checkpointer.latest("t").await.unwrap().unwrap().calls.is_empty(), "writes belong to one node");
 
-    // Names are names and no paths; threads know nothing of each other.
+    // Names are names, not paths; threads are isolated.
     for name in ["T", "../t", "a/b", "日本", "t.jsonl", "%74"] {
         assert_eq!(checkpointer.latest(name).await.unwrap(), None, "{name}");
         checkpointer.put(name, &checkpoint(name, None, Node::Start, Update::default())).await.unwrap();
@@ -120,7 +120,7 @@ async fn two_processes_share_a_folder() {
 }
 
 #[tokio::test]
-async fn half_a_line_was_promised_to_nobody_and_damage_is_told() {
+async fn a_partial_last_line_is_dropped_and_other_damage_is_an_error() {
     use std::io::Write as _;
     let folder = Folder::new();
     let kept = FolderCheckpointer::open(&folder.0).unwrap();
@@ -138,10 +138,10 @@ async fn half_a_line_was_promised_to_nobody_and_damage_is_told() {
 }
 
 #[tokio::test]
-async fn checkpoints_from_before_can_be_read() {
+async fn checkpoints_of_earlier_versions_can_be_read() {
     let folder = Folder::new();
     let kept = FolderCheckpointer::open(&folder.0).unwrap();
-    // Without the fields that came later, and with one that nobody knows.
+    // Without fields added later, and with an unknown one.
     let old = json!({"checkpoint": {"id": "1", "node": "finalize", "state": {
         "messages": [
             {"id": "m1", "name": "user", "role": "user", "content": "My name is Eve."},
@@ -159,7 +159,7 @@ async fn checkpoints_from_before_can_be_read() {
     assert!(model.requests()[0].messages.iter().any(|message| message.text == "My name is Eve."));
 }
 
-/// Replies by what the conversation holds, so that a model that is asked again says the same.
+/// Replies by the content of the conversation, so that a repeated request gets the same answer.
 fn scripted() -> [Reply; 3] {
     [
         look("x").and_call("pay", json!({"q": "5"})),
@@ -169,7 +169,7 @@ fn scripted() -> [Reply; 3] {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_cut_off_anywhere_goes_on_and_repeats_nothing() {
+async fn a_turn_interrupted_anywhere_resumes_without_repetition() {
     let (tools, watched) = (Counted::default(), Watched::default());
     let agent = ada(&script(scripted()), &tools).checkpointer(Arc::new(watched.clone())).build().unwrap();
     let expected = agent.process_message("t", "Q").await.unwrap();
@@ -178,7 +178,7 @@ async fn a_turn_that_is_cut_off_anywhere_goes_on_and_repeats_nothing() {
     assert!(writes > 12, "{writes} writes");
     for cut in 0..writes {
         let (kept, tools) = (MemoryCheckpointer::new(), Counted::default());
-        // What the model has said is not asked for again, so each process has what is left of the script.
+        // Recorded model answers are not requested again, so each process gets the rest of the script.
         let model = script(scripted());
         let cut_off = Watched::over(&kept, cut);
         let agent = ada(&model, &tools).checkpointer(Arc::new(cut_off.clone())).build().unwrap();
@@ -189,7 +189,7 @@ async fn a_turn_that_is_cut_off_anywhere_goes_on_and_repeats_nothing() {
         let asked = model.requests().len();
         let saved = kept.latest("t").await.unwrap();
         let Some(saved) = saved else { continue };
-        // An answer that was not noted is asked for again.
+        // An answer that was not recorded is requested again.
         let answers =
             saved.state.messages.iter().filter(|m| m.role == weft_agent::message::Role::Assistant).count();
         let noted =
@@ -201,11 +201,11 @@ async fn a_turn_that_is_cut_off_anywhere_goes_on_and_repeats_nothing() {
         assert_eq!((&reply.reply, &reply.metadata), (&expected.reply, &expected.metadata), "cut at {cut}");
         assert!(
             asked + model.requests().len() <= 4,
-            "cut at {cut}: at most the answer that was lost is asked for again"
+            "cut at {cut}: at most the lost answer is requested again"
         );
         let calls = tools.calls();
         let count = |name: &str| calls.iter().filter(|call| call.starts_with(name)).count();
-        // What may not be done twice was done once, or not at all when it was noted and never begun.
+        // At-most-once effects were executed once, or not at all if recorded but never started.
         assert!(count("pay") <= 1 && count("fail") <= 1, "cut at {cut}: {calls:?}");
         let state = agent.state("t").await.unwrap().unwrap();
         assert!(state.open_calls().is_empty());
@@ -216,9 +216,9 @@ async fn a_turn_that_is_cut_off_anywhere_goes_on_and_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn a_new_message_closes_what_was_cut_off() {
+async fn a_new_message_closes_an_interrupted_turn() {
     let (kept, tools) = (MemoryCheckpointer::new(), Counted::default());
-    // Behind the model's first answer: start, init, trigger, note, checkpoint.
+    // After the model's first answer: start, init, trigger, note, checkpoint.
     let cut_off = Watched::over(&kept, 5);
     let agent = ada(&script(scripted()), &tools).checkpointer(Arc::new(cut_off.clone())).build().unwrap();
     tokio::select! {
@@ -234,7 +234,7 @@ async fn a_new_message_closes_what_was_cut_off() {
 }
 
 #[tokio::test]
-async fn two_turns_of_one_thread_do_not_mix() {
+async fn concurrent_turns_of_one_thread_do_not_interleave() {
     let kept = MemoryCheckpointer::new();
     let agent = |reply: &str| {
         let model = script([Reply::text(reply).delay_ms(5)]);
@@ -246,7 +246,7 @@ async fn two_turns_of_one_thread_do_not_mix() {
     assert_eq!(refused, [ErrorKind::Conflict]);
 }
 
-/// Where a child process keeps its thread and notes the calls of its tools.
+/// Where a child process keeps its thread and records the calls of its tools.
 const FOLDER: &str = "WEFT_TEST_GRAPH_FOLDER";
 
 /// Asks for permission on standard output before each write, and gets it on standard input.
@@ -276,8 +276,8 @@ impl Checkpointer for Asking {
     }
 }
 
-/// The agent of a child process: what its model says follows from the results that there are, and its tools note
-/// their calls in a file.
+/// The agent of a child process: its model's answers follow from the results so far, and its tools record their
+/// calls in a file.
 fn childs_agent(folder: &std::path::Path) -> GraphAgent {
     let model = ScriptedModel::from_fn(|request, _| {
         let results = request.messages.iter().filter(|message| message.tool_call_id.is_some()).count();
@@ -332,7 +332,7 @@ fn run_child(folder: &std::path::Path, writes: usize) -> Option<String> {
         if let Some(said) = line.strip_prefix("reply ") {
             reply = Some(said.to_owned());
         }
-        // The test harness may have begun the line.
+        // The test harness may have started the line.
         if line.ends_with("write") {
             if asked == writes {
                 break;
@@ -347,7 +347,7 @@ fn run_child(folder: &std::path::Path, writes: usize) -> Option<String> {
 }
 
 #[test]
-fn a_killed_process_is_followed_by_another_that_repeats_nothing() {
+fn a_process_after_a_killed_one_repeats_nothing() {
     let undisturbed = Folder::new();
     let expected = run_child(&undisturbed.0, usize::MAX).unwrap();
     assert!(expected.contains("All done."), "{expected}");

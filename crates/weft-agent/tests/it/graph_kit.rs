@@ -1,4 +1,4 @@
-//! A graph agent with a scripted model, and a checkpointer that can be looked into.
+//! A graph agent with a scripted model, and an inspectable checkpointer.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,13 +14,13 @@ use weft_agent::toolkit::Toolkit;
 use weft_core::{Error, ErrorKind, Result, Tool};
 use weft_models::{Reply, Script, ScriptedModel};
 
-/// Keeps threads in memory, keeps what was added, and ends the process of its writer, in a way: it stops for
-/// ever at one of the things it is told.
+/// Keeps threads in memory, records what was added, and simulates the death of its writer: it blocks forever at
+/// a given write.
 #[derive(Clone, Default)]
 pub(crate) struct Watched {
     pub inner: MemoryCheckpointer,
     pub checkpoints: Arc<Mutex<Vec<Checkpoint>>>,
-    /// How many writes come through; then every one waits for ever.
+    /// How many writes succeed; later ones block forever.
     pub writes_max: Option<usize>,
     pub writes: Arc<AtomicUsize>,
     pub stopped: Arc<tokio::sync::Notify>,
@@ -39,7 +39,7 @@ impl Watched {
         }
     }
 
-    /// The checkpoints of a node with the states that they have led to.
+    /// The checkpoints of a node with the states that they led to.
     pub(crate) fn after(&self, node: Node) -> Vec<(Checkpoint, GraphState)> {
         let mut state = GraphState::default();
         let mut found = Vec::new();
@@ -124,7 +124,7 @@ pub(crate) fn look(q: &str) -> Reply {
     Reply::call("look", json!({"q": q}))
 }
 
-/// A turn's events and its reply.
+/// The events of a turn and its reply.
 pub(crate) async fn streamed(
     agent: &GraphAgent,
     thread: &str,
@@ -143,7 +143,7 @@ pub(crate) async fn streamed(
     (events, reply)
 }
 
-/// Events as a golden log: without what differs from run to run.
+/// Events as a golden log, without parts that differ between runs.
 pub(crate) fn log(events: &[GraphEvent]) -> Vec<Json> {
     let plain = |event: &GraphEvent| {
         let mut json = serde_json::to_value(event).unwrap();

@@ -1,4 +1,4 @@
-//! What a user asks to be remembered.
+//! Requests of a user to remember something.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn mem0(http: &FakeHttp) -> Mem0 {
 }
 
 #[tokio::test]
-async fn what_is_to_be_remembered_is_stored_once_and_the_state_stays() {
+async fn a_memory_is_stored_once_and_the_state_is_unchanged() {
     let http =
         FakeHttp::new().on("/memories", 200, r#"{"results": [{"id": "m1", "memory": "x", "event": "ADD"}]}"#);
     let watched = Watched::default();
@@ -42,7 +42,7 @@ async fn what_is_to_be_remembered_is_stored_once_and_the_state_stays() {
     let stored = |kind: &EventKind| matches!(kind, EventKind::MemoryStored { ids } if *ids == ["m1"]);
     assert_eq!(count(&events, stored), 1);
     let (before, after) = (&watched.after(Node::InitState)[0].1, &watched.after(Node::MemoryTrigger)[0].1);
-    assert_eq!(before, after, "the state is as it was");
+    assert_eq!(before, after, "the state is unchanged");
 
     agent.process_message_with("t", "How is the weather?", options).await.unwrap();
     assert_eq!(http.requests().len(), 1, "an ordinary message stores nothing");
@@ -80,7 +80,7 @@ async fn a_store_that_fails_or_hangs_fails_no_turn() {
 }
 
 #[tokio::test]
-async fn memories_are_somebodys_and_come_in_both_shapes() {
+async fn memories_belong_to_a_user_and_both_response_shapes_are_read() {
     let http = FakeHttp::new()
         .once(
             "/search",
@@ -99,5 +99,5 @@ async fn memories_are_somebodys_and_come_in_both_shapes() {
     assert_eq!(memory.search(&owner, "x", 5).await.unwrap_err().kind, ErrorKind::Unauthenticated);
     let nobody = memory.add(&Owner::default(), "x", Storing::Verbatim).await;
     assert_eq!(nobody.unwrap_err().kind, ErrorKind::Invalid);
-    assert_eq!(http.requests().len(), 4, "nothing is asked for nobody");
+    assert_eq!(http.requests().len(), 4, "without a user nothing is requested");
 }

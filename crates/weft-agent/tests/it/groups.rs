@@ -66,11 +66,11 @@ async fn the_model_switches_groups_on_and_off() {
     let second = offered(&model, 2);
     assert!(second.contains(&"mail_look".to_owned()) && !second.contains(&"maps_look".to_owned()));
     assert_eq!(offered(&model, 3), ["look", EQUIP_FUNCTION, "generate_response"]);
-    assert!(other.toolkit().active_groups().is_empty(), "groups are a session's own");
+    assert!(other.toolkit().active_groups().is_empty(), "groups belong to a session");
 }
 
 #[tokio::test]
-async fn groups_that_are_not_there_are_told() {
+async fn unknown_groups_are_reported() {
     let model = script([equip(json!({"nosuch": true})), finish("done")]);
     let mut session = agent(&model).session();
     session.reply("Q").await.unwrap();
@@ -79,7 +79,7 @@ async fn groups_that_are_not_there_are_told() {
 }
 
 #[tokio::test]
-async fn its_name_is_taken() {
+async fn the_meta_tool_name_is_reserved() {
     let tools = Toolkit::new();
     tools.add_group("g", Group { active: false, description: String::new(), notes: String::new() }).unwrap();
     let mut tool = look();

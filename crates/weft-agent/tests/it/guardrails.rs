@@ -1,4 +1,4 @@
-//! What goes in and out of an agent is checked.
+//! Checks of an agent's input and output.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ async fn texts_are_redacted_at_every_point() {
     assert_eq!((memory[0].as_str(), memory[2].as_str()), ("user:A ***?", "system:=found my ***"));
     assert_eq!(memory.last().unwrap(), "assistant:It is ***.");
 
-    // The tool alone sees what the model wrote when only its result is looked at.
+    // If only the result is checked, the tool still receives what the model wrote.
     let model = script([call("my secret"), finish("Done.")]);
     let agent = ada(&model).build().unwrap();
     agent.hooks().guard("secrets", &[GuardPoint::ToolResult], no_secrets);
@@ -40,7 +40,7 @@ async fn texts_are_redacted_at_every_point() {
 }
 
 #[tokio::test]
-async fn what_is_blocked_does_not_pass() {
+async fn blocked_texts_do_not_pass() {
     let guarded = |point, replies: Vec<Reply>| {
         let model = script(replies);
         let agent = ada(&model).build().unwrap();
@@ -63,7 +63,7 @@ async fn what_is_blocked_does_not_pass() {
 }
 
 #[tokio::test]
-async fn what_does_not_pass_is_not_remembered_beyond_the_session() {
+async fn blocked_texts_are_not_stored_in_long_term_memory() {
     let (memory, eve) = (LocalMemory::new(), Owner::user("eve"));
     let model = script([finish("It is secret."), finish("It is forbidden.")]);
     let agent = ada(&model).long_term_memory(Arc::new(memory.clone()), eve.clone(), MemoryControl::Static);

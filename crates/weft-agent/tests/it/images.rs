@@ -1,4 +1,4 @@
-//! Images that tools give, and models that take none.
+//! Images returned by tools, and models that accept none.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use weft_testkit::Reply;
 
 use crate::kit::World;
 
-/// A model that takes no images refuses the request; the work goes on with the texts, and the run is told.
+/// A model without image support refuses the request; the work continues with the texts, and the run is told.
 #[tokio::test]
 async fn images_that_a_model_refuses_are_left_out() {
     let refusal = || Reply::error(ErrorKind::Invalid, "image_url is not supported");

@@ -1,4 +1,4 @@
-//! An agent's surroundings: a run, a scripted model, tools that remember what they were asked.
+//! An agent's environment: a run, a scripted model, tools that record their calls.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ pub(crate) struct World {
     pub ctx: Arc<NodeContext>,
     pub toolkit: Toolkit,
     pub model: ScriptedModel,
-    /// What stands before the model, if anything does.
+    /// A wrapper around the model, if any.
     front: Option<Arc<dyn ChatModel>>,
     pub options: Options,
     /// The calls made, in order: `name(arguments)`.
@@ -43,7 +43,7 @@ impl World {
         Self::with(ScriptedModel::new(script))
     }
 
-    /// With a model that is asked again when it breaks off.
+    /// With a model that is retried after a broken stream.
     pub(crate) fn with_retries(replies: impl IntoIterator<Item = Reply>) -> Self {
         let mut world = Self::new(replies);
         world.front = Some(Arc::new(Retrying::new(world.model.clone(), RetryPolicy::default())));
@@ -79,7 +79,7 @@ impl World {
         world
     }
 
-    /// Adds a tool that answers `found <q>` and remembers its calls.
+    /// Adds a tool that answers `found <q>` and records its calls.
     pub(crate) fn echo(&self, name: &str, change: impl FnOnce(&mut Tool)) {
         self.tool(name, change, |arguments| async move {
             Ok(json!(format!("found {}", arguments["q"].as_str().unwrap_or("nothing"))))
@@ -103,12 +103,12 @@ impl World {
         self.toolkit.register(tool).unwrap();
     }
 
-    /// Gives the agent a budget.
+    /// Sets the budget of the agent.
     pub(crate) fn budget(&mut self, limits: BudgetLimits) {
         self.change(|ctx| ctx.budget = Budget::new(Holder::Run, limits, Spent::default(), None));
     }
 
-    /// Says what the model costs and how much it holds.
+    /// Sets the price and the window of the model.
     pub(crate) fn model_info(&mut self, window: usize, prices: Option<Prices>) {
         self.model = self.model.with_info(|info| {
             info.window = window;
@@ -116,7 +116,7 @@ impl World {
         });
     }
 
-    /// Changes what the agent may use of the outside.
+    /// Replaces external services of the agent.
     pub(crate) fn seams(&mut self, change: impl FnOnce(&mut weft_core::seam::Seams)) {
         let ctx = Arc::get_mut(&mut self.ctx).unwrap();
         let run = Arc::get_mut(&mut ctx.run).unwrap();
@@ -129,7 +129,7 @@ impl World {
         self.ctx = Arc::new(ctx);
     }
 
-    /// The sources there are, with these texts.
+    /// The available sources, with these texts.
     pub(crate) fn sources(&self, texts: &[&str]) {
         let chunk =
             |text: &&str| Chunk { id: (*text).to_owned(), content: (*text).to_owned(), ..Chunk::default() };
@@ -141,7 +141,7 @@ impl World {
         let model = self.asked_model();
         let job = Job { ctx: &self.ctx, model, tools, options: &self.options, writer: None };
         let end = driver.run(&job, start).await;
-        // What was signalled has been heard.
+        // Signals have been received.
         tokio::task::yield_now().await;
         end
     }
@@ -166,14 +166,14 @@ impl World {
         }
     }
 
-    /// Asks `Q`; the pieces that a listener sees.
+    /// Asks `Q`; returns the chunks that a listener sees.
     pub(crate) async fn heard(&self) -> Vec<String> {
         let (end, pieces) = self.listened().await;
         end.unwrap();
         pieces
     }
 
-    /// The same, when the answer breaks off.
+    /// The same for an answer that breaks off.
     pub(crate) async fn heard_of_failure(&self) -> (Error, Vec<String>) {
         let (end, pieces) = self.listened().await;
         (end.unwrap_err(), pieces)
@@ -183,13 +183,13 @@ impl World {
         self.listened_to(&Native, question("Q")).await
     }
 
-    /// Works with a listener: how it ends, and the pieces that are seen.
+    /// Works with a listener: returns the ending and the chunks seen.
     pub(crate) async fn listened_to(&self, driver: &dyn Driver, start: Start) -> (Result<End>, Vec<String>) {
         let (writer, text) = SharedText::new();
         tokio::join!(self.spoken(driver, start, writer), pieces(&text))
     }
 
-    /// The same with a listener that comes when all is said.
+    /// The same with a listener that arrives after the end.
     pub(crate) async fn listened_later(&self) -> (Result<End>, Vec<String>) {
         let (writer, text) = SharedText::new();
         let end = self.spoken(&Native, question("Q"), writer).await;
@@ -210,13 +210,13 @@ impl World {
             writer: Some(&writer),
         };
         let end = driver.run(&job, start).await;
-        // What was signalled has been heard.
+        // Signals have been received.
         tokio::task::yield_now().await;
         writer.finish();
         end
     }
 
-    /// What the model was asked.
+    /// The requests to the model.
     pub(crate) fn asked(&self) -> Vec<ChatRequest> {
         self.model.requests()
     }
@@ -240,12 +240,12 @@ impl World {
         signals.iter().filter(|signal| !is_effect(signal)).map(told).collect()
     }
 
-    /// What the journal is told about calls to the outside, in order.
+    /// The external calls recorded in the journal, in order.
     pub(crate) fn notes(&self) -> Vec<String> {
         self.signals.lock().unwrap().iter().filter(|signal| is_effect(signal)).map(told).collect()
     }
 
-    /// What the journal knows when the process stops after so many notes.
+    /// The journal of a process that stops after this many records.
     pub(crate) fn known(&self, notes: usize) -> HashMap<Arc<str>, Known> {
         let signals = self.signals.lock().unwrap();
         let known = signals.iter().filter(|signal| is_effect(signal)).take(notes);
@@ -257,13 +257,13 @@ impl World {
         known.collect()
     }
 
-    /// What the journal knows when the process stops right after this note.
+    /// The journal of a process that stops right after this record.
     pub(crate) fn known_until(&self, note: &str) -> HashMap<Arc<str>, Known> {
         let place = self.notes().iter().position(|told| told == note);
         self.known(place.expect(note) + 1)
     }
 
-    /// The trace: every call that is over.
+    /// The trace: every finished call.
     pub(crate) fn trace(&self) -> Vec<ToolFinished> {
         let signals = self.signals.lock().unwrap();
         let finished = signals.iter().filter_map(|signal| match signal {
@@ -278,7 +278,7 @@ fn is_effect(signal: &Signal) -> bool {
     matches!(signal, Signal::EffectStarted(_) | Signal::EffectFinished(_))
 }
 
-/// What was signalled is safe at once.
+/// Signals are stored at once.
 fn noted(signal: &mut Signal) {
     if let Signal::EffectStarted(started) = signal
         && let Some(safe) = started.safe.take()
@@ -334,7 +334,7 @@ pub(crate) fn line(request: &ChatRequest) -> String {
     request.messages.iter().map(one).collect::<Vec<_>>().join(" | ")
 }
 
-/// Counts how many calls are under way at the same time.
+/// Counts the concurrent calls.
 #[derive(Clone, Default)]
 pub(crate) struct AtOnce {
     now: Arc<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! Agent, model and tools meet only at their traits.
+//! Agent, model and tools depend only on each other's traits.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl ChatModel for StubModel {
     }
 }
 
-/// A driver that calls the first tool once and answers with what it gave.
+/// A driver that calls the first tool once and answers with its result.
 struct StubAgent;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What every long-term memory keeps to.
+//! The contract of every long-term memory.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ async fn remembers(memory: &dyn LongTermMemory) {
     assert_eq!(texts(&eve, "绿茶", 5).await, ["我喜欢绿茶"]);
     assert_eq!(texts(&eve, "office tea", 1).await.len(), 1);
     assert_eq!(texts(&eve, "two teas", 5).await, ["Eve likes green tea."], "one or several");
-    assert_eq!(texts(&bob, "tea", 5).await, ["Bob likes black tea."], "memories are of one owner");
+    assert_eq!(texts(&bob, "tea", 5).await, ["Bob likes black tea."], "memories belong to one owner");
     for work in [
         memory.add(&Owner::default(), "x", Storing::Verbatim).await.map(drop),
         memory.search(&Owner::default(), "x", 1).await.map(drop),
@@ -65,12 +65,12 @@ async fn remembers(memory: &dyn LongTermMemory) {
 }
 
 #[tokio::test]
-async fn memories_of_this_process_are_found() {
+async fn in_process_memories_are_found() {
     remembers(&LocalMemory::new()).await;
 }
 
 #[tokio::test]
-async fn memories_of_a_service_are_found() {
+async fn memories_of_a_remote_service_are_found() {
     let http = Arc::new(Service(LocalMemory::new()));
     remembers(&Mem0::new(http, TenantId::from("t"), "http://mem0.test")).await;
 }
@@ -85,7 +85,7 @@ async fn memories_in_a_file_outlive_the_process() {
     drop(memory);
     std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"id\":").unwrap();
     let memory = LocalMemory::open(&path).unwrap();
-    // As a write that fails half-way leaves it.
+    // As left by a write that fails midway.
     std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"id\":").unwrap();
     memory.add(&Owner::user("eve"), "Eve has a cat.", Storing::Inferred).await.unwrap();
     drop(memory);
@@ -98,7 +98,7 @@ async fn memories_in_a_file_outlive_the_process() {
 }
 
 #[tokio::test]
-async fn a_file_of_many_memories_is_opened_in_moments_and_keeps_the_newest_of_each() {
+async fn a_large_memory_file_opens_quickly_and_keeps_the_newest_of_each() {
     let path = std::env::temp_dir().join(format!("weft-memories-{}", weft_core::id::generate()));
     let line = |user: &str, n: usize| {
         format!("{{\"id\":\"{user}{n}\",\"owner\":{{\"user_id\":\"{user}\"}},\"text\":\"word{n}\"}}\n")
@@ -111,7 +111,7 @@ async fn a_file_of_many_memories_is_opened_in_moments_and_keeps_the_newest_of_ea
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     let found = async |word: &str| memory.search(&Owner::user("eve"), word, 5).await.unwrap().len();
     assert_eq!((found("word9").await, found("word10").await), (0, 1));
-    // One more, and the oldest of hers goes.
+    // One more, and the oldest of hers is evicted.
     memory.add(&Owner::user("eve"), "the last", Storing::Verbatim).await.unwrap();
     assert_eq!((found("word10").await, found("word11").await, found("last").await), (0, 1, 1));
     drop(memory);
@@ -119,7 +119,7 @@ async fn a_file_of_many_memories_is_opened_in_moments_and_keeps_the_newest_of_ea
 }
 
 #[tokio::test]
-async fn whoever_is_served_meanwhile_does_not_wait_for_a_search() {
+async fn a_memory_search_does_not_block_other_requests() {
     let (memory, eve) = (LocalMemory::new(), Owner::user("eve"));
     for nth in 0..20 {
         let text = format!("{nth} {}", "word ".repeat(10_000));
@@ -142,6 +142,6 @@ async fn memories_have_limits() {
     for nth in 0..MEMORIES_MAX {
         memory.add(&eve, &format!("number{nth}"), Storing::Verbatim).await.unwrap();
     }
-    assert!(memory.search(&eve, "same", 5).await.unwrap().is_empty(), "the oldest went");
-    assert_eq!(memory.search(&Owner::user("bob"), "same", 5).await.unwrap().len(), 1, "of that owner alone");
+    assert!(memory.search(&eve, "same", 5).await.unwrap().is_empty(), "the oldest was removed");
+    assert_eq!(memory.search(&Owner::user("bob"), "same", 5).await.unwrap().len(), 1, "of that owner only");
 }

@@ -1,4 +1,4 @@
-//! Many tools, long results, and tools that are called in scripts.
+//! Many tools, long results, and tools called in scripts.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use weft_testkit::{MemoryFiles, Reply, Script, ScriptedModel};
 
 use crate::kit::{World, question};
 
-/// A model that is sent definitions and has no search of its provider.
+/// A model without a provider's tool search that gets definitions.
 const OWN: Seeker = Seeker { window: 8_000, found_by_provider_max: 0 };
 
 fn names(world: &World, request: usize) -> Vec<String> {
@@ -45,7 +45,7 @@ async fn tools_are_found_and_then_called() {
     assert_eq!(world.called(), [r#"seven({"q":"x"})"#]);
 }
 
-/// A model whose provider finds tools.
+/// A model whose provider searches tools.
 fn finding(model: &ScriptedModel) -> World {
     let world = World::with(model.with_info(|info| info.deferred_tools_max = 1_000));
     add_search(&world.toolkit, ToolSearch::Always, Seeker::of(world.model.info())).unwrap();
@@ -53,7 +53,7 @@ fn finding(model: &ScriptedModel) -> World {
 }
 
 #[tokio::test]
-async fn tools_that_the_provider_finds_are_called_like_any_other() {
+async fn tools_found_by_the_provider_are_called_like_any_other() {
     let replies = [
         Reply::call("asks", json!({"q": "x"})),
         Reply::call("look", json!({"q": "y"})).and_call("look", json!({"q": "z"})),
@@ -78,9 +78,9 @@ async fn tools_that_the_provider_finds_are_called_like_any_other() {
     }
 }
 
-/// Work that began when the agent searched itself goes on where the provider does.
+/// Work started with the agent's own search continues with the provider's.
 #[tokio::test]
-async fn work_that_began_with_our_own_search_goes_on_with_the_providers() {
+async fn work_started_with_the_local_search_continues_with_the_providers() {
     let model = || {
         ScriptedModel::from_fn(|request, _| match request.messages.len() {
             2 => Reply::call("search_tools", json!({"query": "look"})),
@@ -101,7 +101,7 @@ async fn work_that_began_with_our_own_search_goes_on_with_the_providers() {
 }
 
 #[tokio::test]
-async fn work_that_is_done_again_offers_the_same_tools() {
+async fn replayed_work_offers_the_same_tools() {
     let replies = || {
         [
             Reply::call("search_tools", json!({"query": "look"})),
@@ -135,7 +135,7 @@ fn with_long_result(world: &mut World) -> Arc<MemoryFiles> {
 }
 
 #[tokio::test]
-async fn a_long_result_is_read_by_parts() {
+async fn a_long_result_is_read_in_parts() {
     let mut world = World::with(ScriptedModel::from_fn(|request, nth| {
         let told = request.messages.last().unwrap().text.clone();
         match nth {
@@ -161,7 +161,7 @@ async fn a_long_result_is_read_by_parts() {
 }
 
 #[tokio::test]
-async fn the_planner_is_told_the_beginning_of_a_long_result() {
+async fn the_planner_sees_the_beginning_of_a_long_result() {
     let mut world = World::with(ScriptedModel::from_fn(|request, _| {
         let told: String = request.messages.iter().map(|message| message.text.as_str()).collect();
         if told.contains("line 0 of a long story") {
@@ -206,7 +206,7 @@ async fn only_results_of_this_conversation_can_be_read() {
 }
 
 #[tokio::test]
-async fn without_a_place_for_files_a_long_result_stays() {
+async fn without_file_storage_a_long_result_stays_whole() {
     let mut world = World::new([Reply::call("story", json!({})), Reply::text("done")]);
     with_long_result(&mut world);
     world.seams(|seams| seams.files = Arc::new(weft_core::seam::file_store::NoFiles));
@@ -253,7 +253,7 @@ async fn ran(script: &str) -> Json {
 }
 
 #[tokio::test]
-async fn a_script_calls_tools_and_gives_what_it_returns() {
+async fn a_script_calls_tools_and_returns_its_value() {
     let script = "const found = await Promise.all([1, 2, 3].map(n => tools.add({n}))); \
         console.log('so far', found.length); const more = await tools.look({q: String(found[2].sum)}); \
         return {sums: found.map(f => f.sum), more};";
@@ -263,7 +263,7 @@ async fn a_script_calls_tools_and_gives_what_it_returns() {
     assert_eq!(told["result"], json!({"sums": [2, 3, 4], "more": "found 4"}), "{told}");
     assert_eq!((&told["calls"], told["stdout"].as_str().unwrap().trim()), (&json!(4), "so far 3"));
     assert_eq!(world.called().len(), 4);
-    // One tool is offered, each call is in the trace, and what they gave is not in the conversation.
+    // One tool is offered, each call is traced, and the results are not in the conversation.
     assert_eq!(names(&world, 0), ["run_script"]);
     assert!(world.asked()[0].tools[0].description.contains("look(q?: string, n?: integer): What look does."));
     assert_eq!(world.trace().len(), 5);
@@ -271,7 +271,7 @@ async fn a_script_calls_tools_and_gives_what_it_returns() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_in_a_script_is_told() {
+async fn script_errors_are_reported() {
     let caught = ran("try { await tools.fails() } catch (e) { return e.message }").await;
     assert!(caught["result"].as_str().unwrap().contains("gone"), "{caught}");
     let check = async |script: &str, words: &str| {
@@ -285,19 +285,19 @@ async fn what_goes_wrong_in_a_script_is_told() {
     check("await tools.fails()", "gone").await;
     check("await new Promise(() => {})", "never happens").await;
     check("for (;;) {}", "ran longer").await;
-    // Whatever it does to what runs it, it ends and calls only tools that there are.
+    // Whatever it does to its runtime, it ends and calls only existing tools.
     check("Promise.race = async () => ({asked: []}); return 1", "did not end as it should").await;
     check("Promise.race = async () => ({asked: 1}); return 1", "did not end as it should").await;
     check("Promise.race = async () => ({asked: [{name: 'nothing'}]}); return 1", "more than 200 calls").await;
     check("for (let n = 0; ; n++) await tools.add({n})", "more than 200 calls").await;
-    // A script runs no scripts, and calls that nobody waits for are made.
+    // A script runs no scripts, and calls that are not awaited are executed.
     check("return await tools.run_script({code: ''})", "there is no tool run_script").await;
     let world = scripted("tools.add({n: 1}); return Math.random() === Math.random()", "javascript");
     let told = world.ask().await.unwrap().used.remove(0).results;
     assert_eq!((&told["result"], &told["calls"]), (&json!(false), &json!(1)));
 }
 
-/// A tool whose text for the model is a part of what it has.
+/// A tool whose text for the model is a part of its data.
 struct Rows;
 
 impl ToolBody for Rows {
@@ -310,7 +310,7 @@ impl ToolBody for Rows {
 }
 
 #[tokio::test]
-async fn a_script_is_given_data_and_never_a_part_of_it() {
+async fn a_script_gets_data_whole_or_not_at_all() {
     let script = "const [rows] = await tools.rows({}); const [five, key, object] = [await tools.five({}), await tools.key({}), \
         await tools.object({})]; let long = 'nothing'; try { await tools.long({}) } catch (e) { long = e.message } \
         const wide = await tools.wide({}); \
@@ -342,7 +342,7 @@ async fn a_script_is_given_data_and_never_a_part_of_it() {
 }
 
 #[tokio::test]
-async fn what_a_script_is_given_is_in_the_line_of_its_tool() {
+async fn each_tool_line_states_what_a_script_receives() {
     let mut world = World::new([Reply::text("done")]);
     world.echo("rows", |tool| {
         tool.returns = Some("array (for each statement\n a list of its rows)".to_owned());
@@ -357,7 +357,7 @@ async fn what_a_script_is_given_is_in_the_line_of_its_tool() {
 }
 
 #[tokio::test]
-async fn scripts_may_give_nothing_and_have_no_modules() {
+async fn scripts_may_return_nothing_and_have_no_modules() {
     let told = ran("await tools.add({n: 1})").await;
     assert_eq!((&told["result"], &told["calls"]), (&Json::Null, &json!(1)), "{told}");
     assert!(told.get("error").is_none(), "{told}");
@@ -368,7 +368,7 @@ async fn scripts_may_give_nothing_and_have_no_modules() {
 }
 
 #[tokio::test]
-async fn scripts_may_be_written_as_programs_are() {
+async fn scripts_may_be_written_as_programs() {
     for script in [
         "async function main() { return (await tools.add({n: 1})).sum }",
         "async function main() { return (await tools.add({n: 1})).sum }\nreturn await main()",
@@ -404,7 +404,7 @@ async fn budgets_hold_in_scripts() {
 }
 
 #[tokio::test]
-async fn a_call_of_a_script_waits_for_a_person() {
+async fn a_script_call_waits_for_approval() {
     let mut world = scripted(
         "const a = await tools.add({n: 1}); const b = await tools.asks({q: String(a.sum)}); return [a, b, Date.now()]",
         "javascript",
@@ -422,7 +422,7 @@ async fn a_call_of_a_script_waits_for_a_person() {
     assert_eq!(world.called().len(), 2);
 }
 
-/// Scripts that want a tool which a person has to agree to, or one that is not there, without being noticed.
+/// Scripts that try to call a tool that needs approval, or an unknown one, unnoticed.
 const AROUND_APPROVAL: [&str; 16] = [
     "return await tools.asks({q: 'x'})",
     "tools.asks({q: 'x'}); return 1",
@@ -443,11 +443,11 @@ const AROUND_APPROVAL: [&str; 16] = [
 ];
 
 #[tokio::test]
-async fn no_script_comes_around_a_persons_word() {
+async fn no_script_bypasses_approval() {
     for script in AROUND_APPROVAL {
         let world = scripted(script, "javascript");
         world.tool("asks", |tool| tool.traits.approval = true, |_| async { Ok(json!("ASKED")) });
-        // It waits for the person, or fails; nobody has agreed to anything.
+        // It waits for approval or fails; nothing was approved.
         let _end = world.drive(&Native, question("Q")).await;
         let seen = format!("{:?} {:?}", world.trace(), world.asked());
         assert!(!seen.contains("ASKED"), "{script}: {seen}");
@@ -455,7 +455,7 @@ async fn no_script_comes_around_a_persons_word() {
 }
 
 #[tokio::test]
-async fn no_script_comes_around_a_budget() {
+async fn no_script_bypasses_a_budget() {
     for script in [
         "for (;;) { try { await tools.add({n: 1}) } catch {} }",
         "await Promise.allSettled(Array.from({length: 50}, (_, n) => tools.add({n}))); return 1",
@@ -472,7 +472,7 @@ async fn no_script_comes_around_a_budget() {
 }
 
 #[tokio::test]
-async fn a_script_that_was_cut_off_makes_no_call_twice() {
+async fn an_interrupted_script_repeats_no_call() {
     let script = "const a = await tools.add({n: 1}); const b = await tools.add({n: a.sum}); return b.sum";
     let first = scripted(script, "javascript");
     first.ask().await.unwrap();

@@ -1,4 +1,4 @@
-//! Messages, their content, and a memory of them.
+//! Messages, their content, and a memory of messages.
 
 use serde_json::{Value as Json, json};
 use weft_agent::memory::{MESSAGES_MAX, Memory};
@@ -66,7 +66,7 @@ fn content_may_be_read_from_a_plain_string() {
 }
 
 #[test]
-fn messages_tell_their_text_and_their_blocks() {
+fn messages_give_their_text_and_blocks() {
     let message = asks(vec![
         ContentBlock::text("one"),
         call("1", "look", json!({})),
@@ -104,7 +104,7 @@ fn calls_are_counted_and_extracted_with_their_results() {
 }
 
 #[test]
-fn a_memory_has_every_message_once_and_can_forget() {
+fn a_memory_holds_each_message_once_and_can_delete() {
     let mut memory = Memory::new();
     let (first, second) = (Message::user("a"), Message::user("b"));
     memory.add(first.clone());
@@ -118,7 +118,7 @@ fn a_memory_has_every_message_once_and_can_forget() {
 }
 
 #[test]
-fn calls_that_nobody_answered_are_closed_where_they_stand() {
+fn unanswered_calls_are_closed_in_place() {
     let mut memory = Memory::new();
     memory.add(asks(vec![call("1", "a", json!({})), call("2", "b", json!({}))]));
     memory.add(result("1", "a", vec![ContentBlock::text("done")]));

@@ -1,4 +1,4 @@
-//! The driver for models that call tools themselves.
+//! The driver for models that call tools natively.
 
 use serde_json::json;
 use std::time::Duration;
@@ -22,7 +22,7 @@ async fn an_answer_without_calls_ends_the_loop() {
 }
 
 #[tokio::test]
-async fn tools_and_the_whole_transcript_go_along_in_every_round() {
+async fn every_round_sends_the_tools_and_the_whole_transcript() {
     let world = World::new([look("x"), look("y").thinking("hm"), Reply::text("done")]);
     world.ask().await.unwrap();
     let asked = world.asked();
@@ -66,7 +66,7 @@ async fn several_calls_of_one_message_are_answered_in_order() {
 
 /// A file that a model writes may be longer than its own window.
 #[tokio::test]
-async fn a_call_longer_than_the_window_is_made_whole_and_sent_back_short() {
+async fn an_oversized_call_is_executed_whole_and_shortened_in_the_transcript() {
     let text = "x".repeat(400 << 10);
     let written = text.clone();
     let model = ScriptedModel::from_fn(move |_, nth| match nth {
@@ -79,12 +79,12 @@ async fn a_call_longer_than_the_window_is_made_whole_and_sent_back_short() {
     assert_eq!(answer.used[0].arguments, json!({"q": text}));
     let call = world.asked().remove(1).messages[2].tool_calls[0].arguments.clone();
     let sent: serde_json::Value = serde_json::from_str(&call).unwrap();
-    // Four letters are a token, about.
+    // About four letters are a token.
     assert!(sent["q"].as_str().unwrap().starts_with("xxx") && call.len() < 4 * 32_768, "{}", call.len());
 }
 
 #[tokio::test]
-async fn after_the_last_round_an_answer_without_tools_is_asked_for() {
+async fn after_the_last_round_an_answer_without_tools_is_requested() {
     let world = World::with(ScriptedModel::from_fn(|request, nth| match request.tool_choice {
         ToolChoice::None => Reply::text("what I know"),
         _ => look(&format!("try {nth}")),
@@ -97,9 +97,9 @@ async fn after_the_last_round_an_answer_without_tools_is_asked_for() {
     assert!(world.signals().contains(&"limited max_rounds".to_owned()));
 }
 
-/// Canvases from other editors say 1 and rely on a second try: who then answers was cut short by nothing.
+/// Canvases from other editors set 1 and rely on a second attempt: an answer in it was not cut short.
 #[tokio::test]
-async fn an_answer_after_the_last_round_is_whole() {
+async fn an_answer_after_the_last_round_is_complete() {
     for (rounds_max, rounds) in [(0, 0), (1, 0), (1, 1), (2, 2)] {
         let replies = (0..rounds).map(|nth| look(&nth.to_string())).chain([Reply::text("done")]);
         let mut world = World::new(replies.collect::<Vec<_>>());
@@ -126,7 +126,7 @@ async fn the_closing_request_states_the_limit_and_the_answer_does_not() {
 }
 
 #[tokio::test]
-async fn text_beside_a_call_is_shown_and_the_call_is_made() {
+async fn text_beside_a_call_is_shown_and_the_call_executed() {
     let reply = || {
         vec![
             Reply::pieces(["I ", "look."]).and_call("look", json!({"q": "x"})),
@@ -141,7 +141,7 @@ async fn text_beside_a_call_is_shown_and_the_call_is_made() {
 }
 
 #[tokio::test]
-async fn usage_is_told_for_every_request() {
+async fn usage_is_reported_for_every_request() {
     let world = World::new([look("x").usage(10, 2), Reply::text("done").usage(20, 3)]);
     world.ask().await.unwrap();
     assert_eq!(world.signals().iter().filter(|signal| *signal == "used").count(), 2);
@@ -149,7 +149,7 @@ async fn usage_is_told_for_every_request() {
 }
 
 #[tokio::test]
-async fn pieces_of_calls_that_come_in_turns_are_put_together() {
+async fn interleaved_call_deltas_are_assembled() {
     let calls = [("look", json!({"q": "汉字 \u{1F600}"})), ("look", json!({"q": "b"}))];
     let world = World::new([Reply::default().and_calls_in_turns(calls, 3), Reply::text("done")]);
     world.ask().await.unwrap();
@@ -157,7 +157,7 @@ async fn pieces_of_calls_that_come_in_turns_are_put_together() {
 }
 
 #[tokio::test]
-async fn damaged_arguments_are_repaired_and_hopeless_ones_go_back_to_the_model() {
+async fn damaged_arguments_are_repaired_or_returned_to_the_model() {
     for broken in ["{'q': 'x'}", "{\"q\": \"x\",}", "{\"q\": \"x\"", "```json\n{\"q\": \"x\"}\n```"] {
         let world = World::new([Reply::default().and_call_text("look", broken), Reply::text("done")]);
         world.ask().await.unwrap();
@@ -174,7 +174,7 @@ async fn damaged_arguments_are_repaired_and_hopeless_ones_go_back_to_the_model()
 }
 
 #[tokio::test]
-async fn a_call_cut_off_at_the_limit_of_tokens_is_not_made_with_half_its_arguments() {
+async fn a_call_truncated_by_the_token_limit_is_not_executed() {
     let cut = Reply::default().and_call_text("look", "{\"q\": \"delete all bu").stop(StopReason::Length);
     let world = World::new([cut, look("x"), Reply::text("done")]);
     world.ask().await.unwrap();
@@ -183,7 +183,7 @@ async fn a_call_cut_off_at_the_limit_of_tokens_is_not_made_with_half_its_argumen
 }
 
 #[tokio::test]
-async fn arguments_against_the_schema_are_refused_with_their_place() {
+async fn arguments_that_violate_the_schema_are_refused_with_their_path() {
     let world = World::new([Reply::call("look", json!({"n": "many"})), Reply::text("done")]);
     world.ask().await.unwrap();
     assert!(world.called().is_empty());
@@ -194,7 +194,7 @@ async fn arguments_against_the_schema_are_refused_with_their_place() {
 }
 
 #[tokio::test]
-async fn a_failing_tool_is_told_to_the_model_which_tries_again() {
+async fn a_tool_failure_is_reported_to_the_model_which_retries() {
     let world = World::new([Reply::call("frail", json!({"q": "a"})), look("b"), Reply::text("done")]);
     world.tool(
         "frail",
@@ -211,7 +211,7 @@ async fn a_failing_tool_is_told_to_the_model_which_tries_again() {
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_told_with_the_tools_there_are() {
+async fn an_unknown_tool_is_reported_with_the_available_tools() {
     let world = World::new([Reply::call("nosuch", json!({})), Reply::text("done")]);
     world.ask().await.unwrap();
     let told = &world.text(1, 3);
@@ -219,7 +219,7 @@ async fn an_unknown_tool_is_told_with_the_tools_there_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_run_side_by_side_up_to_the_limit_and_keep_their_order() {
+async fn calls_run_in_parallel_up_to_the_limit_and_keep_their_order() {
     let calls = |count: usize| {
         (1..count).fold(Reply::call("slow", json!({"q": "0"})), |reply, n| {
             reply.and_call("slow", json!({"q": n.to_string()}))
@@ -253,7 +253,7 @@ async fn calls_run_side_by_side_up_to_the_limit_and_keep_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_must_be_alone_is() {
+async fn an_exclusive_tool_runs_alone() {
     let world = World::new([
         Reply::call("slow", json!({})).and_call("alone", json!({})).and_call("slow", json!({})),
         Reply::text("done"),
@@ -278,7 +278,7 @@ async fn a_tool_that_must_be_alone_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_slow_or_broken_call_leaves_the_others_their_results() {
+async fn a_slow_or_failed_call_does_not_affect_other_results() {
     let world = World::new([
         Reply::call("slow", json!({})).and_call("broken", json!({})).and_call("look", json!({"q": "x"})),
         Reply::text("done"),
@@ -300,7 +300,7 @@ async fn one_slow_or_broken_call_leaves_the_others_their_results() {
 }
 
 #[tokio::test]
-async fn calls_are_part_of_the_text_when_that_is_asked_for() {
+async fn calls_are_shown_in_the_text_on_request() {
     let replies = || [look("x"), Reply::text("done")];
     let mut world = World::new(replies());
     world.options.verbose = true;
@@ -315,7 +315,7 @@ async fn calls_are_part_of_the_text_when_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn an_empty_answer_is_asked_for_once_more() {
+async fn an_empty_answer_is_retried_once() {
     let world = World::new([Reply::empty(), Reply::text("done")]);
     assert_eq!(world.ask().await.unwrap().text, "done");
     let world = World::new([Reply::empty(), Reply::empty(), Reply::text("never")]);
@@ -324,7 +324,7 @@ async fn an_empty_answer_is_asked_for_once_more() {
 }
 
 #[tokio::test]
-async fn answers_that_are_cut_or_filtered_say_so() {
+async fn truncated_or_filtered_answers_say_so() {
     let world = World::new([Reply::text("half").stop(StopReason::Length)]);
     assert_eq!(world.ask().await.unwrap().text, "half");
     assert!(world.signals().iter().any(|signal| signal.contains("incomplete")));
@@ -333,7 +333,7 @@ async fn answers_that_are_cut_or_filtered_say_so() {
 }
 
 #[tokio::test]
-async fn the_same_call_again_with_the_same_result_is_stopped_with_an_answer() {
+async fn repeated_identical_calls_are_stopped_with_an_answer() {
     let world = World::with(ScriptedModel::from_fn(|request, _| match request.tool_choice {
         ToolChoice::None => Reply::text("as far as I know"),
         _ => look("x"),
@@ -347,7 +347,7 @@ async fn the_same_call_again_with_the_same_result_is_stopped_with_an_answer() {
         _ => look(&format!("page {nth}")),
     }));
     assert_eq!(world.ask().await.unwrap().limited, Some(Limited::MaxRounds));
-    // What is meant to be asked again may be.
+    // A tool marked as repeatable may be called again.
     let world = World::with(ScriptedModel::from_fn(|request, _| match request.tool_choice {
         ToolChoice::None => Reply::text("so"),
         _ => Reply::call("status", json!({})),
@@ -378,7 +378,7 @@ async fn a_value_is_checked_and_repaired_without_tools() {
 }
 
 #[tokio::test]
-async fn marks_are_put_right_and_rules_are_there_from_the_first_request_on() {
+async fn citation_marks_are_normalized_and_rules_sent_from_the_first_request() {
     let mut world = World::new([look("x"), Reply::text("It is so (ID: 0) and so [ID:9].")]);
     world.options.citing = Some("RULES".to_owned());
     world.sources(&["a source"]);
@@ -386,7 +386,7 @@ async fn marks_are_put_right_and_rules_are_there_from_the_first_request_on() {
     for request in world.asked() {
         assert_eq!(request.messages[0].text, "S\n\nRULES");
     }
-    // A search that found nothing leaves nothing to lead to.
+    // After a search without hits no mark has a source.
     let mut world =
         World::new([Reply::call("search", json!({})), Reply::text("So [ID:0], as ref3 and [ID:1] say.")]);
     world.echo("search", |tool| tool.traits.sources = true);
@@ -404,7 +404,7 @@ async fn marks_are_put_right_and_rules_are_there_from_the_first_request_on() {
 }
 
 #[tokio::test]
-async fn requests_stay_below_the_window_with_instructions_and_question_kept() {
+async fn requests_fit_the_window_and_keep_instructions_and_question() {
     let long = "word ".repeat(2_000);
     let mut world = World::with(ScriptedModel::from_fn(|request, nth| match request.tool_choice {
         ToolChoice::None => Reply::text("done"),
@@ -438,7 +438,7 @@ async fn requests_stay_below_the_window_with_instructions_and_question_kept() {
 }
 
 #[tokio::test]
-async fn an_untidy_history_is_mended_before_it_is_sent() {
+async fn an_inconsistent_history_is_repaired_before_it_is_sent() {
     let world = World::new([Reply::text("done")]);
     let orphan = Line::history(ChatMessage::tool("gone", "result of nothing"));
     let start = Start::Conversation(vec![orphan, Line::pinned(ChatMessage::new(Author::User, "Q"))]);
@@ -447,14 +447,14 @@ async fn an_untidy_history_is_mended_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_before_its_first_word_fails_the_agent_and_no_tool_runs_twice() {
+async fn a_model_failure_before_output_fails_the_agent_and_no_tool_runs_twice() {
     let world = World::new([look("x"), Reply::error(ErrorKind::Unavailable, "down")]);
     assert_eq!(world.ask().await.unwrap_err().kind, ErrorKind::Unavailable);
     assert_eq!(world.called().len(), 1);
 }
 
 #[tokio::test]
-async fn cancelling_stops_the_calls_under_way() {
+async fn cancelling_stops_running_calls() {
     let world = World::new([Reply::call("endless", json!({})), Reply::text("never")]);
     let cancel = world.ctx.cancel.clone();
     world.tool(
@@ -473,10 +473,10 @@ async fn cancelling_stops_the_calls_under_way() {
     assert_eq!(world.asked().len(), 1);
 }
 
-/// The tool blocks its thread until another run has ended, so this test ends only when that run could go
-/// on beside it on the one thread there is.
+/// The tool blocks its thread until another run has ended, so this test ends only if that run could continue
+/// beside it on the single thread.
 #[tokio::test]
-async fn a_blocking_tool_holds_up_no_other_run() {
+async fn a_blocking_tool_delays_no_other_run() {
     let (other_is_done, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Mutex::new(wait);
     let blocked = World::new([Reply::call("block", json!({})), Reply::text("done")]);

@@ -17,7 +17,7 @@ fn named(name: &str, model: &ScriptedModel) -> Session {
 }
 
 #[tokio::test]
-async fn one_reply_is_the_next_ones_message() {
+async fn each_reply_is_the_next_agents_message() {
     let (a, b) = (script([Reply::text("one")]), script([Reply::text("two")]));
     let (mut first, mut second) = (named("A", &a), named("B", &b));
     let reply = sequential(&mut [&mut first, &mut second], "Q").await.unwrap();
@@ -58,7 +58,7 @@ async fn all_get_the_same_message() {
 }
 
 #[tokio::test]
-async fn in_a_hub_all_hear_what_one_says() {
+async fn in_a_hub_every_member_receives_each_message() {
     let models = ["a", "b", "c"].map(|text| script([Reply::text(text), Reply::text(format!("{text}2"))]));
     let [mut ada, mut bo, mut cy] =
         [("Ada", &models[0]), ("Bo", &models[1]), ("Cy", &models[2])].map(|(name, model)| named(name, model));
@@ -80,7 +80,7 @@ async fn in_a_hub_all_hear_what_one_says() {
     assert_eq!(
         remembered(cy.memory()),
         ["assistant:b2", "assistant:c"],
-        "who joins has heard nothing before"
+        "a new participant has no earlier messages"
     );
     assert_eq!(remembered(bo.memory()).last().unwrap(), "assistant:c");
 }

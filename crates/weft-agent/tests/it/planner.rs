@@ -1,4 +1,4 @@
-//! The driver for models that don't call tools themselves.
+//! The driver for models that don't call tools natively.
 
 use serde_json::{Value as Json, json};
 use std::time::Duration;
@@ -34,7 +34,7 @@ async fn a_task_is_analysed_planned_and_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_model_analyses_and_reflects_when_asked_to() {
+async fn the_model_analyses_and_reflects_when_enabled() {
     let replies = [
         Reply::text("first look, then answer").when_system("You prepare a task").times(1),
         Reply::text("that was useful").when_system("You look back").times(1).delay_ms(2_000),
@@ -56,12 +56,12 @@ async fn the_model_analyses_and_reflects_when_asked_to() {
     assert!((2.0..3.0).contains(&reflection.elapsed), "{reflection:?}");
 }
 
-/// When nobody has asked for a reflection, the next request and the trace have what the tools gave.
+/// Without reflection, the next request and the trace have the tool results.
 #[tokio::test]
 async fn observations_reach_the_next_request_without_a_reflection() {
     let world = World::new([Reply::text(STEP), Reply::text(CLOSE), Reply::text("the answer")]);
     world.ask_with(&Planner).await.unwrap();
-    assert_eq!(world.asked().len(), 3, "nobody is asked to look back");
+    assert_eq!(world.asked().len(), 3, "no reflection is requested");
     let seen = &world.last(1);
     assert!(seen.contains("found x") && !seen.contains("# Reflection"), "{seen}");
     let reflection = world.trace().into_iter().find(|call| &*call.started.tool == "reflection").unwrap();
@@ -69,7 +69,7 @@ async fn observations_reach_the_next_request_without_a_reflection() {
 }
 
 #[tokio::test]
-async fn a_step_is_read_whatever_is_around_it() {
+async fn a_step_is_parsed_despite_surrounding_text() {
     let two = r#"[{"name": "look", "arguments": {"q": "1"}}, {"name": "look", "arguments": {"q": "2"}}]"#;
     for reply in [
         format!("```json\n{two}\n```"),
@@ -109,7 +109,7 @@ async fn at_most_five_tools_work_at_once_and_results_keep_their_order() {
 }
 
 #[tokio::test]
-async fn one_failing_call_leaves_the_others_their_results() {
+async fn a_failed_call_does_not_affect_other_results() {
     let both = r#"[{"name": "frail", "arguments": {}}, {"name": "look", "arguments": {"q": "x"}}]"#;
     let world = World::new([Reply::text(both), Reply::text(CLOSE), Reply::text("so")]);
     world.tool("frail", |_| {}, |_| async { Err(Error::new(ErrorKind::Unavailable, "out of order")) });
@@ -148,7 +148,7 @@ async fn prose_is_answered_with_a_request_to_correct_it() {
 }
 
 #[tokio::test]
-async fn a_reply_without_a_word_is_no_message_of_the_conversation() {
+async fn an_empty_reply_adds_no_message_to_the_conversation() {
     let world = World::new([Reply::text(" "), Reply::text(STEP), Reply::text(CLOSE), Reply::text("so")]);
     assert_eq!(world.ask_with(&Planner).await.unwrap().text, "so");
     let corrected = &world.asked()[1];
@@ -157,7 +157,7 @@ async fn a_reply_without_a_word_is_no_message_of_the_conversation() {
 }
 
 #[tokio::test]
-async fn the_same_empty_words_again_end_the_planning() {
+async fn repeated_replies_without_a_step_end_the_planning() {
     let script = Script::new()
         .reply(Reply::text("the answer").when_user("Now write the answer"))
         .reply(Reply::text("Let me think.").always());
@@ -168,7 +168,7 @@ async fn the_same_empty_words_again_end_the_planning() {
 }
 
 #[tokio::test]
-async fn spent_rounds_still_give_a_full_answer() {
+async fn exhausted_rounds_still_give_a_full_answer() {
     let world = World::with(ScriptedModel::from_fn(|request, nth| {
         if request.messages[0].text.contains("step by step by calling tools") {
             Reply::text(format!(r#"[{{"name": "look", "arguments": {{"q": "page {nth}"}}}}]"#))
@@ -181,7 +181,7 @@ async fn spent_rounds_still_give_a_full_answer() {
     assert_eq!((world.called().len(), world.asked().len()), (6, 7));
     let last = &world.last(6);
     assert!(last.contains('Q') && last.contains("don't mention any limit"), "{last}");
-    // What the answer is made of goes along, and tools don't.
+    // The sources of the answer are sent, and tools are not.
     let asked = world.asked();
     assert!(asked.iter().all(|request| request.tools.is_empty()));
     let closing = line(&asked[6]);
@@ -189,9 +189,9 @@ async fn spent_rounds_still_give_a_full_answer() {
     assert!(world.signals().contains(&"limited max_rounds".to_owned()));
 }
 
-/// As in the other driver: the step after the last round may still end the work by itself.
+/// As in the other driver: the step after the last round may still finish the work.
 #[tokio::test]
-async fn a_planner_that_ends_in_its_last_step_is_cut_short_by_nothing() {
+async fn a_planner_that_finishes_in_its_last_step_is_not_truncated() {
     let step = |nth: u32| Reply::text(format!(r#"[{{"name": "look", "arguments": {{"q": "{nth}"}}}}]"#));
     let run = async |rounds: u32| {
         let replies = (0..rounds).map(step).chain([Reply::text(CLOSE), Reply::text("so")]);
@@ -223,7 +223,7 @@ async fn a_follow_up_is_rewritten_for_planning_and_kept_in_the_history() {
             && conversation.ends_with("USER: Q")
     );
     assert!(asked[1].messages[0].text.contains("What about Q in 2023?"));
-    assert!(line(&asked[1]).contains("User:Q\n\n"), "the user's own words stay: {}", line(&asked[1]));
+    assert!(line(&asked[1]).contains("User:Q\n\n"), "the user's question stays: {}", line(&asked[1]));
     assert_eq!(world.trace()[0].started.tool.as_ref(), "Multi-turn conversation optimization");
     let world = run(Reply::error(ErrorKind::Unavailable, "down")).await;
     assert!(world.asked()[1].messages[0].text.contains('Q'));
@@ -246,7 +246,7 @@ async fn a_long_history_keeps_instructions_question_and_last_rounds() {
     assert_eq!(said[0], "S");
     assert_eq!(said[1..11], rounds);
     assert_eq!(said[11], "Q");
-    // What was found is not history, however much it is; neither is a conversation that is not long.
+    // Results are not history, whatever their size; nor is a conversation that is short.
     let world = World::with(ScriptedModel::from_fn(|request, nth| {
         if nth < 9 && request.messages[0].text.contains("step by step by calling tools") {
             Reply::text(format!(r#"[{{"name": "look", "arguments": {{"q": "page {nth}"}}}}]"#))
@@ -299,11 +299,11 @@ async fn requests_of_the_planner_stay_below_the_window() {
     let last = asked.last().unwrap();
     let said = line(last);
     assert!(said.starts_with("System:S | ") && said.contains("User:Q"), "{said}");
-    assert!(said.ends_with("or how you worked."), "what it is to do now is whole: {said}");
+    assert!(said.ends_with("or how you worked."), "the current task is complete: {said}");
 }
 
 #[tokio::test]
-async fn a_long_history_is_rewritten_from_its_end() {
+async fn a_follow_up_is_rewritten_from_the_end_of_a_long_history() {
     let script = Script::new()
         .reply(Reply::text("What about Q?").when_system("You turn the last thing"))
         .reply(Reply::text(CLOSE).when_system("step by step by calling tools"))
@@ -317,7 +317,7 @@ async fn a_long_history_is_rewritten_from_its_end() {
 }
 
 #[tokio::test]
-async fn the_form_of_the_answer_is_none_of_the_planners_business() {
+async fn planning_requests_carry_no_answer_format() {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let replies = [Reply::text(STEP), Reply::text(CLOSE), Reply::text("no"), Reply::text("{\"n\": 4}")];
     let mut world = World::new(replies);
@@ -332,7 +332,7 @@ async fn the_form_of_the_answer_is_none_of_the_planners_business() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_too_long_for_a_second_pass_is_shown_as_it_is() {
+async fn a_text_too_long_for_the_citation_pass_is_shown_unchanged() {
     let long = "word ".repeat(2_000);
     let script = Script::new()
         .reply(Reply::text("cut [ID:0]").when_system("You are given a finished text"))
@@ -376,9 +376,9 @@ async fn short_conversations_are_cited_at_once_and_long_ones_in_a_second_pass() 
     check(4, false).await;
 }
 
-/// Who listens hears the text with its marks while it is written, and never the one without.
+/// A listener gets the text with its marks as it is written, and never the one without.
 #[tokio::test]
-async fn of_two_passes_only_the_second_is_heard() {
+async fn only_the_second_of_two_passes_is_streamed() {
     let heard = async |turns: usize| {
         let script = Script::new()
             .reply(Reply::pieces(["It is ", "so ", "[ID:0]."]).when_system("You are given a finished text"))
@@ -403,7 +403,7 @@ async fn of_two_passes_only_the_second_is_heard() {
 }
 
 #[tokio::test]
-async fn sections_of_the_canvas_replace_our_own_words() {
+async fn canvas_sections_replace_built_in_prompts() {
     let mut world = World::new([
         Reply::text("thought"),
         Reply::text(STEP),
@@ -453,7 +453,7 @@ fn reviewing(replies: impl IntoIterator<Item = Reply>) -> World {
     world
 }
 
-/// What was kept goes through text, as it does on its way to another process.
+/// The stored state goes through text, as on its way to another process.
 fn answered(suspension: &weft_core::component::Suspension, answer: &Json) -> weft_agent::driver::Start {
     let state = serde_json::from_str(&suspension.state.to_string()).unwrap();
     crate::kit::resumed(state, json!({"plan": answer}))
@@ -470,19 +470,19 @@ async fn a_plan_waits_for_a_person_before_any_tool_is_called() {
     assert!(waits.form.tips.as_ref().unwrap().contains("First look."));
     let End::Answered(answer) = world.drive(&Planner, answered(&waits, &json!("approve"))).await.unwrap()
     else {
-        panic!("it goes on")
+        panic!("it continues")
     };
     assert_eq!((answer.text.as_str(), world.called().len()), ("so", 1));
-    assert!(world.text(1, 0).contains("First look."), "it is carried out");
+    assert!(world.text(1, 0).contains("First look."), "it is executed");
 }
 
 #[tokio::test]
-async fn a_plan_that_a_person_has_changed_is_the_one_that_is_carried_out() {
+async fn a_plan_edited_by_a_person_is_executed_as_edited() {
     let world = reviewing([Reply::text("First look."), Reply::text(CLOSE), Reply::text("so")]);
     let waits = world.wait_with(&Planner, crate::kit::question("Q")).await;
     let End::Suspended(again) = world.drive(&Planner, answered(&waits, &json!("perhaps"))).await.unwrap()
     else {
-        panic!("it asks again")
+        panic!("it asks once more")
     };
     assert!(again.form.tips.as_ref().unwrap().contains("neither a yes nor a no"));
     let edit = json!({"decision": "edit", "plan": "Only think."});
@@ -492,13 +492,13 @@ async fn a_plan_that_a_person_has_changed_is_the_one_that_is_carried_out() {
 }
 
 #[tokio::test]
-async fn a_rejected_plan_is_made_again_with_the_reason_or_nothing_is_called() {
+async fn a_rejected_plan_is_revised_with_the_reason_or_nothing_is_called() {
     let world =
         reviewing([Reply::text("First look."), Reply::text("Then look twice."), Reply::text("Sorry.")]);
     let waits = world.wait_with(&Planner, crate::kit::question("Q")).await;
     let reject = json!({"decision": "reject", "reason": "once is not enough"});
     let End::Suspended(again) = world.drive(&Planner, answered(&waits, &reject)).await.unwrap() else {
-        panic!("it asks again")
+        panic!("it asks once more")
     };
     assert_eq!(again.form.fields["plan"]["plan"], "Then look twice.");
     assert!(world.last(1).contains("once is not enough"));

@@ -61,7 +61,7 @@ fn hints(model: &ScriptedModel) -> Vec<String> {
     model.requests().iter().map(last).collect()
 }
 
-/// What tools have answered, in order.
+/// The tool results, in order.
 fn results(session: &Session) -> Vec<String> {
     let text = |result: &weft_agent::message::ToolResult| {
         weft_agent::Message::new(weft_agent::message::Role::System, "", result.output.clone()).text()
@@ -128,7 +128,7 @@ async fn a_plan_is_made_followed_and_ended() {
 }
 
 #[tokio::test]
-async fn hints_are_shown_on_option() {
+async fn hints_are_shown_when_enabled() {
     for (hints, count) in [(Hints::Hidden, 0), (Hints::Printed, 2)] {
         let model = script([create(), Reply::text("Done.")]);
         let settings = Settings { finish: FinishStyle::Text, hints, ..Settings::default() };
@@ -139,7 +139,7 @@ async fn hints_are_shown_on_option() {
 }
 
 #[tokio::test]
-async fn what_a_model_does_wrong_is_told_to_it() {
+async fn plan_mistakes_are_reported_to_the_model() {
     let model = script([
         call("finish_subtask", json!({"subtask_idx": 0, "subtask_outcome": "x"})),
         create(),
@@ -171,7 +171,7 @@ async fn what_a_model_does_wrong_is_told_to_it() {
 }
 
 #[tokio::test]
-async fn a_plan_of_the_past_is_taken_up_again() {
+async fn an_earlier_plan_can_be_recovered() {
     let id = Arc::new(Mutex::new(String::new()));
     let wanted = Arc::clone(&id);
     let model = ScriptedModel::from_fn(move |_, nth| match nth {
@@ -197,7 +197,7 @@ async fn a_plan_of_the_past_is_taken_up_again() {
 }
 
 #[tokio::test]
-async fn plans_are_a_sessions_and_are_saved_with_it() {
+async fn plans_belong_to_a_session_and_are_saved_with_it() {
     let model = script([create(), Reply::text("Made.")]);
     let agent = agent(&model);
     let mut session = agent.session();
@@ -207,7 +207,7 @@ async fn plans_are_a_sessions_and_are_saved_with_it() {
     let resumed = agent.resume(serde_json::from_str(&saved).unwrap()).unwrap();
     assert_eq!(resumed.plan_notebook().unwrap().notebook(), session.plan_notebook().unwrap().notebook());
     assert_eq!(resumed.state(), session.state());
-    // States from before there were notebooks can be read.
+    // States from before plans existed can be read.
     let mut old: Json = serde_json::from_str(&saved).unwrap();
     old.as_object_mut().unwrap().remove("notebook");
     let resumed = agent.resume(serde_json::from_value(old).unwrap()).unwrap();
@@ -215,7 +215,7 @@ async fn plans_are_a_sessions_and_are_saved_with_it() {
 }
 
 #[tokio::test]
-async fn with_a_meta_tool_plans_are_a_group() {
+async fn with_a_meta_tool_planning_is_a_group() {
     let model = script([call(EQUIP_FUNCTION, json!({PLAN_GROUP: true})), Reply::text("Ready.")]);
     let settings = Settings { finish: FinishStyle::Text, ..Settings::default() };
     let agent =
@@ -226,7 +226,7 @@ async fn with_a_meta_tool_plans_are_a_group() {
 }
 
 #[test]
-fn plans_change_by_rules() {
+fn plan_changes_follow_rules() {
     let refused = |work: weft_core::Result<()>, part: &str| {
         let error = work.expect_err(part);
         assert!(error.kind == ErrorKind::Invalid && error.full().contains(part), "{part}: {}", error.full());
@@ -263,7 +263,7 @@ fn plans_change_by_rules() {
     assert_eq!(
         notebook.create(plan("r", &["a"]), 3, 10).unwrap().as_deref(),
         Some("p"),
-        "the old one is abandoned"
+        "the old plan is abandoned"
     );
     notebook.create(plan("t", &["a"]), 3, 10).unwrap();
     notebook.update(0, PlanState::InProgress, 10).unwrap();

@@ -1,4 +1,4 @@
-//! Random models, tools and interruptions: a conversation is valid whatever happens.
+//! Random models, tools and interruptions: the conversation is always valid.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use weft_models::{Reply, ScriptedModel};
 
 use crate::react_kit::is_tidy;
 
-/// What a model does next.
+/// The next action of a model.
 #[derive(Clone, Debug)]
 enum Move {
     Say,
@@ -71,7 +71,7 @@ fn tools() -> Toolkit {
     tools
 }
 
-/// Every call has one result, which stands behind it.
+/// Every call has one result, which directly follows it.
 fn is_valid(messages: &[Message]) -> bool {
     let calls: Vec<_> = messages.iter().flat_map(Message::tool_uses).map(|call| call.id.as_str()).collect();
     let mut results: Vec<_> =
@@ -83,7 +83,7 @@ fn is_valid(messages: &[Message]) -> bool {
     distinct && sorted == results
 }
 
-/// Whether every request is one that providers take.
+/// Whether providers would accept every request.
 fn asked_rightly(model: &ScriptedModel) -> bool {
     model.requests().iter().all(|request| {
         let mut due: Vec<&str> = Vec::new();
@@ -139,7 +139,7 @@ proptest! {
                     }
                 };
                 if dropped {
-                    // The program loses interest in the middle.
+                    // The program drops the work midway.
                     tokio::select! { _ = session.reply("Q") => {}, () = stopper => {} }
                 } else {
                     let stopper = async { stopper.await; interrupt.interrupt(); std::future::pending::<()>().await };
@@ -147,7 +147,7 @@ proptest! {
                     prop_assert!(is_tidy(session.memory()), "{:#?}", session.memory());
                 }
             }
-            // Another turn works, whatever came before.
+            // Another turn works, whatever happened before.
             if let Err(error) = session.reply("And now?").await {
                 let models = matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Garbled);
                 prop_assert!(models, "only the model fails a reply: {error}");
@@ -190,7 +190,7 @@ proptest! {
                     let _ = agent.resume("t", TurnOptions::default()).await;
                 }
             }
-            // A model that fails leaves its turn open; the next one closes it.
+            // A failed model leaves its turn open; the next one closes it.
             let last = agent.process_message("t", "And now?").await;
             let state = agent.state("t").await.unwrap().unwrap();
             match last {

@@ -20,7 +20,7 @@ use weft_models::{Reply, ScriptedModel};
 use crate::react_kit::{ada, call, finish, is_tidy, look, printed, remembered, script, session, shown, slow};
 
 #[tokio::test]
-async fn the_finish_function_is_always_on_offer_and_ends_the_reply() {
+async fn the_finish_function_is_always_offered_and_ends_the_reply() {
     let model = script([call("x"), finish("It is x.")]);
     let mut session = session(&model);
     let reply = session.reply("Q").await.unwrap();
@@ -29,7 +29,7 @@ async fn the_finish_function_is_always_on_offer_and_ends_the_reply() {
         ("It is x.", Role::Assistant, "Ada")
     );
     let asked = model.requests();
-    assert_eq!(asked.len(), 2, "a finished reply asks no more");
+    assert_eq!(asked.len(), 2, "a finished reply sends no more requests");
     for request in &asked {
         let finish = request.tools.iter().find(|tool| tool.name == FINISH_FUNCTION).unwrap();
         assert_eq!(finish.parameters["properties"]["response"]["type"], "string");
@@ -41,7 +41,7 @@ async fn the_finish_function_is_always_on_offer_and_ends_the_reply() {
 }
 
 #[tokio::test]
-async fn memory_has_its_records_in_order() {
+async fn memory_keeps_records_in_order() {
     let mut session = session(&script([call("x"), finish("It is x.")]));
     session.reply("Q").await.unwrap();
     let expected = [
@@ -71,7 +71,7 @@ async fn plain_text_counts_as_a_call_of_the_finish_function() {
 }
 
 #[tokio::test]
-async fn words_alone_may_end_a_reply() {
+async fn plain_text_may_end_a_reply() {
     let model = script([call("x"), Reply::text("It is x."), city(7, "Tiber")]);
     let settings = Settings { finish: FinishStyle::Text, ..Settings::default() };
     let mut session = ada(&model).settings(settings).build().unwrap().session();
@@ -83,11 +83,11 @@ async fn words_alone_may_end_a_reply() {
     assert_eq!(reply.text(), "It is x.");
     let expected = ["user:Q", "assistant:ask look{\"q\":\"x\"}", "system:=found x", "assistant:It is x."];
     assert_eq!(remembered(session.memory()), expected);
-    assert_eq!(session.memory().messages().last(), Some(&reply), "as the hook has made it");
+    assert_eq!(session.memory().messages().last(), Some(&reply), "as changed by the hook");
     assert_eq!(model.requests()[0].tools.len(), 1, "no function to finish with");
     session.hooks().clear();
     let (_, value) = session.reply_as::<City>("Q").await.unwrap();
-    assert_eq!(value.unwrap().people, Some(7), "a value still comes by the function");
+    assert_eq!(value.unwrap().people, Some(7), "a value still comes through the function");
 }
 
 #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
@@ -119,7 +119,7 @@ fn city(people: impl Into<Json>, river: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn a_reply_brings_a_value_of_a_type() {
+async fn a_reply_returns_a_typed_value() {
     let model = script([city(7, "Tiber"), finish("plain")]);
     let mut session = session(&model);
     let (reply, value) = session.reply_as::<City>("Q").await.unwrap();
@@ -140,7 +140,7 @@ async fn a_reply_brings_a_value_of_a_type() {
 }
 
 #[tokio::test]
-async fn fields_of_a_value_may_not_be_the_response() {
+async fn a_value_may_not_have_a_response_field() {
     #[derive(Deserialize, JsonSchema)]
     struct Clash {
         #[expect(dead_code, reason = "only its name counts")]
@@ -156,7 +156,7 @@ async fn fields_of_a_value_may_not_be_the_response() {
 }
 
 #[tokio::test]
-async fn finishing_shows_as_text_and_a_failed_finish_shows_its_error_and_goes_on() {
+async fn a_finish_is_shown_as_text_and_a_failed_one_shows_its_error_and_continues() {
     let model = script([city("many", "Tiber"), city(7, "Styx"), city(7, "Tiber")]);
     let mut session = session(&model);
     let (queue, messages) = weft_agent::react::message_queue();
@@ -195,7 +195,7 @@ async fn iterations_are_limited_with_a_summary_at_the_end() {
     let last = model.requests().pop().unwrap().messages.pop().unwrap();
     assert!(last.author == Author::User && last.text.contains("all the steps"), "{last:?}");
     let kept = remembered(session.memory());
-    assert_eq!(kept.len(), 1 + 3 * 2 + 1, "the request for a summary is not remembered: {kept:?}");
+    assert_eq!(kept.len(), 1 + 3 * 2 + 1, "the request for a summary is not stored: {kept:?}");
     assert_eq!(session.memory().count_tool_uses(Some("look")), 3);
 }
 
@@ -209,7 +209,7 @@ async fn a_summary_makes_no_calls() {
 }
 
 #[tokio::test]
-async fn messages_have_a_time() {
+async fn messages_have_a_timestamp() {
     let mut session = session(&script([call("x"), finish("done")]));
     let early = weft_agent::Message { timestamp_ms: 7, ..weft_agent::Message::user("Q") };
     session.observe(early).await.unwrap();
@@ -223,7 +223,7 @@ async fn messages_have_a_time() {
 }
 
 #[tokio::test]
-async fn a_value_is_asked_for_at_the_limit_too() {
+async fn a_value_is_requested_at_the_round_limit_too() {
     let model = ScriptedModel::from_fn(|request, nth| match (&request.tool_choice, nth) {
         (ToolChoice::Named(_), 1) => city("many", "Tiber"),
         (ToolChoice::Named(name), _) if name == FINISH_FUNCTION => city(7, "Tiber"),
@@ -235,7 +235,7 @@ async fn a_value_is_asked_for_at_the_limit_too() {
     assert_eq!(value.unwrap().people, Some(7));
     assert_eq!(model.requests().len(), 3);
     let forced = &model.requests()[1];
-    assert_eq!(forced.tools.len(), 1, "nothing else is on offer");
+    assert_eq!(forced.tools.len(), 1, "nothing else is offered");
     assert!(forced.messages.last().unwrap().text.contains("Call the function"), "{forced:?}");
     let never = ScriptedModel::from_fn(|_, _| city("many", "Tiber"));
     let mut session = ada(&never).settings(settings).build().unwrap().session();
@@ -249,7 +249,7 @@ fn three() -> Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_run_one_after_another_or_side_by_side() {
+async fn tools_run_sequentially_or_in_parallel() {
     for (tool_calls, expected) in [(ToolCalls::Sequential, 900), (ToolCalls::Parallel, 300)] {
         let tools = Toolkit::new();
         for name in ["a", "b", "c"] {
@@ -268,7 +268,7 @@ async fn tools_run_one_after_another_or_side_by_side() {
 }
 
 #[tokio::test]
-async fn a_finish_beside_other_calls_comes_last_and_only_once() {
+async fn a_finish_among_other_calls_runs_last_and_once() {
     let mixed = finish("first")
         .and_call("look", json!({"q": "x"}))
         .and_call(FINISH_FUNCTION, json!({"response": "second"}));
@@ -288,7 +288,7 @@ async fn a_finish_beside_other_calls_comes_last_and_only_once() {
 }
 
 #[test]
-fn presets_are_settings_that_go_together() {
+fn presets_bundle_settings() {
     let of = |preset| {
         let agent = ada(&script([])).preset(preset).build().unwrap();
         let Settings { max_iters, tool_calls, output, hints, .. } = agent.settings().clone();
@@ -333,7 +333,7 @@ async fn a_tool_can_be_forced_and_an_unknown_one_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_failing_tool_is_text_for_the_model_which_tries_again() {
+async fn a_tool_failure_is_text_for_the_model_which_retries() {
     let tools = Toolkit::new();
     let schema = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]});
     let fails = Tool::function("look", "Looks.", schema, |arguments| async move {
@@ -377,16 +377,16 @@ async fn a_failing_model_fails_the_reply_and_the_next_one_works() {
 }
 
 #[tokio::test]
-async fn an_empty_answer_is_asked_for_once_more() {
+async fn an_empty_answer_is_retried_once() {
     let model = script([Reply::empty(), finish("hi"), Reply::empty(), Reply::empty()]);
     let mut session = session(&model);
     assert_eq!(session.reply("Q").await.unwrap().text(), "hi");
-    assert_eq!(remembered(session.memory()).len(), 4, "the notice is not remembered");
+    assert_eq!(remembered(session.memory()).len(), 4, "the notice is not stored");
     assert_eq!(session.reply("Q").await.unwrap_err().kind, ErrorKind::Garbled);
 }
 
 #[tokio::test]
-async fn sessions_of_one_agent_know_nothing_of_each_other() {
+async fn sessions_of_one_agent_are_isolated() {
     let model = ScriptedModel::from_fn(|request, _| finish(&format!("{} messages", request.messages.len())));
     let agent = ada(&model).build().unwrap();
     let (mut one, mut two) = (agent.session(), agent.session());
@@ -414,7 +414,7 @@ async fn the_finish_function_keeps_its_name() {
 }
 
 #[test]
-fn what_cannot_be_an_agent_is_refused() {
+fn an_invalid_agent_configuration_is_refused() {
     let model = script([]);
     let kind = |builder: weft_agent::react::ReActAgentBuilder| builder.build().err().unwrap().kind;
     assert_eq!(
@@ -431,7 +431,7 @@ fn what_cannot_be_an_agent_is_refused() {
 }
 
 #[tokio::test]
-async fn what_a_reply_may_use_is_limited() {
+async fn the_budget_of_a_reply_is_enforced() {
     let model = script([call("x"), call("y"), finish("again")]);
     let budget = BudgetLimits { model_calls: Some(2), ..BudgetLimits::default() };
     let settings = Settings { budget, ..Settings::default() };
@@ -443,7 +443,7 @@ async fn what_a_reply_may_use_is_limited() {
 }
 
 #[tokio::test]
-async fn a_call_that_needs_a_person_is_not_made() {
+async fn a_call_that_needs_approval_is_not_executed() {
     let tools = Toolkit::new();
     let mut tool = look();
     tool.traits.approval = true;

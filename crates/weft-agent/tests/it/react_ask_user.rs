@@ -1,4 +1,4 @@
-//! Questions to people that are tasks: the agent goes on while nobody has answered.
+//! Questions to people as tasks: the agent continues while they are unanswered.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn asks() -> Reply {
 }
 
 #[tokio::test]
-async fn the_agent_works_on_until_the_user_has_answered() {
+async fn the_agent_keeps_working_until_the_user_answers() {
     let questions = UserQuestions::default();
     let model = ScriptedModel::from_fn(|request, number| match number {
         0 => asks(),
@@ -31,7 +31,7 @@ async fn the_agent_works_on_until_the_user_has_answered() {
             (&*asked.question, &*asked.choices),
             ("Which colour?", &["red".to_owned(), "blue".to_owned()][..])
         );
-        // The model has gone on meanwhile.
+        // The model has continued meanwhile.
         while model.requests().len() < 3 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -46,7 +46,7 @@ async fn the_agent_works_on_until_the_user_has_answered() {
 }
 
 #[tokio::test]
-async fn an_answer_after_the_reply_is_news_in_the_next_one_and_a_stopped_question_is_closed() {
+async fn a_late_answer_is_delivered_in_the_next_reply_and_a_stopped_question_is_closed() {
     let questions = UserQuestions::default();
     let model = ScriptedModel::from_fn(|request, number| match number {
         0 => asks().and_call(ASK_FUNCTION, json!({"question": "When?"})),
@@ -61,7 +61,7 @@ async fn an_answer_after_the_reply_is_news_in_the_next_one_and_a_stopped_questio
     while questions.open(&id).len() < 2 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert!(questions.open(other.id()).is_empty(), "it is nobody else's question");
+    assert!(questions.open(other.id()).is_empty(), "the question belongs to nobody else");
     let first = questions.open(&id).remove(0);
     questions.answer(&id, &first.id, "red").unwrap();
     while session.background_tasks().iter().all(|task| task.status == TaskStatus::Running) {

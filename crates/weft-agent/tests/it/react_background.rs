@@ -1,4 +1,4 @@
-//! Calls that go on beside the conversation.
+//! Calls that run beside the conversation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use weft_models::{Reply, ScriptedModel};
 
 use crate::react_kit::{ada, finish, remembered, script, slow};
 
-/// A tool that ends when somebody says so, and counts how often it has.
+/// A tool that ends on a signal and counts how many times it has.
 fn gated(name: &str, gate: &Arc<Notify>, ended: &Arc<AtomicUsize>) -> Tool {
     let (gate, ended) = (Arc::clone(gate), Arc::clone(ended));
     Tool::function(name, "Builds.", json!({"type": "object", "properties": {}}), move |_| {
@@ -46,7 +46,7 @@ fn statuses(tasks: &[BackgroundTask]) -> Vec<(&str, TaskStatus)> {
 }
 
 #[tokio::test]
-async fn a_call_in_the_background_gives_a_task_and_the_model_waits_for_it() {
+async fn a_background_call_returns_a_task_that_the_model_waits_for() {
     let (gate, ended) = (Arc::new(Notify::new()), Arc::default());
     let opener = Arc::clone(&gate);
     let model = ScriptedModel::from_fn(move |request, number| match number {
@@ -74,7 +74,7 @@ async fn a_call_in_the_background_gives_a_task_and_the_model_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_task_outlives_its_reply_and_the_model_is_told_once_when_it_is_over() {
+async fn a_task_outlives_its_reply_and_its_end_is_reported_once() {
     let (gate, ended) = (Arc::new(Notify::new()), Arc::default());
     let model = script([
         Reply::call("build", json!({})),
@@ -95,7 +95,7 @@ async fn a_task_outlives_its_reply_and_the_model_is_told_once_when_it_is_over() 
     session.reply("And now?").await.unwrap();
     let news = "The task `task_1` of `build` is finished.\n`view_task` shows what it gave.";
     let told = model.requests().iter().filter(|request| last(request) == news).count();
-    assert_eq!((told, last(&model.requests()[2]) == news), (1, true), "once, at the first occasion");
+    assert_eq!((told, last(&model.requests()[2]) == news), (1, true), "once, at the first opportunity");
     assert!(!remembered(session.memory()).iter().any(|line| line.contains("shows what it gave")));
 }
 
@@ -126,7 +126,7 @@ async fn the_end_of_a_task_is_told_again_when_the_request_with_it_failed() {
 }
 
 #[tokio::test]
-async fn a_task_is_stopped_by_the_model_by_the_program_and_with_its_session() {
+async fn a_task_is_stopped_by_the_model_the_program_or_the_end_of_its_session() {
     let (gate, ended): (_, Arc<AtomicUsize>) = (Arc::new(Notify::new()), Arc::default());
     let build = || Reply::call("build", json!({}));
     let stop = Reply::call("cancel_task", json!({"task_id": "task_1"}));
@@ -143,7 +143,7 @@ async fn a_task_is_stopped_by_the_model_by_the_program_and_with_its_session() {
     while !(1..3).all(|place| over(&session.background_tasks(), place)) {
         tokio::task::yield_now().await;
     }
-    // A session that is dropped takes its tasks along.
+    // Dropping a session stops its tasks.
     let weak = Arc::downgrade(&gate);
     let model = script([build(), finish("ok")]);
     let agent = ada(&model).background_tool(gated("build", &gate, &ended)).build().unwrap();
@@ -157,7 +157,7 @@ async fn a_task_is_stopped_by_the_model_by_the_program_and_with_its_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_wrong_in_a_task_is_told_and_fails_no_reply() {
+async fn a_task_failure_is_reported_and_fails_no_reply() {
     let schema = || json!({"type": "object", "properties": {}});
     let failing = Tool::function("fail", "Fails.", schema(), |_| async {
         Err(weft_core::Error::invalid("no such branch"))
@@ -188,7 +188,7 @@ async fn what_goes_wrong_in_a_task_is_told_and_fails_no_reply() {
 }
 
 #[tokio::test]
-async fn tasks_that_run_have_a_limit_and_their_numbers_go_on_in_a_saved_session() {
+async fn running_tasks_are_limited_and_numbering_continues_in_a_saved_session() {
     let (gate, ended) = (Arc::new(Notify::new()), Arc::default());
     let mut replies: Vec<Reply> = (0..=TASKS_RUNNING_MAX).map(|_| Reply::call("build", json!({}))).collect();
     replies.push(finish("ok"));
@@ -201,12 +201,12 @@ async fn tasks_that_run_have_a_limit_and_their_numbers_go_on_in_a_saved_session(
     assert_eq!(session.background_tasks().len(), TASKS_RUNNING_MAX);
     assert!(last(model.requests().last().unwrap()).contains("16 tasks run already"));
     let resumed = agent.resume(session.state()).unwrap();
-    assert!(resumed.background_tasks().is_empty(), "tasks are no part of what is saved");
-    assert_eq!(resumed.state(), session.state(), "but how many there were");
+    assert!(resumed.background_tasks().is_empty(), "tasks are not saved");
+    assert_eq!(resumed.state(), session.state(), "but their number is");
 }
 
 #[tokio::test]
-async fn a_name_that_is_taken_twice_is_refused_when_the_agent_is_built() {
+async fn duplicate_tool_names_are_refused_at_build() {
     let model = script([]);
     let twice = ada(&model).background_tool(slow("view_task", 1)).build().unwrap_err();
     assert_eq!(twice.kind, ErrorKind::Conflict);

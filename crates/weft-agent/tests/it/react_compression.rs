@@ -1,4 +1,4 @@
-//! Long conversations that are kept short for the model.
+//! Long conversations that are shortened for the model.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn session(model: &ScriptedModel, compression: Compression) -> Session {
     ada(model).settings(settings(compression)).build().unwrap().session()
 }
 
-/// The texts of a request, the instructions aside.
+/// The texts of a request, without the instructions.
 fn asked(model: &ScriptedModel, place: usize) -> Vec<String> {
     model.requests()[place].messages.iter().skip(1).map(|message| message.text.clone()).collect()
 }
@@ -34,7 +34,7 @@ fn summary(task: &str) -> Reply {
 const SUMMARY: Compression = Compression::Summary { trigger_tokens: 120, keep_recent: 2 };
 
 #[tokio::test]
-async fn results_of_old_calls_are_left_out_and_the_memory_keeps_them() {
+async fn old_call_results_are_omitted_from_requests_but_kept_in_memory() {
     let long = "word ".repeat(60);
     let model = script([call(&long), finish("one"), call("b"), finish("two")]);
     let compression = Compression::ToolResults { trigger_tokens: 100, keep_recent: 2 };
@@ -43,13 +43,13 @@ async fn results_of_old_calls_are_left_out_and_the_memory_keeps_them() {
     session.reply("second").await.unwrap();
     let texts = asked(&model, 3);
     assert!(texts[2].starts_with("[The call was made. What it gave ("), "{texts:?}");
-    assert!(texts.contains(&"found b".to_owned()), "what is recent stays: {texts:?}");
+    assert!(texts.contains(&"found b".to_owned()), "recent turns stay: {texts:?}");
     assert!(remembered(session.memory()).iter().any(|line| line.contains(&format!("=found {long}"))));
     assert!(session.warnings().iter().any(|told| told.contains("1 earlier tool result is left out")));
 }
 
 #[tokio::test]
-async fn a_window_slides_over_the_turns() {
+async fn the_window_slides_over_turns() {
     let model = script([finish("one"), finish("two"), finish("three")]);
     let mut session = session(&model, Compression::SlidingWindow { turns: 2 });
     for question in ["first", "second", "third"] {
@@ -64,7 +64,7 @@ async fn a_window_slides_over_the_turns() {
 }
 
 #[tokio::test]
-async fn the_older_part_is_summed_up_once_and_the_summary_stands_for_it() {
+async fn the_older_part_is_summarised_once_and_replaced_by_its_summary() {
     let long = "word ".repeat(60);
     let model =
         script([call(&long), finish("one"), summary("paint the door"), finish("two"), finish("three")]);
@@ -79,13 +79,13 @@ async fn the_older_part_is_summed_up_once_and_the_summary_stands_for_it() {
     assert!(texts[0].starts_with("<summary>") && texts[0].contains("## Task\n\npaint the door"), "{texts:?}");
     assert!(
         texts[0].contains("under the mat") && !texts[0].contains("Discoveries"),
-        "what is empty is left out"
+        "empty texts are left out"
     );
     assert_eq!(texts.last().unwrap(), "second");
     assert!(!texts.iter().any(|text| text.contains(&long)));
     assert!(is_tidy(session.memory()) && remembered(session.memory())[0] == "user:first", "nothing is lost");
     assert!(session.warnings().iter().any(|told| told.contains("is summarized")));
-    // It is not asked for again while there is room.
+    // It is not requested again while there is room.
     session.reply("third").await.unwrap();
     assert_eq!(model.requests().len(), 5);
 }
@@ -98,7 +98,7 @@ async fn a_summary_is_saved_with_the_session_and_older_states_load() {
     let mut session = agent.session();
     session.reply("first").await.unwrap();
     let before: serde_json::Value = serde_json::to_value(session.state()).unwrap();
-    assert!(before["memory"].is_array(), "a list as long as there is nothing else");
+    assert!(before["memory"].is_array(), "a list if there is nothing else");
     session.reply("second").await.unwrap();
     let saved = serde_json::to_string(&session.state()).unwrap();
     let mut resumed = agent.resume(serde_json::from_str::<SessionState>(&saved).unwrap()).unwrap();
@@ -110,7 +110,7 @@ async fn a_summary_is_saved_with_the_session_and_older_states_load() {
 }
 
 #[tokio::test]
-async fn a_summary_that_fails_leaves_the_conversation_as_it_is() {
+async fn a_failed_summary_leaves_the_conversation_unchanged() {
     let model = script([
         call(&"word ".repeat(60)),
         finish("one"),
@@ -131,7 +131,7 @@ async fn a_summary_that_fails_leaves_the_conversation_as_it_is() {
 }
 
 #[tokio::test]
-async fn another_model_sums_up_and_people_see_it_when_they_want_to() {
+async fn a_separate_model_may_summarise_and_the_summary_is_shown_on_request() {
     let model = script([call(&"word ".repeat(60)), finish("one"), finish("two")]);
     let small = script([summary("paint")]);
     let settings = Settings { hints: Hints::Printed, ..settings(SUMMARY) };

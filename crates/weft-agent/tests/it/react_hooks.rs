@@ -1,4 +1,4 @@
-//! Hooks, and the bounds of a prompt.
+//! Hooks, and the limits of a prompt.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use weft_models::Reply;
 
 use crate::react_kit::{ada, call, finish, is_tidy, printed, remembered, script, session, shown};
 
-/// What happened, in order.
+/// The events, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -102,18 +102,18 @@ async fn hooks_of_a_session_run_before_those_of_its_agent_each_in_order() {
     let agent = ada(&model).hooks(shared.clone()).build().unwrap();
     let other = ada(&model).hooks(shared.clone()).build().unwrap();
     let (mut one, mut two) = (agent.session(), other.session());
-    // Both sessions are there before the hooks.
+    // Both sessions exist before the hooks.
     add(&shared, "b", "B");
     add(agent.hooks(), "a", "A");
     add(one.hooks(), "y", "y");
     add(one.hooks(), "x", "x");
     one.reply("Q").await.unwrap();
     assert_eq!(log.take().concat(), "yxBA");
-    assert_eq!(model.requests()[0].messages[1].text, "QyxBA", "each sees what the one before has changed");
+    assert_eq!(model.requests()[0].messages[1].text, "QyxBA", "each sees the changes of the previous one");
     assert_eq!(remembered(one.memory())[0], "user:QyxBA");
     two.reply("Q").await.unwrap();
     assert_eq!(log.take().concat(), "BA");
-    // The same name is replaced in its place, and what is removed is gone.
+    // A hook of the same name is replaced in place, and a removed one is gone.
     add(&shared, "b", "C");
     assert!(one.hooks().pre_reply.remove("y") && !one.hooks().pre_reply.remove("y"));
     one.reply("Q").await.unwrap();
@@ -124,7 +124,7 @@ async fn hooks_of_a_session_run_before_those_of_its_agent_each_in_order() {
 }
 
 #[tokio::test]
-async fn hooks_change_what_passes() {
+async fn hooks_change_the_data_that_passes() {
     let model = script([call("x"), finish("done")]);
     let mut session = session(&model);
     let hooks = session.hooks().clone();
@@ -165,7 +165,7 @@ async fn hooks_change_what_passes() {
     assert_eq!(lasts, ["step 0", "step 1"]);
     assert_eq!(asked[1].tool_choice, ToolChoice::Required);
     let kept = remembered(session.memory());
-    assert_eq!((kept.len(), kept[2].as_str()), (6, "system:=found *"), "the added message is not remembered");
+    assert_eq!((kept.len(), kept[2].as_str()), (6, "system:=found *"), "the added message is not stored");
     assert!(shown(&items).contains(&"assistant:DONE!".to_owned()), "{:?}", shown(&items));
     assert!(is_tidy(session.memory()), "a call keeps its id");
     session.observe("news").await.unwrap();
@@ -173,7 +173,7 @@ async fn hooks_change_what_passes() {
 }
 
 #[tokio::test]
-async fn a_limit_of_calls_by_a_hook_leaves_the_memory_consistent() {
+async fn a_call_limit_set_by_a_hook_leaves_the_memory_consistent() {
     let many = call("1").and_call("look", json!({"q": "2"})).and_call("look", json!({"q": "3"}));
     let model = script([many, call("4"), finish("done")]);
     let mut session = session(&model);
@@ -193,11 +193,11 @@ async fn a_limit_of_calls_by_a_hook_leaves_the_memory_consistent() {
     assert!(is_tidy(session.memory()), "{:?}", remembered(session.memory()));
     assert_eq!(remembered(session.memory()).len(), 1 + 3 + 2 + 1);
     let sent = &model.requests()[1].messages;
-    assert_eq!(sent[2].tool_calls.len(), 2, "the model sees what was made of its message");
+    assert_eq!(sent[2].tool_calls.len(), 2, "the model sees its message as changed");
 }
 
 #[tokio::test]
-async fn calls_that_a_hook_adds_get_ids_of_their_own() {
+async fn calls_added_by_a_hook_get_unique_ids() {
     let mut session = session(&script([call("x"), finish("done")]));
     session.hooks().post_reasoning.add("twice", |context, mut message: Message| async move {
         let again = message.content.clone();
@@ -233,7 +233,7 @@ async fn a_hook_refuses_a_call_and_fails_a_stage() {
 }
 
 #[tokio::test]
-async fn what_a_tool_says_beside_its_result_arrives_at_hooks() {
+async fn tool_metadata_reaches_hooks() {
     let tools = Toolkit::new();
     let schema = json!({"type": "object", "properties": {}});
     let noting = weft_agent::function::tool("note", "Notes.", |_: Empty| async {
@@ -258,7 +258,7 @@ async fn what_a_tool_says_beside_its_result_arrives_at_hooks() {
     assert_eq!((seen[1].call.name.as_str(), seen[1].output.failed), ("fail", true));
     assert_eq!(seen[2].output.metadata["success"], json!(true));
     let result = &session.memory().messages()[2];
-    assert_eq!(serde_json::Value::Object(result.metadata.clone()), page, "it is remembered");
+    assert_eq!(serde_json::Value::Object(result.metadata.clone()), page, "it is stored");
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -322,7 +322,7 @@ fn calls_and_results_that_do_not_match_are_an_error() {
 }
 
 #[test]
-fn others_speak_with_their_names() {
+fn other_speakers_are_named() {
     let formatter = Formatter::new("Ada", "");
     let say = |name: &str| Message::new(Role::Assistant, name, vec![ContentBlock::text("hi")]);
     let (sent, _) = formatter.format(&[say("Ada"), say("Bo"), Message::user("you?")], None, 1_000).unwrap();
@@ -331,7 +331,7 @@ fn others_speak_with_their_names() {
 }
 
 #[tokio::test]
-async fn a_prompt_has_a_maximum_and_what_is_left_out_is_told() {
+async fn a_prompt_has_a_maximum_and_omissions_are_reported() {
     let model = script((0..6).map(|_| finish(&"word ".repeat(40))));
     let settings = Settings { prompt_tokens_max: Some(200), ..Settings::default() };
     let mut session = ada(&model).settings(settings).build().unwrap().session();
@@ -341,6 +341,6 @@ async fn a_prompt_has_a_maximum_and_what_is_left_out_is_told() {
     let last = model.requests().pop().unwrap().messages;
     assert_eq!((last[0].text.as_str(), last.last().unwrap().text.as_str()), ("S", "question 5"));
     assert!(last.len() < 8, "{}", last.len());
-    assert_eq!(session.memory().len(), 24, "nothing is forgotten");
+    assert_eq!(session.memory().len(), 24, "nothing is lost");
     assert!(session.warnings()[0].contains("older messages"), "{:?}", session.warnings());
 }

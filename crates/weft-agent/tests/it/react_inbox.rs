@@ -37,19 +37,19 @@ fn last_texts(memory: &Memory, count: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_message_that_arrives_during_a_call_is_read_before_the_next_request() {
+async fn a_message_received_during_a_call_is_read_before_the_next_request() {
     let model = script([Reply::call("work", json!({})), finish("In red, then.")]);
     let mut session = session(&model, "make it red");
     let reply = session.reply("Paint it.").await.unwrap();
     assert_eq!(reply.text(), "In red, then.");
     let texts: Vec<String> =
         model.requests()[1].messages.iter().map(|message| message.text.clone()).collect();
-    assert_eq!(texts, ["S", "Paint it.", "", "worked", "make it red"], "behind the result of the call");
+    assert_eq!(texts, ["S", "Paint it.", "", "worked", "make it red"], "after the result of the call");
     assert!(session.inbox().is_empty() && is_tidy(session.memory()));
 }
 
 #[tokio::test]
-async fn what_comes_too_late_waits_for_the_next_reply() {
+async fn a_late_message_waits_for_the_next_reply() {
     let both = Reply::call("work", json!({})).and_call("generate_response", json!({"response": "Done."}));
     let model = script([both, finish("Red.")]);
     let mut session = session(&model, "make it red");
@@ -62,7 +62,7 @@ async fn what_comes_too_late_waits_for_the_next_reply() {
 }
 
 #[tokio::test]
-async fn hooks_see_what_arrives_and_may_change_it() {
+async fn hooks_may_change_incoming_messages() {
     let model = script([Reply::call("work", json!({})), finish("ok")]);
     let mut session = session(&model, "the key is 1234");
     session.hooks().pre_observe.add("mask", |_, message: Message| async move {
@@ -74,7 +74,7 @@ async fn hooks_see_what_arrives_and_may_change_it() {
 }
 
 #[tokio::test]
-async fn an_inbox_has_room_for_so_many() {
+async fn an_inbox_has_a_capacity() {
     let inbox = ada(&script([])).build().unwrap().session().inbox();
     for _ in 0..INBOX_MAX {
         inbox.send("x").unwrap();

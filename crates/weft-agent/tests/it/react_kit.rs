@@ -1,4 +1,4 @@
-//! An agent of a program with a scripted model, and what becomes visible of its work.
+//! An agent of a program with a scripted model, and its visible output.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) fn look() -> Tool {
     })
 }
 
-/// A tool that takes its time.
+/// A slow tool.
 pub(crate) fn slow(name: &str, ms: u64) -> Tool {
     let (own, schema) = (name.to_owned(), json!({"type": "object", "properties": {}}));
     Tool::function(name, "Takes its time.", schema, move |_| {
@@ -106,7 +106,7 @@ pub(crate) async fn printed(session: &mut Session, question: &str) -> (Result<Me
     (reply, printed.into_iter().map(Result::unwrap).collect())
 }
 
-/// Printed messages in a line each, `!` behind the last chunk of one.
+/// Printed messages in a line each, `!` after the last chunk of one.
 pub(crate) fn shown(printed: &[PrintedMessage]) -> Vec<String> {
     let one = |printed: &PrintedMessage| {
         format!("{}{}", told(&printed.message), if printed.last { "!" } else { "" })

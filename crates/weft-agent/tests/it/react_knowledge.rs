@@ -10,7 +10,7 @@ use weft_models::Reply;
 
 use crate::react_kit::{ada, finish, remembered, script};
 
-/// Gives the same documents always, and keeps what was asked.
+/// Always returns the same documents, and records the queries.
 #[derive(Clone, Default)]
 struct Fixed {
     documents: Vec<(&'static str, f64)>,
@@ -54,7 +54,7 @@ async fn the_rewritten_question_is_looked_up_and_the_best_comes_first() {
         Reply::text(json!({"rewritten_query": "How many people live in Paris?"}).to_string()),
         finish("Two million."),
     ]);
-    // The first turn has no knowledge, so that the second one has something to be understood from.
+    // The first turn has no knowledge, so that the second one has context to be rewritten from.
     let mut before = ada(&model).build().unwrap().session();
     before.reply("Capital of France?").await.unwrap();
     let agent = ada(&model).knowledge(Arc::new(a.clone())).knowledge(Arc::new(b.clone())).build().unwrap();
@@ -72,7 +72,7 @@ async fn the_rewritten_question_is_looked_up_and_the_best_comes_first() {
 }
 
 #[tokio::test]
-async fn the_users_words_are_looked_up_where_rewriting_is_off_or_fails() {
+async fn the_original_question_is_looked_up_when_rewriting_is_off_or_fails() {
     let base = Fixed::of(&[("x", 1.0)]);
     let model = script([finish("A.")]);
     let agent =
@@ -87,7 +87,7 @@ async fn the_users_words_are_looked_up_where_rewriting_is_off_or_fails() {
 }
 
 #[tokio::test]
-async fn a_base_that_fails_or_knows_nothing_stops_nobody() {
+async fn a_failing_or_empty_knowledge_base_does_not_stop_the_reply() {
     let (failing, found, nothing) =
         (Fixed { fails: true, ..Fixed::default() }, Fixed::of(&[("x", 1.0)]), Fixed::default());
     let model = script([finish("A."), finish("B.")]);

@@ -1,4 +1,4 @@
-//! Long-term memory around replies, and by the model's own choice.
+//! Long-term memory around replies, and controlled by the model.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ async fn static_control_recalls_before_and_remembers_after() {
             .iter()
             .any(|m| m.text.starts_with("<long_term_memory>") && m.text.contains("- Eve likes green tea."))
     );
-    assert!(!has_tools(&model), "the model has no say");
+    assert!(!has_tools(&model), "the model is not involved");
     assert_eq!(stored(&memory, "Which").await, ["user: Which tea do I like?\nAda: Green tea."], "once");
 }
 
@@ -61,17 +61,13 @@ async fn an_agent_in_control_has_tools_and_the_next_session_finds_what_it_stored
     agent.session().reply("What may I not eat?").await.unwrap();
     let last = model.requests().pop().unwrap().messages.pop().unwrap();
     assert_eq!(last.text, "- It may matter.\nEve is allergic to nuts.", "each memory once");
-    assert_eq!(
-        stored(&memory, "eat").await,
-        Vec::<String>::new(),
-        "replies are not remembered by themselves"
-    );
+    assert_eq!(stored(&memory, "eat").await, Vec::<String>::new(), "replies are not stored automatically");
     let first = &model.requests()[2];
     assert!(!first.messages.iter().any(|m| m.text.contains("<long_term_memory>")));
 }
 
 #[tokio::test]
-async fn both_is_both() {
+async fn control_both_recalls_and_offers_tools() {
     let memory = LocalMemory::new();
     let model = script([finish("Hello.")]);
     let agent =
@@ -82,7 +78,7 @@ async fn both_is_both() {
 }
 
 #[tokio::test]
-async fn what_is_recalled_is_shown_on_option() {
+async fn recalled_memories_are_shown_when_enabled() {
     for (hints, count) in [(Hints::Hidden, 0), (Hints::Printed, 1)] {
         let memory = LocalMemory::new();
         memory.add(&eve(), "Eve likes tea.", Storing::Verbatim).await.unwrap();
@@ -94,12 +90,12 @@ async fn what_is_recalled_is_shown_on_option() {
         let (_, messages) = printed(&mut session, "tea?").await;
         let recalled = shown(&messages).iter().filter(|line| line.contains("<long_term_memory>")).count();
         assert_eq!(recalled, count);
-        assert_eq!(remembered(session.memory()).len(), 3, "the model's memory has it either way");
+        assert_eq!(remembered(session.memory()).len(), 3, "the conversation has it either way");
     }
 }
 
 #[tokio::test]
-async fn a_memory_that_fails_fails_no_reply() {
+async fn a_memory_failure_fails_no_reply() {
     let http = FakeHttp::new().on("", 503, "down");
     let memory = Mem0::new(Arc::new(http), TenantId::from("t"), "http://mem0.test");
     let model = script([Reply::call("retrieve_from_memory", json!({"keywords": ["x"]})), finish("Hi.")]);
@@ -109,11 +105,11 @@ async fn a_memory_that_fails_fails_no_reply() {
     let warnings = session.warnings().join("\n");
     assert!(warnings.contains("left out") && warnings.contains("not stored in the memory"), "{warnings}");
     let result = model.requests().pop().unwrap().messages.pop().unwrap().text;
-    assert!(result.contains("503"), "the model is told: {result}");
+    assert!(result.contains("503"), "it is reported to the model: {result}");
 }
 
 #[tokio::test]
-async fn facts_that_a_store_does_not_find_are_stored_word_by_word() {
+async fn text_without_extracted_facts_is_stored_verbatim() {
     let http = FakeHttp::new().once("/memories", 200, r#"{"results": []}"#).once(
         "/memories",
         200,
@@ -131,7 +127,7 @@ async fn facts_that_a_store_does_not_find_are_stored_word_by_word() {
 }
 
 #[tokio::test]
-async fn a_memory_is_somebodys() {
+async fn a_memory_belongs_to_one_user() {
     let built = ada(&script([])).long_term_memory(
         Arc::new(LocalMemory::new()),
         Owner::default(),

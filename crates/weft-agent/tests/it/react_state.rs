@@ -1,4 +1,4 @@
-//! Saved sessions go on elsewhere.
+//! Saved sessions continue in another process.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -27,7 +27,7 @@ fn agent(model: &ScriptedModel) -> ReActAgent {
     ada(model).toolkit(tools).build().unwrap()
 }
 
-/// What the model is asked when this session goes on with `and?`.
+/// The request when this session continues with `and?`.
 async fn next_request(saved: &str) -> ChatRequest {
     let model = script([finish("next")]);
     let state: SessionState = serde_json::from_str(saved).unwrap();
@@ -49,7 +49,7 @@ async fn another_process() {
 }
 
 #[tokio::test]
-async fn a_saved_session_goes_on_in_another_process_with_the_same_request() {
+async fn a_saved_session_continues_in_another_process_with_the_same_request() {
     let first = Reply::text("hm").thinking("deep").signature("seal").and_call("look", json!({"q": "x"}));
     let model = script([first, finish("done"), finish("next")]);
     let mut session = agent(&model).session();
@@ -76,7 +76,7 @@ async fn a_saved_session_goes_on_in_another_process_with_the_same_request() {
 }
 
 #[tokio::test]
-async fn a_resumed_session_is_the_one_that_was_saved() {
+async fn a_resumed_session_equals_the_saved_one() {
     let mut session = agent(&script([call("x"), finish("done")])).session();
     session.reply(Message::user("Q")).await.unwrap();
     let model = script([]);
@@ -87,7 +87,7 @@ async fn a_resumed_session_is_the_one_that_was_saved() {
 }
 
 #[tokio::test]
-async fn a_state_that_does_not_fit_is_refused() {
+async fn an_incompatible_state_is_refused() {
     let model = script([]);
     let agent = ada(&model).build().unwrap();
     let state = serde_json::to_value(agent.session().state()).unwrap();

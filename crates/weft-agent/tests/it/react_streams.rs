@@ -23,7 +23,7 @@ use crate::react_kit::{
 #[derive(Deserialize, JsonSchema)]
 struct Nothing {}
 
-/// A tool that gives `one two three ` in three chunks, one every 100 ms.
+/// A tool that returns `one two three ` in three chunks, one every 100 ms.
 fn counting() -> Tool {
     let words = |_: Nothing| {
         stream::iter(["one ", "two ", "three "]).then(|word| async move {
@@ -47,7 +47,7 @@ fn with_counting(model: &ScriptedModel, settings: Settings) -> Session {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_is_printed_once_or_with_every_chunk() {
+async fn a_message_is_printed_once_or_at_every_chunk() {
     let replies = || [Reply::call("count", json!({})), Reply::pieces(["All ", "is ", "counted."])];
     let mut whole = with_counting(&script(replies()), Settings::default());
     let (_, items) = printed(&mut whole, "Q").await;
@@ -60,7 +60,7 @@ async fn a_message_is_printed_once_or_with_every_chunk() {
         ["assistant:All ", "assistant:All is ", "assistant:All is counted.", "assistant:All is counted.!"];
     let expected = [&["assistant:ask count{}", "assistant:ask count{}!"], &tool[..], &text[..]].concat();
     assert_eq!(shown(&items), expected);
-    assert_eq!(items.iter().filter(|item| item.last).count(), 3, "several messages of one reply have an end");
+    assert_eq!(items.iter().filter(|item| item.last).count(), 3, "several messages of one reply end");
     let ids: Vec<_> = items.iter().map(|item| item.message.id.clone()).collect();
     assert!(ids[0] == ids[1] && ids[2] == ids[5] && ids[6] == ids[9], "chunks of a message share its id");
     assert!(ids[1] != ids[2] && ids[5] != ids[6]);
@@ -125,7 +125,7 @@ async fn messages_are_read_as_copies() {
 }
 
 #[tokio::test]
-async fn several_agents_share_a_queue_which_has_an_end() {
+async fn several_agents_share_a_queue_that_ends() {
     let (mut one, mut two) =
         (session(&script([finish("one")])), session(&script([call("x"), finish("two")])));
     let (queue, messages) = message_queue();
@@ -143,7 +143,7 @@ async fn several_agents_share_a_queue_which_has_an_end() {
         shown(&items),
         ["assistant:one!", "assistant:ask look{\"q\":\"x\"}!", "system:=found x!", "assistant:two!"]
     );
-    // Without work to follow, the end is when no session has the queue any more.
+    // Without work to follow, the queue ends when no session holds it any more.
     let (queue, mut messages) = message_queue();
     let mut three = session(&script([finish("three")]));
     three.print_to(Some(queue));
@@ -154,7 +154,7 @@ async fn several_agents_share_a_queue_which_has_an_end() {
 }
 
 #[tokio::test]
-async fn a_failure_is_the_last_item_and_a_reader_who_leaves_stops_nothing() {
+async fn a_failure_is_the_last_item_and_a_dropped_reader_stops_nothing() {
     let mut failing = session(&script([call("x"), Reply::error(ErrorKind::Invalid, "no")]));
     let (queue, messages) = message_queue();
     failing.print_to(Some(queue));
@@ -169,14 +169,14 @@ async fn a_failure_is_the_last_item_and_a_reader_who_leaves_stops_nothing() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_loses_nothing_and_holds_the_work_back() {
+async fn a_slow_reader_loses_nothing_and_applies_backpressure() {
     let pieces = vec!["x"; 3 * MESSAGES_QUEUED_MAX];
     let model = script([Reply::pieces(pieces)]);
     let mut session = with_counting(&model, streamed());
     let (queue, mut messages) = message_queue();
     session.print_to(Some(queue));
     let mut reply = Box::pin(session.reply("Q"));
-    // Nobody reads, so the work cannot be done.
+    // Nobody reads, so the work cannot finish.
     assert!(futures::poll!(&mut reply).is_pending());
     assert!(futures::poll!(&mut reply).is_pending());
     let (reply, last) = tokio::join!(reply, async {
@@ -191,7 +191,7 @@ async fn a_slow_reader_loses_nothing_and_holds_the_work_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_stream_stops_the_work_and_the_conversation_can_go_on() {
+async fn dropping_the_stream_stops_the_work_and_the_conversation_can_continue() {
     let model = script([Reply::call("slow", json!({})), finish("well")]);
     let mut session = with_counting(&model, Settings::default());
     let (queue, messages) = message_queue();
@@ -205,7 +205,7 @@ async fn dropping_the_stream_stops_the_work_and_the_conversation_can_go_on() {
     assert!(is_tidy(session.memory()));
 }
 
-/// Replies, and interrupts after so many milliseconds.
+/// Replies, and interrupts after this many milliseconds.
 async fn interrupted_after(ms: u64, session: &mut Session) -> (Message, Vec<PrintedMessage>) {
     let interrupt: Interrupt = session.interrupt();
     let (_, (reply, items)) = tokio::join!(
@@ -243,13 +243,13 @@ async fn an_interruption_while_the_model_writes_leaves_no_call_without_a_result(
     assert_eq!(kept[1], "assistant:I look+ask look{\"q\":\"x\"}");
     assert!(kept.len() == 4 && kept[2].contains("interrupted"), "{kept:?}");
     let ends: Vec<_> = shown(&items).into_iter().filter(|line| line.ends_with('!')).collect();
-    assert_eq!(ends.len(), 3, "what was written, the result and the reply are printed: {ends:?}");
+    assert_eq!(ends.len(), 3, "the partial text, the result and the reply are printed: {ends:?}");
     assert_eq!(session.reply("go on").await.unwrap().text(), "well");
     assert!(is_tidy(session.memory()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interruption_of_tools_keeps_what_they_gave_and_answers_for_the_rest() {
+async fn an_interruption_of_tools_keeps_finished_results_and_closes_the_rest() {
     for tool_calls in [ToolCalls::Sequential, ToolCalls::Parallel] {
         let calls = Reply::call("look", json!({"q": "x"}))
             .and_call("count", json!({}))
@@ -283,8 +283,8 @@ async fn an_interruption_of_tools_keeps_what_they_gave_and_answers_for_the_rest(
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_of_interrupted_messages_are_told_apart() {
-    // The scripted model numbers the calls of every message from one on.
+async fn calls_of_interrupted_messages_stay_distinct() {
+    // The scripted model numbers the calls of every message from one.
     let slowly = || Reply::default().and_call("look", json!({"q": "x"})).then(Step::Wait(1_000));
     let mut session = with_counting(&script([slowly(), slowly(), finish("well")]), Settings::default());
     for _ in 0..2 {
@@ -296,7 +296,7 @@ async fn calls_of_interrupted_messages_are_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interrupted_reply_brings_no_value() {
+async fn an_interrupted_reply_returns_no_value() {
     #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
     struct Anything {
         is_interrupted: Option<bool>,

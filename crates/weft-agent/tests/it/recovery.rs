@@ -1,4 +1,4 @@
-//! Work that is done again after a crash: what was answered and carried out is not repeated.
+//! Work replayed after a crash: recorded answers and executed calls are not repeated.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,23 +23,23 @@ fn both() -> Reply {
     look("x").and_call("pay", json!({"q": "10"}))
 }
 
-/// A world whose model begins where `before` has left off.
+/// A world whose model starts where `before` stopped.
 fn world(replies: impl IntoIterator<Item = Reply>) -> World {
     let world = World::new(replies);
     world.echo("pay", |_| {});
     world
 }
 
-/// The same work in another process, with what the journal holds of it.
+/// The same work in another process, with the journal of the first.
 fn again(replies: impl IntoIterator<Item = Reply>, known: HashMap<Arc<str>, Known>) -> World {
     let mut world = world(replies);
     world.change(|ctx| ctx.effects = Effects::known(known));
     world
 }
 
-/// Does the whole work, then once more after a stop behind every single note of the journal. `left` are
-/// the replies that follow the first so many. The answer is always the same; no reply is asked for that
-/// had come, and no call is made whose result had.
+/// Does the whole work, then once more after a stop at every single journal record. `left` are the replies that
+/// follow the first ones. The answer is always the same; no recorded reply is requested again, and no call with
+/// a recorded result is repeated.
 async fn check_every_stop(driver: &dyn Driver, replies: &[Reply], prepare: fn(&mut World)) -> Vec<String> {
     let mut whole = world(replies.to_vec());
     prepare(&mut whole);
@@ -76,7 +76,7 @@ async fn check_every_stop(driver: &dyn Driver, replies: &[Reply], prepare: fn(&m
 }
 
 #[tokio::test]
-async fn wherever_it_stops_no_model_is_asked_twice_and_no_tool_runs_twice() {
+async fn after_a_crash_anywhere_no_model_request_and_no_tool_call_is_repeated() {
     let replies = [both(), look("y").thinking("hm"), Reply::text("done")];
     let notes = check_every_stop(&Native, &replies, |world| world.options.parallel = 1).await;
     assert_eq!(
@@ -99,7 +99,7 @@ async fn wherever_it_stops_no_model_is_asked_twice_and_no_tool_runs_twice() {
 }
 
 #[tokio::test]
-async fn an_answer_that_had_to_be_put_right_is_not_asked_for_again() {
+async fn a_repaired_answer_is_not_requested_again() {
     let replies =
         [look("x"), Reply::text("no json"), Reply::text("{\"a\": \"x\"}"), Reply::text("{\"a\": 1}")];
     let prepare = |world: &mut World| {
@@ -111,7 +111,7 @@ async fn an_answer_that_had_to_be_put_right_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn the_planner_goes_on_where_it_was() {
+async fn the_planner_resumes_where_it_stopped() {
     let step = r#"[{"name": "look", "arguments": {"q": "1"}}, {"name": "pay", "arguments": {"q": "2"}}]"#;
     let close = r#"[{"name": "complete_task", "arguments": {"answer": "a draft"}}]"#;
     let replies =
@@ -125,7 +125,7 @@ async fn the_planner_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_call_that_had_begun_is_made_again_only_when_that_changes_nothing() {
+async fn a_started_call_is_repeated_only_if_idempotent() {
     let check = async |idempotent: bool, called: usize, told: &str| {
         let pays = || [Reply::call("send", json!({"q": "1"})), Reply::text("done")];
         let tool = |world: &World| world.echo("send", |tool| tool.traits.idempotent = idempotent);
@@ -141,7 +141,7 @@ async fn a_call_that_had_begun_is_made_again_only_when_that_changes_nothing() {
         assert!(result.contains(told), "{result}");
         if !idempotent {
             assert!(result.contains("\"retryable\":false"), "{result}");
-            // It stays cut off, however often the work is done again.
+            // It stays truncated, however many times the work is replayed.
             let mut known = known;
             known.extend(second.known(usize::MAX));
             let third = again([], known);
@@ -154,7 +154,7 @@ async fn a_call_that_had_begun_is_made_again_only_when_that_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_side_by_side_find_their_own_results_in_any_order() {
+async fn parallel_calls_get_their_own_results_in_any_order() {
     let slow = |world: &World, waits: [u64; 3]| {
         world.tool(
             "slow",
@@ -172,7 +172,7 @@ async fn calls_side_by_side_find_their_own_results_in_any_order() {
     let first = world([calls(), Reply::text("done")]);
     slow(&first, [30, 20, 10]);
     let expected = first.ask().await.unwrap();
-    // Two of them had come back: the last one and the one before it.
+    // Two of them had returned: the last one and the one before it.
     let known = first.known_until("gave call_2/tool#0");
     let mut second = again([Reply::text("done")], known);
     slow(&second, [10, 20, 30]);
@@ -184,7 +184,7 @@ async fn calls_side_by_side_find_their_own_results_in_any_order() {
 }
 
 #[tokio::test]
-async fn a_failure_is_the_same_failure_again() {
+async fn a_replayed_failure_is_the_same_failure() {
     let fails = |world: &World| {
         world.tool(
             "fail",
@@ -210,7 +210,7 @@ async fn a_failure_is_the_same_failure_again() {
 }
 
 #[tokio::test]
-async fn what_a_model_had_said_before_it_failed_is_shown_again() {
+async fn text_before_a_model_failure_is_replayed() {
     let failure = Failure { kind: ErrorKind::Unavailable, message: "gone".into(), retry_after_ms: None };
     let first = world([Reply::text("so far").then(Step::Error(failure))]);
     let (error, shown) = first.heard_of_failure().await;
@@ -221,7 +221,7 @@ async fn what_a_model_had_said_before_it_failed_is_shown_again() {
 }
 
 #[tokio::test]
-async fn an_answer_from_before_is_shown_at_once_and_counted_as_it_was() {
+async fn a_replayed_answer_is_shown_at_once_and_counted_as_before() {
     let prices = Some(Prices::new(1.0, 1.0));
     let reply = || {
         Reply::default()
@@ -245,13 +245,13 @@ async fn an_answer_from_before_is_shown_at_once_and_counted_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_budget_that_ended_the_work_is_no_answer_of_the_model() {
+async fn a_spent_budget_is_not_recorded_as_a_model_answer() {
     let budget = BudgetLimits { model_calls: Some(1), ..BudgetLimits::default() };
     let mut first = world([look("x"), Reply::text("done")]);
     first.budget(budget);
     assert_eq!(first.ask().await.unwrap_err().kind, ErrorKind::QuotaExceeded);
     assert_eq!(first.notes().last().map(String::as_str), Some("gave call_1/tool#0"));
-    // With the same budget it ends at the same place, with a larger one it goes on.
+    // With the same budget it ends at the same place, with a larger one it continues.
     let check = async |limit: u64, expected: Result<&str, ErrorKind>| {
         let mut second = again([Reply::text("done")], first.known(usize::MAX));
         second.budget(BudgetLimits { model_calls: Some(limit), ..BudgetLimits::default() });
@@ -263,7 +263,7 @@ async fn a_budget_that_ended_the_work_is_no_answer_of_the_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn time_that_ran_out_is_no_answer_of_the_model() {
+async fn a_timeout_is_not_recorded_as_a_model_answer() {
     let mut first = world([Reply::text("late").delay_ms(5_000)]);
     first.budget(BudgetLimits { seconds: Some(1.0), ..BudgetLimits::default() });
     assert_eq!(first.ask().await.unwrap_err().kind, ErrorKind::QuotaExceeded);
@@ -271,7 +271,7 @@ async fn time_that_ran_out_is_no_answer_of_the_model() {
 }
 
 #[tokio::test]
-async fn every_call_of_an_activation_has_an_id_of_its_own_in_the_trace() {
+async fn every_call_of_an_activation_has_a_unique_trace_id() {
     let step = r#"[{"name": "look", "arguments": {"q": "1"}}]"#;
     let close = r#"[{"name": "complete_task", "arguments": {"answer": "a draft"}}]"#;
     let mut world = world([step, step, close, "the answer"].map(Reply::text));

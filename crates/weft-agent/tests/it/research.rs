@@ -1,4 +1,4 @@
-//! A question that is looked into in several searches.
+//! A question that is researched in several searches.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Source for Stub {
     }
 }
 
-/// What came of it, and what was shown.
+/// The findings, and what was shown.
 async fn looked_into(
     world: &World,
     sources: &[&dyn Source],
@@ -83,7 +83,7 @@ fn texts(world: &World, request: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn tagged_queries_are_searched_and_never_shown() {
+async fn tagged_queries_are_executed_and_never_shown() {
     let reasoning = format!("I need two things. {} {}", tags::query("rain in April"), tags::query("snow"));
     let world = World::new([
         Reply::text(reasoning),
@@ -101,14 +101,14 @@ async fn tagged_queries_are_searched_and_never_shown() {
     }
     let queries: Vec<_> = findings.queries.iter().map(|query| (query.query.as_str(), query.hits)).collect();
     assert_eq!(queries, [("rain in April", 1), ("snow", 1)]);
-    // The run is told of each, as of a call.
+    // Each is reported to the run, like a call.
     let told = &world.trace()[1];
     assert_eq!(*told.started.arguments, json!({"query": "snow"}));
     assert_eq!((&*told.result, told.failed), (&json!({"hits": 1, "failed": []}), false));
 }
 
 #[tokio::test]
-async fn a_first_step_without_queries_looks_for_the_question() {
+async fn a_first_step_without_queries_searches_for_the_question() {
     let world = World::new([
         Reply::text("Let me think."),
         Reply::text("What was found: water."),
@@ -121,7 +121,7 @@ async fn a_first_step_without_queries_looks_for_the_question() {
 }
 
 #[tokio::test]
-async fn a_query_that_ends_the_work_is_told_with_its_reason() {
+async fn a_query_failure_that_ends_the_work_is_reported_with_its_reason() {
     let world = World::new([Reply::text(tags::query("snow"))]);
     let datasets = Stub::failing(SourceKind::Dataset, ErrorKind::QuotaExceeded);
     let web = Stub::new(SourceKind::Web);
@@ -133,7 +133,7 @@ async fn a_query_that_ends_the_work_is_told_with_its_reason() {
 }
 
 #[tokio::test]
-async fn all_sources_are_asked_and_one_that_fails_is_told() {
+async fn all_sources_are_searched_and_failures_reported() {
     let replies =
         || [Reply::text(tags::query("snow")), Reply::text("What was found."), Reply::text("Enough.")];
     let world = World::new(replies());
@@ -150,11 +150,11 @@ async fn all_sources_are_asked_and_one_that_fails_is_told() {
         asked.contains("passage about graph snow") && asked.contains("passage about web snow"),
         "{asked}"
     );
-    // When none has answered, nobody can say that it was enough.
+    // If none has answered, sufficiency cannot be judged.
     let world = World::new([Reply::text(tags::query("snow")), Reply::text("Enough.")]);
     let (findings, _) = iterative(&world, &[&datasets], Limits::default()).await;
     assert_eq!((findings.stopped, json!(findings.stopped)), (StopReason::Failed, json!("failed")));
-    // What ends the work ends the research.
+    // An error that ends the work ends the research.
     let world = World::new(replies());
     let cancelled = Stub::failing(SourceKind::Web, ErrorKind::Cancelled);
     let (findings, _) = looked_into(&world, &[&graph, &cancelled], Mode::Iterative, Limits::default()).await;
@@ -162,7 +162,7 @@ async fn all_sources_are_asked_and_one_that_fails_is_told() {
 }
 
 #[tokio::test]
-async fn what_helps_is_extracted_in_the_light_of_the_reasoning() {
+async fn relevant_facts_are_extracted_using_the_reasoning() {
     let world = World::new([
         Reply::text(format!("It may be the weather. {}", tags::query("rain"))),
         Reply::text("What was found: <|end_search_result|> it rains [ID:0]."),
@@ -177,11 +177,11 @@ async fn what_helps_is_extracted_in_the_light_of_the_reasoning() {
     let next = texts(&world, 2);
     let told = "<|begin_search_result|>\nWhat was found:  it rains [ID:0].\n<|end_search_result|>\n\nGo on";
     assert!(next[3].starts_with(told), "{}", next[3]);
-    assert!(next[2].contains(&tags::query("rain")), "the model sees what it asked");
+    assert!(next[2].contains(&tags::query("rain")), "the model sees its question");
 }
 
 #[tokio::test]
-async fn rounds_end_at_their_limit_and_nothing_is_searched_twice() {
+async fn rounds_are_limited_and_no_query_is_repeated() {
     let ask = |query: &str| Reply::text(tags::query(query));
     let world = World::new([
         ask("snow"),
@@ -248,9 +248,9 @@ async fn a_passage_found_twice_is_one_source() {
     assert_eq!(world.ctx.run.citations.all().len(), 2);
 }
 
-/// After a crash nobody is asked again who has answered.
+/// After a crash no recorded request is repeated.
 #[tokio::test]
-async fn a_research_goes_on_where_it_was() {
+async fn a_research_resumes_where_it_stopped() {
     let replies = || {
         vec![
             Reply::text(tags::query("rain")),
@@ -286,10 +286,10 @@ fn further(queries: &[&str]) -> Reply {
 }
 
 #[tokio::test]
-async fn what_is_missing_becomes_questions_of_its_own() {
+async fn missing_information_becomes_sub_questions() {
     let world = World::new([
         verdict(&["when", "where"]),
-        // An answer that is not of its form is sent back.
+        // An answer of the wrong form is sent back.
         Reply::text("I would ask when."),
         further(&["when snow falls", "where snow falls", "Why is it wet"]),
         verdict(&[]),
@@ -298,7 +298,7 @@ async fn what_is_missing_becomes_questions_of_its_own() {
     let datasets = Stub::new(SourceKind::Dataset);
     let (findings, shown) = looked_into(&world, &[&datasets], Mode::Tree, Limits::default()).await;
     let findings = findings.unwrap();
-    // The last of the questions is the first one again.
+    // The last of the questions repeats the first one.
     assert_eq!(datasets.asked(), ["Why is it wet?", "when snow falls", "where snow falls"]);
     assert_eq!((findings.stopped, findings.gaps.len()), (StopReason::Enough, 0));
     assert!(shown.contains("Missing: when; where.") && shown.contains("That is enough."), "{shown}");
@@ -306,7 +306,7 @@ async fn what_is_missing_becomes_questions_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_tree_ends_at_its_depth_and_at_its_number_of_searches() {
+async fn a_tree_is_limited_in_depth_and_searches() {
     let replies = || {
         let mut replies = vec![verdict(&["x"]), further(&["a", "b", "c"])];
         replies.extend((0..3).map(|_| verdict(&["still x"])));
@@ -329,20 +329,21 @@ async fn a_tree_ends_at_its_depth_and_at_its_number_of_searches() {
     assert_eq!((findings.unwrap().queries.len(), datasets.asked().len()), (2, 2));
 }
 
-/// A judge that fails ends no research: it is told, and the answer is written from what there is.
+/// A failing judge ends no research: it is reported, and the answer is written from what was found.
 #[tokio::test]
-async fn a_judge_that_fails_is_a_note() {
+async fn a_failed_judge_is_reported_as_a_note() {
     let world = World::new([Reply::text("no"), Reply::text("no")]);
     let datasets = Stub::new(SourceKind::Dataset);
     let (findings, _) = looked_into(&world, &[&datasets], Mode::Tree, Limits::default()).await;
     let findings = findings.unwrap();
     assert!(findings.notes[0].contains("could not be judged"), "{:?}", findings.notes);
-    // What an operator may do about it is nothing for those who read what is missing.
+    // The operator's remedy is not shown to readers of the missing points.
     assert_eq!(findings.gaps, ["what was found could not be judged"]);
     assert_eq!((findings.cited.len(), findings.stopped), (1, StopReason::Limit));
 }
 
-/// A model that plans two points, reports what it reads and judges it: snow is made out in the second round, and the heights never.
+/// A model that plans two points, reports what it reads and judges it: snow is settled in the second round, and
+/// the heights never.
 fn investigator() -> weft_testkit::ScriptedModel {
     weft_testkit::ScriptedModel::from_fn(|request, _| {
         let text = |place: usize| request.messages.get(place).map(|one| one.text.clone()).unwrap_or_default();
@@ -372,7 +373,7 @@ fn investigator() -> weft_testkit::ScriptedModel {
 }
 
 #[tokio::test]
-async fn points_are_looked_into_until_they_are_settled_or_nothing_comes_of_it() {
+async fn points_are_researched_until_settled_or_without_progress() {
     let world = World::with(investigator());
     let datasets = Stub::new(SourceKind::Dataset);
     let limits = Limits { queries: 2, ..Limits::default() };
@@ -381,7 +382,7 @@ async fn points_are_looked_into_until_they_are_settled_or_nothing_comes_of_it() 
     assert_eq!(datasets.asked()[..4], ["snow", "height", "deep snow", "How high is it? the height"]);
     let [snow, height] = findings.claims.as_slice() else { panic!("{:?}", findings.claims) };
     assert!(snow.verified && snow.evidence_ids == [0], "{snow:?}");
-    // Nobody has said 1234.
+    // No source contains 1234.
     assert!(!height.verified && height.is_likely(), "{height:?}");
     assert!(height.gaps.contains(&"`1234` stands in no passage".to_owned()), "{height:?}");
     assert_eq!((findings.stopped, findings.gaps[0].as_str()), (StopReason::Limit, "the height"));
@@ -390,7 +391,7 @@ async fn points_are_looked_into_until_they_are_settled_or_nothing_comes_of_it() 
 }
 
 #[tokio::test]
-async fn points_that_cannot_be_planned_are_the_question_itself() {
+async fn without_planned_points_the_question_itself_is_researched() {
     let world = World::with(weft_testkit::ScriptedModel::from_fn(|request, _| {
         if request.messages[0].text.starts_with("You plan") {
             Reply::text("no list")
@@ -404,7 +405,7 @@ async fn points_that_cannot_be_planned_are_the_question_itself() {
     assert_eq!(datasets.asked(), ["Why is it wet?"]);
     assert_eq!((findings.stopped, findings.claims[0].verified), (StopReason::Enough, true));
     assert!(findings.notes[0].contains("could not be decomposed"), "{:?}", findings.notes);
-    // Without a source that answers there is nothing to report, and no model is asked to.
+    // Without a source that answers there is nothing to report, and no model is called.
     let world = World::with(investigator());
     let away = Stub::failing(SourceKind::Web, ErrorKind::NotFound);
     let (findings, _) = looked_into(&world, &[&away], Mode::Agentic, Limits::default()).await;
@@ -414,7 +415,7 @@ async fn points_that_cannot_be_planned_are_the_question_itself() {
 }
 
 #[tokio::test]
-async fn an_agentic_research_that_was_cut_off_asks_nobody_twice() {
+async fn an_interrupted_agentic_research_repeats_no_request() {
     let limits = Limits { queries: 2, ..Limits::default() };
     let first = World::with(investigator());
     let datasets = Stub::new(SourceKind::Dataset);
@@ -427,7 +428,7 @@ async fn an_agentic_research_that_was_cut_off_asks_nobody_twice() {
     assert_eq!(second.asked().len(), 0);
 }
 
-/// A model that reports what it reads, as sure as it is told to be, and judges everything to be enough.
+/// A model that reports what it reads with the given confidence, and judges everything sufficient.
 fn reporter(confidence: f64, report: serde_json::Value) -> weft_testkit::ScriptedModel {
     weft_testkit::ScriptedModel::from_fn(move |request, _| {
         let system = &request.messages[0].text;
@@ -452,7 +453,7 @@ fn with_effort(effort: Effort) -> Limits {
 }
 
 #[tokio::test]
-async fn a_low_effort_searches_once_and_asks_no_judge() {
+async fn low_effort_searches_once_without_a_judge() {
     let world = World::with(reporter(0.9, json!({"report": "It rains [ID:0]."})));
     let datasets = Stub::new(SourceKind::Dataset);
     let (findings, _) = looked_into(&world, &[&datasets], Mode::Agentic, with_effort(Effort::Low)).await;
@@ -460,7 +461,7 @@ async fn a_low_effort_searches_once_and_asks_no_judge() {
     assert_eq!((datasets.asked().len(), findings.claims.len(), findings.claims[0].verified), (1, 1, true));
     // The plan and one report.
     assert_eq!(world.asked().len(), 2);
-    // The same confidence is enough for one effort and not for another.
+    // The same confidence suffices for one effort and not for another.
     for (effort, settled) in [(Effort::Low, false), (Effort::Medium, true)] {
         let world = World::with(reporter(0.8, json!({"report": "It rains [ID:0]."})));
         let (findings, _) = looked_into(&world, &[&datasets], Mode::Agentic, with_effort(effort)).await;
@@ -469,7 +470,7 @@ async fn a_low_effort_searches_once_and_asks_no_judge() {
 }
 
 #[tokio::test]
-async fn the_web_is_asked_when_the_datasets_were_not_enough() {
+async fn the_web_is_searched_when_datasets_are_insufficient() {
     let graph = Stub::new(SourceKind::Graph);
     let datasets = Stub::new(SourceKind::Dataset);
     let web = Stub::new(SourceKind::Web);
@@ -482,7 +483,7 @@ async fn the_web_is_asked_when_the_datasets_were_not_enough() {
     let unsure = World::with(reporter(0.3, json!({"report": "Perhaps [ID:0].", "gaps": ["the year"]})));
     let (findings, _) = looked_into(&unsure, &sources, Mode::Agentic, limits).await;
     let findings = findings.unwrap();
-    // The same words are new to a source that was not asked yet.
+    // The same words are new to a source that was not searched yet.
     let expected = ["Does it snow? the year", "Does it rain in April? the year"];
     assert!(expected.iter().all(|query| web.asked().contains(&(*query).to_owned())), "{:?}", web.asked());
     assert_eq!(findings.queries.len(), 6, "{:?}", findings.queries);
@@ -490,8 +491,8 @@ async fn the_web_is_asked_when_the_datasets_were_not_enough() {
 }
 
 #[tokio::test]
-async fn what_was_nearly_asked_before_is_not_asked_again() {
-    // The point about snow turns to what the one about rain has looked for.
+async fn near_duplicate_queries_are_not_repeated() {
+    // The point about snow repeats the search of the one about rain.
     let report = json!({"report": "Perhaps.", "next_query": "rain amounts in April, by year and region"});
     let world = World::with(reporter(0.3, report));
     let datasets = Stub::new(SourceKind::Dataset);
@@ -505,7 +506,7 @@ async fn what_was_nearly_asked_before_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn an_ultra_effort_looks_into_what_it_comes_upon() {
+async fn ultra_effort_follows_up_new_findings() {
     let report = json!({"report": "It rains [ID:0].", "discovered": ["Since when?", "Does it snow?", " "]});
     for (effort, claims) in [(Effort::High, 2), (Effort::Ultra, 3)] {
         let world = World::with(reporter(0.9, report.clone()));

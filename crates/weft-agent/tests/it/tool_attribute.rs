@@ -1,4 +1,4 @@
-//! Tools by the attribute `tool`.
+//! Tools defined by the attribute `tool`.
 
 use serde_json::json;
 use weft_agent::{Toolkit, tool};
@@ -58,7 +58,7 @@ async fn ping() -> Result<&'static str> {
 }
 
 #[test]
-fn the_schema_is_that_of_the_arguments() {
+fn the_attribute_derives_the_schema_from_the_arguments() {
     let add = add_tool().unwrap();
     assert_eq!((&*add.name, &*add.description), ("add", "Adds numbers.\n\nWithout any rounding."));
     let expected = json!({
@@ -78,7 +78,7 @@ fn the_schema_is_that_of_the_arguments() {
 }
 
 #[tokio::test]
-async fn an_agent_calls_what_the_attribute_made() {
+async fn an_agent_calls_a_tool_made_by_the_attribute() {
     let tools = Toolkit::new();
     for tool in [add_tool(), walk_tool(), elsewhere::yield_tool(), ping_tool()] {
         tools.register(tool.unwrap()).unwrap();
@@ -99,7 +99,7 @@ async fn an_agent_calls_what_the_attribute_made() {
         asked.messages.iter().filter(|m| m.tool_call_id.is_some()).map(|m| m.text.clone()).collect();
     assert_eq!((&*results[0], &*results[1], &*results[4]), ("15", "went 2.5 km", "pong"), "{results:?}");
     assert!(results[2].contains("that is too far") && results[3].contains("42"), "{results:?}");
-    assert!(results[5].contains("numbers"), "what does not fit never reaches the function: {results:?}");
-    // The function itself is still there.
+    assert!(results[5].contains("numbers"), "invalid arguments never reach the function: {results:?}");
+    // The function itself still exists.
     assert_eq!(add(vec![2, 2], None).await.unwrap(), "4");
 }

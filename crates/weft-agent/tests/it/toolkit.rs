@@ -20,7 +20,7 @@ fn invocation(world: &World, arguments: Json) -> Invocation {
     Invocation { id: "c".to_owned(), arguments, agent: Arc::clone(&world.ctx), resumed: None }
 }
 
-/// The steps of a call: `…text` for what there is so far.
+/// The steps of a call: `…text` for partial results.
 async fn steps(world: &World, name: &str, arguments: Json) -> Vec<Result<String>> {
     let told = |step: Result<ToolStep>| {
         step.map(|step| match step {
@@ -67,7 +67,7 @@ impl ToolBody for Rows {
 }
 
 #[tokio::test]
-async fn data_is_given_to_those_who_keep_it() {
+async fn data_is_kept_only_on_request() {
     let world = World::new([]);
     let parameters = json!({"type": "object", "properties": {"length": {"type": "integer"}}});
     world.toolkit.register(Tool::new("rows", "", parameters, Origin::Function, Arc::new(Rows))).unwrap();
@@ -86,7 +86,7 @@ async fn data_is_given_to_those_who_keep_it() {
 }
 
 #[test]
-fn names_are_what_providers_take() {
+fn tool_names_fit_provider_rules() {
     let check = |name: &str, expected: &str| assert_eq!(function_name(name), expected);
     check("Search the web!", "Search_the_web_");
     check("搜索", "__");
@@ -98,7 +98,7 @@ fn names_are_what_providers_take() {
 }
 
 #[tokio::test]
-async fn presets_win_and_the_model_does_not_see_them() {
+async fn presets_take_precedence_and_the_model_does_not_see_them() {
     let world = World::new([Reply::call("search", json!({"q": "x", "key": "mine"})), Reply::text("done")]);
     world.tool(
         "search",
@@ -118,7 +118,7 @@ async fn presets_win_and_the_model_does_not_see_them() {
 }
 
 #[tokio::test]
-async fn groups_are_switched_as_a_whole_and_absolutely() {
+async fn switching_groups_sets_the_complete_state() {
     let world = World::new([]);
     let group = |active| Group { active, description: "d".to_owned(), notes: String::new() };
     world.toolkit.add_group("web", group(false)).unwrap();
@@ -167,7 +167,7 @@ async fn chunks_are_cumulative_and_postprocessed_one_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_call_has_a_time_limit_and_tells_how_far_it_got() {
+async fn every_call_has_a_time_limit_and_reports_its_progress() {
     struct Endless;
     impl ToolBody for Endless {
         fn call(&self, _: Invocation) -> ToolStream {
@@ -186,14 +186,14 @@ async fn every_call_has_a_time_limit_and_tells_how_far_it_got() {
 }
 
 #[tokio::test]
-async fn a_flood_is_cut_and_says_so() {
+async fn oversized_output_is_truncated_with_a_notice() {
     let world = World::new([]);
     world.tool("flood", |_| {}, |_| async { Ok(json!("漢".repeat(OUTPUT_MAX))) });
     let text = result(&world, "flood", json!({})).await.unwrap();
     assert!(text.len() < OUTPUT_MAX + 100 && text.contains("left out"), "{}", text.len());
 }
 
-/// A tool of an unruly server: more parts than anybody reads, and files that nobody can hold.
+/// A tool of a misbehaving server: more parts than anybody reads, and files too large to hold.
 struct Flood(usize, usize);
 
 impl ToolBody for Flood {
@@ -205,7 +205,7 @@ impl ToolBody for Flood {
 }
 
 #[tokio::test]
-async fn parts_and_files_are_bounded_and_so_is_time() {
+async fn parts_files_and_time_are_bounded() {
     let world = World::new([]);
     for (name, flood) in [("files", Flood(20, 1 << 20)), ("parts", Flood(5_000, 1))] {
         let mut tool = Tool::new(name, "", json!({"type": "object"}), Origin::Function, Arc::new(flood));
@@ -239,9 +239,9 @@ async fn defaults_of_the_schema_are_filled_in() {
     assert_eq!(result(&world, "plus", json!({})).await.unwrap(), "3");
 }
 
-/// Saved canvases and their prompts know the search by a name with a mistake in it, and without its number.
+/// Saved canvases and their prompts know the search by a misspelt name, and without its number.
 #[tokio::test]
-async fn a_search_is_known_by_its_older_name_and_without_its_number() {
+async fn a_search_tool_is_found_by_its_old_name_and_without_its_number() {
     let world = World::new([
         Reply::call("search_my_dateset", json!({"q": "a"})),
         Reply::call("search_my_dateset_0", json!({"q": "b"})),
@@ -253,7 +253,7 @@ async fn a_search_is_known_by_its_older_name_and_without_its_number() {
     let asked: Vec<String> =
         ["a", "b", "c"].map(|q| format!("search_my_dataset_0({{\"q\":\"{q}\"}})")).into();
     assert_eq!(world.called(), asked);
-    // Of two nobody knows which is meant.
+    // With two of them the name is ambiguous.
     world.echo("search_my_dataset_1", |_| {});
     let error = result(&world, "search_my_dateset", json!({"q": "d"})).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);

@@ -43,7 +43,7 @@ async fn answered(world: &World, model: &dyn ChatModel) -> Answer {
     }
 }
 
-/// What the agent gave, what it traced and what it used.
+/// The answer of the agent, its trace and its usage.
 async fn played(wire: Wire) -> (Answer, Vec<String>, Vec<String>, u64, usize) {
     let server = ScriptedServer::speaking(wire, script()).await;
     let world = World::new([]);
@@ -62,7 +62,7 @@ async fn every_wire_gives_the_same_transcript() {
     }
 }
 
-/// Five hundred tools, which the model finds by the search of its provider or by ours.
+/// Five hundred tools, found by the search of the provider or by ours.
 fn many() -> World {
     let world = World::new([]);
     for place in 0..500 {
@@ -73,7 +73,7 @@ fn many() -> World {
 }
 
 #[tokio::test]
-async fn five_hundred_tools_are_found_by_the_provider_where_it_can() {
+async fn five_hundred_tools_are_searched_by_a_capable_provider() {
     let script = Script::new()
         .reply(
             Reply::text("I search.")
@@ -98,7 +98,7 @@ async fn five_hundred_tools_are_found_by_the_provider_where_it_can() {
         let prompt = estimate::usage(&request.messages, "").prompt_tokens;
         assert!(prompt <= 2_000 && tokens_of_tools(&request.messages.tools) == 0, "{prompt}");
     }
-    // What was found stays known: the search goes back in every later request, in its place.
+    // Found tools stay known: the search is sent back in every later request, in its place.
     let kinds = |message: &Json| {
         let blocks = message["content"].as_array().unwrap().iter();
         blocks.map(|block| block["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
@@ -112,7 +112,7 @@ async fn five_hundred_tools_are_found_by_the_provider_where_it_can() {
 }
 
 #[tokio::test]
-async fn five_hundred_tools_are_found_by_the_agent_where_the_provider_cannot() {
+async fn five_hundred_tools_are_searched_by_the_agent_otherwise() {
     for (wire, name) in [
         (Wire::OpenAi, "claude-sonnet-4-5"),
         (Wire::Anthropic, "claude-3-5-haiku"),

@@ -1,4 +1,4 @@
-//! A real browser and pages of this machine. Where no Chromium is installed, these tests say so and do nothing.
+//! A real browser with local pages. Where no Chromium is installed, these tests report so and do nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

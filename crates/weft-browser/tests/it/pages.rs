@@ -1,4 +1,4 @@
-//! Pages to try a browser on.
+//! Pages to test a browser with.
 
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +24,7 @@ const LINKS: &str = "<!doctype html><title>Links</title><a href=/form>The form</
     <button onclick='hold = []; for (;;) hold.push(new Uint8Array(1e8).fill(1))'>Memory</button>\
     <div style='position:relative'><button onclick=\"out.textContent = 'covered'\">Under</button>\
     <div style='position:absolute;inset:0'></div></div><p id=out></p>";
-/// Components of the page's own, which show what they are given, and an old page in frames.
+/// Web components with slots, and an old page in frames.
 const PARTS: &str = "<!doctype html><title>Parts</title><x-card><p>Given text</p></x-card><x-button>Press</x-button>\
     <p id=out></p><script>const part = (name, inside) => customElements.define(name, class extends HTMLElement {\
     constructor() { super(); this.attachShadow({ mode: 'open' }).innerHTML = inside; } });\
@@ -32,7 +32,7 @@ const PARTS: &str = "<!doctype html><title>Parts</title><x-card><p>Given text</p
     part('x-button', '<button onclick=\"out.textContent = 1 + 1 + `pressed`\"><slot></slot></button>');</script>";
 const FRAMES: &str =
     "<title>Frames</title><frameset cols='50%,50%'><frame src=/form><frame src=/parts></frameset>";
-/// Says which cookies it has, and stores two.
+/// Shows its cookies, and stores two.
 const COOKIES: &str = "<title>Cookies</title><p id=out></p><script>out.textContent = document.cookie || 'none';\
     document.cookie = 'lasting=1; max-age=9999'; document.cookie = 'visit=1'</script>";
 
@@ -41,7 +41,7 @@ pub(crate) struct Pages {
     pub base: String,
     /// The queries of the requests for `/done`.
     pub seen: Seen,
-    /// What canvases may not reach.
+    /// An address that canvases may not reach.
     pub forbidden: TcpListener,
     _work: JoinSet<()>,
 }

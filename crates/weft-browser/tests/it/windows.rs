@@ -1,4 +1,4 @@
-//! What a window does, and what it lets nobody do.
+//! What a window does, and what it prevents.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use weft_net::{AllowList, Outbound};
 
 use crate::pages::Pages;
 
-/// A browser that reaches this machine, or none where Chromium is not installed.
+/// A browser that may reach this machine, or none where Chromium is not installed.
 fn browser(profiles: &Path) -> Option<Chromium> {
     if installed().is_none() {
         weft_testkit::skipped("no Chromium is installed");
@@ -20,7 +20,7 @@ fn browser(profiles: &Path) -> Option<Chromium> {
     let outbound = Arc::new(Outbound::open(AllowList::parse(&["127.0.0.1".to_owned()]).unwrap()));
     let settings = BrowserSettings {
         program: None,
-        // Root's processes cannot confine themselves.
+        // Processes of root cannot confine themselves.
         sandbox: false,
         at_once: 2,
         memory_bytes: 3 << 30,
@@ -39,7 +39,7 @@ async fn go(window: &mut Box<dyn BrowserWindow>, url: &str) -> PageView {
     window.act(Action::Open(url.to_owned())).await.unwrap()
 }
 
-/// The number of the element whose line holds `what`.
+/// The number of the element whose line contains `what`.
 fn number(view: &PageView, what: &str) -> usize {
     let before = view.text.split(what).next().filter(|before| before.len() < view.text.len());
     let before = before.unwrap_or_else(|| panic!("no {what} in {}", view.text));
@@ -94,7 +94,7 @@ async fn a_form_is_filled_in_and_sent() {
 }
 
 #[tokio::test]
-async fn windows_dialogs_and_downloads_are_taken_care_of() {
+async fn windows_dialogs_and_downloads_are_handled() {
     let folder = tempfile::tempdir().unwrap();
     let Some(browser) = browser(folder.path()) else { return };
     let pages = Pages::serve().await;
@@ -139,7 +139,7 @@ async fn a_new_window_may_show_a_dialog_while_it_loads() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_written_to_has_its_option_chosen() {
+async fn typing_into_a_select_chooses_the_option() {
     let folder = tempfile::tempdir().unwrap();
     let Some(browser) = browser(folder.path()) else { return };
     let pages = Pages::serve().await;
@@ -158,7 +158,7 @@ async fn a_list_that_is_written_to_has_its_option_chosen() {
 }
 
 #[tokio::test]
-async fn what_components_are_given_to_show_and_frames_are_seen() {
+async fn shadow_dom_slots_and_frames_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let Some(browser) = browser(folder.path()) else { return };
     let pages = Pages::serve().await;
@@ -173,7 +173,7 @@ async fn what_components_are_given_to_show_and_frames_are_seen() {
 }
 
 #[tokio::test]
-async fn no_page_reaches_what_canvases_may_not() {
+async fn no_page_reaches_forbidden_addresses() {
     let folder = tempfile::tempdir().unwrap();
     let Some(browser) = browser(folder.path()) else { return };
     let pages = Pages::serve().await;
@@ -191,7 +191,7 @@ async fn no_page_reaches_what_canvases_may_not() {
         let error = window.act(Action::Open(url.to_owned())).await.unwrap_err();
         assert_eq!(error.kind, kind, "{url}: {error:?}");
     }
-    // A server that sends there, a page that asks there, and one that goes to a file.
+    // A server that redirects there, a page that requests it, and one that links to a file.
     let away = window.act(Action::Open(format!("{}/away", pages.base))).await.unwrap();
     assert!(away.text.contains("net.allow"), "{away:?}");
     let view = go(&mut window, &format!("{}/links", pages.base)).await;
@@ -204,7 +204,7 @@ async fn no_page_reaches_what_canvases_may_not() {
 }
 
 #[tokio::test]
-async fn a_page_that_never_ends_is_closed_and_one_that_grows_ends_its_browser_alone() {
+async fn a_hanging_page_is_closed_and_a_growing_one_ends_only_its_browser() {
     let folder = tempfile::tempdir().unwrap();
     let Some(browser) = browser(folder.path()) else { return };
     let pages = Pages::serve().await;
@@ -222,7 +222,7 @@ async fn a_page_that_never_ends_is_closed_and_one_that_grows_ends_its_browser_al
 }
 
 #[tokio::test]
-async fn a_profile_is_kept_for_one_window_at_a_time() {
+async fn a_profile_is_used_by_one_window_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let Some(browser) = browser(folder.path()) else { return };
     let pages = Pages::serve().await;
@@ -242,7 +242,7 @@ async fn a_profile_is_kept_for_one_window_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_window_that_is_closed_keeps_what_pages_have_stored() {
+async fn closing_a_window_keeps_stored_page_data() {
     let folder = tempfile::tempdir().unwrap();
     let Some(browser) = browser(folder.path()) else { return };
     let pages = Pages::serve().await;

@@ -1,4 +1,4 @@
-//! From inside a worker every act but computing is refused, and what it aimed at is as it was.
+//! Inside a worker every action but computing is refused, and its target is unchanged.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 /// `ENOSYS`.
 pub(crate) const REFUSED: i32 = 38;
 
-/// A process that holds some bytes; it does not survive its test.
+/// A process that holds some bytes; it does not outlive its test.
 pub(crate) struct Victim {
     pub child: Child,
     input: Option<ChildStdin>,
@@ -27,7 +27,7 @@ impl Victim {
         Self { child, input, output, address: address.trim().to_owned() }
     }
 
-    /// What it holds at its end.
+    /// Its bytes at the end.
     pub(crate) fn end(mut self) -> String {
         drop(self.input.take());
         let mut held = String::new();
@@ -39,7 +39,7 @@ impl Victim {
 
 impl Drop for Victim {
     fn drop(&mut self) {
-        // It has ended already when the test went well.
+        // It has ended already if the test succeeded.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -49,7 +49,7 @@ fn attempts() -> Command {
     Command::new(env!("CARGO_BIN_EXE_weft-child-attempts"))
 }
 
-/// What came of each attempt.
+/// The outcome of each attempt.
 fn tried(how: &str, folder: &Path, victim: &Victim) -> BTreeMap<String, i32> {
     std::fs::write(folder.join("file"), "as it was").unwrap();
     let mut child = attempts()
@@ -63,7 +63,7 @@ fn tried(how: &str, folder: &Path, victim: &Victim) -> BTreeMap<String, i32> {
         .unwrap();
     let mut told = String::new();
     child.stdout.take().unwrap().read_to_string(&mut told).unwrap();
-    // Up to here its input stays open: the result is wanted.
+    // Until here its input stays open: the result is wanted.
     let mut input = child.stdin.take().unwrap();
     drop(input.flush());
     drop(input);
@@ -81,7 +81,7 @@ pub(crate) fn read(told: &str) -> BTreeMap<String, i32> {
 }
 
 #[test]
-fn from_inside_every_act_but_computing_is_refused() {
+fn a_confined_process_can_only_compute() {
     let (folder, victim) = (tempfile::tempdir().unwrap(), Victim::start());
     let came = tried("confined", folder.path(), &victim);
     assert!(came.len() > 45, "{came:?}");
@@ -96,7 +96,7 @@ fn from_inside_every_act_but_computing_is_refused() {
 
 /// Without this the test above would also pass for attempts that can never succeed.
 #[test]
-fn outside_the_same_acts_succeed() {
+fn the_same_actions_succeed_unconfined() {
     let (folder, victim) = (tempfile::tempdir().unwrap(), Victim::start());
     let came = tried("free", folder.path(), &victim);
     for act in
@@ -104,13 +104,13 @@ fn outside_the_same_acts_succeed() {
     {
         assert_eq!(came[act], 0, "{act}: {came:?}");
     }
-    // Some machines let a process look into its neighbours, some do not; where they do, it is a real attempt.
+    // Some machines let a process read its neighbours, some do not; where they do, it is a real attempt.
     let held = victim.end();
     assert_eq!(held, if came["write-memory"] == 0 { "tampered" } else { "precious" });
 }
 
 #[test]
-fn a_program_with_threads_starts_no_process() {
+fn a_threaded_program_cannot_start_a_process() {
     let came = |how: &str| {
         let output = attempts().arg(how).output().unwrap();
         let told = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! Workers that are forked from one that is ready.
+//! Workers forked from a prepared one.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -50,11 +50,11 @@ async fn until_there_are(count: usize, parent: u32) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(LONG, there).await.expect("forks begin and end");
+    tokio::time::timeout(LONG, there).await.expect("forks start and end");
 }
 
 #[tokio::test]
-async fn each_piece_of_work_has_a_fork_of_its_own() {
+async fn each_job_runs_in_its_own_fork() {
     let server = ForkServer::default();
     let first = parent(&server, "first").await;
     let lines: Vec<String> = (0..20).map(|at| format!("line {at}")).collect();
@@ -64,7 +64,7 @@ async fn each_piece_of_work_has_a_fork_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_fork_that_breaks_fails_alone() {
+async fn a_crashed_fork_fails_alone() {
     let server = ForkServer::default();
     let first = parent(&server, "first").await;
     let (broken, other) = tokio::join!(ask(&server, "break", LONG), parent(&server, "beside"));
@@ -73,7 +73,7 @@ async fn a_fork_that_breaks_fails_alone() {
 }
 
 #[tokio::test]
-async fn a_fork_ends_when_nobody_wants_it_any_more() {
+async fn a_fork_ends_when_its_handle_is_dropped() {
     let server = ForkServer::default();
     let first = parent(&server, "first").await;
     tokio::select! {
@@ -87,11 +87,11 @@ async fn a_fork_ends_when_nobody_wants_it_any_more() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(LONG, gone).await.expect("it ends with whoever started it");
+    tokio::time::timeout(LONG, gone).await.expect("it ends with its parent process");
 }
 
 #[tokio::test]
-async fn a_server_that_something_has_ended_is_followed_by_another_one() {
+async fn a_killed_fork_server_is_replaced() {
     let server = ForkServer::default();
     let first = parent(&server, "first").await;
     let killed = std::process::Command::new("kill").args(["-KILL", &first.to_string()]).status();
@@ -100,16 +100,16 @@ async fn a_server_that_something_has_ended_is_followed_by_another_one() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_no_fork_server_is_none() {
+async fn a_program_that_is_not_a_fork_server_is_refused() {
     let worker = Worker { program: PathBuf::from("/bin/true"), arguments: Vec::new() };
     let server = ForkServer::default();
     let ended = server.ask(required(&worker), &DUTY, &[], AskLimits { time: LONG, answer_max: 9 }).await;
     assert!(ended.unwrap().is_none());
 }
 
-/// The same as from inside a worker that was started for its work.
+/// The same as inside a worker that was started for its job.
 #[tokio::test]
-async fn from_inside_a_fork_every_act_but_computing_is_refused() {
+async fn a_confined_fork_can_only_compute() {
     let (folder, victim) = (tempfile::tempdir().unwrap(), Victim::start());
     std::fs::write(folder.path().join("file"), "as it was").unwrap();
     let pid = victim.child.id().to_string();

@@ -120,13 +120,13 @@ mod tests {
         );
         let filled = json!({"1": {"value": "x"}, "o": "{\"a\": 1}", "n": "7", "id": "12345678901234567890123", "b": "true", "extra": [1], "raw": {"a": 1}});
         let setting = Setting { filled, ..Setting::default() };
-        // A number that would have lost digits stays as it was typed.
+        // A number that would have lost digits stays as typed.
         let expected = json!({"1": "x", "o": {"a": 1}, "n": 7, "id": "12345678901234567890123", "b": true, "extra": [1], "raw": {"a": 1}});
         assert_eq!(outputs(&node, setting).await, expected);
     }
 
     #[tokio::test]
-    async fn fields_may_be_listed() {
+    async fn fields_may_be_a_list() {
         for name in ["inputs", "query"] {
             let field = json!({"key": "web", "name": "Web?", "type": "options", "options": ["1", "0"]});
             let node =
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_question_stands_in_for_an_empty_form() {
+    async fn the_question_replaces_an_empty_form() {
         let one = Node::new("Begin", json!({"inputs": {"topic": {"type": "line"}}}));
         let asked = |query| Setting { query, ..Setting::default() };
         assert_eq!(outputs(&one, asked("cats")).await, json!({"topic": "cats"}));

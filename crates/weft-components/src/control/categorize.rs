@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reply_that_repeats_a_name_is_gone_through_in_moments() {
+    async fn a_reply_that_repeats_a_name_is_read_quickly() {
         let begun = std::time::Instant::now();
         assert_eq!(category(&"refund refund status ".repeat(20_000)).await, "refund");
         assert_eq!(category(&"refunds ".repeat(100_000)).await, "Other ");
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_model_is_told_names_descriptions_and_examples() {
+    async fn the_prompt_contains_names_descriptions_and_examples() {
         let node = node();
         let component = node.build();
         let history = vec![("user", "1"), ("assistant", "2")];
@@ -365,9 +365,9 @@ mod tests {
         );
     }
 
-    /// The parameters of other nodes with a model count here, too, as far as they mean anything.
+    /// The parameters of other model nodes apply here, too, as far as they have an effect.
     #[tokio::test]
-    async fn what_is_set_is_used_or_warned_of() {
+    async fn every_setting_is_used_or_warned_of() {
         let mut node = node();
         let shape = node.build().shape();
         assert!(shape.warnings.is_empty() && shape.history_turns == 1);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn the_editors_list_form_and_the_branches() {
+    fn list_parameters_and_branches_are_read() {
         let items = json!([{"name": "a", "examples": [{"value": "x"}], "to": ["Agent:A"]}, {"name": "b", "to": ["Agent:B"]}]);
         let shape = Node::new("Categorize", json!({"items": items})).build().shape();
         let branches = shape.branches.unwrap();

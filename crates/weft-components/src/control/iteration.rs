@@ -110,7 +110,7 @@ mod tests {
     use serde_json::json;
 
     #[tokio::test]
-    async fn the_items_are_those_of_the_list() {
+    async fn the_items_come_from_the_list() {
         let node = Node::new(
             "Iteration",
             json!({"items_ref": "{Agent:A@list}", "parallelism": "4",
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn anything_but_a_list_is_named() {
+    async fn a_value_that_is_not_a_list_is_named() {
         let node = Node::new("Iteration", json!({"items_ref": "Agent:A@list"}));
         let error = failure(&node, Setting::values([("Agent:A@list", json!("a, b"))])).await;
         assert_eq!(error.message, "`Agent:A@list` is the text `a, b`, not a list");

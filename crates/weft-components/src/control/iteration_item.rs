@@ -52,7 +52,7 @@ mod tests {
     use weft_core::context::Round;
 
     #[tokio::test]
-    async fn item_index_and_the_older_name() {
+    async fn item_and_index_have_their_old_names_too() {
         let node = Node::new("IterationItem", json!({}));
         let round = Some(Round { index: 2, item: Some(json!({"a": 1}).into()) });
         let setting = Setting { round, ..Setting::default() };

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_round_begins_until_a_condition_or_the_maximum_ends_it() {
+    async fn rounds_repeat_until_a_condition_or_the_maximum() {
         let check = async |parent: Json, index: usize, n: Json, ends: bool| {
             let expected = if ends { Route::EndFrame } else { Route::Onward };
             let finished = run(&item(parent.clone()), setting(index, n)).await.unwrap();
@@ -207,16 +207,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_condition_that_makes_no_sense_is_this_nodes_error() {
+    async fn an_invalid_condition_is_an_error_of_this_node() {
         let parent = json!({"loop_termination_condition": [{"variable": "Loop:L@n", "operator": "contains", "value": "x"}]});
         let error = failure(&item(parent), setting(0, json!(1))).await;
         assert!(error.full().contains("`contains` cannot be applied to the number `1`"), "{}", error.full());
     }
 
     #[test]
-    fn it_stands_inside_a_loop() {
+    fn a_loop_item_must_be_inside_a_loop() {
         assert_eq!(Node::new("LoopItem", json!({})).problems(), [""]);
-        // What is wrong with the Loop is reported there, once.
+        // Errors in the Loop are reported there, once.
         assert!(item(json!({"maximum_loop_count": 0})).problems().is_empty());
     }
 }

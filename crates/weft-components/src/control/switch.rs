@@ -307,7 +307,7 @@ mod tests {
         let problems = node.try_build().err().unwrap();
         assert!(problems[0].help.as_deref().unwrap().contains("`contains`"));
         assert_eq!(Node::new("Switch", json!({})).problems(), ["/conditions", "/end_cpn_ids"]);
-        // What is not understood is not taken for something else.
+        // An unknown value is not taken for another one.
         let joined = |word: &str| {
             let cases = json!([{"logical_operator": word, "items": [], "to": ["Agent:A"]}]);
             switch(&cases).problems()
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn every_branch_is_known_beforehand() {
+    fn every_branch_is_known_in_advance() {
         let shape = switch(&json!([{"items": [], "to": ["Agent:A", "Agent:B"]}])).build().shape();
         let branches = shape.branches.unwrap();
         assert_eq!(branches[0], ("/conditions/0/to".to_owned(), vec!["Agent:A".into(), "Agent:B".into()]));

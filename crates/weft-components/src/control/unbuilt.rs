@@ -109,14 +109,14 @@ mod tests {
     use weft_core::ErrorKind;
 
     #[tokio::test]
-    async fn an_unbuilt_component_loads_and_says_so_when_it_runs() {
+    async fn an_unbuilt_component_loads_and_fails_with_a_reason() {
         for spec in &ALL {
             let node = Node::new(spec.kind, json!({"api_key": ""}));
             let said = node.build().shape().unsupported.unwrap();
             let error = failure(&node, Setting::default()).await;
             assert!(said.contains(spec.kind) && error.message.contains(spec.kind));
             assert_eq!(error.kind, ErrorKind::Unsupported);
-            // The remedy names what is there, before it runs and when it does.
+            // The remedy names the alternatives, before it runs and when it does.
             let help = super::remedy(spec.kind);
             assert!(said.contains(help) && error.full().contains(help), "{said} {}", error.full());
             let there = crate::catalog::ALL.iter().any(|one| help.contains(one.kind));

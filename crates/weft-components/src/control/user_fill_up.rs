@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_answering_in_time_is_a_branch_a_default_or_a_failure() {
+    async fn an_unanswered_form_takes_a_branch_a_default_or_fails() {
         let form = |more: serde_json::Value| {
             let mut params = json!({"enable_tips": false, "inputs": {"ok": {"type": "boolean"}}});
             params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_mean_nothing_are_told() {
+    fn ineffective_settings_are_reported() {
         let problems = |params: serde_json::Value| Node::new("UserFillUp", params).problems();
         let inputs = json!({"ok": {}});
         assert_eq!(problems(json!({"timeout_seconds": "soon"})), ["/timeout_seconds"]);

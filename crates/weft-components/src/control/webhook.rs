@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_about_it_nobody_may_call() {
+    fn by_default_nobody_may_call() {
         for silent in [
             json!({}),
             security(json!({})),
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_of_many_values_is_read_in_moments() {
+    fn a_schema_of_many_values_is_read_quickly() {
         let names: Vec<String> = (0..50_000).map(|number| format!("X-Name-{number:06}")).collect();
         let properties: serde_json::Map<String, Json> =
             names.iter().map(|name| (name.to_lowercase(), json!({"type": "string"}))).collect();
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn errors_are_reported_with_their_place() {
         let check = |more: Json, place: &str| assert_eq!(node(more.clone()).problems(), [place], "{more}");
         check(security(json!({"auth_type": "magic"})), "/security/auth_type");
         check(
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_header_can_have_are_told() {
+    fn invalid_header_names_are_reported() {
         let warned = |more: Json| {
             let warnings = node(more).build().shape().warnings;
             warnings.into_iter().map(|warning| warning.pointer).collect::<Vec<_>>()
@@ -612,7 +612,7 @@ mod tests {
         let signature = json!({"secret": "{secret.K}", "header": "X:Sig", "timestamp_header": "X-Tïme"});
         let places = ["/security/signature/header", "/security/signature/timestamp_header"];
         assert_eq!(warned(security(json!({"auth_type": "signature", "signature": signature}))), places);
-        // Of a way that is not taken nothing is said.
+        // Nothing is reported for a mode that is not used.
         let open = json!({"auth_type": "none", "allow_anonymous": true, "signature": signature});
         assert_eq!(warned(security(open.clone())), [""; 0]);
         let schema =
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_read_and_elsewhere_they_mean_nothing() {
+    fn settings_are_read_and_have_no_effect_in_other_modes() {
         let read = webhook(json!({
             "methods": ["post"], "content_types": "Application/JSON", "execution_mode": "Streaming",
             "security": {"auth_type": "token", "token": {"token_header": "X-Key", "token_value": "{secret.K}"},

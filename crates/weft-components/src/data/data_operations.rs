@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_filled_in_is_named() {
+    fn missing_parameters_are_named() {
         let check = |operation: &str, more: Json, expected: &[&str]| {
             let mut params = json!({"query": ["Agent:A@o"], "operations": operation});
             params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

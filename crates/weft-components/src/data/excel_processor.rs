@@ -471,7 +471,7 @@ impl Component for ExcelProcessor {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_header_of_one_word_is_numbered_in_moments() {
+    fn repeated_header_names_are_numbered_quickly() {
         let words = vec![serde_json::Value::from("a"); 30_000];
         let begun = std::time::Instant::now();
         let sheet = super::Sheet { name: String::new(), rows: vec![words, Vec::new()] };
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_a_common_column_are_no_table_of_all_pairs() {
+    fn rows_without_a_common_column_are_not_cross_joined() {
         let row = |number: usize| -> super::Map<String, Json> {
             [(format!("c{number}"), Json::from(number))].into_iter().collect()
         };
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn all_tables_together_have_a_limit_of_cells() {
+    fn all_tables_together_have_a_cell_limit() {
         let wide: super::Map<String, Json> = (0..1_000).map(|at| (at.to_string(), Json::Null)).collect();
         let rows = vec![wide; 100];
         let mut size = super::Size::default();
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_that_names_one_file_again_and_again_is_refused_before_it_is_read() {
+    async fn a_list_that_repeats_one_file_is_refused_before_reading() {
         let values = [("begin@file", json!(vec![json!({"id": "one"}); 501]))];
         let node = Node::new("ExcelProcessor", json!({"input_files": ["begin@file"]}));
         let error = run(&node, setting(&files().await, values)).await.unwrap_err();
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_document_of_a_dataset_is_read_by_the_run_that_was_given_it_and_no_other() {
+    async fn a_dataset_document_is_read_only_by_the_run_it_was_given_to() {
         let node = Node::new("ExcelProcessor", json!({"input_files": ["begin@file"]}));
         let kept = files().await;
         for value in [json!({"id": "dataset/document"}), json!("{\"id\": \"dataset/document\"}")] {
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tables_become_one() {
+    async fn tables_are_merged() {
         let values = vec![("begin@file", json!([{"id": "one"}, {"id": "two"}]))];
         let params = json!({"operation": "merge", "input_files": ["begin@file"], "sheet_selection": "first"});
         let below = done(params.clone(), values.clone()).await;
@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rows_become_a_file() {
+    async fn rows_are_written_to_a_file() {
         let kept = files().await;
         let params = json!({"operation": "output", "transform_data": "Agent:A@rows", "output_format": "csv", "output_filename": "x/y"});
         let rows = json!([{"a": 1}, {"b": "2", "a": null}]);
@@ -638,7 +638,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_wrong_is_an_error() {
+    async fn invalid_input_is_an_error() {
         let check = async |params: Json, value: Json, kind: ErrorKind| {
             let node = Node::new("ExcelProcessor", params);
             let ran: Result<_> = run(&node, setting(&files().await, [("begin@file", value)])).await;

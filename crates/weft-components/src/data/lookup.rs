@@ -52,7 +52,7 @@ mod tests {
     use serde_json::json;
 
     #[tokio::test]
-    async fn the_value_of_a_key() {
+    async fn a_value_is_found_by_key() {
         let node = Node::new("Lookup", json!({"key": "{sys.query}"}));
         assert_eq!(
             outputs(&node, Setting { query: "k", ..Setting::default() }).await,

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_found_is_numbered_and_put_into_blocks() {
+    async fn passages_are_numbered_and_formatted_as_blocks() {
         let node = Node::new(
             "Retrieval",
             json!({"query": "user: {sys.query}", "kb_ids": ["one", "{begin@set}"], "top_n": "3", "similarity_threshold": 0.1}),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_models_have_read_for_a_search_is_told() {
+    async fn tokens_used_by_a_search_are_reported() {
         let node = Node::new("Retrieval", json!({"query": "sys.query", "kb_ids": ["one"]}));
         let component = node.build();
         let mut stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_found_and_nothing_asked() {
+    async fn no_hits_and_an_empty_question_give_no_passages() {
         let check = async |query: &'static str, searches: usize| {
             let node = Node::new(
                 "Retrieval",
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_search_goes_on_without_a_reranker_that_is_not_there_and_says_so() {
+    async fn a_search_continues_without_a_missing_reranker_with_a_notice() {
         let params = json!({"query": "sys.query", "dataset_ids": ["d"], "rerank_id": "missing"});
         let node = Node::new("Retrieval", params);
         let component = node.build();
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(documents(by_reference.clone(), json!(null)).await, json!(null));
         assert_eq!(documents(by_reference.clone(), json!("")).await, json!(null));
         assert_eq!(documents(by_reference.clone(), json!("x")).await, json!(["x"]));
-        // Chosen among, and none was left: that is not all of them.
+        // Documents were chosen, and none was left: that does not mean all of them.
         assert_eq!(documents(by_reference.clone(), json!([])).await, json!([]));
         assert_eq!(
             documents(json!(["a", "{begin@documents}"]), json!(["x", "y"])).await,
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_model_helps_and_what_it_cannot_do_is_told() {
+    async fn a_model_assists_the_search_and_its_failures_are_reported() {
         let params = json!({"query": "sys.query", "dataset_ids": ["*"],
             "cross_languages": ["German", "Chinese"], "keyword": true});
         let node = Node::new("Retrieval", params);
@@ -381,13 +381,13 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_model_is_waited_for() {
-        // Five calls of a model that takes a minute each, and a search.
+    fn a_search_waits_for_a_slow_model() {
+        // Five model calls of a minute each, and a search.
         assert!(super::SPEC.time_limit.unwrap() >= std::time::Duration::from_secs(6 * 60));
     }
 
     #[tokio::test]
-    async fn two_searches_of_a_turn_share_their_numbers() {
+    async fn two_searches_of_a_turn_share_one_numbering() {
         let node = Node::new("Retrieval", json!({"query": "sys.query", "kb_ids": ["*"], "top_n": 1024}));
         let component = node.build();
         let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
@@ -403,7 +403,7 @@ mod tests {
         };
         let ids = |range: std::ops::Range<u64>| range.map(|n| format!("c{n}")).collect::<Vec<_>>();
         assert_eq!(numbers(&ids(0..600)).await, (0..600).collect::<Vec<_>>());
-        // What was found before keeps its number, what is new gets the next one.
+        // Passages found before keep their numbers, new ones get the next.
         assert_eq!(numbers(&ids(598..603)).await, [598, 599, 600, 601, 602]);
         let cited = stage.ctx.run.citations.all();
         assert!(cited.iter().all(|one| one.chunk.id == format!("c{}", one.number)));

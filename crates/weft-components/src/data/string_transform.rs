@@ -171,7 +171,7 @@ mod tests {
     use serde_json::{Value as Json, json};
 
     #[tokio::test]
-    async fn split_keeps_empty_pieces() {
+    async fn split_keeps_empty_parts() {
         let check = async |value: Json, delimiters: Json, expected: Json| {
             let node =
                 Node::new("StringTransform", json!({"split_ref": "{Agent:A@t}", "delimiters": delimiters}));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn merge_puts_a_text_together() {
+    async fn merge_builds_a_text() {
         let check = async |script: &str, expected: &str| {
             let params = json!({"method": "merge", "script": script, "delimiters": ["; "]});
             let values = [
@@ -213,7 +213,7 @@ mod tests {
         check(json!({"delimiters": []}), &["/delimiters", "/split_ref"]);
         check(json!({"method": "merge", "script": "{% if %}"}), &["/script"]);
         check(json!({"method": "fold"}), &["/method"]);
-        // Many delimiters and many pieces together would take hours.
+        // Many delimiters and many parts together would take hours.
         check(json!({"split_ref": "{Agent:A@t}", "delimiters": vec![","; 100]}), &[]);
         check(json!({"split_ref": "{Agent:A@t}", "delimiters": vec![","; 101]}), &["/delimiters"]);
     }

@@ -120,7 +120,7 @@ mod tests {
     use serde_json::{Value as Json, json};
 
     #[tokio::test]
-    async fn the_first_value_that_is_there_wins() {
+    async fn the_first_existing_value_is_used() {
         let check = async |a: Json, b: Json, expected: Json| {
             let node = Node::new(
                 "VariableAggregator",

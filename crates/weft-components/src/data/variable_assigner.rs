@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_asked_for_is_an_operation_and_no_result() {
+    async fn assignments_are_operations_not_results() {
         let check = async |change: (&str, &str, Json), expected: Json| {
             let values = Setting::values([("env.n", json!(2)), ("Agent:A@list", json!([1]))]);
             let finished = run(&assigner(&[change]), values).await.unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_for_what_it_changes_and_for_what_it_takes() {
+    fn it_depends_on_its_targets_and_its_sources() {
         let node =
             assigner(&[("Agent:A@list", "append", json!("{Agent:B@n}!")), ("env.n", "-=", json!("env.m"))]);
         let reads: Vec<String> = node.build().shape().reads.always.iter().map(ToString::to_string).collect();
@@ -188,7 +188,7 @@ mod tests {
             assigner(changes).build().shape().changes.iter().map(ToString::to_string).collect()
         };
         assert_eq!(changes(&[("env.l", "append", json!("env.m"))]), ["env.l"]);
-        // What takes its own value is told it.
+        // An operation that reads its own target is given its value.
         assert_eq!(changes(&[("env.t", "set", json!("{env.t}!"))]), [""; 0]);
     }
 

@@ -1,4 +1,4 @@
-//! The steps of a pipeline, one after the other.
+//! The steps of a pipeline, in sequence.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use weft_testkit::MemoryFiles;
 
 use crate::testing::{Node, Setting, Stage, failure, outputs};
 
-/// Blocks between blank lines are pieces; those with `# ` are headings.
+/// Blocks between blank lines are chunks; those with `# ` are headings.
 #[derive(Default)]
 struct Blocks(Mutex<Vec<ReadRequest>>);
 
@@ -49,7 +49,7 @@ impl DocumentReader for Blocks {
     }
 }
 
-/// Has everything that it reads read by a model, of which somebody hears or not.
+/// Uses a model to read everything, with or without a listener.
 struct Asking(Option<Arc<dyn ModelWatcher>>);
 
 #[async_trait]
@@ -72,7 +72,7 @@ impl DocumentReader for Asking {
 }
 
 #[tokio::test]
-async fn what_models_read_for_a_pipeline_is_used_by_its_run() {
+async fn tokens_read_for_a_pipeline_count_for_its_run() {
     for name in ["a.md", "bad.md"] {
         let (node, files) = (parser(json!({})), kept().await);
         let change = move |seams: &mut Seams| {
@@ -149,7 +149,7 @@ async fn a_pipeline_starts_with_one_file() {
 }
 
 #[tokio::test]
-async fn each_family_of_files_has_its_format() {
+async fn each_file_family_has_its_settings() {
     let read = async |params: Json| {
         let (setting, asked) = setting([(DOCUMENT, document())]).await;
         let found = outputs(&parser(params), setting).await;
@@ -167,7 +167,7 @@ async fn each_family_of_files_has_its_format() {
     let without = json!({"setups": {"markdown": {"output_format": "text", "remove_toc": true}}});
     let (found, request) = read(without).await;
     assert_eq!(json!(request.settings), json!({"remove_toc": true}));
-    assert_eq!(found["document"]["settings"], json!({"remove_toc": true}), "chunkers read it again");
+    assert_eq!(found["document"]["settings"], json!({"remove_toc": true}), "chunkers can read it again");
     let (found, _) = read(json!({})).await;
     assert_eq!(found["json"][1]["text"], "You may return goods.");
     let (setting, _) = setting([(DOCUMENT, document())]).await;
@@ -191,7 +191,7 @@ async fn each_family_of_files_has_its_format() {
 }
 
 #[tokio::test]
-async fn documents_are_cut_as_the_chunkers_say() {
+async fn documents_are_split_as_the_chunkers_are_configured() {
     let cut = async |kind: &'static str, params: Json| {
         let (setting, asked) = setting([("Parser:P@document", document())]).await;
         let found = outputs(&Node::new(kind, params).behind("Parser:P", "Parser"), setting).await;
@@ -231,7 +231,7 @@ async fn documents_are_cut_as_the_chunkers_say() {
         json!({"levels": families, "levels_are": "levels", "hierarchy": 1, "root_chunk_as_heading": true});
     let (_, _, settings) = cut("TitleChunker", params).await;
     assert_eq!((&settings["title_levels"], &settings["title_opening"]), (&families, &json!(true)));
-    // Families of one level each, as for résumés in two languages: whichever has a method has families.
+    // Families of one level each, as for résumés in two languages: families are used whatever the method.
     let languages = json!([["Education"], ["教育"]]);
     let params = json!({"levels": languages, "method": "hierarchy", "hierarchy": 1});
     let (_, _, settings) = cut("TitleChunker", params).await;
@@ -250,7 +250,7 @@ async fn documents_are_cut_as_the_chunkers_say() {
     let wrong =
         Node::new("TitleChunker", json!({"levels": [["("]], "hierarchy": 0})).behind("Parser:P", "Parser");
     assert_eq!(wrong.problems(), ["/levels/0/0", "/hierarchy"]);
-    assert_eq!(Node::new("TokenChunker", json!({})).problems(), [""], "nothing leads to it");
+    assert_eq!(Node::new("TokenChunker", json!({})).problems(), [""], "no edge leads to it");
 }
 
 fn extractor(params: Json) -> Node {
@@ -264,7 +264,7 @@ fn chunks(texts: &[&str]) -> HashMap<&'static str, weft_core::Value> {
 }
 
 #[tokio::test]
-async fn a_model_writes_about_every_chunk() {
+async fn a_model_extracts_from_every_chunk() {
     let params = json!({"field_name": "summary", "sys_prompt": "Short: {sys.query}",
         "prompts": [{"role": "user", "content": "Text:\n{Splitter:Gone@chunks}\n"}]});
     let node = extractor(params);
@@ -282,7 +282,7 @@ async fn a_model_writes_about_every_chunk() {
     let lines: Vec<&str> = asked[1].messages.iter().map(|message| message.text.as_str()).collect();
     assert_eq!(lines, ["Short: Q", "Text:\ntwo\n"]);
 
-    // Without a place for it the chunk comes last; an answer that is none leaves its chunk as it is, and is told.
+    // Without a position the chunk comes last; an invalid answer leaves its chunk unchanged, and is reported.
     let node = extractor(json!({"field_name": "metadata", "sys_prompt": "Facts as JSON"}));
     let component = node.build();
     let mut stage = Stage::new(&node, &*component, setting());
@@ -303,7 +303,7 @@ async fn a_model_writes_about_every_chunk() {
     let told = stage.asked()[0].messages[0].text.clone();
     assert!(told.starts_with("Return the metadata only.\n\nWrite it as one JSON object"), "{told}");
 
-    // When nothing comes of any chunk, that is a failure.
+    // If no chunk gets a result, that is a failure.
     let component = node.build();
     let stage = Stage::new(&node, &*component, setting());
     stage.answer_text("none").answer_text("none");
@@ -318,7 +318,7 @@ async fn a_model_writes_about_every_chunk() {
 }
 
 #[tokio::test]
-async fn a_document_of_one_chunk_goes_on_without_metadata_that_cannot_be_read() {
+async fn unreadable_metadata_does_not_fail_a_document_of_one_chunk() {
     let node = extractor(json!({"field_name": "metadata", "sys_prompt": "Facts as JSON"}));
     let component = node.build();
     let setting = || Setting { values: chunks(&["one"]), ..Setting::default() };
@@ -329,7 +329,7 @@ async fn a_document_of_one_chunk_goes_on_without_metadata_that_cannot_be_read() 
     let told =
         |signal: &Signal| matches!(signal, Signal::Warn(text) if text.starts_with("chunk 1 has no metadata"));
     assert!(stage.signals().iter().any(told));
-    // A model that answers nothing at all is another thing.
+    // A model without any answer is a different case.
     let stage = Stage::new(&node, &*component, setting());
     let refusal = weft_core::Error::new(ErrorKind::Filtered, "not this");
     stage.outside.answers.lock().unwrap().push(Err(refusal));
@@ -337,8 +337,8 @@ async fn a_document_of_one_chunk_goes_on_without_metadata_that_cannot_be_read() 
 }
 
 #[tokio::test]
-async fn one_extractor_may_ask_for_several_things() {
-    // As newer editors write every one of them: with nothing switched on.
+async fn one_extractor_can_extract_several_fields() {
+    // As newer editors write all of them: with nothing switched on.
     let off = json!({"llm_id": "", "keywords": {"top_n": 0}, "questions": {"top_n": 0},
         "tags": {"top_n": 0, "tag_file_id": ""}, "summary": {"enabled": false},
         "metadata": {"enabled": false, "metadata": [], "built_in_metadata": []}});
@@ -385,7 +385,7 @@ async fn one_extractor_may_ask_for_several_things() {
 }
 
 #[tokio::test]
-async fn before_the_cut_a_model_is_asked_once() {
+async fn before_chunking_a_model_is_called_once() {
     let node = Node::new("Extractor", json!({"field_name": "metadata", "prompts": "{Parser:P@text}"}))
         .behind("Parser:P", "Parser");
     let component = node.build();
@@ -404,7 +404,7 @@ async fn before_the_cut_a_model_is_asked_once() {
 }
 
 #[tokio::test]
-async fn the_tokenizer_says_how_chunks_are_found_and_joins_branches() {
+async fn the_tokenizer_sets_the_search_method_and_joins_branches() {
     let params = json!({"fields": "summary", "search_method": ["full_text"]});
     let node =
         Node::new("Tokenizer", params).behind("Extractor:A", "Extractor").behind("Extractor:B", "Extractor");
@@ -423,7 +423,7 @@ async fn the_tokenizer_says_how_chunks_are_found_and_joins_branches() {
     assert_eq!(found["document"]["metadata"], json!({"year": 1}));
     let first = json!({"text": "x", "doc_type_kwd": "text", "tokens": 0, "summary": "s", "keywords": "k", "metadata": {"m": 1}});
     assert_eq!((found["chunks"].as_array().unwrap().len(), &found["chunks"][0]), (2, &first));
-    // What one branch has compiled of the chunks comes behind them, once.
+    // Results that one branch has compiled from the chunks come after them, once.
     let compiled = json!({"text": "t", "compiled": {"kind": "timeline"}});
     let with = |more: Json| json!([{"text": "x", "keywords": "k"}, {"text": "y"}, compiled, more]);
     let mut both = values.clone();
@@ -432,7 +432,7 @@ async fn the_tokenizer_says_how_chunks_are_found_and_joins_branches() {
     let found = outputs(&node, Setting::values(both)).await;
     let texts: Vec<_> = found["chunks"].as_array().unwrap().iter().map(|chunk| &chunk["text"]).collect();
     assert_eq!(texts, ["x", "y", "t", "u", "v"]);
-    // Other chunks follow; a program may give texts.
+    // Other chunks follow; a program may return texts.
     let mut values = values;
     values[3].1 = json!(["z"]);
     let found = outputs(&node, Setting::values(values.clone())).await;
@@ -449,7 +449,7 @@ async fn the_tokenizer_says_how_chunks_are_found_and_joins_branches() {
 
 /// A conversation has no document, and neither has a program.
 #[test]
-fn a_step_that_no_document_reaches_is_named() {
+fn an_unreachable_step_is_named() {
     let check = |kind: &'static str, before: &str, fails: bool| {
         let node = Node::new(kind, json!({"field_name": "summary"})).behind("a", before);
         let warnings = node.build().shape().warnings;

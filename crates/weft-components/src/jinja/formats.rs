@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_gives_what_python_gives() {
+    fn formats_match_python() {
         let printf = |text: &str, args: &[Value]| filled(FormatStyle::Printf, text, args);
         let number = |number: f64| Value::from(number);
         assert_eq!(

@@ -52,7 +52,7 @@ mod tests {
     use weft_core::seam::chat_model::{Audience, Author, ChatDelta, ChatRequest, StopReason};
     use weft_core::{Error, ErrorKind, Piece, Result};
 
-    /// What the model is asked.
+    /// The request to the model.
     async fn asked(params: Json, setting: Setting) -> ChatRequest {
         asked_by(&Node::new("LLM", params), setting).await
     }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_asks_again_when_the_answer_is_not_what_was_wanted() {
+    async fn an_answer_that_fails_its_conditions_is_retried() {
         use weft_core::context::Signal;
 
         let retry = json!([{"operator": "not json"}, {"output": "content", "operator": "matches", "value": r"^\[\s*\]$"}]);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_where_nothing_was_on_offer_is_told_with_its_name() {
+    async fn a_call_without_offered_tools_is_reported_by_name() {
         let node = Node::new("LLM", json!({"prompts": "Q"}));
         let component = node.build();
         let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
@@ -107,7 +107,7 @@ mod tests {
         assert!(error.message.contains("calls the tool `look`") && error.help.is_some(), "{}", error.full());
     }
 
-    /// Says the same each time, and notes whether a person's answer came with it.
+    /// Returns the same each time, and records whether a person's answer came with it.
     #[derive(Default)]
     struct Answered(std::sync::Mutex<Vec<bool>>);
 
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_person_has_agreed_to_is_not_done_with_every_try() {
+    async fn approved_calls_are_not_repeated_on_retry() {
         let answered = std::sync::Arc::new(Answered::default());
         let node = Node::new("LLM", json!({"prompts": "Q"}));
         let retry = weft_core::retry::RetryIf::read(&json!([{"operator": "not json"}]), 2).unwrap().unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_without_a_word_is_nothing_to_its_conditions() {
+    async fn an_empty_answer_counts_as_empty_in_conditions() {
         for (kind, operator) in [("LLM", "empty"), ("LLM", "not json"), ("Agent", "empty")] {
             let retry = json!([{"operator": operator}]);
             let node = Node::new(kind, json!({"prompts": "Q", "retry_if": retry, "retry_max": 1}));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_prompt_is_put_together() {
+    async fn the_prompt_is_assembled() {
         let check = async |params: Json, history: &[(&'static str, &'static str)], expected: &[&str]| {
             let setting = Setting { query: "Q", history: history.to_vec(), ..Setting::default() };
             assert_eq!(lines(&asked(params.clone(), setting).await), expected, "{params}");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sampling_is_sent_when_its_switch_is_on() {
+    async fn sampling_is_sent_if_enabled() {
         let sampling =
             async |params: Json| asked(params, Setting { query: "Q", ..Setting::default() }).await.sampling;
         let none = sampling(json!({"temperature": 0.2, "top_p": 0.3, "max_tokens": 9})).await;
@@ -213,9 +213,9 @@ mod tests {
         assert_eq!(none, Default::default());
     }
 
-    /// What a canvas says about tries is what is asked for, and nothing is left to the model's own settings.
+    /// The canvas's retries are used, and nothing is left to the model's own settings.
     #[tokio::test]
-    async fn tries_are_those_of_the_canvas() {
+    async fn retries_come_from_the_canvas() {
         let check = async |params: Json, retries: Option<u32>, delay: Option<u64>| {
             let request = asked(params.clone(), Setting { query: "Q", ..Setting::default() }).await;
             let delay = delay.map(std::time::Duration::from_secs);
@@ -231,9 +231,9 @@ mod tests {
         assert_eq!(Node::new("LLM", json!({"max_retries": "x"})).problems(), ["/max_retries"]);
     }
 
-    /// Nobody hears an answer that no message shows: it may begin anew.
+    /// An answer that no message shows has no listener: it may be restarted.
     #[tokio::test]
-    async fn a_request_says_whether_anybody_listens() {
+    async fn a_request_states_whether_it_has_listeners() {
         for heard in [true, false] {
             let request = asked(json!({}), Setting { query: "Q", heard, ..Setting::default() }).await;
             assert_eq!(matches!(request.audience, Audience::Readers(_)), heard);
@@ -241,10 +241,10 @@ mod tests {
         }
     }
 
-    /// An image that is an address is fetched by the model's server: canvases don't send it where they may
-    /// not go themselves.
+    /// An image URL is fetched by the model's server: canvases may not send it to addresses they may not access
+    /// themselves.
     #[tokio::test]
-    async fn images_at_addresses_keep_to_the_rules_for_addresses() {
+    async fn image_urls_are_subject_to_address_rules() {
         let node = Node::new("LLM", json!({"visual_files_var": "sys.files", "prompts": "{sys.query}"}));
         let check = async |files: Json, expected: Result<usize, ErrorKind>| {
             let mut setting = Setting { query: "Q", ..Setting::default() };
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn images_go_along() {
+    async fn images_are_sent() {
         let files = vec![json!("data:image/png;base64,AA")];
         let setting = || Setting { query: "Q", files: files.clone(), ..Setting::default() };
         let request = asked(json!({"visual_files_var": ""}), setting()).await;
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn texts_of_files_go_along_unless_they_come_one_by_one() {
+    async fn file_texts_are_sent_unless_iterated_one_by_one() {
         let setting =
             || Setting { query: "Q", files: vec![json!("one"), json!("two")], ..Setting::default() };
         let node = || Node::new("LLM", json!({"prompts": "{sys.query}"}));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_to_ask_is_an_error() {
+    async fn an_empty_prompt_is_an_error() {
         let node = Node::new("LLM", json!({}));
         let error = crate::testing::failure(&node, Setting::default()).await;
         assert_eq!(error.kind, ErrorKind::Invalid);
@@ -312,14 +312,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn history_that_does_not_fit_is_dropped_and_the_question_kept() {
+    async fn excess_history_is_dropped_and_the_question_kept() {
         let long: &'static str = Box::leak("x".repeat(4_000).into_boxed_str());
         let setting =
             Setting { query: "Q", history: vec![("user", long), ("assistant", "a")], ..Setting::default() };
         assert_eq!(lines(&asked(json!({"llm_id": "small"}), setting).await), ["User: Q"]);
     }
 
-    /// Runs a node whose model answers these deltas: the pieces that a listener sees, and the result.
+    /// Runs a node whose model answers with these deltas: returns the chunks that a listener sees, and the
+    /// result.
     async fn heard(
         params: Json,
         answer: Result<Vec<ChatDelta>>,
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_listener_gets_the_pieces_as_they_come() {
+    async fn a_listener_gets_chunks_as_they_arrive() {
         let deltas =
             vec![ChatDelta::Thinking("hm".to_owned()), text("a"), text("b"), ended(StopReason::Stop)];
         let (pieces, result, end) = heard(json!({}), Ok(deltas)).await;
@@ -364,9 +365,9 @@ mod tests {
         assert_eq!((result.unwrap(), end), (json!({"content": "ab"}), None));
     }
 
-    /// A search that has found nothing leaves nothing that a mark could lead to.
+    /// After a search without hits, no mark has a source.
     #[tokio::test]
-    async fn marks_of_nothing_are_no_part_of_an_answer_after_a_search() {
+    async fn after_a_search_marks_without_a_source_are_removed() {
         for (params, searched, expected) in [
             (json!({"cite": true}), true, "So it is."),
             (json!({"cite": false}), true, "So it is [ID:1]."),
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_breaks_the_text_unless_a_default_ends_it() {
+    async fn a_failure_breaks_the_stream_unless_a_default_ends_it() {
         let broken = || Ok(vec![text("a"), ChatDelta::Warning("break".to_owned())]);
         let (pieces, result, end) = heard(json!({}), broken()).await;
         assert_eq!((pieces, end), (vec!["a".to_owned()], Some(ErrorKind::Unavailable)));
@@ -401,14 +402,14 @@ mod tests {
         assert_eq!((pieces, end), (vec!["a".to_owned(), "sorry".to_owned()], None));
         assert!(result.is_err());
 
-        // With a branch for exceptions nothing is shown early.
+        // With an exception branch nothing is shown early.
         let params = json!({"exception_method": "goto", "exception_goto": ["Agent:B"]});
         let (pieces, result, _) = heard(params, broken()).await;
         assert!(pieces.is_empty() && result.is_err());
     }
 
     #[tokio::test]
-    async fn answers_that_are_none() {
+    async fn unusable_answers_are_failures() {
         let check = async |deltas: Vec<ChatDelta>, expected: ErrorKind| {
             let (_, result, _) = heard(json!({}), Ok(deltas)).await;
             assert_eq!(result.unwrap_err().kind, expected);
@@ -450,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_are_all_reported_and_a_missing_model_is_none() {
+    fn problems_are_all_reported_and_a_missing_model_is_not_one() {
         let node = Node::new(
             "LLM",
             json!({"llm_id": "", "temperature": 9, "temperatureEnabled": true,

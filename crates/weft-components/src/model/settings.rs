@@ -435,7 +435,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_schema_is_found_at_three_places() {
+    fn the_schema_is_found_in_three_places() {
         let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "value": 3});
         for outputs in [
             json!({"structured": schema}),

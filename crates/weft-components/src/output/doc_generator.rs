@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_text_becomes_a_file_that_can_be_had() {
+    async fn a_text_becomes_a_downloadable_file() {
         let files = Arc::new(MemoryFiles::default());
         let params = json!({"content": "<think>no</think>Of {Agent:A@topic}", "output_format": "PDF", "title": "T",
             "filename": "../{Agent:A@topic}", "font_size": "14", "orientation": "landscape", "add_timestamp": true});
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_says_what_its_marks_stand_for() {
+    async fn a_file_lists_the_sources_of_its_marks() {
         let files = Arc::new(MemoryFiles::default());
         let params = json!({"content": "{Agent:A@content}", "output_format": "markdown"});
         let mut setting = setting(&files, [("Agent:A@content", json!("So it is [ID:0]."))]);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_is_done_again_keeps_one_file() {
+    async fn repeated_work_keeps_one_file() {
         let files = Arc::new(MemoryFiles::default());
         let node = Node::new("DocGenerator", json!({"content": "x", "output_format": "txt"}));
         let component = node.build();
@@ -342,14 +342,14 @@ mod tests {
         component.run(&stage.ctx).await.unwrap();
         let notes = stage.notes();
         component.run(&stage.again(&notes).ctx).await.unwrap();
-        // Also when the note of it was lost.
+        // Even if its record was lost.
         let stage = Stage::new(&node, &*component, setting(&files, []));
         component.run(&stage.ctx).await.unwrap();
         assert_eq!(files.all().len(), 1);
     }
 
     #[tokio::test]
-    async fn no_part_of_a_document_holds_a_secret() {
+    async fn no_part_of_a_document_contains_a_secret() {
         let files = Arc::new(MemoryFiles::default());
         let secret = "{Agent:A@key}";
         let node = Node::new(
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_text_that_turns_out_empty_makes_no_file() {
+    async fn an_empty_text_makes_no_file() {
         for value in ["", " \n", "<think>only this</think>"] {
             let files = Arc::new(MemoryFiles::default());
             let node = Node::new("DocGenerator", json!({"content": "{Agent:A@content}", "title": "T"}));
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_kept_is_an_error() {
+    async fn a_file_that_cannot_be_stored_is_an_error() {
         let files = Arc::new(MemoryFiles::within(10, 10));
         let error = failure(
             &Node::new("DocGenerator", json!({"content": "x", "logo_image": ""})),

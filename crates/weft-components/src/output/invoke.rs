@@ -348,7 +348,7 @@ mod tests {
         Ok(HttpResponse { status, headers: Vec::new(), body: body.to_owned() })
     }
 
-    /// What is sent, and what comes of these answers.
+    /// The requests, and the result of these answers.
     async fn invoked(params: Json, pages: Vec<Result<HttpResponse>>) -> (Vec<HttpRequest>, Result<Json>) {
         let node = Node::new("Invoke", params);
         let component = node.build();
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn get_carries_its_variables_in_the_address() {
+    async fn get_sends_its_variables_in_the_url() {
         let variables = json!([{"key": "q", "ref": "sys.query", "value": "no"}, {"key": "n", "ref": "Agent:A@none", "value": "5"}]);
         let params = json!({"url": "example.org/{Agent:A@id}?k=1", "variables": variables, "proxy": "",
             "headers": "{\"X-Id\": \"<{Agent:A@id}>\"}", "timeout": "5"});
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_idempotent_request_has_a_key_and_is_tried_again() {
+    async fn an_idempotent_request_has_a_key_and_is_retried() {
         let params = |more: Json| {
             let mut params = json!({"url": "https://example.org", "method": "post", "idempotent": true, "max_retries": 1,
                 "delay_after_error": 0});
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fields_are_sent_beside_the_variables_which_win() {
+    async fn fields_are_sent_beside_variables_which_take_precedence() {
         let params = json!({"url": "https://example.org", "method": "post",
             "variables": [{"key": "key", "value": "the canvas's"}],
             "fields": {"key": "the model's", "q": "<{sys.query}>", "n": 2, "list": "[1]"}});
@@ -431,9 +431,9 @@ mod tests {
         assert_eq!(nested.problems(), ["/fields/a~1b"]);
     }
 
-    /// What says how a request is framed and where it goes follows from its address, however a canvas spells it.
+    /// Headers that frame or route a request follow from its URL, however a canvas spells them.
     #[tokio::test]
-    async fn headers_that_frame_a_request_are_left_out_and_told() {
+    async fn framing_headers_are_dropped_and_reported() {
         let headers = json!({"Host": "b.example", "connection": "close", " Content-Length ": "1",
             "TRANSFER-ENCODING": "chunked", "Upgrade": "x", "X-Kept": "a"});
         let params = json!({"url": "https://a.example", "headers": headers});
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_page_is_left_as_it_is() {
+    async fn content_that_is_not_html_is_unchanged() {
         let params = json!({"url": "example.org", "clean_html": true});
         let body =
             format!(r#"{{"text": "{}", "html": "<b>bold</b> & a<b", "list": [1,2]}}"#, "word ".repeat(40));
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_redirect_is_no_answer_and_says_where_it_leads() {
+    async fn a_redirect_is_an_error_that_names_its_target() {
         let redirect = |status: u16| vec![typed(status, ("location", "https://other.example/x?key=k"), "")];
         for (method, status) in [("get", 301), ("get", 302), ("get", 307), ("post", 307), ("post", 308)] {
             let (_, result) =
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_get_is_tried_again() {
+    async fn only_get_is_retried() {
         let gone = || Err(Error::new(ErrorKind::Unavailable, "gone"));
         let params = |method: &str| json!({"url": "example.org", "method": method, "max_retries": 2, "delay_after_error": 1});
         let (sent, result) = invoked(params("get"), vec![gone(), page(503, ""), page(200, "ok")]).await;
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_without_a_value_is_told() {
+    fn a_variable_without_a_value_is_reported() {
         let variables = json!([{"key": "a", "component_id": "begin"}, {"key": "b", "value": ""}, {"key": "c", "ref": " "}]);
         let node = Node::new("Invoke", json!({"url": "https://example.org", "variables": variables}));
         let warnings = node.build().shape().warnings;
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_lead_nowhere_are_named() {
+    fn invalid_urls_are_named() {
         let check = |url: &str, expected: &str| {
             for kind in ["Invoke", "HttpGet"] {
                 let warnings = Node::new(kind, json!({"url": url})).build().shape().warnings;

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pieces_are_said_in_order_as_they_come() {
+    async fn chunks_are_shown_in_order_as_they_arrive() {
         let node = Node::new(
             "Message",
             json!({"content": ["Hi {sys.query} you: {Agent:A@content}!"], "status": "201"}),
@@ -321,9 +321,9 @@ mod tests {
         assert_eq!((end.status, end.cited.len()), (Some(201), 1));
     }
 
-    /// As long as it is held back the text may be taken back.
+    /// While it is held back, the text may be retracted.
     #[tokio::test]
-    async fn a_message_that_is_held_back_has_read_nothing() {
+    async fn a_held_back_message_has_read_nothing() {
         let node = Node::new("Message", json!({"content": "{Agent:A@content}!"}));
         let component = node.build();
         let (writer, text) = SharedText::new();
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_piece_when_it_does_not_stream() {
+    async fn one_chunk_when_it_does_not_stream() {
         let check = async |params: Json, expected: &str| {
             let node = Node::new("Message", params);
             let component = node.build();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_chosen_text_is_said() {
+    async fn the_chosen_text_is_shown() {
         let node = Node::new("Message", json!({"messages": ["a {Agent:A@x}", "b {Agent:B@x}"]}));
         let component = node.build();
         assert_eq!(
@@ -395,9 +395,9 @@ mod tests {
         assert_eq!(said(&mut stage), ["b ", "0"]);
     }
 
-    /// As newer canvases have it that hold one text only.
+    /// As in newer canvases that contain one text only.
     #[tokio::test]
-    async fn a_text_may_stand_by_itself() {
+    async fn content_may_be_a_single_text() {
         let node = Node::new("Message", json!({"text": "a {Agent:B@x}"}));
         let component = node.build();
         let mut stage = Stage::new(&node, &*component, Setting::values([("Agent:B@x", json!(0))]));
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_text_becomes_a_file_and_files_are_shown_as_such() {
+    async fn texts_become_files_and_files_are_shown_as_downloads() {
         let files = Arc::new(weft_testkit::MemoryFiles::default());
         let download = json!({"doc_id": "d", "filename": "f.pdf", "mime_type": "m"});
         let mut node = Node::new(
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(json!(finished.outputs)["attachment"]["format"], "markdown");
     }
 
-    /// A memory that keeps what it is handed.
+    /// A memory that stores what it is given.
     #[derive(Default)]
     struct Kept(std::sync::Mutex<Vec<weft_core::seam::memories::Turn>>);
 
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_memory_is_told_no_secret() {
+    async fn a_memory_receives_no_secret() {
         let node = Node::new("Message", json!({"content": "It is {Agent:A@key}", "memory_ids": ["m"]}));
         let component = node.build();
         let kept = Arc::new(Kept::default());
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_file_cannot_be_made_of_is_a_warning() {
+    async fn text_that_cannot_become_a_file_is_a_warning() {
         let check = async |content: &str, part: &str, made: usize| {
             let node = Node::new("Message", json!({"content": content, "output_format": "pdf"}));
             let component = node.build();
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn letters_that_a_file_cannot_hold_are_a_warning() {
+    async fn characters_a_file_cannot_contain_are_a_warning() {
         let node = Node::new("Message", json!({"content": "snow \u{2603}", "output_format": "pdf"}));
         let component = node.build();
         let files = Arc::new(weft_testkit::MemoryFiles::default());
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_read_aloud_is_not_read_again_when_the_work_is_done_again() {
+    async fn replayed_work_does_not_repeat_speech() {
         let text = "The first sentence is this. The second sentence is that.";
         let node = Node::new("Message", json!({"content": text, "auto_play": true}));
         let component = node.build();
@@ -577,9 +577,9 @@ mod tests {
         assert_eq!((heard(&second.all_signals()).as_slice(), asked()), (&expected.map(str::to_owned)[..], 2));
     }
 
-    /// A sentence is a call of a model, and one that was recorded counts as well.
+    /// A sentence is a model call, and a recorded one counts as well.
     #[tokio::test]
-    async fn reading_aloud_counts_for_the_budget_and_ends_with_it() {
+    async fn speech_counts_towards_the_budget_and_ends_with_it() {
         use weft_core::Budget;
         use weft_core::budget::{BudgetLimits, Spent};
         let text = "The first sentence is this. The second sentence is that. The third sentence is long.";
@@ -597,7 +597,7 @@ mod tests {
             let limits = BudgetLimits { model_calls: Some(calls), ..BudgetLimits::default() };
             stage.ctx.budget = Budget::unlimited().within(limits, Spent::default());
             let finished = component.run(&stage.ctx).await.unwrap();
-            assert_eq!(json!(finished.outputs)["content"], text, "the words are said all the same");
+            assert_eq!(json!(finished.outputs)["content"], text, "the text is shown anyway");
             assert_eq!(seen.asked.load(std::sync::atomic::Ordering::Relaxed), read);
             let spent = stage.ctx.budget.spent();
             assert_eq!(spent.model_calls, read as u64);
@@ -613,7 +613,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_voice_the_words_are_said_with_a_warning() {
+    async fn without_speech_the_text_is_shown_with_a_warning() {
         let node = Node::new("Message", json!({"content": "Hello", "auto_play": "true"}));
         let component = node.build();
         let mut stage = Stage::new(&node, &*component, Setting::default());

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_at_its_sentences_however_it_comes() {
+    fn a_text_is_split_at_sentences_at_any_chunk_boundary() {
         let check = |text: &str, expected: &[&str]| {
             assert_eq!(cut(&[text]), expected);
             let letters: Vec<String> = text.chars().map(String::from).collect();
@@ -271,14 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_a_word_is_gone_through_in_moments() {
+    fn a_text_without_a_word_is_read_quickly() {
         let begun = std::time::Instant::now();
         assert!(cut(&["* * * * * * * * *\n".repeat(200_000).as_str()]).is_empty());
         assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 
     #[test]
-    fn signs_are_not_read() {
+    fn symbols_are_not_spoken() {
         let check = |text: &str, expected: &str| assert_eq!(readable(text), expected);
         check("**Bold** and `code` [ID:0] 🎉 <b>x</b>\u{7}", "Bold and code x");
         check("# See [the page](https://a.example/b?c) now", "See the page now");

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let sample = Sample {
             kind: "AkShare",
             params: json!({}),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn news_are_taken_out_of_the_call_that_they_come_in() {
+    async fn news_are_extracted_from_the_jsonp_wrapper() {
         let (sent, result) = asked("AkShare", json!({"query": "300059", "top_n": 2}), &[good(found())]).await;
         let url = url::Url::parse(&sent[0].url).unwrap();
         let query: std::collections::HashMap<_, _> = url.query_pairs().collect();
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(result["chunks"][1]["url"], "https://finance.eastmoney.com/a/20240502300.html");
     }
     #[tokio::test]
-    async fn a_failure_is_not_taken_for_nothing() {
+    async fn a_failure_is_not_reported_as_no_hits() {
         let failed = good("news({\"error\": \"the index is gone\"})");
         let error = asked("AkShare", json!({}), &[failed]).await.1.unwrap_err().full();
         assert!(error.contains("it says: the index is gone"), "{error}");

@@ -117,7 +117,7 @@ mod tests {
           <link title="pdf" href="http://arxiv.org/pdf/2401.00001v1" rel="related" type="application/pdf"/></entry></feed>"#;
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let sample = Sample {
             kind: "ArXiv",
             params: json!({}),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_paper_is_its_abstract_and_the_address_of_its_text() {
+    async fn a_paper_has_its_abstract_and_url() {
         let (sent, result) = asked("ArXiv", json!({"sort_by": "relevance"}), &[good(FEED)]).await;
         assert_eq!(
             sent[0].url,

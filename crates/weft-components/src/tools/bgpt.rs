@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let sample = Sample {
             kind: "BGPT",
             params: json!({}),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn papers_are_told_by_what_they_did_with_a_key_or_without() {
+    async fn papers_are_found_with_and_without_a_key() {
         let (sent, result) = asked("BGPT", json!({"days_back": "", "top_n": 2}), &[good(found())]).await;
         assert_eq!(
             (sent[0].url.as_str(), sent[0].time_limit.as_secs()),
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(sent[0].body, HttpBody::Json(body));
     }
     #[tokio::test]
-    async fn a_failure_is_not_taken_for_nothing() {
+    async fn a_failure_is_not_reported_as_no_hits() {
         let failed = good(json!({"error": {"code": "x", "message": "the index is gone"}}));
         let error = asked("BGPT", json!({}), &[failed]).await.1.unwrap_err().full();
         assert!(error.contains("it says: the index is gone"), "{error}");

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let sample = Sample {
             kind: "Bing",
             params: json!({"api_key": "not-a-real-one"}),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_and_news_are_asked_for_by_place_and_language() {
+    async fn pages_and_news_are_requested_by_region_and_language() {
         let params = json!({"api_key": "k-1", "country": "CH", "language": "de", "top_n": 10});
         let (sent, _) = asked("Bing", params, &[good(found())]).await;
         assert_eq!(sent[0].url, "https://api.bing.microsoft.com/v7.0/search?q=Q+%26+A&count=10&cc=CH");
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(result.unwrap()["chunks"][0]["content"], "what happened");
     }
     #[tokio::test]
-    async fn a_failure_is_not_taken_for_nothing() {
+    async fn a_failure_is_not_reported_as_no_hits() {
         let failed = good(json!({"error": {"code": "x", "message": "the index is gone"}}));
         let error =
             asked("Bing", json!({"api_key": "not-a-real-one"}), &[failed]).await.1.unwrap_err().full();

@@ -97,7 +97,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_expression_that_makes_no_sense_is_named_before_it_runs() {
+    fn an_invalid_expression_is_reported_before_it_runs() {
         let check = |expression: &str, expected: &str| {
             let unfilled =
                 Node::new("Calculator", json!({"expression": expression})).build().shape().unfilled;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_expression_with_references_is_worked_out() {
+    async fn an_expression_with_references_is_evaluated() {
         let node = Node::new("Calculator", json!({"expression": "{Agent:A@n} * 1.1"}));
         let found = outputs(&node, Setting::values([("Agent:A@n", json!(3))])).await;
         assert_eq!(found, json!({"result": "3.3", "exact": true}));

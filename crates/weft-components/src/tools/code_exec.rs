@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_text_of_a_program_is_left_alone() {
+    async fn the_text_of_a_program_is_unchanged() {
         let script = "function main() { return '{sys.query} {{Agent:A@n}}' }";
         let found = outputs(&node(script, &json!({})), Setting { query: "x", ..Setting::default() }).await;
         assert_eq!(found, json!({"result": "{sys.query} {{Agent:A@n}}"}));
@@ -358,14 +358,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_printed_as_an_error_is_none() {
+    async fn output_on_stderr_is_not_a_failure() {
         let script = "function main() { console.error('careful'); return 1 }";
         let found = outputs(&node(script, &json!({})), Setting::default()).await;
         assert_eq!(found, json!({"result": 1, "stderr": "careful\n"}));
     }
 
     #[tokio::test]
-    async fn a_failure_says_where_why_and_what_was_printed() {
+    async fn a_failure_has_position_reason_and_output() {
         let check = async |script: &str, params: &Json, parts: &[&str]| {
             let error = failure(&node(script, params), Setting::default()).await;
             for part in parts {
@@ -386,12 +386,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_sandbox_may_know_another_language() {
+    async fn another_sandbox_may_support_other_languages() {
         let source = "def main(**given): return given";
         let echo = |program: &weft_core::seam::sandbox::Program| Ran::silent(Ok(json!(program.arguments)));
         let python = Arc::new(ScriptedSandbox::new(&[Language::Python]).with(source, echo));
         let setting = || Setting { sandbox: Some(python.clone()), ..Setting::default() };
-        // Python is what canvases mean that name no language.
+        // Canvases that name no language mean Python.
         let node = Node::new("CodeExec", json!({"script": source, "arguments": {"a": 1}}));
         assert_eq!(outputs(&node, setting()).await, json!({"result": {"a": 1}}));
         assert_eq!(python.seen()[0].language, Language::Python);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_of_a_program_can_be_had() {
+    async fn files_of_a_program_are_downloadable() {
         use weft_core::seam::sandbox::WrittenFile;
 
         let source = "open('chart.png', 'wb').write(b'PNG')";
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn types_with_a_slip_are_named() {
+    fn mistyped_types_are_named() {
         let check = |kind: &str, expected: &str| {
             let outputs = json!({"n": {"type": kind}});
             let warnings = node("function main() {}", &json!({"outputs": outputs})).build().shape().warnings;
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_written_down_is_known_before() {
+    fn a_literal_program_is_known_in_advance() {
         let programs = |params: Json| Node::new("CodeExec", params).build().shape().programs;
         let script = "```python\ndef main(a): return a\n```";
         let known = programs(json!({"script": script, "arguments": {"a": 1}}));
@@ -472,7 +472,7 @@ mod tests {
         );
         assert_eq!(program.text, "\ndef main(a): return a\n");
         assert_eq!(programs(json!({"script": "{Agent:A@code}"})), []);
-        assert_eq!(programs(json!({"script": "def main(: pass"})), [], "of that it is said already");
+        assert_eq!(programs(json!({"script": "def main(: pass"})), [], "this is reported already");
     }
 
     #[test]

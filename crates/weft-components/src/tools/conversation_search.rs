@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::testing::{Node, Setting, outputs};
 
-    /// Tells what it was asked for, and always the same.
+    /// Records the request, and always returns the same.
     #[derive(Clone, Default)]
     struct Said(Arc<Mutex<Vec<ConversationQuery>>>);
 

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_comes_as_it_is_wanted() {
+    async fn a_page_has_the_requested_format() {
         let page = || vec![answer(200, &[("content-type", "text/html")], PAGE)];
         let (sent, result) = got(json!({}), page()).await;
         assert_eq!(sent[0].url, "https://example.org/a");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_way_is_checked_at_every_step() {
+    async fn every_redirect_is_checked() {
         let way = vec![
             answer(302, &[("location", "http://10.0.0.1/")], ""),
             Err(Error::new(ErrorKind::Denied, "private")),
@@ -164,9 +164,9 @@ mod tests {
         assert_eq!(Node::new("Crawler", json!({"extract_type": "pdf"})).problems(), ["/extract_type"]);
     }
 
-    /// What a page can be written to do to a reader.
+    /// Pages designed to slow a reader down.
     #[tokio::test]
-    async fn a_page_that_wants_to_take_long_does_not() {
+    async fn pages_made_to_slow_a_parser_end_quickly() {
         for body in [
             "<div>".repeat(200_000),
             "<b>".repeat(200_000),

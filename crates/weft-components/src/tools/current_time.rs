@@ -95,7 +95,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn moments_are_told_in_the_zone_asked_for_with_its_summer_time() {
+    fn times_are_given_in_the_requested_zone_with_dst() {
         let check = |now_ms: i64, zone: &str, expected: &str| {
             let outputs = told(now_ms, zone).unwrap();
             assert_eq!(json!(outputs)["result"], expected);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_time_comes_from_the_clock_of_the_run() {
+    async fn the_time_comes_from_the_run_clock() {
         let node = Node::new("CurrentTime", json!({"timezone": "{Agent:A@zone}"}));
         let found = outputs(&node, Setting::values([("Agent:A@zone", json!("Asia/Tokyo"))])).await;
         let expected = json!({"result": "Thursday 1970-01-01T09:00:00+09:00 (Asia/Tokyo)",

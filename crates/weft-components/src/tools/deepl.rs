@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_service_does() {
+    async fn it_fulfils_the_service_tool_contract() {
         let sample = Sample {
             kind: "DeepL",
             params: json!({"auth_key": "not-a-real-one"}),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_says_which_server_it_is_for() {
+    async fn the_key_selects_the_server() {
         let check = async |key: &str, url: &str| {
             let params = json!({"auth_key": key, "source_lang": "", "target_lang": "en-us"});
             let (sent, result) = asked("DeepL", params, &[good(translated())]).await;

@@ -171,7 +171,7 @@ mod tests {
         </div></body></html>"#;
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let sample = Sample {
             kind: "DuckDuckGo",
             params: json!({}),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_lead_where_their_links_lead_in_the_end() {
+    async fn redirect_links_are_resolved_to_their_target() {
         let (sent, result) =
             asked("DuckDuckGo", json!({"channel": "text", "top_n": 10}), &[good(PAGE)]).await;
         assert_eq!(sent[0].url, "https://html.duckduckgo.com/html/?q=Q+%26+A&kl=wt-wt");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn news_are_given_for_the_token_of_a_page() {
+    async fn news_are_fetched_with_the_page_token() {
         let page = "<script>vqd=\"4-123-456\";</script>";
         let news = json!({"results": [{"date": 1_714_521_600, "title": "N", "excerpt": "what <b>happened</b>",
             "url": "https://n.example/", "source": "The N"}]});
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_of_another_kind_is_no_page_without_hits() {
+    async fn an_unexpected_page_is_not_reported_as_no_hits() {
         for page in ["", "<html><body><p>Welcome</p></body></html>", "{\"results\": []}"] {
             let error = asked("DuckDuckGo", json!({}), &[good(page)]).await.1.unwrap_err();
             assert_eq!(error.kind, ErrorKind::Garbled, "{page}");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_riddle_is_no_page_without_hits() {
+    async fn a_captcha_is_not_reported_as_no_hits() {
         for page in [answered(202, ""), good("<div class=\"anomaly-modal__title\">")] {
             let error = asked("DuckDuckGo", json!({}), &[page]).await.1.unwrap_err();
             assert_eq!(error.kind, ErrorKind::RateLimited);

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mail_is_sent_as_it_is_written() {
+    async fn a_mail_is_sent_as_written() {
         let letterbox = Arc::new(Letterbox::default());
         let values = [("Agent:A@topic", json!("looms")), ("Agent:A@key", json!("pass"))];
         assert_eq!(outputs(&node(json!({})), setting(&letterbox, values)).await, json!({"success": true}));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_text_without_markup_is_the_plain_part_as_it_is() {
+    async fn a_text_without_markup_is_the_plain_part_unchanged() {
         let letterbox = Arc::new(Letterbox::default());
         let text = format!("Sums:\n  a    1\nhttps://a.example/?{}", "x".repeat(300));
         outputs(&node(json!({"content": text})), setting(&letterbox, [])).await;
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_was_not_handed_in_is_sent_again() {
+    async fn only_undelivered_mail_is_resent() {
         let check = async |fails: &[ErrorKind], sent: bool| {
             let letterbox = Arc::new(Letterbox { fails: Mutex::new(fails.to_vec()), ..Letterbox::default() });
             let node = node(json!({"max_retries": 1}));
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn mail_goes_only_where_it_may() {
+    async fn mail_goes_only_to_allowed_servers() {
         let check = async |to: &str, allowed: Json, good: bool| {
             let letterbox = Arc::new(Letterbox::default());
             let node = node(json!({"to_email": to, "allowed_recipients": allowed}));
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_missing_is_named() {
+    async fn missing_settings_are_named() {
         for (name, value) in [("smtp_server", ""), ("email", " ")] {
             let node = node(json!({name: value}));
             assert_eq!(node.build().shape().lacks.unwrap().pointer, format!("/{name}"));
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_are_none_are_named_before_a_mail_is_sent() {
+    fn invalid_addresses_are_named_before_sending() {
         let check = |to: &str, expected: &[&str]| {
             let params = json!({"to_email": to, "smtp_server": "mail.example", "email": "me@here.example"});
             let warnings = Node::new("Email", params).build().shape().warnings;
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_mail_goes_to_is_named_before() {
+    fn unmailable_addresses_are_reported_in_advance() {
         let check = |more: serde_json::Value, expected: &[&str]| {
             let mut params = json!({"to_email": "Ann <ann@b.example>", "smtp_server": "mail.example", "email": "me@here.example"});
             params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_beginnings_of_tags_is_gone_through_in_moments() {
+    fn a_text_of_unclosed_tags_is_read_quickly() {
         let begun = std::time::Instant::now();
         assert!(html(&"<a".repeat(1_000_000)).starts_with("&lt;a"));
         assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_model_wrote_is_the_statement() {
+    async fn sql_written_by_a_model_is_extracted() {
         let check = async |written: &str, expected: &str| {
             let recorded = Arc::new(Recorded {
                 answers: vec![SqlAnswer::Rows(rows(&["n"], json!([[1]])))],
@@ -482,7 +482,7 @@ mod tests {
             [SqlPart::Text("SELECT ".into()), SqlPart::Value(json!(1)), SqlPart::Text(" + 1\n".into())];
         assert_eq!(recorded.asked.lock().unwrap()[0].sql, expected);
         check("SELECT 1 [ID: 12], a[1], '[ID:x]'", "SELECT 1 , a[1], '[ID:x]' ;").await;
-        // A block of the canvas around it is no statement that it would be a value of.
+        // With only a Markdown block around it, the reference is the statement itself, not a value in one.
         for written in ["SELECT 1", "```sql\nSELECT 1\n```"] {
             let recorded = Arc::new(Recorded {
                 answers: vec![SqlAnswer::Rows(rows(&["n"], json!([[1]])))],
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_missing_is_named_before_and_when_it_runs() {
+    async fn missing_settings_are_named_in_advance_and_at_run_time() {
         let check = async |params: Json, pointer: &str| {
             let node = Node::new("ExeSQL", params);
             let shape = node.build().shape();
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_beginnings_of_marks_is_gone_through_in_moments() {
+    fn a_text_of_unclosed_fences_is_read_quickly() {
         let begun = std::time::Instant::now();
         let text = "[ID: 1 [ID:".repeat(500_000);
         assert_eq!(super::without_marks(&text), text);
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn sql_that_is_written_down_is_known_before() {
+    fn literal_sql_is_known_in_advance() {
         let known = |sql: &str| node(sql).build().shape().sql.pop().map(|sql| sql.parts);
         let text = |text: &str| SqlPart::Text(text.to_owned());
         for (sql, expected) in [
@@ -553,11 +553,11 @@ mod tests {
             assert_eq!(known(sql), expected, "{sql}");
         }
         let elsewhere = Node::new("ExeSQL", json!({"sql": "DELETE FROM t", "db_type": "trino"}));
-        assert_eq!(elsewhere.build().shape().sql, Vec::new(), "a kind that is not asked");
+        assert_eq!(elsewhere.build().shape().sql, Vec::new(), "a kind that is not queried");
     }
 
     #[test]
-    fn a_host_is_a_name_alone() {
+    fn a_host_is_only_a_name() {
         let check = |kind: &str, host: &str, expected: &[&str]| {
             let params = json!({"db_type": kind, "database": "d", "host": host, "username": "u"});
             let warnings = Node::new("ExeSQL", params).build().shape().warnings;

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let sample = Sample {
             kind: "GitHub",
             params: json!({}),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn repositories_come_with_their_stars_also_without_a_token() {
+    async fn repositories_have_their_stars_even_without_a_token() {
         let (sent, result) = asked("GitHub", json!({"top_n": "3"}), &[good(found())]).await;
         assert_eq!(
             sent[0].url,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_refused_without_a_token_is_told_to_set_one() {
+    async fn a_refusal_without_a_token_suggests_setting_one() {
         let refused = async |params: serde_json::Value| {
             let answer = answered(403, json!({"message": "API rate limit exceeded"}));
             asked("GitHub", params, &[answer]).await.1.unwrap_err().full()
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_service_says_of_a_refusal_is_told_and_when_to_ask_again() {
+    async fn a_refusal_is_reported_with_its_reason_and_retry_time() {
         let errors = json!([{"resource": "Search", "field": "q", "code": "missing"}]);
         let said = json!({"message": "Validation Failed", "errors": errors, "status": "422"});
         let refused = async |status: u16, body: String| {

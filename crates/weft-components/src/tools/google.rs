@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let sample = Sample {
             kind: "Google",
             params: json!({"api_key": "not-a-real-one"}),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_place_the_language_and_the_page_are_asked_for() {
+    async fn region_language_and_page_are_requested() {
         let params = json!({"api_key": "k 1", "country": "us", "q": "{sys.query}", "start": "10", "num": 1});
         let (sent, result) = asked("Google", params, &[good(found())]).await;
         assert_eq!(

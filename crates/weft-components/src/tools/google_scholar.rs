@@ -133,7 +133,7 @@ mod tests {
         <div class="gs_r"><h3 class="gs_rt">[CITATION] No link</h3></div></div>"#;
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let sample = Sample {
             kind: "GoogleScholar",
             params: json!({}),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn papers_are_asked_for_by_year_and_order() {
+    async fn papers_are_requested_by_year_and_order() {
         let params = json!({"year_low": 2020, "year_high": 0, "sort_by": "date", "patents": false});
         let (sent, result) = asked("GoogleScholar", params, &[good(PAGE)]).await;
         assert_eq!(
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_of_another_kind_is_no_page_without_papers() {
+    async fn an_unexpected_page_is_not_reported_as_no_papers() {
         for page in ["", "<p>Welcome</p>", "[]"] {
             let error = asked("GoogleScholar", json!({}), &[good(page)]).await.1.unwrap_err();
             assert_eq!(error.kind, ErrorKind::Garbled, "{page}");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_taken_for_a_robot_is_told_so() {
+    async fn a_robot_check_is_reported() {
         let mut away = answered(302, "");
         away.headers.push(("location".to_owned(), "https://www.google.com/sorry/index".to_owned()));
         for page in [away, answered(429, "unusual traffic"), good("<form id=gs_captcha_f>")] {

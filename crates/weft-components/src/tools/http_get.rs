@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_comes_as_text_and_a_text_as_it_is() {
+    async fn a_page_is_converted_to_text_and_text_is_unchanged() {
         let check = async |media: &str, body: &str, expected: &str| {
             let answers = vec![answer(200, &[("content-type", media)], body)];
             let (sent, result) = got(json!({"url": "{sys.query}"}), answers).await;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_redirect_is_a_request_of_its_own_and_only_the_first_server_sees_the_headers() {
+    async fn each_redirect_is_a_separate_request_without_the_first_servers_headers() {
         let answers = vec![
             redirect("/b"),
             redirect("//other.example/c"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn redirects_end_somewhere() {
+    async fn redirects_are_limited() {
         let (sent, result) = got(json!({"url": "x"}), (0..9).map(|_| redirect("/again")).collect()).await;
         assert_eq!((sent.len(), result.unwrap_err().kind), (6, ErrorKind::Invalid));
         for place in ["file:///etc/passwd", "http://"] {
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_limit_holds_for_the_whole_way() {
+    async fn the_time_limit_covers_all_redirects() {
         let (sent, _) =
             got(json!({"url": "x", "timeout": 7}), vec![redirect("/y"), answer(200, &[], "")]).await;
         assert!(sent.iter().all(|request| request.time_limit.as_secs() == 7));
     }
 
     #[tokio::test]
-    async fn what_is_no_text_is_refused() {
+    async fn binary_content_is_refused() {
         let check = async |params: Json, answers: Vec<Result<HttpResponse>>, kind: ErrorKind| {
             assert_eq!(got(params.clone(), answers).await.1.unwrap_err().kind, kind, "{params}");
         };

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_service_does() {
+    async fn it_fulfils_the_service_tool_contract() {
         let sample = Sample {
             kind: "Jin10",
             params: json!({"secret_key": "not-a-real-one"}),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_kind_has_a_way_of_its_own() {
+    async fn every_kind_has_its_own_path() {
         let check = async |params: Json, rows: Json, (way, told): (&str, &str)| {
             let mut params = params;
             params["secret_key"] = json!("k-1");
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_comes_with_a_good_status() {
+    async fn a_refusal_may_have_a_success_status() {
         let answer = good(json!({"status": 401, "message": "bad key"}));
         let error = asked("Jin10", json!({"secret_key": "k-1"}), &[answer]).await.1.unwrap_err();
         assert!(

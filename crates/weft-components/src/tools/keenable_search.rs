@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let mut sample = Sample {
             kind: "KeenableSearch",
             params: json!({}),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_has_a_way_of_its_own() {
+    async fn a_key_uses_its_own_endpoint() {
         let (sent, result) = asked("KeenableSearch", json!({"site": " a.example"}), &[good(found())]).await;
         assert_eq!(
             (sent[0].url.as_str(), header(&sent[0], "X-API-Key")),
@@ -136,7 +136,7 @@ mod tests {
         );
     }
     #[tokio::test]
-    async fn a_failure_is_not_taken_for_nothing() {
+    async fn a_failure_is_not_reported_as_no_hits() {
         let failed = good(json!({"error": {"code": "x", "message": "the index is gone"}}));
         let error = asked("KeenableSearch", json!({}), &[failed]).await.1.unwrap_err().full();
         assert!(error.contains("it says: the index is gone"), "{error}");

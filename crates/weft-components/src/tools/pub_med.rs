@@ -167,7 +167,7 @@ mod tests {
         </ArticleIdList></PubmedData></PubmedArticle></PubmedArticleSet>"#;
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let found = good(json!({"esearchresult": {"count": "1", "idlist": ["12345"]}}));
         let sample = Sample {
             kind: "PubMed",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn papers_are_looked_for_and_then_fetched() {
+    async fn papers_are_searched_and_then_fetched() {
         let found = good(json!({"esearchresult": {"idlist": ["12345", "6", "no number&x=1"]}}));
         let params = json!({"email": "ada@example.org", "top_n": 2});
         let (sent, result) = asked("PubMed", params, &[found, good(PAPERS)]).await;

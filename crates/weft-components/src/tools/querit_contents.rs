@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let sample = Sample {
             kind: "QueritContents",
             params: json!({"api_key": "not-a-real-one", "urls": ["https://a.example/"]}),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_are_matched_with_what_became_of_them() {
+    async fn pages_are_matched_with_their_outcomes() {
         let params =
             json!({"api_key": "k-1", "urls": "https://a.example/ https://b.example/", "crawl_timeout": 20});
         let (sent, result) = asked("QueritContents", params, &[good(read())]).await;
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_read_is_an_error_and_so_are_too_many() {
+    async fn no_page_read_is_an_error_and_so_are_too_many() {
         let none = good(json!({"results": [], "statuses": [{"id": "1", "status": "failed"}]}));
         let params = json!({"api_key": "k-1", "urls": "https://a.example/"});
         assert_eq!(

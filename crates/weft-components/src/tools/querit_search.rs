@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let sample = Sample {
             kind: "QueritSearch",
             params: json!({"api_key": "not-a-real-one"}),
@@ -195,9 +195,9 @@ mod tests {
         sample.holds().await;
     }
 
-    /// It says so in the answer, whose status is that of a success.
+    /// The answer reports it with a success status.
     #[tokio::test]
-    async fn a_failure_is_not_taken_for_nothing_found() {
+    async fn a_failure_is_not_reported_as_no_hits() {
         for (code, message, kind) in [
             (json!(400), "bad query", ErrorKind::Invalid),
             (json!("401"), "no such key", ErrorKind::Unauthenticated),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn filters_are_sent_where_there_are_any() {
+    async fn filters_are_sent_if_set() {
         let (sent, _) =
             asked("QueritSearch", json!({"api_key": "k-1", "site_include": []}), &[good(found())]).await;
         assert_eq!(sent[0].url, "https://api.querit.ai/v1/search");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_range_of_time_is_told_before_anybody_is_asked() {
+    async fn an_invalid_time_range_is_reported_before_any_request() {
         for range in ["d0", "x1", "d", "2024-01-01", "2024-01-01to", "d+1", "2024-13-01to2024-14-01"] {
             let params = json!({"api_key": "k-1", "time_range": range});
             let (sent, result) = asked("QueritSearch", params, &[]).await;

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_service_does() {
+    async fn it_fulfils_the_service_tool_contract() {
         let sample = Sample {
             kind: "QWeather",
             params: json!({"web_apikey": "not-a-real-one"}),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_asked_for_has_a_way_of_its_own() {
+    async fn every_query_type_has_its_own_path() {
         let check = async |params: serde_json::Value, url: &str| {
             let mut params = params;
             params["web_apikey"] = json!("k-1");
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn codes_are_told_in_words() {
+    async fn error_codes_are_explained() {
         let check = async |code: &str, kind: ErrorKind| {
             let answer = good(json!({"code": code}));
             let error = asked("QWeather", json!({"web_apikey": "k-1"}), &[answer]).await.1.unwrap_err();

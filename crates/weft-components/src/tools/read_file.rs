@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_read_is_refused() {
+    async fn unreadable_files_are_refused() {
         let check = async |params: Json, kind: ErrorKind| {
             assert_eq!(read(params.clone()).await.unwrap_err().kind, kind, "{params}");
         };

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hits_are_numbered_after_the_sources_there_are() {
+    async fn hits_are_numbered_after_existing_sources() {
         let results = json!({"results": [
             {"url": "https://a.example/", "title": "A", "content": "about a data:image/png;base64,AAAA) end"},
             {"url": "https://b.example/", "title": "", "content": "x".repeat(20_000)},
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_asked_is_nothing_found_without_a_request() {
+    async fn an_empty_query_sends_no_request() {
         let (sent, result) = searched(json!({"query": "{Agent:A@none}"}), Vec::new()).await;
         assert!(sent.is_empty());
         assert_eq!(result.unwrap(), json!({"formalized_content": "", "json": [], "chunks": []}));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let sample = Sample {
             kind: "TavilyExtract",
             params: json!({"api_key": "tvly-not-a-real-one", "urls": "https://a.example/x"}),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_come_by_their_addresses_and_those_that_do_not_are_told() {
+    async fn pages_are_matched_by_url_and_missing_ones_reported() {
         let params = json!({"api_key": "k-1", "urls": "https://a.example/x, https://b.example/"});
         let (sent, result) = asked("TavilyExtract", params, &[good(read())]).await;
         assert_eq!(
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn addresses_may_be_the_list_of_another_component_and_have_a_limit() {
+    async fn urls_may_come_from_another_component_and_are_limited() {
         let params = json!({"api_key": "k-1", "urls": "{Agent:A@urls}"});
         let node = Node::new("TavilyExtract", params.clone());
         let many: Vec<String> = (0..21).map(|n| format!("https://a.example/{n}")).collect();

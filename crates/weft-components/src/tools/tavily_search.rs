@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let sample = Sample {
             kind: "TavilySearch",
             params: json!({"api_key": "tvly-not-a-real-one"}),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn news_are_asked_for_with_their_age_and_sites() {
+    async fn news_are_requested_with_age_and_sites() {
         let params = json!({"api_key": " k-1 ", "topic": "News", "days": "7", "max_results": 5,
             "include_domains": "a.example, b.example", "exclude_domains": ["{Agent:A@none}", "c.example"]});
         let (sent, result) = asked("TavilySearch", params, &[good(found())]).await;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_told() {
+    fn ineffective_settings_are_reported() {
         let params = json!({"api_key": "k", "include_images": true, "include_raw_content": true});
         let warnings = crate::testing::Node::new("TavilySearch", params).build().shape().warnings;
         assert_eq!(warnings.iter().map(|one| one.pointer.as_str()).collect::<Vec<_>>(), ["/include_images"]);

@@ -1,4 +1,4 @@
-//! The tools as agents have them.
+//! The tools as used by agents.
 
 use serde_json::{Map, Value as Json, json};
 use weft_core::citation::Chunk;
@@ -8,7 +8,7 @@ use weft_core::seam::http::HttpResponse;
 
 use crate::testing::{Node, Setting, Stage};
 
-/// What the calls of one round give to an agent that has these tools.
+/// The results of one round of calls by an agent with these tools.
 async fn called(tools: Json, calls: &[(&str, Json)]) -> (Vec<String>, Stage) {
     let node = Node::new("Agent", json!({"llm_id": "tools", "tools": tools}));
     let component = node.build();
@@ -101,7 +101,7 @@ async fn one_agent_searches_reads_writes_and_calculates() {
     check(8, "in line 2: ReferenceError: fetch is not defined");
     check(9, "write the program in JavaScript");
     check(10, "`arguments`");
-    // What a model writes is never taken for a reference.
+    // Text written by a model is never read as a reference.
     let files = &stage.ctx.run.seams.workspace;
     let written = files.read(&stage.ctx.run.tenant, "out/{sys.query}.md").await.unwrap();
     assert_eq!(written, "{env.key} {{ 1 }}");
@@ -109,7 +109,7 @@ async fn one_agent_searches_reads_writes_and_calculates() {
 }
 
 #[tokio::test]
-async fn a_model_cannot_choose_what_the_canvas_has_to() {
+async fn a_model_cannot_set_what_the_canvas_must_set() {
     let tools = json!([
         tool("SearXNG", json!({"searxng_url": "https://s.example"})),
         tool("Invoke", json!({"url": "https://i.example", "headers": {"X-Key": "secret"}})),
@@ -129,7 +129,7 @@ async fn a_model_cannot_choose_what_the_canvas_has_to() {
 }
 
 #[test]
-fn what_models_fill_in_are_parameters_of_the_component() {
+fn arguments_for_models_are_parameters_of_the_component() {
     let members = |schema: &Json| schema["properties"].as_object().cloned().unwrap_or_else(Map::new);
     for spec in crate::catalog::ALL {
         let Some(tool) = &spec.tool else { continue };
@@ -139,7 +139,7 @@ fn what_models_fill_in_are_parameters_of_the_component() {
             "{function}"
         );
         let arguments = spec.arguments().unwrap();
-        // What is not on offer cannot be set: parameters that only the canvas may give are among the rest.
+        // Arguments that are not offered cannot be set: parameters reserved for the canvas are among the rest.
         let shut = (&arguments["type"], &arguments["additionalProperties"]);
         assert_eq!(shut, (&json!("object"), &json!(false)), "{function}");
         let params = members(&spec.parameters());
@@ -153,9 +153,9 @@ fn what_models_fill_in_are_parameters_of_the_component() {
     }
 }
 
-/// A path that the canvas sets is the path: the model is not asked for it, and cannot choose another one.
+/// A path set by the canvas is fixed: the model is not asked for it, and cannot choose another one.
 #[tokio::test]
-async fn what_the_canvas_sets_for_a_tool_is_fixed() {
+async fn parameters_set_by_the_canvas_are_fixed() {
     let tools = json!([tool("WriteFile", json!({"path": "fixed.txt"}))]);
     let calls = [
         ("write_file_0", json!({"content": "plain"})),
@@ -169,9 +169,9 @@ async fn what_the_canvas_sets_for_a_tool_is_fixed() {
     assert!(files.read(&stage.ctx.run.tenant, "other.txt").await.is_err());
 }
 
-/// Editors write the user's question where nobody has chosen anything: then the model is asked all the same.
+/// Editors insert the user's question where nobody has chosen anything: then the model is asked anyway.
 #[tokio::test]
-async fn what_editors_write_by_themselves_is_open_and_what_lacks_a_key_is_left_out() {
+async fn editor_defaults_stay_open_and_tools_without_a_key_are_omitted() {
     let tools = json!([
         tool(
             "Google",
@@ -207,6 +207,6 @@ async fn what_editors_write_by_themselves_is_open_and_what_lacks_a_key_is_left_o
     let shape = Node::new("Agent", json!({"llm_id": "tools", "tools": tools})).build().shape();
     let places: Vec<_> = shape.warnings.iter().map(|warning| warning.pointer.as_str()).collect();
     assert_eq!(places, ["/tools/3/params/api_key", "/tools/5/params/searxng_url"]);
-    // A key is hidden from everybody who sees what the agent reads.
+    // A key is hidden from everybody who sees the agent's input.
     assert_eq!(shape.secrets.iter().map(ToString::to_string).collect::<Vec<_>>(), ["env.tavily"]);
 }

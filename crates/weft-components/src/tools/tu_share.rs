@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_service_does() {
+    async fn it_fulfils_the_service_tool_contract() {
         let sample = Sample {
             kind: "TuShare",
             params: json!({"token": "not-a-real-one"}),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn news_are_those_until_now_that_hold_the_word() {
+    async fn news_are_filtered_by_time_and_keyword() {
         let (sent, result) =
             asked("TuShare", json!({"token": "k-1", "keyword": "gdp"}), &[good(found())]).await;
         assert_eq!(sent[0].url, "https://api.tushare.pro/");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refusals_come_in_words() {
+    async fn refusals_are_explained() {
         let check = async |message: &str, kind: ErrorKind| {
             let answer = good(json!({"code": 40101, "msg": message, "data": null}));
             let error = asked("TuShare", json!({"token": "k-1"}), &[answer]).await.1.unwrap_err();

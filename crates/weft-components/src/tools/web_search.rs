@@ -159,7 +159,7 @@ mod tests {
     use weft_core::seam::http::HttpResponse;
 
     #[tokio::test]
-    async fn the_engine_is_asked() {
+    async fn the_configured_engine_is_queried() {
         for engine in [json!(null), json!("SearXNG")] {
             let node = Node::new("WebSearch", json!({"engine": engine, "searxng_url": "https://s.example"}));
             let component = node.build();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_engine_understands_what_its_component_does() {
+    async fn an_engine_supports_the_parameters_of_its_component() {
         let body = good(json!({"results": [{"url": "https://a.example/", "title": "A", "content": "a"}]}));
         let params = json!({"engine": "tavily", "api_key": "k-1", "top_n": 2, "topic": "news"});
         let (sent, result) = asked("WebSearch", params, &[body]).await;
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_engine_without_its_key_says_so_and_one_that_needs_none_is_asked() {
+    async fn an_engine_without_its_key_is_reported_and_a_keyless_one_queried() {
         for engine in &ENGINES {
             let name = engine.value;
             let params = json!({"engine": name.to_uppercase()});
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// Every engine that needs no key is asked where its component asks.
+    /// Every engine without a key sends the same request as its component.
     #[tokio::test]
     async fn engines_that_need_no_key_work_without_one() {
         let check = async |params: Json, host: &str| {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_nobody_knows_is_a_problem() {
+    fn an_unknown_engine_is_a_problem() {
         assert_eq!(Node::new("WebSearch", json!({"engine": "altavista"})).problems(), ["/engine"]);
         let arguments = SPEC.arguments().unwrap();
         assert_eq!(arguments["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["query"]);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_does_what_every_search_does() {
+    async fn it_fulfils_the_search_tool_contract() {
         let sample = Sample {
             kind: "Wikipedia",
             params: json!({}),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn articles_come_in_the_order_of_the_search() {
+    async fn articles_keep_the_search_order() {
         let (sent, result) =
             asked("Wikipedia", json!({"language": "DE", "top_n": 50}), &[good(found())]).await;
         assert!(
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_language_cannot_lead_to_another_server() {
+    fn a_language_cannot_change_the_server() {
         for language in ["evil.example/", "a b", "en@x", &"x".repeat(30)] {
             assert_eq!(
                 Node::new("Wikipedia", json!({"language": language})).problems(),

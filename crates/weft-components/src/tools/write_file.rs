@@ -89,7 +89,7 @@ mod tests {
     use weft_core::ErrorKind;
 
     #[tokio::test]
-    async fn a_file_is_made_replaced_and_added_to() {
+    async fn a_file_is_created_replaced_and_appended_to() {
         let node = |append: bool| {
             let params = json!({"path": "{Agent:A@p}", "content": "<{sys.query}>\n", "append": append});
             Node::new("WriteFile", params)
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn paths_that_lead_out_are_refused() {
+    async fn paths_outside_the_root_are_refused() {
         for path in ["../x", "/tmp/x"] {
             let node = Node::new("WriteFile", json!({"path": path, "content": "x"}));
             let error = crate::testing::failure(&node, Setting::default()).await;

@@ -208,7 +208,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn parts_are_found_by_their_class_and_tag() {
+    fn elements_are_found_by_class_and_tag() {
         let page = "<!-- <a class='hit'>no</a> --><div class=\"x hit\" data-n=1><div>in&amp;side <b>b</b>old</div><br>\
                     next</div><a CLASS=hit href='/l?u=a&amp;b'>T &lt; &#8230; &nope;</a><p class='hits'>no</p>";
         let found = with_class(page, "hit");

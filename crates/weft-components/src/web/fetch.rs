@@ -180,7 +180,7 @@ mod tests {
     use super::begins_like_a_page;
 
     #[test]
-    fn pages_are_told_by_their_beginning() {
+    fn html_is_recognised_by_its_beginning() {
         for page in [
             "\u{feff}\n<!DOCTYPE html><p>x",
             "<!-- a --> <!-- b --><HTML lang=en>",

@@ -337,7 +337,7 @@ mod tests {
     use url::Url;
 
     #[test]
-    fn what_matters_is_kept() {
+    fn the_main_content_is_kept() {
         let check = |page: &str, expected: &str| assert_eq!(reduced(page, None), expected, "{page}");
         check("<P class=x>a<B>b</p>c", "<p>a<b>b</b></p>c");
         check("<!doctype html><html><head><title>T</title><meta a=b><body>x</html>", "x");
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_not_read() {
+    fn hidden_elements_are_not_read() {
         let check = |page: &str, expected: &str| assert_eq!(reduced(page, None), expected, "{page}");
         check("a<div hidden>b<div>c</div>d</div>e", "ae");
         check("a<DIV class='x' HIDDEN=''>b</Div >e", "ae");
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_a_form_stand_apart() {
+    fn form_fields_are_separated() {
         let check = |page: &str, expected: &str| assert_eq!(reduced(page, None), expected, "{page}");
         check("<select><option>a<option>b</select>c", "<div><p>a</p><p>b</p></div>c");
         check("<option>a</option><option>b</option>", "<p>a</p><p>b</p>");
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_where_they_lead_from_the_page() {
+    fn relative_links_are_resolved() {
         let address = || Url::parse("https://a.example/b/c?d=e").ok();
         let check = |page: &str, expected: &str| assert_eq!(reduced(page, address()), expected, "{page}");
         check("<a href=/y?a=1&amp;b=2>l</a>", "<a href=\"https://a.example/y?a=1&amp;b=2\">l</a>");

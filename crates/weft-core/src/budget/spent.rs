@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_new_since_then() {
+    fn only_new_usage_is_the_difference() {
         let before = Spent { tokens: 10, micros: 7, ..Spent::default() };
         let now = Spent { tokens: 15, rounds: 1, ..Spent::default() };
         assert_eq!(now.beyond(before), Spent { tokens: 5, rounds: 1, ..Spent::default() });
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_used_is_written() {
+    fn only_nonzero_usage_is_serialised() {
         let spent = Spent { tokens: 3, ..Spent::default() };
         assert_eq!(serde_json::to_string(&spent).unwrap(), r#"{"tokens":3}"#);
         assert_eq!(serde_json::from_str::<Spent>(r#"{"tokens":3}"#).unwrap(), spent);

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_in_place_of_a_text_is_told_what_to_write() {
+    fn a_list_in_place_of_a_text_gets_a_remedy() {
         let check = |list: Json, part: &str| {
             let help = instead_of_list(list.as_array().unwrap());
             assert!(help.contains(part), "{help}");

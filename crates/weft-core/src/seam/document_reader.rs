@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn of_pictures_those_are_kept_that_are_wanted_and_can_be_shown_and_each_once() {
+    fn only_wanted_displayable_pictures_are_kept_once_each() {
         let gif = "image/gif";
         let mut all = found(&[(gif, 5, 1), ("image/tiff", 5, 2), (gif, 5, 3), (gif, 5, 1), (gif, 6, 4)]);
         for _ in 0..2 {
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_that_are_kept_are_bounded() {
+    fn kept_pictures_are_limited() {
         let large = KEPT_PICTURE_BYTES_MAX;
         let bytes = |count: u8| (0..count).map(|byte| ("image/png", large, byte)).collect::<Vec<_>>();
         let mut many = found(&[vec![("image/png", large + 1, 99)], bytes(9)].concat());
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_written_down_can_be_read_again() {
+    fn positions_round_trip() {
         let far = r#"{"page": 1, "left": 1e39, "right": -1e300, "top": null, "bottom": 7}"#;
         let read: Position = serde_json::from_str(far).unwrap();
         assert_eq!(read, Position { page: 1, left: f32::MAX, right: f32::MIN, top: 0.0, bottom: 7.0 });

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_says_which_file_it_is_of() {
+    fn a_text_names_its_file() {
         let text = as_text("a (b).csv", &"5f-0c".into(), "x (y)");
         assert_eq!(named_in(&text).unwrap().as_str(), "5f-0c");
         for other in ["", "File: x", "File: x (../y)", "file: x (5f)", "x\nFile: y (5f)"] {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_names_of_files_and_nothing_else() {
+    fn only_plain_file_names_are_accepted() {
         let check = |name: &str, expected: &str| assert_eq!(plain_name(name), expected, "{name:?}");
         check("report.pdf", "report.pdf");
         check("../../etc/passwd", "passwd");

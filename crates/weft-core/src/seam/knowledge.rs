@@ -460,14 +460,14 @@ mod tests {
         check(&[], &["1", "2", "3"]);
         check(&["books", "Laws", "3"], &["3", "1"]);
         check(&["1"], &["2"]);
-        // An id that is asked for as an id is no name.
+        // An id given as an id is no name.
         let by_id = chosen_by_id(&known(), &["1".into(), "1".into()]).unwrap();
         assert_eq!(by_id, [brief("1", "Laws")]);
         let error = chosen_by_id(&known(), &["Laws".into()]).unwrap_err();
         assert_eq!(error.kind, crate::error::ErrorKind::NotFound);
         let error = chosen(known(), &["Maps".to_owned()]).unwrap_err();
         assert_eq!(error.kind, crate::error::ErrorKind::NotFound);
-        // Whoever chats is told no names of others.
+        // A chat user does not see names of others.
         assert!(error.full().contains("`Maps`") && !error.full().contains("Laws"), "{}", error.full());
     }
 }

@@ -393,7 +393,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_forgotten_goes_first_and_then_the_oldest() {
+    fn forgotten_messages_are_evicted_first_then_the_oldest() {
         let held = || vec![(1, 40, false), (2, 30, true), (3, 20, false)];
         let check =
             |needed: u64, gone: &[i64]| assert_eq!(room(held(), needed, 100).unwrap(), gone, "{needed}");

@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn languages_go_by_several_names() {
+    fn languages_have_several_names() {
         for (name, language) in [
             ("javascript", Some(Language::JavaScript)),
             ("nodejs", Some(Language::JavaScript)),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn one_fence_around_the_whole_is_taken_off() {
+    fn one_enclosing_code_fence_is_removed() {
         for (source, expected) in [
             ("```python\nx = 1\nx\n```", "\nx = 1\nx\n"),
             ("\n\n```js\nlet a = `b`;\n```\n", "\n\n\nlet a = `b`;\n"),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_say_where_why_and_what_to_do() {
+    fn failures_have_position_reason_and_remedy() {
         let limits = Limits {
             time: Duration::from_millis(1_500),
             memory_bytes: 64 << 20,
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_became_of_a_program_can_be_told_over_a_wire() {
+    fn program_results_round_trip_through_json() {
         let failures = [
             Failure::Program { message: "x".to_owned(), line: None },
             Failure::Time,

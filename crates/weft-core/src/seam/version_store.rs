@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_lines_and_each_is_there_once() {
+    fn tags_are_single_lines_and_unique() {
         let tags = |tags: &[&str]| checked_tags(tags.iter().map(|tag| (*tag).to_owned()));
         assert_eq!(tags(&[" Sales ", "", "sales", "Ünï"]).unwrap(), ["Sales", "Ünï"]);
         tags(&["a,b"]).unwrap_err();
@@ -185,11 +185,11 @@ mod tests {
         assert_eq!(checked_tags((0..30).map(|n| n.to_string())).unwrap().len(), 30);
         let mut read = 0;
         checked_tags((0..1_000).inspect(|_| read += 1).map(|n| n.to_string())).unwrap_err();
-        assert_eq!(read, 31, "the rest is not looked at");
+        assert_eq!(read, 31, "the rest is not read");
     }
 
     #[test]
-    fn labels_are_words_that_name_nothing_else() {
+    fn labels_are_words_not_reserved_otherwise() {
         for label in ["production", "v1.2", "A_b-3"] {
             check_label(label).unwrap();
         }

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn nearly_a_reference() {
+    fn near_references_are_detected() {
         check("see {Agent:A.content}", "malformed write `{Agent:A@content}`");
         check("{Agent:A:content.x}", "malformed write `{Agent:A@content.x}`");
         check("{sy.query}", "malformed write `{sys.query}`");
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_tex_is_none() {
+    fn tex_markup_is_no_reference() {
         check(r"so \text{itme} and \frac{itme}{itme} and \sqrt[itme]{itme} and x_{itme}, e^{itme}", "");
         check(r"see \ref{b} and \sum_{b}", "");
         check(r"see a\b and {itme}", "malformed write `{item}`");

@@ -1,4 +1,4 @@
-//! Component types that take anything: their texts are templates, their branches are real.
+//! Component types that accept anything: their texts are templates, their branches are real.
 
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ fn build(source: &NodeSource<'_>) -> Result<Arc<dyn Component>, Vec<ParamProblem
 
 fn references(source: &NodeSource<'_>) -> Vec<Reference> {
     let mut found = Vec::new();
-    // What a Loop says about its end is read by its item node.
+    // The condition of a Loop is read by its item node.
     let conditions = source.parent.filter(|_| source.kind == "LoopItem").map(|(_, params)| params);
     let own = Some(source.params).filter(|_| source.kind != "Loop");
     for params in own.into_iter().chain(conditions) {

@@ -1,4 +1,4 @@
-//! Each finding: its severity, its place, what is underlined and what it says.
+//! Each diagnostic: its severity, place, underlined text and message.
 
 use serde_json::{Value as Json, json};
 use weft_dsl::{CompileOptions, LeftOutTool, Problem, Severity};
@@ -26,14 +26,14 @@ fn canvas(components: &Json) -> String {
     serde_json::to_string_pretty(&json!({"components": components})).unwrap()
 }
 
-/// A problem in one line: severity, code, pointer below `/components`, what is underlined.
+/// A problem in one line: severity, code, pointer below `/components`, underlined text.
 fn line(source: &str, problem: &Problem) -> String {
     let pointer = problem.pointer.strip_prefix("/components").unwrap_or(&problem.pointer);
     let span = problem.span.clone().expect("every problem has a span");
     format!("{} {} {pointer} {}", problem.severity, problem.code, &source[span])
 }
 
-/// Exactly these are found. Returns them for a closer look.
+/// Exactly these are found. Returns them for further checks.
 fn check(components: &Json, expected: &[&str]) -> Vec<Problem> {
     check_with(components, &CompileOptions::default(), expected)
 }
@@ -50,7 +50,7 @@ fn check_text(source: &str, options: &CompileOptions<'_>, expected: &[&str]) -> 
 }
 
 #[test]
-fn an_unknown_component() {
+fn an_unknown_component_is_reported() {
     let found = check(
         &json!({"begin": begin(&["a"]), "a": node("Mesage", json!({}), &["b"]), "b": message("x")}),
         &[r#"error unknown-component /a/obj/component_name "Mesage""#],
@@ -62,7 +62,7 @@ fn an_unknown_component() {
         &json!({"begin": node("Bgin", json!({}), &[])}),
         &[r#"error unknown-component /begin/obj/component_name "Bgin""#],
     );
-    // What is like none of them has a remedy, too.
+    // A name similar to none of them has a remedy, too.
     let found = check(
         &json!({"begin": begin(&["a"]), "a": node("AgentInvoke", json!({}), &[])}),
         &[r#"error unknown-component /a/obj/component_name "AgentInvoke""#],
@@ -71,7 +71,7 @@ fn an_unknown_component() {
 }
 
 #[test]
-fn a_component_for_measuring_only() {
+fn a_component_for_tests_only_is_reported() {
     let components = json!({"begin": begin(&["a"]), "a": node("Delay", json!({}), &[])});
     check(&components, &[r#"error unknown-component /a/obj/component_name "Delay""#]);
     check_with(&components, &CompileOptions { measuring: true, ..CompileOptions::default() }, &[]);
@@ -100,7 +100,7 @@ fn targets_that_do_not_exist() {
 }
 
 #[test]
-fn failures_that_should_be_handled_and_are_not() {
+fn incomplete_exception_settings_are_reported() {
     let found = check(
         &json!({
             "begin": begin(&["a", "b"]),
@@ -117,7 +117,7 @@ fn failures_that_should_be_handled_and_are_not() {
 }
 
 #[test]
-fn of_a_drawing_alone_the_places_are_in_the_drawing() {
+fn diagnostics_of_a_drawing_point_into_the_drawing() {
     let node = |id: &str, label: &str, form: Json| json!({"id": id, "data": {"label": label, "name": "N", "form": form}});
     let graph = json!({
         "nodes": [node("begin", "Begin", json!({})), node("m", "Message", json!({"content": ["{gone@x}"]})), node("n", "Nope", json!({}))],
@@ -135,7 +135,7 @@ fn of_a_drawing_alone_the_places_are_in_the_drawing() {
 }
 
 #[test]
-fn what_is_never_reached_and_who_reads_it() {
+fn unreachable_nodes_and_their_readers_are_reported() {
     check(
         &json!({"begin": begin(&["m"]), "m": message("{lost@content}"), "lost": message("x")}),
         &[
@@ -145,9 +145,9 @@ fn what_is_never_reached_and_who_reads_it() {
     );
 }
 
-/// One cause is one finding: what an edge would lead to that is named as broken is not named as well.
+/// One cause is one diagnostic: nodes behind an edge reported as broken are not reported as well.
 #[test]
-fn what_follows_from_a_broken_edge_is_not_named() {
+fn consequences_of_a_broken_edge_are_not_reported() {
     let agent = |reads: &str, tools: &[&str], to: &[&str]| {
         node("Agent", json!({"sys_prompt": reads, "tools": tools}), to)
     };
@@ -163,13 +163,13 @@ fn what_follows_from_a_broken_edge_is_not_named() {
     check(&chain("Agent:First"), &[lost]);
     let broken = r#"error unknown-target /begin/downstream/0 "Agent:Fisrt""#;
     check(&chain("Agent:Fisrt"), &[broken, lost]);
-    // Where nobody knows what is meant it may be any of them.
+    // If the intended node is unknown, it may be any of them.
     check(&chain("Nowhere"), &[r#"error unknown-target /begin/downstream/0 "Nowhere""#]);
 }
 
-/// Without an edge that is broken, the first of those that never run stands for the others.
+/// Without a broken edge, the first unreachable node stands for the others.
 #[test]
-fn of_a_chain_that_never_runs_the_first_is_named() {
+fn only_the_first_node_of_an_unreachable_chain_is_reported() {
     let agent = |to: &[&str]| node("Agent", json!({}), to);
     let found = check(
         &json!({
@@ -203,12 +203,12 @@ fn reads_of_another_branch() {
         &[r#"warning reads-nothing /b/obj/params/sys_prompt "{a@content}""#],
     );
     assert!(found[0].message.contains("on another branch of `s`"), "{}", found[0].message);
-    // One branch leads to both, or a pass before may have taken the other one.
+    // One branch leads to both, or a previous pass may have taken the other one.
     check(&canvas("{a@content}", &["a", "b"]), &[]);
     let mut again = canvas("{a@content}", &["b"]);
     again["a2"]["downstream"] = json!(["s"]);
     check(&again, &[]);
-    // Somebody else gives it a value.
+    // Another node gives it a value.
     let mut given = canvas("{a@content}", &["b"]);
     given["begin"]["downstream"] = json!(["set"]);
     let variables = json!([{"variable": "{a@content}", "operator": "set", "parameter": "x"}]);
@@ -235,9 +235,9 @@ fn reads_of_another_branch_in_a_body() {
             &[r#"warning reads-nothing /b/obj/params/sys_prompt "{a@content}""#],
         );
         assert!(found[0].message.contains("on another branch of `s`"), "{}", found[0].message);
-        // A pass before may have taken the other one.
+        // A previous pass may have taken the other one.
         check(&canvas(frame, "{a@content}", &["s"]), &[]);
-        // Within a further body of the branch.
+        // Within a nested body of the branch.
         let mut deep = canvas(frame, "{sys.query}", &[]);
         deep["b"]["downstream"] = json!(["g"]);
         deep["g"] = inside("f", node("Iteration", json!({}), &[]));
@@ -245,7 +245,7 @@ fn reads_of_another_branch_in_a_body() {
         deep["r"] = inside("g", node("Agent", json!({"sys_prompt": "{a@content}"}), &[]));
         check(&deep, &[r#"warning reads-nothing /r/obj/params/sys_prompt "{a@content}""#]);
     }
-    // What comes before the branches reads what a round before has left.
+    // Nodes before the branches read values of a previous round.
     let mut before = canvas("Loop", "{sys.query}", &[]);
     before["i"]["downstream"] = json!(["p"]);
     before["p"] = inside("f", node("Agent", json!({"sys_prompt": "{a@content}"}), &["s"]));
@@ -253,7 +253,7 @@ fn reads_of_another_branch_in_a_body() {
 }
 
 #[test]
-fn ways_into_globals_that_lead_to_nothing() {
+fn invalid_paths_into_globals_are_reported() {
     let variables = json!({
         "town": {"type": "string", "value": "Ulm"}, "n": {"type": "number", "value": 3}, "free": {"type": "string"},
         "json": {"type": "string", "value": "{\"a\": [1]}"}, "list": {"type": "array<object>", "value": [{"a": 1}]},
@@ -294,7 +294,7 @@ fn ways_into_globals_that_lead_to_nothing() {
 }
 
 #[test]
-fn tex_is_no_short_name_of_an_iteration() {
+fn tex_is_not_an_abbreviation_of_an_iteration() {
     let canvas = |text: &str| {
         json!({
             "begin": begin(&["f", "m"]), "m": message(text),
@@ -305,9 +305,9 @@ fn tex_is_no_short_name_of_an_iteration() {
     check(&canvas("about {item}"), &[r#"warning outside-iteration /m/obj/params/content/0 "about {item}""#]);
 }
 
-/// Tools of agents, and theirs, need no edge. What they lead to is another matter.
+/// Tools of agents, also nested ones, need no edge. Their own targets are another matter.
 #[test]
-fn what_is_called_as_a_tool_needs_no_edge() {
+fn a_component_called_as_a_tool_needs_no_edge() {
     let agent = |tools: &[&str], to: &[&str]| node("Agent", json!({"tools": tools}), to);
     check(
         &json!({
@@ -325,7 +325,7 @@ fn what_is_called_as_a_tool_needs_no_edge() {
 }
 
 #[test]
-fn references_that_lead_nowhere() {
+fn references_to_nothing_are_reported() {
     let source = serde_json::to_string_pretty(&json!({
         "components": {
             "begin": begin(&["Agent:A"]),
@@ -346,13 +346,13 @@ fn references_that_lead_nowhere() {
 }
 
 #[test]
-fn a_reference_to_what_only_runs_later() {
+fn a_reference_to_a_later_node_is_reported() {
     let found = check(
         &json!({"begin": begin(&["a"]), "a": node("Agent", json!({"sys_prompt": "{b@content}"}), &["b"]), "b": message("x")}),
         &[r#"warning reads-nothing /a/obj/params/sys_prompt "{b@content}""#],
     );
     assert!(found[0].message.contains("after this component"), "{}", found[0].message);
-    // Beside each other is fine: the reader waits.
+    // In parallel is fine: the reader waits.
     check(
         &json!({"begin": begin(&["a", "b"]), "a": node("Agent", json!({"sys_prompt": "{b@content}"}), &[]), "b": message("x")}),
         &[],
@@ -360,7 +360,7 @@ fn a_reference_to_what_only_runs_later() {
 }
 
 #[test]
-fn parameters_that_are_wrong_or_have_no_effect() {
+fn invalid_or_ineffective_parameters_are_reported() {
     let found = check(
         &json!({
             "begin": begin(&["a", "b", "c"]),
@@ -378,7 +378,7 @@ fn parameters_that_are_wrong_or_have_no_effect() {
 }
 
 #[test]
-fn what_this_build_cannot_run() {
+fn removed_and_unavailable_components_are_reported() {
     let found = check(
         &json!({"begin": begin(&["a"]), "a": node("Answer", json!({}), &["b"]), "b": node("ExeSQL", json!({}), &["a"])}),
         &[r#"warning will-fail /a/obj/component_name "Answer""#],
@@ -387,7 +387,7 @@ fn what_this_build_cannot_run() {
 }
 
 #[test]
-fn servers_of_tools() {
+fn unknown_tool_servers_are_reported() {
     let servers = ["files".to_owned()];
     let options = CompileOptions { tool_servers: Some(&servers), ..CompileOptions::default() };
     let mcp =
@@ -407,9 +407,9 @@ fn servers_of_tools() {
     check(&components, &[]);
 }
 
-/// Published canvases have entries of this kind: the agent is told of a server and given nothing of it.
+/// Published canvases have entries of this kind: the agent gets a server but none of its tools.
 #[test]
-fn servers_of_which_no_tool_is_named() {
+fn tool_servers_without_named_tools() {
     let servers = ["files".to_owned()];
     let options = CompileOptions { tool_servers: Some(&servers), ..CompileOptions::default() };
     let mcp = json!([{"mcp_id": "files", "tools": {}}, {"mcp_id": "files", "tools": {"read_file": {}}}]);
@@ -429,7 +429,7 @@ fn servers_of_which_no_tool_is_named() {
 }
 
 #[test]
-fn tools_that_are_left_out() {
+fn omitted_tools_are_reported() {
     let left_out = [LeftOutTool {
         server: "weather".to_owned(),
         tool: "up/load".to_owned(),
@@ -478,7 +478,7 @@ fn models() {
 }
 
 #[test]
-fn a_cycle_without_exit() {
+fn a_cycle_without_an_exit_is_reported() {
     let found = check(
         &json!({"begin": begin(&["a"]), "a": node("Agent", json!({}), &["b"]), "b": node("Agent", json!({}), &["a"])}),
         &[r#"error endless-cycle /a/downstream/0 "b""#],
@@ -501,7 +501,7 @@ fn a_cycle_without_exit() {
 }
 
 #[test]
-fn frames_without_and_with_several_starts() {
+fn frames_without_a_start_or_with_several_are_reported() {
     let body = |kind: &str, downstream: &[&str]| inside("f", node(kind, json!({}), downstream));
     let frame = |kind: &str| node(kind, json!({}), &[]);
     check(
@@ -519,7 +519,7 @@ fn frames_without_and_with_several_starts() {
 }
 
 #[test]
-fn parents_that_are_none() {
+fn invalid_parents_are_reported() {
     check(
         &json!({
             "begin": begin(&["a", "b"]),
@@ -531,7 +531,7 @@ fn parents_that_are_none() {
 }
 
 #[test]
-fn leaving_a_loop_that_is_not_there() {
+fn an_exit_outside_a_loop_is_reported() {
     check(
         &json!({"begin": begin(&["x"]), "x": node("ExitLoop", json!({}), &[])}),
         &[r#"error leaves-nothing /x "x""#],
@@ -539,7 +539,7 @@ fn leaving_a_loop_that_is_not_there() {
 }
 
 #[test]
-fn a_way_into_a_body() {
+fn an_edge_into_a_body_is_reported() {
     check(
         &json!({
             "begin": begin(&["f", "b"]),
@@ -551,9 +551,9 @@ fn a_way_into_a_body() {
     );
 }
 
-/// What would end in nothing is no success: these are mistakes, and no drawings.
+/// An edge that would lead nowhere is not silently accepted: these are errors, not harmless drawings.
 #[test]
-fn branches_and_ways_after_a_failure_into_or_out_of_a_body() {
+fn branches_into_or_out_of_a_body_are_reported() {
     let failing =
         |to: &str| json!({"content": ["x"], "exception_method": "goto", "exception_goto": ["x", to]});
     let switch = json!({"conditions": [{"to": ["x"]}], "end_cpn_ids": ["m"]});
@@ -574,7 +574,7 @@ fn branches_and_ways_after_a_failure_into_or_out_of_a_body() {
             r#"error crosses-frame /s/obj/params/conditions/0/to/0 "x""#,
         ],
     );
-    // The settings of a frame are for what fails in it, and not a way into it.
+    // The settings of a frame are for failures in it, and not an edge into it.
     let into_itself = json!({"exception_method": "goto", "exception_goto": ["x"]});
     check(
         &json!({
@@ -588,7 +588,7 @@ fn branches_and_ways_after_a_failure_into_or_out_of_a_body() {
 }
 
 #[test]
-fn none_or_several_entries() {
+fn a_canvas_needs_exactly_one_entry() {
     check(&json!({"m": message("x")}), &[r#"error no-entry  "components""#]);
     check(
         &json!({"begin": begin(&[]), "second": begin(&[])}),
@@ -620,7 +620,7 @@ fn an_ingestion_pipeline_starts_with_a_file() {
 }
 
 #[test]
-fn secrets_in_clear_are_found_and_not_shown() {
+fn plain_text_secrets_are_found_and_not_shown() {
     let secret = "tvly-dev-abcdefghij0123456789";
     let tools = json!([{"component_name": "TavilySearch", "params": {"api_key": secret}}]);
     let source = serde_json::to_string_pretty(&json!({
@@ -642,7 +642,7 @@ fn secrets_in_clear_are_found_and_not_shown() {
 }
 
 #[test]
-fn a_key_that_comes_twice() {
+fn a_duplicate_key_is_reported() {
     let source = r#"{"components": {"begin": {"name": "Begin"}, "m": {"name": "Message"}, "begin": {"name": "Begin", "params": {}}}}"#;
     let expected = [
         r#"error invalid-parameter /m/params/content "m""#,
@@ -665,7 +665,7 @@ fn a_number_that_loses_digits() {
 }
 
 #[test]
-fn components_of_the_wrong_shape() {
+fn components_of_the_wrong_shape_are_reported() {
     check(
         &json!({
             "begin": {"obj": {"component_name": "Begin", "params": [1]}, "downstream": [5, "a"], "parent_id": 3},
@@ -687,7 +687,7 @@ fn components_of_the_wrong_shape() {
 }
 
 #[test]
-fn graphs_that_take_too_long_to_check() {
+fn graphs_that_take_too_long_to_check_are_refused() {
     let to: Vec<_> = (0..50_001).map(|_| "begin").collect();
     let found = check(&json!({"begin": begin(&to)}), &[r#"error too-many-edges  "components""#]);
     assert!(found[0].message.contains("50001 edges"), "{}", found[0].message);
@@ -706,7 +706,7 @@ fn graphs_that_take_too_long_to_check() {
 }
 
 #[test]
-fn all_problems_come_at_once_with_exact_spans() {
+fn all_problems_are_reported_at_once_with_exact_spans() {
     let source = r#"{"dsl": {"components": {
   "begin": {"obj": {"component_name": "Begin"}, "downstream": ["nope"]},
   "x": {"obj": {"component_name": "Nope"}}
@@ -721,7 +721,7 @@ fn all_problems_come_at_once_with_exact_spans() {
 }
 
 #[test]
-fn in_a_dsl_kept_as_text_the_text_is_underlined() {
+fn a_dsl_stored_as_text_is_underlined_in_its_text() {
     let source = json!({"dsl": json!({"components": {"x": {"name": "Nope"}}}).to_string()}).to_string();
     let found = problems(&source, &CompileOptions::default());
     assert_eq!(found.len(), 2);
@@ -730,7 +730,7 @@ fn in_a_dsl_kept_as_text_the_text_is_underlined() {
 }
 
 #[test]
-fn a_text_that_nobody_can_read_aloud() {
+fn a_text_that_cannot_be_read_aloud_is_reported() {
     let canvas = json!({"begin": begin(&["a"]), "a": node("Message", json!({"content": ["x"], "auto_play": true}), &[])});
     let options =
         CompileOptions { no_voice: Some("no model is configured for that"), ..CompileOptions::default() };
@@ -739,9 +739,9 @@ fn a_text_that_nobody_can_read_aloud() {
     check_with(&canvas, &CompileOptions::default(), &[]);
 }
 
-/// Inside a Loop it is what the round before has given.
+/// Inside a Loop it reads its output of the previous round.
 #[test]
-fn what_a_component_gives_itself() {
+fn a_component_that_reads_its_own_output_is_reported() {
     let itself = |id: &str| node("Agent", json!({"sys_prompt": format!("after {{{id}@content}}")}), &[]);
     let found = check(
         &json!({
@@ -755,7 +755,7 @@ fn what_a_component_gives_itself() {
 }
 
 #[test]
-fn findings_name_components_as_the_file_does() {
+fn diagnostics_name_components_as_the_file_does() {
     let found = check(
         &json!({
             "begin": begin(&["m"]), "m": message("{PDFGenerator:P@download}"),

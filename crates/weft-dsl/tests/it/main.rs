@@ -28,7 +28,7 @@ fn compiled(document: &Json) -> Compiled {
     compile(&parsed(document), &catalog::catalog(), &CompileOptions::default()).unwrap()
 }
 
-/// Everything that is said about a canvas.
+/// All diagnostics of a canvas.
 fn problems(source: &str, options: &CompileOptions<'_>) -> Vec<Problem> {
     let canvas = load(source.as_bytes()).unwrap();
     match compile(&canvas, &catalog::catalog(), options) {

@@ -1,4 +1,4 @@
-//! What comes out besides problems.
+//! The compiled plan, besides problems.
 
 use serde_json::{Value as Json, json};
 use weft_dsl::plan::Exception;

@@ -1,4 +1,4 @@
-//! Documents in which no canvas can be seen.
+//! Documents that are not recognised as a canvas.
 
 use weft_dsl::{DOCUMENT_BYTES_MAX, load};
 
@@ -11,7 +11,7 @@ fn check(text: impl AsRef<[u8]>, code: &str, span: Option<std::ops::Range<usize>
 }
 
 #[test]
-fn what_is_no_json() {
+fn invalid_json_is_refused() {
     check(
         "{\n  \"components\": {,}\n}",
         "not-json",
@@ -31,7 +31,7 @@ fn what_is_no_json() {
 }
 
 #[test]
-fn what_is_no_canvas() {
+fn json_that_is_not_a_canvas_is_refused() {
     check("[1]", "not-an-object", Some(0..1), "this is a list");
     check("\"x\"", "not-an-object", Some(0..3), "this is a text");
     check("{\"a\": 1}", "no-components", Some(0..1), "neither");

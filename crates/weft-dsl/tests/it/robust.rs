@@ -1,4 +1,4 @@
-//! No input makes it panic or hang.
+//! No input causes a panic or a hang.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn swallow(text: &[u8]) {
     }
 }
 
-/// Keys and texts that mean something in a canvas, so that random documents reach the deep parts.
+/// Keys and texts with a meaning in a canvas, so that random documents reach the deep parts.
 const WORDS: [&str; 46] = [
     "components",
     "graph",
@@ -86,7 +86,7 @@ fn any_json() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Components of real types, wired at random.
+/// Components of real types, with random edges.
 fn any_canvas() -> impl Strategy<Value = Json> {
     let kinds = [
         "Begin",
@@ -141,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_loaded_comes_back(json in any_json()) {
+    fn a_loaded_canvas_is_saved_unchanged(json in any_json()) {
         let document = json!({"components": {"begin": {}}, "dsl": 1, "x": json});
         let text = document.to_string();
         prop_assert_eq!(load(text.as_bytes()).unwrap().to_json().to_string(), text);
@@ -236,7 +236,7 @@ fn a_text_of_ten_megabytes() {
     assert_eq!(compiled.plan.nodes[1].reads.len(), 1);
 }
 
-/// Without bounds it would be minutes, or all memory there is.
+/// Without limits this would take minutes, or all memory.
 const MOMENTS: Duration = Duration::from_secs(20);
 
 #[test]
@@ -279,7 +279,7 @@ fn old_ids_in_a_drawing_with_many_edges() {
 }
 
 #[test]
-fn slips_in_the_names_of_members_are_looked_for_a_few_times() {
+fn typo_checks_of_member_names_are_bounded() {
     let members: Map<_, _> = (0..60).map(|n| (format!("{}{n:02}", "member".repeat(9)), json!(1))).collect();
     let text: String = (0..300).map(|n| format!("{{env.v.{}{n:03}}}", "member".repeat(9))).collect();
     let mut document = chain(1, &text);
@@ -299,12 +299,12 @@ fn names_of_nothing_but_dots() {
     assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
 }
 
-/// A Message with this text, and what comes next.
+/// A Message with this text, and its successors.
 fn message(content: &str, next: Json) -> Json {
     json!({"obj": {"component_name": "Message", "params": {"content": [content]}}, "downstream": next})
 }
 
-/// References between those who are in none of many large loops.
+/// References between nodes outside of many large loops.
 #[test]
 fn many_large_loops_and_many_references() {
     let began = Instant::now();
@@ -359,7 +359,7 @@ fn many_frames_and_many_references() {
 }
 
 #[test]
-fn names_that_nobody_can_mean_among_many_variables() {
+fn hopeless_names_among_many_variables() {
     let began = Instant::now();
     let variables: Map<_, _> =
         (0..60_000).map(|n| (format!("{n:06}{}", "v".repeat(54)), json!({"value": 1}))).collect();
@@ -372,9 +372,9 @@ fn names_that_nobody_can_mean_among_many_variables() {
 }
 
 #[test]
-fn branches_that_lead_to_many_components_which_are_not_there() {
+fn branches_to_many_missing_components() {
     let began = Instant::now();
-    // What is no id moves all others by one place.
+    // An invalid id shifts all others by one place.
     let ids: Vec<Json> =
         std::iter::once(json!(7)).chain((0..100_000).map(|n| json!(format!("x{n}")))).collect();
     let mut document = chain(1, "hi");
@@ -416,7 +416,7 @@ fn thousands_of_problems_are_cut_off() {
 }
 
 #[test]
-fn components_inside_each_other() {
+fn components_nested_in_a_cycle() {
     let frame =
         |parent: &str| json!({"obj": {"component_name": "Iteration", "params": {}}, "parent_id": parent});
     let mut components: Map<_, _> =

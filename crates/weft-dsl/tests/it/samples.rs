@@ -1,4 +1,4 @@
-//! Real canvases, where the folder with them is there.
+//! Real canvases, if their folder exists.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub(crate) fn files() -> Vec<(String, String)> {
     files
 }
 
-/// What it is warned of in one of them: its first component cannot run, and none of the others either.
+/// The warnings of one of them: its first component cannot run, and hence none of the others.
 const HEADHUNTER: &[&str] = &[
     "will-fail",
     "unsupported-component",
@@ -47,7 +47,7 @@ fn every_agent_and_every_pipeline_compiles() {
         let canvas = load(text.as_bytes()).unwrap();
         let result = compile(&canvas, &catalog(), &CompileOptions::default());
         match name.as_str() {
-            // Its prompts name nodes that were renamed; only an Extractor knows what is meant.
+            // Its prompts name nodes that were renamed; only an Extractor finds the intended ones.
             "advanced_ingestion_pipeline" => {
                 let problems = result.unwrap_err();
                 assert!(problems.iter().all(|problem| problem.code == "unknown-reference"), "{problems:#?}");
@@ -71,7 +71,7 @@ fn every_agent_and_every_pipeline_compiles() {
 }
 
 #[test]
-fn every_file_comes_back_as_it_was() {
+fn every_file_is_saved_unchanged() {
     for (name, text) in files() {
         let written: Json = serde_json::from_str(&text).unwrap();
         let canvas = load(text.as_bytes()).unwrap();
@@ -83,7 +83,7 @@ fn every_file_comes_back_as_it_was() {
         assert_eq!(
             load(text.as_bytes()).unwrap().to_json().to_string(),
             text,
-            "{name}: twice is as good as once"
+            "{name}: twice is the same as once"
         );
         if !renamed {
             assert_eq!(text, written.to_string(), "{name}");
@@ -91,9 +91,9 @@ fn every_file_comes_back_as_it_was() {
     }
 }
 
-/// The editor derives `components` from the drawing; so do we, and get the same.
+/// The editor derives `components` from the drawing; so do we, with the same result.
 #[test]
-fn a_drawing_yields_the_components_that_the_editor_made_of_it() {
+fn a_drawing_compiles_to_the_same_components_as_the_editor() {
     let mut compared = 0;
     for (name, text) in files() {
         let mut document: Json = serde_json::from_str(&text).unwrap();
@@ -124,7 +124,7 @@ fn a_drawing_yields_the_components_that_the_editor_made_of_it() {
             };
             assert_eq!(tools(&drawn.nodes[id]), tools(node), "{name}: {id}");
             if node.kind == "Categorize" {
-                // The editor sorts the categories; the drawing has them as they were drawn.
+                // The editor sorts the categories; the drawing has them in drawing order.
                 let to = |node: &weft_dsl::CanvasNode| -> BTreeMap<_, _> {
                     let categories = node.params["category_description"].as_object().unwrap();
                     categories.iter().map(|(name, category)| (name.clone(), category["to"].clone())).collect()
@@ -138,7 +138,7 @@ fn a_drawing_yields_the_components_that_the_editor_made_of_it() {
 }
 
 #[test]
-fn our_own_canvases_compile_without_a_word() {
+fn sample_canvases_compile_without_diagnostics() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../canvases");
     let files: Vec<_> = std::fs::read_dir(folder)
         .unwrap()

@@ -1,4 +1,4 @@
-//! The shapes that files in use have.
+//! The shapes of files in use.
 
 use serde_json::{Value as Json, json};
 use weft_dsl::container::{Container, Form};
@@ -14,7 +14,7 @@ fn components() -> Json {
     })
 }
 
-/// Loads, compiles and comes back as it was.
+/// Loads, compiles, and is saved unchanged.
 fn good(document: &Json) -> weft_dsl::Compiled {
     assert_eq!(parsed(document).to_json().to_string(), document.to_string());
     let compiled = compiled(document);
@@ -23,7 +23,7 @@ fn good(document: &Json) -> weft_dsl::Compiled {
 }
 
 #[test]
-fn wrapped_bare_and_as_text() {
+fn a_canvas_may_be_wrapped_bare_or_text() {
     let dsl = json!({"components": components(), "unknown": [{"x": 1.50, "y": null}]});
     let check = |document: Json, pointer: &str, form: Form| {
         assert_eq!(parsed(&document).container(), &Container { pointer: pointer.to_owned(), form });
@@ -65,11 +65,11 @@ fn a_drawing_alone_is_a_canvas() {
         assert_eq!(parsed(&upgraded).to_json(), upgraded);
     }
     drawing["graph"] = json!({"nodes": [], "edges": []});
-    assert_eq!(parsed(&drawing).nodes.len(), 0, "a `graph` counts before what is beside it");
+    assert_eq!(parsed(&drawing).nodes.len(), 0, "a `graph` takes precedence over its siblings");
 }
 
 #[test]
-fn what_is_said_of_a_canvas_stands_around_it() {
+fn metadata_of_a_canvas_is_read_from_its_wrapper() {
     let row = json!({"canvas_category": "dataflow_canvas", "dsl": {"components": components()}});
     for document in [row.clone(), json!([row]), json!({"canvas_category": "x", "data": row})] {
         assert_eq!(parsed(&document).category.as_deref(), Some("dataflow_canvas"));
@@ -77,7 +77,7 @@ fn what_is_said_of_a_canvas_stands_around_it() {
 }
 
 #[test]
-fn of_several_canvases_none_is_read() {
+fn a_file_with_several_canvases_is_refused() {
     let row = json!({"dsl": {"components": components()}});
     let problems = load(json!({"data": [row, row, row]}).to_string().as_bytes()).unwrap_err();
     let [problem] = problems.as_slice() else { panic!("{problems:?}") };
@@ -89,13 +89,13 @@ fn of_several_canvases_none_is_read() {
 }
 
 #[test]
-fn a_byte_order_mark_is_passed_over() {
+fn a_byte_order_mark_is_skipped() {
     let text = format!("\u{feff}{}", json!({"components": components()}));
     assert_eq!(load(text.as_bytes()).unwrap().nodes.len(), 2);
 }
 
 #[test]
-fn parts_that_are_missing_or_of_another_shape() {
+fn missing_or_malformed_parts() {
     let with = |extra: Json| {
         let mut document = json!({"components": components()});
         document.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -116,7 +116,7 @@ fn parts_that_are_missing_or_of_another_shape() {
 }
 
 #[test]
-fn what_a_run_left_behind_is_no_part_of_the_plan() {
+fn leftovers_of_a_run_are_not_part_of_the_plan() {
     let document = json!({
         "components": components(),
         "path": ["begin", "gone"], "task_id": "x", "retrieval": [{"chunks": {}, "doc_aggs": {}}],
@@ -159,7 +159,7 @@ fn display_names_come_from_the_drawing() {
 }
 
 #[test]
-fn components_count_before_the_drawing() {
+fn components_take_precedence_over_the_drawing() {
     let drawn =
         json!({"id": "begin", "data": {"label": "Begin", "name": "b", "form": {"prologue": "drawn"}}});
     let mut document = json!({"components": components(), "graph": {"nodes": [drawn], "edges": []}});
@@ -217,7 +217,7 @@ fn a_body_that_ends_at_its_item_or_nowhere() {
 }
 
 #[test]
-fn old_names_are_read_and_written_anew() {
+fn old_names_are_read_and_new_names_written() {
     let document = json!({"title": "T", "dsl": {"components": {
         "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["PDFGenerator:A"]},
         "PDFGenerator:A": {"obj": {"component_name": "PDFGenerator", "params": {"content": "x"}}, "downstream": ["Message:M"]},

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn months_begin_with_their_first_day() {
+    fn months_start_on_their_first_day() {
         // 1970-01-31, 1970-02-01, 2024-02-29, and a day outside the calendar.
         let cases = [(30, 0), (31, 31), (19_782, 19_754), (i64::MAX, i64::MAX)];
         for (day, first) in cases {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn one_count_for_all_who_ask_at_the_same_time() {
+    fn concurrent_users_of_an_account_share_one_budget() {
         let accounts = SharedBudgets::default();
         let account = |day| Account { tenant: "t".into(), canvas: None, period: Period::Day, day };
         let first = accounts.open(account(1), BudgetLimits::default(), None);
@@ -170,6 +170,6 @@ mod tests {
         assert!(!Arc::ptr_eq(&first, &accounts.open(account(2), BudgetLimits::default(), None)));
         drop(first);
         let _second = accounts.open(account(3), BudgetLimits::default(), None);
-        assert_eq!(accounts.0.lock().unwrap().len(), 1, "counts that nobody uses are forgotten");
+        assert_eq!(accounts.0.lock().unwrap().len(), 1, "unused counters are dropped");
     }
 }

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_asks_again_and_is_not_answered_is_given_way_to() {
+    fn a_run_yields_only_to_a_repeated_unanswered_request() {
         let key = RunKey::new(&"t".into(), "r");
         let mut waiters = Waiters::default();
         let mut check = |asked, listened, gives_way: bool| {
@@ -98,22 +98,22 @@ mod tests {
             let found = waiters.look(&[RunRequest { run: key.clone(), cancel: false, give_way }]);
             assert_eq!(!found.is_empty(), gives_way, "{asked} {listened}");
         };
-        // Who asked before may be gone.
+        // The first requester may be gone.
         check(7, 0, false);
         check(7, 0, false);
         check(8, 0, false);
         check(9, 0, true);
         check(11, 0, true);
-        // Somebody who listens elsewhere has answered, and then leaves.
+        // A listener in another process answers, and then leaves.
         check(12, 1, false);
         check(13, 2, false);
         check(14, 2, false);
         check(15, 2, true);
-        // The question is withdrawn, and another one comes.
+        // The question is withdrawn, and another one arrives.
         check(15, 2, false);
         check(16, 2, false);
         check(17, 2, true);
-        // Nothing is wanted any more.
+        // No question waits any more.
         check(0, 0, false);
         assert!(waiters.0.is_empty());
     }

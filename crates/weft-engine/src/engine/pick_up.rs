@@ -436,9 +436,9 @@ mod tests {
     use weft_core::Json;
     use weft_core::component::MessageEnd;
 
-    /// Its session is safe, so the turn came to its end, or it was given up; then its process ended.
+    /// Its session is committed, so the turn ended or was given up; then its process died.
     #[test]
-    fn a_run_that_began_what_it_did_not_end_has_not_succeeded() {
+    fn a_run_with_unfinished_effects_has_not_succeeded() {
         let entry = |(record, seq)| Entry { seq, event: None, at_ms: 0, record };
         let who = ActivationRef {
             activation: 1,
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_not_to_blame_for_processes_that_stop() {
+    fn a_run_is_not_blamed_for_stopped_processes() {
         let entries = |handed_over: usize, cut_off: usize| {
             let picked_up = |handed_over| Record::PickedUp { by: Arc::default(), handed_over };
             let records = std::iter::repeat_n(picked_up(true), handed_over)
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_as_the_run_itself_would_have_told_it() {
+    fn a_recovered_failure_is_reported_like_a_live_one() {
         let mut entry = finished(1, "", NextEdges::None);
         if let Record::NodeFinished { error, .. } = &mut entry.record {
             *error = Some("it broke".into());
@@ -514,14 +514,14 @@ mod tests {
     }
 
     #[test]
-    fn the_outputs_of_a_run_are_those_of_its_last_message_or_node() {
+    fn a_run_has_the_outputs_of_its_last_message_or_node() {
         let check = |entries: &[Entry], expected: &str| {
             assert_eq!(*last_outputs(entries), Outputs::of("given", Json::from(expected)));
         };
         let on = || NextEdges::default();
         assert_eq!(*last_outputs(&[]), Outputs::new());
         check(&[finished(1, "a", on()), finished(2, "b", on())], "b");
-        // A frame that ends for now has given nothing.
+        // A suspended frame has no outputs.
         check(&[finished(1, "a", on()), finished(2, "", NextEdges::Suspended)], "a");
         check(&[message_ended(1), finished(1, "said", on()), finished(2, "b", on())], "said");
     }

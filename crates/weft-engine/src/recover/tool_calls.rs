@@ -56,7 +56,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_limit_of_time_is_told_by_the_kind_of_the_failure() {
+    fn a_timeout_is_recognised_by_the_error_kind() {
         let check = |result: Json, failed: bool, expected: bool| {
             let started = ToolStarted {
                 agent: "A".into(),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_call_still_waited_for_when_it_failed_has_failed_with_it() {
+    fn effects_pending_in_a_failed_call_fail_with_it() {
         let came_back = Known::Ended(EffectResult::Value(Arc::new(Json::Null)));
         let known = |key: &str, known: &Known| (Arc::from(key), known.clone());
         let mut effects = HashMap::from([

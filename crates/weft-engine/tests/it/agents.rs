@@ -1,4 +1,4 @@
-//! Agents with tools in whole canvases: what each row of the tables promises, seen from outside.
+//! Agents with tools in whole canvases, tested end to end. Rows refer to docs/features.md.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) fn agent(tools: impl Into<Json>) -> Json {
     json!({"llm_id": "m", "sys_prompt": "S", "tools": tools.into()})
 }
 
-/// Joins texts with `+`: a tool that needs nothing else.
+/// Joins texts with `+`: a tool without dependencies.
 pub(crate) fn join(name: &str) -> Json {
     json!({"component_name": "StringTransform", "name": name, "params": {"method": "merge", "delimiters": ["+"]}})
 }
@@ -105,7 +105,7 @@ async fn two_retrievals_search_their_own_datasets() {
     assert!(of("search_my_dataset_1").contains("dog barks") && !of("search_my_dataset_1").contains("sleeps"));
 }
 
-/// Row 6: name and description for the model are the canvas's, if it gives some.
+/// Row 6: a canvas may set the name and description that the model sees.
 #[tokio::test(start_paused = true)]
 async fn a_canvas_renames_and_describes_its_tools() {
     let mut tool = join("t");
@@ -122,7 +122,7 @@ async fn a_canvas_renames_and_describes_its_tools() {
 
 /// Row 7: a model that cannot call tools gets the planner, and a warning says so.
 #[tokio::test(start_paused = true)]
-async fn a_model_without_tool_calls_is_planned_for() {
+async fn a_model_without_tool_calls_uses_the_planner() {
     let script = Script::new()
         .reply(Reply::text(r#"[{"name": "string_transform_0", "arguments": {"script": "ab"}}]"#))
         .reply(Reply::text(r#"[{"name": "complete_task", "arguments": {"answer": "x"}}]"#))
@@ -152,8 +152,8 @@ pub(crate) fn task(text: &str) -> Json {
     json!({"user_prompt": text, "reasoning": "because", "context": "all of it"})
 }
 
-/// Rows 23, 25 and 46: agents call agents; the trace shows the way, ids contain `-->`, the task comes in
-/// labelled parts, and a sub-agent is told nothing about citing.
+/// Rows 23, 25 and 46: agents call agents; the trace shows the path, ids contain `-->`, the task comes in
+/// labelled parts, and a sub-agent gets no citation rules.
 #[tokio::test(start_paused = true)]
 async fn agents_call_agents_to_any_depth() {
     let tools = json!([sub("deep helper", json!([join("t")])), retrieval("cats")]);
@@ -185,9 +185,9 @@ async fn agents_call_agents_to_any_depth() {
     assert!(!child[0].text.contains("[ID:"));
 }
 
-/// Row 15 of the defects: a sub-agent without tools gives its answer, and so does every component.
+/// Row 15 of the defects: a sub-agent without tools returns its answer, as every component does.
 #[tokio::test(start_paused = true)]
-async fn a_sub_agent_without_tools_gives_its_answer() {
+async fn a_sub_agent_without_tools_returns_its_answer() {
     let script = Script::new()
         .reply(Reply::call("plain_0", task("x")).when_system("S").times(1))
         .reply(Reply::text("from below").when_system("I am plain"))
@@ -196,9 +196,9 @@ async fn a_sub_agent_without_tools_gives_its_answer() {
     assert_eq!(trace(&ran)[0].result.as_ref(), &json!("from below"));
 }
 
-/// Row 16 of the defects: calls of one tool side by side share nothing.
+/// Row 16 of the defects: parallel calls of one tool share no state.
 #[tokio::test(start_paused = true)]
-async fn parallel_calls_of_one_tool_share_nothing() {
+async fn parallel_calls_of_one_tool_share_no_state() {
     let many = (0..8).map(|n| format!("part {n}")).collect::<Vec<_>>();
     let calls = many
         .iter()
@@ -216,7 +216,7 @@ async fn parallel_calls_of_one_tool_share_nothing() {
     assert_eq!(results, many.iter().map(|part| format!("answer to {part}")).collect::<Vec<_>>());
 }
 
-/// Row 24: a component is run with the arguments, whatever they look like; it never reads them as references.
+/// Row 24: a component runs with the arguments of the model as they are; they are never read as references.
 #[tokio::test(start_paused = true)]
 async fn a_component_runs_with_the_arguments_of_the_model() {
     let check = async |text: &str| {
@@ -263,7 +263,7 @@ async fn references_in_prompts_and_tools_are_resolved_first() {
     assert_eq!(request.messages[0].text, "before!");
     assert!(
         request.tools[0].parameters["properties"].get("script").is_none(),
-        "what the canvas sets is not the model's"
+        "arguments set by the canvas are hidden from the model"
     );
 }
 
@@ -290,9 +290,9 @@ async fn the_output_lists_the_tools_that_were_used() {
     assert_eq!(ran.output("Agent:A", "stop_reason"), "completed");
 }
 
-/// Row 45: every mark in the text leads to a source; variants become marks; unknown ones go.
+/// Row 45: every mark in the text leads to a source; variants become marks; unknown ones are removed.
 #[tokio::test(start_paused = true)]
-async fn marks_lead_to_sources() {
+async fn every_citation_mark_leads_to_a_source() {
     let plan = canvas(agent(json!([retrieval("cats")])));
     let index = searching(&[("cats", "The cat sleeps.")]).await;
     let script = Script::new()
@@ -308,7 +308,7 @@ async fn marks_lead_to_sources() {
 
 /// Row 52: how many turns an agent looks back is a parameter.
 #[tokio::test(start_paused = true)]
-async fn the_window_of_history_is_a_parameter() {
+async fn the_history_window_is_a_parameter() {
     let mut params = agent(json!([join("t")]));
     params["message_history_window_size"] = json!(1);
     let world = World::new(Script::text("so"), FakeHttp::new());
@@ -319,7 +319,7 @@ async fn the_window_of_history_is_a_parameter() {
     assert_eq!(said, [(Author::User, "two"), (Author::Assistant, "so"), (Author::User, "three")]);
 }
 
-/// A server of tools in this process: `up` says whether it can be asked.
+/// An in-process tool server; `up` says whether it is reachable.
 pub(crate) struct FakeServer {
     up: std::sync::atomic::AtomicBool,
 }
@@ -375,7 +375,7 @@ fn warned(ran: &Ran, part: &str) -> bool {
         .any(|record| matches!(record, Record::Warned { message, .. } if message.contains(part)))
 }
 
-/// Row 106: exactly the listed tools of a server are there; an empty list gives none.
+/// Row 106: exactly the listed tools of a server are offered; an empty list offers none.
 #[tokio::test(start_paused = true)]
 async fn an_agent_gets_the_tools_it_lists_and_no_others() {
     let run = async |selected: Json| {
@@ -392,9 +392,9 @@ async fn an_agent_gets_the_tools_it_lists_and_no_others() {
     assert!(warned(&ran, "its definition has changed") && warned(&ran, "has no tool `gone`"));
 }
 
-/// What is not there, whatever the reason, is left out and told; the agent works with the rest.
+/// Missing tools are omitted and reported, whatever the reason; the agent works with the rest.
 #[tokio::test(start_paused = true)]
-async fn an_agent_goes_on_without_the_tools_it_lacks() {
+async fn an_agent_works_without_unavailable_tools() {
     let described = json!({"x": {"inputSchema": {"type": "object"}}});
     let mut lacking = with_server(
         json!([{"component_name": "WenCai", "name": "w", "params": {}}, join("t"), {"component_name": "Nosuch", "name": "n"}]),
@@ -412,24 +412,24 @@ async fn an_agent_goes_on_without_the_tools_it_lacks() {
         ScriptedModel::new(Script::new().reply(call.times(1)).reply(Reply::text("so")))
     };
     let (names, ran) = run(lacking.clone(), FakeServer::up(), model()).await;
-    // A place that stays empty takes nobody's name.
+    // An empty tool slot takes no name from another tool.
     assert_eq!(names, ["string_transform_1", "one_3"]);
     for part in ["the tool `w`", "the tool `n`", "there is no MCP server `nowhere`", "continues without x"] {
         assert!(warned(&ran, part), "{part}");
     }
-    // Nobody knows the arguments of a tool whose server is away and that the canvas only names.
+    // The arguments of a tool are unknown if its server is down and the canvas only names it.
     let (names, ran) = run(lacking, FakeServer::down(), model()).await;
     assert_eq!(names, ["string_transform_1"]);
     assert!(warned(&ran, "the server is down; the agent continues without one"));
-    // With nothing left it answers by itself.
+    // Without any tools it answers directly.
     let bare = agent(json!([{"component_name": "WenCai", "name": "w", "params": {}}]));
     let (names, ran) = run(bare, FakeServer::up(), ScriptedModel::new(Script::text("so"))).await;
     assert!(names.is_empty() && warned(&ran, "the tool `w`"));
 }
 
-/// Which models stand in for others is told before anything runs, once for each, also for agents below.
+/// Substituted models are reported before anything runs, once for each, including those of sub-agents.
 #[tokio::test(start_paused = true)]
-async fn a_run_begins_by_telling_which_models_stand_in() {
+async fn a_run_first_reports_substituted_models() {
     let told = async |llm_id: &str| {
         let mut helper = sub("helper", json!([]));
         helper["params"]["llm_id"] = json!(llm_id);
@@ -449,7 +449,7 @@ async fn a_run_begins_by_telling_which_models_stand_in() {
     assert!(told("m").await.is_empty());
 }
 
-/// Rows 27 and 111: components, agents and tools of servers are one to the agent and in its trace.
+/// Rows 27 and 111: to the agent and in its trace, components, agents and server tools look alike.
 #[tokio::test(start_paused = true)]
 async fn tools_of_every_origin_mix() {
     let tools = json!([join("t"), sub("helper", json!([]))]);
@@ -470,10 +470,10 @@ async fn tools_of_every_origin_mix() {
     assert!(used.as_array().unwrap().iter().all(|call| call.as_object().unwrap().len() == 3), "{used}");
 }
 
-/// A server that is down is a warning; its tools are there as the canvas describes them, and a call tells
-/// the model, or works when the server has come back.
+/// A server that is down is a warning; its tools are offered as the canvas describes them, and a call reports
+/// the failure to the model, or works once the server is back.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_down_leaves_the_other_tools() {
+async fn a_server_that_is_down_does_not_affect_other_tools() {
     let selected = json!({"one": {"description": "As drawn.", "parameters": {"x": {"type": "string"}}}});
     let server = FakeServer::down();
     let back = Arc::clone(&server);
@@ -511,9 +511,9 @@ async fn a_server_that_is_down_leaves_the_other_tools() {
     );
 }
 
-/// Every start of a call has its end, also when nobody is left to tell it: the agent took too long.
+/// Every call that starts also ends in the trace, even if its agent has timed out.
 #[tokio::test(start_paused = true)]
-async fn calls_that_were_under_way_end_with_their_agent() {
+async fn running_calls_end_with_their_agent() {
     let schema = json!({"type": "object"});
     let endless = Tool::function("endless", "Never ends.", schema, |_| async {
         std::future::pending::<()>().await;

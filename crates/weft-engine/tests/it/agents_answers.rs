@@ -1,4 +1,4 @@
-//! What agents with tools answer, seen from outside: values, pieces, failures.
+//! What agents with tools answer, tested end to end: values, streams, failures.
 
 use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
@@ -10,7 +10,7 @@ use crate::agents::{agent, join, trace};
 use crate::kit::{Ran, asking};
 use crate::real::{World, drawn};
 
-/// An agent with a tool and these parameters, before a Message that shows `output` of it.
+/// An agent with a tool and these parameters, followed by a Message that shows its `output`.
 async fn ran(more: Json, output: &str, replies: impl IntoIterator<Item = Reply>) -> (Ran, World) {
     let mut params = agent(json!([join("t")]));
     if let (Json::Object(params), Json::Object(more)) = (&mut params, more) {
@@ -36,8 +36,8 @@ fn form() -> Json {
     json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
 }
 
-/// Rows 46 to 48: a value follows its schema, wherever the canvas keeps it; it is repaired; it is told
-/// nothing about citing.
+/// Rows 46 to 48: a value follows its schema, wherever the canvas has it; it is repaired if invalid; the agent
+/// gets no citation rules.
 #[tokio::test(start_paused = true)]
 async fn an_agent_with_tools_answers_with_a_value() {
     for outputs in [
@@ -60,10 +60,10 @@ async fn an_agent_with_tools_answers_with_a_value() {
     assert!(failed.output("Agent:A", "_ERROR").as_str().unwrap().contains("outputs.structured"));
 }
 
-/// Row 50: a model that fails in the second round gives the default value, a branch, or a failure; what
-/// tools have done is not done again.
+/// Row 50: a model that fails in the second round gives the default value, a branch, or a failure; finished
+/// tool calls are not repeated.
 #[tokio::test(start_paused = true)]
-async fn an_agent_whose_model_fails_in_the_middle_takes_its_way_out() {
+async fn a_model_failure_midway_uses_the_agents_exception_settings() {
     let run = async |more: Json| {
         let down = Reply::error(ErrorKind::Invalid, "no such model").always();
         let (ran, _) = ran(more, "content", [call(), down]).await;
@@ -79,10 +79,10 @@ async fn an_agent_whose_model_fails_in_the_middle_takes_its_way_out() {
     assert!(none.report.error.as_ref().unwrap().full().contains("no such model"));
 }
 
-/// Row 51: pieces are shown as they come only when a Message follows, there is no branch for failures and
-/// no value is asked for. What is shown is what is kept.
+/// Row 51: chunks are streamed only if a Message follows, there is no exception branch and no schema. The
+/// stream equals the stored text.
 #[tokio::test(start_paused = true)]
-async fn an_agent_with_tools_streams_only_where_it_may() {
+async fn an_agent_with_tools_streams_only_when_allowed() {
     let check = async |more: Json, output: &str, text: [&'static str; 3], pieces: usize| {
         let beside = Reply::pieces(["I ", "join."]).and_call("string_transform_0", json!({"script": "ab"}));
         let (ran, _) = ran(more, output, [beside.delay_ms(1), Reply::pieces(text).delay_ms(1)]).await;

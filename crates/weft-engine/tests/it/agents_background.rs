@@ -1,4 +1,4 @@
-//! Tools that go on beside their agent's conversation, in a canvas.
+//! Background tools of an agent in a canvas.
 
 use serde_json::json;
 use weft_core::journal::{Ending, Record};
@@ -12,7 +12,7 @@ use crate::kit::{asking, turn};
 use crate::replays::replayed;
 use crate::survival::{World, outcome, runtime};
 
-/// The model starts a calculation and goes on to another one before it answers.
+/// The model starts a calculation and continues with another one before it answers.
 async fn world() -> World {
     let tools = json!([
         {"component_name": "Calculator", "name": "Slow", "background": true, "params": {}},
@@ -25,7 +25,7 @@ async fn world() -> World {
     World::of(&samples().join("agent_tools"), &canvas(&json!({"tools": tools})), script).await
 }
 
-/// What the model was told of calls in the background, by request.
+/// What each request told the model about background calls.
 fn told(world: &World) -> Vec<usize> {
     let told = |m: &weft_core::seam::chat_model::ChatMessage| {
         m.author == Author::User && m.text.contains("The call `background_1`") && m.text.contains("42")
@@ -43,7 +43,7 @@ fn used_tools(entries: &[Entry]) -> Option<Json> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_in_the_background_holds_nobody_up() {
+async fn a_background_tool_does_not_delay_the_agent() {
     let world = world().await;
     let mut handle = world.engine().start(turn(&world.plan, asking("What is 6 * 7?"))).await.unwrap();
     while handle.entries.next().await.unwrap().is_some() {}
@@ -55,10 +55,10 @@ async fn a_tool_in_the_background_holds_nobody_up() {
     assert_eq!(replayed(&world, &handle.key).await.differences, []);
 }
 
-/// Cut off after any entry and taken up by another process: it ends with the same answer, and the model learns of the call
-/// once in each conversation.
+/// After a crash at any journal entry and recovery by another process, the run ends with the same answer, and
+/// the model learns of the call once in each conversation.
 #[test]
-fn it_survives_a_crash() {
+fn background_calls_survive_a_crash() {
     let mut stops = 0;
     for cut in 1..100 {
         let (world, key) = runtime().block_on(async {

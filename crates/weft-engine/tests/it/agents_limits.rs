@@ -1,4 +1,4 @@
-//! What agents may use, how far they may reach, and what they may not change, in whole canvases.
+//! Limits of agents in whole canvases: budgets, nesting, and parameters they cannot change.
 
 use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
@@ -13,7 +13,7 @@ use crate::agents::{agent, canvas, join, paths, retrieval, sub, task, trace};
 use crate::kit::asking;
 use crate::real::{World, ask, compiled};
 
-/// Row 24: what the canvas sets stays so, whatever a model writes beside the arguments it is asked for.
+/// Row 24: parameters set by the canvas stay, whatever else a model writes beside the arguments.
 #[tokio::test(start_paused = true)]
 async fn a_model_cannot_change_what_the_canvas_has_set() {
     let check = async |tool: Json, function: &str, arguments: Json, named: &str| {
@@ -27,7 +27,7 @@ async fn a_model_cannot_change_what_the_canvas_has_set() {
     check(retrieval("cats"), "search_my_dataset_0", searching, "dataset_ids").await;
 }
 
-/// A budget holds across sub-agents, and its end is told apart from success.
+/// A budget covers sub-agents, and its end is distinguished from success.
 #[tokio::test(start_paused = true)]
 async fn budgets_reach_into_sub_agents() {
     let mut params = agent(json!([sub("greedy", json!([join("t")]))]));
@@ -60,9 +60,9 @@ async fn budgets_reach_into_sub_agents() {
     assert_eq!(ran.report.error.as_ref().unwrap().kind, ErrorKind::QuotaExceeded);
 }
 
-/// A budget of rounds in a canvas holds for an agent and those below it together.
+/// A round budget in a canvas covers an agent and its sub-agents together.
 #[tokio::test(start_paused = true)]
-async fn a_budget_of_rounds_holds_for_agents_and_those_below_them() {
+async fn a_round_budget_covers_agents_and_their_sub_agents() {
     let mut params = agent(json!([sub("helper", json!([join("t")]))]));
     params["budget"] = json!({"rounds": 3});
     params["max_rounds"] = json!(20);
@@ -79,9 +79,9 @@ async fn a_budget_of_rounds_holds_for_agents_and_those_below_them() {
     assert_eq!(trace(&ran).iter().filter(|call| !call.failed).count(), 3, "{:?}", paths(&ran));
 }
 
-/// Agents that name each other as tools end with an error in words, not with an endless plan.
+/// Agents that name each other as tools end with an error message, not with an endless plan.
 #[test]
-fn agents_that_call_each_other_for_ever_are_refused() {
+fn agents_that_call_each_other_in_a_cycle_are_refused() {
     let text = json!({"components": {
         "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Agent:A"], "upstream": []},
         "Agent:A": {"obj": {"component_name": "Agent", "params": agent(json!(["Agent:B"]))}, "downstream": [], "upstream": ["begin"]},
@@ -94,9 +94,9 @@ fn agents_that_call_each_other_for_ever_are_refused() {
     );
 }
 
-/// A few agents that each name the next one many times would be read more often than there is time for.
+/// A few agents that each name the next one many times would take exponentially long to read.
 #[test]
-fn agents_that_multiply_are_refused() {
+fn exponentially_nested_agents_are_refused() {
     let mut components = serde_json::Map::from_iter([(
         "begin".to_owned(),
         json!({"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Agent:0"], "upstream": []}),

@@ -1,4 +1,4 @@
-//! Messages to an agent that is at work.
+//! Messages to a running agent.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::kit::{asking, turn};
 use crate::replays::replayed;
 use crate::survival::{World, outcome, runtime};
 
-/// The model takes its time over a call, then answers.
+/// The model calls a slow tool, then answers.
 async fn world() -> World {
     slow_world(100).await
 }
@@ -39,7 +39,7 @@ async fn until_asked(world: &World, times: usize) {
     }
 }
 
-/// Role and text of the conversation.
+/// Role and text of each message of the conversation.
 async fn conversation(world: &World) -> Vec<String> {
     let messages = world.store.store.messages(&world.key, i64::MAX, 100).await.unwrap();
     messages.iter().map(|message| format!("{}: {}", message.role, message.content)).collect()
@@ -64,15 +64,15 @@ async fn a_message_is_read_before_the_next_request() {
     assert_eq!(run, handle.key);
     assert!(sent.taken().await);
     until_asked(&world, 2).await;
-    // The model has said its last word by the time that this comes.
+    // The model has given its last answer before this message arrives.
     let (_, mut late) = engine.send(&world.key, "Too late.").unwrap().unwrap();
     while handle.entries.next().await.unwrap().is_some() {}
-    assert!(!late.taken().await, "it is the next question");
+    assert!(!late.taken().await, "it is taken as the next question");
     assert_eq!(users_words(&world, 0), ["What is 6 * 7?"]);
     assert_eq!(users_words(&world, 1), ["What is 6 * 7?", "In French, please."]);
     let asked = world.model.requests().remove(1).messages;
     let order: Vec<_> = asked.iter().rev().take(3).map(|message| message.author).collect();
-    assert_eq!(order, [Author::User, Author::Tool, Author::Assistant], "behind the results of its calls");
+    assert_eq!(order, [Author::User, Author::Tool, Author::Assistant], "after the results of its calls");
     let expected = ["user: What is 6 * 7?", "user: In French, please.", "assistant: It is 42."];
     assert_eq!(conversation(&world).await, expected);
     assert_eq!(replayed(&world, &run).await.differences, []);
@@ -94,7 +94,7 @@ async fn the_planner_reads_a_message_before_its_next_step() {
     assert!(sent.taken().await);
     while handle.entries.next().await.unwrap().is_some() {}
     let told = |request: usize| users_words(&world, request).join("\n").contains("In French, please.");
-    assert_eq!([0, 1, 2].map(told), [false, true, true], "it counts for the answer, too");
+    assert_eq!([0, 1, 2].map(told), [false, true, true], "it counts towards the answer, too");
     let expected = ["user: What is 6 * 7?", "user: In French, please.", "assistant: C'est 42."];
     assert_eq!(conversation(&world).await, expected);
     assert_eq!(replayed(&world, &handle.key).await.differences, []);
@@ -106,10 +106,10 @@ fn has_taken(entries: &[Entry]) -> bool {
     entries.iter().any(taken)
 }
 
-/// Cut off after any entry: what is written down that the agent has read it has read, once, at the same place; what is
-/// not was promised to nobody.
+/// After a crash at any journal entry, messages recorded as read are replayed once at the same place;
+/// unrecorded ones were never acknowledged.
 #[test]
-fn what_has_been_read_survives_a_crash() {
+fn read_messages_survive_a_crash() {
     let (mut read, mut lost) = (0, 0);
     for cut in 1..100 {
         let (world, key) = runtime().block_on(async {
@@ -126,7 +126,7 @@ fn what_has_been_read_survives_a_crash() {
             let stalled = world.is_cut_off(speaking).await;
             (world, stalled.then_some(handle.key))
         });
-        // It had ended before so many entries.
+        // The run had ended before this number of entries.
         let Some(key) = key else { break };
         runtime().block_on(async {
             world.cut_at(None);
@@ -147,11 +147,11 @@ fn what_has_been_read_survives_a_crash() {
     assert!(read > 3 && lost > 3, "{read} {lost}");
 }
 
-/// As long as it takes a process to notice what another one has left.
+/// As long as a process takes to notice a message left by another one.
 const NOTICED_MS: u64 = 2_500;
 
 #[tokio::test(start_paused = true)]
-async fn a_message_of_another_process_is_read_before_the_next_request() {
+async fn a_message_sent_through_another_process_is_read_before_the_next_request() {
     let world = slow_world(NOTICED_MS).await;
     let (here, there) = (world.engine(), world.engine());
     assert!(there.leave_message(&world.key, "Nobody is there.").await.unwrap().is_none());
@@ -161,23 +161,24 @@ async fn a_message_of_another_process_is_read_before_the_next_request() {
     let withdrawn = there.leave_message(&world.key, "Never mind.").await.unwrap().unwrap();
     let left = there.leave_message(&world.key, "In French, please.").await.unwrap().unwrap();
     assert!(withdrawn.take_back().await.unwrap());
-    // As when its client goes away.
+    // As if its client disconnected.
     drop(there.leave_message(&world.key, "Nor this.").await.unwrap());
     assert_eq!(left.run, handle.key);
     assert!(left.taken().await.unwrap());
     until_asked(&world, 2).await;
     let late = there.leave_message(&world.key, "Too late.").await.unwrap().unwrap();
     while handle.entries.next().await.unwrap().is_some() {}
-    assert!(!late.taken().await.unwrap(), "it is the next question");
+    assert!(!late.taken().await.unwrap(), "it is taken as the next question");
     assert_eq!(users_words(&world, 1), ["What is 6 * 7?", "In French, please."]);
     let expected = ["user: What is 6 * 7?", "user: In French, please.", "assistant: It is 42."];
     assert_eq!(conversation(&world).await, expected);
     assert_eq!(replayed(&world, &handle.key).await.differences, []);
 }
 
-/// Cut off after any entry: the process that goes on reads what was left, unless it was read before: once in all.
+/// After a crash at any journal entry, the recovering process reads the message that was left unless it was
+/// read before: once in total.
 #[test]
-fn what_another_process_left_is_read_once_after_a_crash() {
+fn a_message_left_by_another_process_is_read_once_after_a_crash() {
     let (mut before, mut after) = (0, 0);
     for cut in 1..100 {
         let (world, key) = runtime().block_on(async {
@@ -200,7 +201,7 @@ fn what_another_process_left_is_read_once_after_a_crash() {
             assert_eq!(outcome(&world.journal(&key).await).0, Ending::Succeeded, "cut after {cut}");
             let waits = world.store.store.message_waits(&key, "m").await.unwrap();
             let said = conversation(&world).await.iter().filter(|m| m.contains("In French")).count();
-            assert_eq!((said, waits), (1, false), "cut after {cut}: it is read once and taken away");
+            assert_eq!((said, waits), (1, false), "cut after {cut}: it is read once and removed");
             assert_eq!(replayed(&world, &key).await.differences, [], "cut after {cut}");
             *if known { &mut before } else { &mut after } += 1;
         });

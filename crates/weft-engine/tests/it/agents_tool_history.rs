@@ -1,4 +1,4 @@
-//! What later turns of a conversation see of the calls of tools that earlier ones have made.
+//! How much later turns of a conversation see of earlier tool calls.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ async fn world(params: Json) -> World {
     World::of(&samples().join("agent_tools"), &canvas(&params), script()).await
 }
 
-/// Who says what, with the calls and the ids of results.
+/// Author, text, calls and result ids of each message.
 fn told(request: &ChatRequest) -> Vec<String> {
     let one = |message: &ChatMessage| {
         let calls: Vec<_> = message.tool_calls.iter().map(|c| format!("{}={}", c.id, c.arguments)).collect();
@@ -86,7 +86,7 @@ async fn the_next_turn_sees_which_tools_were_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_may_stay_as_messages_or_not_at_all() {
+async fn past_calls_may_be_kept_as_messages_or_dropped() {
     let full = world(json!({"tool_history": "full"})).await;
     full.hold(&asking("first")).await;
     full.hold(&asking("second")).await;
@@ -101,7 +101,7 @@ async fn calls_may_stay_as_messages_or_not_at_all() {
     none.hold(&asking("first")).await;
     none.hold(&asking("second")).await;
     assert_eq!(last_asked(&none), ["User: first", "Assistant: It is 42.", "User: second"]);
-    assert!(state(&none, &none.key).await.calls.is_empty(), "what nobody sees is not kept");
+    assert!(state(&none, &none.key).await.calls.is_empty(), "unshown text is not stored");
 
     let blind = world(json!({"message_history_window_size": 0})).await;
     blind.hold(&asking("first")).await;
@@ -127,7 +127,7 @@ async fn sessions_do_not_see_each_others_calls() {
     let session = world.store.store.load(&world.key).await.unwrap();
     let session = weft_core::seam::session_store::Session { key: other.clone(), ..session };
     SessionStore::create(&*world.store.store, &session, &[]).await.unwrap();
-    // Both at once.
+    // Both calls in parallel.
     let mine = turn_of(&world, &world.key, "first");
     let theirs = turn_of(&world, &other, "second");
     tokio::join!(mine, theirs);
@@ -138,7 +138,7 @@ async fn sessions_do_not_see_each_others_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_is_removed_takes_its_calls_along() {
+async fn removing_a_turn_removes_its_calls() {
     let world = world(json!({})).await;
     let first = turn_of(&world, &world.key, "first").await;
     world.store.store.forget_run(&world.key, &first.id).await.unwrap();
@@ -148,7 +148,7 @@ async fn a_turn_that_is_removed_takes_its_calls_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_done_for_a_question_that_failed_is_seen_when_it_is_asked_again() {
+async fn calls_of_a_failed_turn_are_seen_when_the_question_is_asked_again() {
     let script = Script::new()
         .reply(Reply::call("calculator_0", json!({"expression": "6 * 7"})))
         .reply(Reply::error(ErrorKind::Invalid, "the model breaks"))
@@ -161,20 +161,20 @@ async fn what_was_done_for_a_question_that_failed_is_seen_when_it_is_asked_again
     assert_eq!(last_asked(&world), ["User: first", asks, "tool call_1: 42", "User: first"]);
 }
 
-/// The state of a session from before there was such a list.
+/// The state of a session from before the call list existed.
 #[tokio::test(start_paused = true)]
-async fn a_session_without_the_list_goes_on() {
+async fn a_session_saved_without_the_call_list_continues() {
     let world = world(json!({})).await;
     let stored = world.store.store.load(&world.key).await.unwrap().state;
-    assert!(stored.get("calls").is_none(), "an empty list takes no room");
+    assert!(stored.get("calls").is_none(), "an empty list takes no space");
     world.hold(&asking("first")).await;
     assert_eq!(state(&world, &world.key).await.calls.of(&"Agent:A".into()).len(), 2);
 }
 
-/// Wherever a process is killed, the next turn sees the same calls, each once; and a turn that is done again from its
-/// journal asks the same.
+/// Wherever a process is killed, the next turn sees the same calls, each once; and a replayed turn sends the
+/// same requests.
 #[test]
-fn a_crash_changes_nothing_of_what_the_next_turn_sees() {
+fn a_crash_does_not_change_what_the_next_turn_sees() {
     let whole = runtime().block_on(async {
         let world = world(json!({"tool_history": "full"})).await;
         let entries = world.hold(&asking("first")).await;

@@ -1,4 +1,4 @@
-//! Agents that wait for a person, and calls that end in odd ways, in whole canvases.
+//! Agents that wait for a person, and calls that end in unusual ways, in whole canvases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,13 +18,13 @@ use crate::agents::{agent, canvas, join, paths, sub, task, trace, with_server};
 use crate::kit::{Ran, asking};
 use crate::real::{World, ask};
 
-/// A server whose tools tell their names; some may be away for a while.
+/// A server whose tools return their names; some may be unavailable for a while.
 #[derive(Default)]
 struct Names {
     first_is_away: AtomicBool,
-    /// The operator wants a person's word.
+    /// The operator requires approval.
     guarded: bool,
-    /// How often it cannot be asked.
+    /// How many times the server is unreachable.
     down: AtomicUsize,
 }
 
@@ -74,10 +74,10 @@ fn message_ends(ran: &Ran) -> Vec<&MessageEnd> {
     ends.collect()
 }
 
-/// A call that needs approval waits as a human task, and the next turn of the session goes on with it,
-/// also from plain text, as in another process.
+/// A call that needs approval waits as a human task, and the next turn of the session continues with it, also
+/// from a plain text answer and in another process.
 #[tokio::test(start_paused = true)]
-async fn a_call_waits_for_a_person_and_goes_on_in_the_next_turn() {
+async fn a_call_waits_for_approval_and_continues_in_the_next_turn() {
     let mut tool = join("t");
     tool["approval"] = json!(true);
     let nested = sub("helper", json!([tool]));
@@ -97,15 +97,15 @@ async fn a_call_waits_for_a_person_and_goes_on_in_the_next_turn() {
     assert_eq!(form.node.as_str(), "Agent:A");
     assert_eq!(form.form.fields["call_1/call_1"]["arguments"], json!({"script": "ab"}));
     assert_eq!(ran[1].report.said, "the whole", "{:?}", ran[1].report.error);
-    assert_eq!(world.model.requests().len(), 4, "no model is asked twice");
+    assert_eq!(world.model.requests().len(), 4, "no model is called twice");
     let made: Vec<_> = trace(&ran[1]).iter().map(|call| call.result.to_string()).collect();
     assert_eq!(made, ["\"ab\"", "\"joined\""]);
 }
 
-/// What an agent says before it asks is heard at once, what it says afterwards follows, and nobody hears
-/// anything twice; its output is the whole.
+/// Text before the question is streamed at once, text after it follows, nothing is shown twice, and the output
+/// is the whole text.
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_asks_is_heard_while_it_speaks() {
+async fn an_agent_that_asks_streams_its_text_before_and_after() {
     let script = Script::new()
         .reply(Reply::pieces(["I join ", "them."]).and_call("string_transform_0", json!({"script": "ab"})))
         .reply(Reply::pieces(["Joined", " they are."]));
@@ -119,9 +119,9 @@ async fn an_agent_that_asks_is_heard_while_it_speaks() {
     assert_eq!((message_ends(&ran[0]).len(), message_ends(&ran[1]).len()), (1, 1));
 }
 
-/// A tool of a server that a sub-agent may only use when a person agrees: the agents above wait, too.
+/// A server tool of a sub-agent that needs approval: the agents above wait too.
 #[tokio::test(start_paused = true)]
-async fn a_tool_of_a_server_is_agreed_to_below_two_agents() {
+async fn a_server_tool_is_approved_below_two_agents() {
     let mut deep = sub("deep", json!([]));
     deep["params"]["mcp"] = json!([{"mcp_id": "srv", "tools": {"pay": {"approval": true}}}]);
     let script = Script::new()
@@ -135,7 +135,7 @@ async fn a_tool_of_a_server_is_agreed_to_below_two_agents() {
     let plan = canvas(agent(json!([sub("middle", json!([deep]))])));
     let turns = [
         asking("Q"),
-        // Answers to what nobody asked.
+        // Answers to questions that were never asked.
         decided(json!({"call_1": "approve", "call_1/call_1": "approve", "pay_0": true})),
         decided(json!({"call_1/call_1/call_1": "approve"})),
     ];
@@ -145,7 +145,7 @@ async fn a_tool_of_a_server_is_agreed_to_below_two_agents() {
     assert_eq!(ran[2].report.said, "\n\nDone.", "{:?}", ran[2].report.error);
     let made: Vec<_> = trace(&ran[2]).iter().map(|call| call.result.to_string()).collect();
     assert_eq!(made, ["\"did pay\"", "\"paid\"", "\"all paid\""]);
-    assert_eq!(world.model.requests().len(), 6, "no model is asked twice");
+    assert_eq!(world.model.requests().len(), 6, "no model is called twice");
     for ran in &ran {
         let of = |wanted: fn(&Record) -> bool| ran.records.iter().filter(|record| wanted(record)).count();
         let (starts, ends) = (
@@ -156,9 +156,9 @@ async fn a_tool_of_a_server_is_agreed_to_below_two_agents() {
     }
 }
 
-/// Nobody can agree to a call before it is asked for, and a yes to one call is no yes to the next one.
+/// A call cannot be approved before it is requested, and an approval of one call does not cover the next.
 #[tokio::test(start_paused = true)]
-async fn a_yes_is_for_one_call() {
+async fn an_approval_counts_for_one_call() {
     let script = Script::new()
         .reply(Reply::call("string_transform_0", json!({"script": "one"})))
         .reply(Reply::call("string_transform_0", json!({"script": "two"})))
@@ -178,10 +178,10 @@ async fn a_yes_is_for_one_call() {
     assert!(trace(&ran[2]).iter().all(|call| call.result.to_string().contains("refused")));
 }
 
-/// The name of a tool does not depend on what its server offers at the moment: the call that a person has
-/// agreed to is the one that is made.
+/// The name of a tool does not depend on what its server currently offers: the approved call is the one that is
+/// executed.
 #[tokio::test(start_paused = true)]
-async fn the_call_that_was_agreed_to_is_the_one_that_is_made() {
+async fn the_approved_call_is_the_one_executed() {
     let guarded = || json!({"function_name": "act", "approval": true});
     let selected = json!({"read": guarded(), "pay": guarded(), "erase": guarded()});
     let server = Arc::new(Names::default());
@@ -199,9 +199,9 @@ async fn the_call_that_was_agreed_to_is_the_one_that_is_made() {
     assert_eq!(trace(&ran[1])[0].result.as_ref(), &json!("did pay"), "{:?}", ran[1].report.error);
 }
 
-/// A canvas cannot switch off the operator's approval, nor get round it while the server cannot be asked.
+/// A canvas cannot switch off the operator's approval, nor bypass it while the server is unreachable.
 #[tokio::test(start_paused = true)]
-async fn the_operators_approval_holds_whatever_the_canvas_says() {
+async fn a_canvas_cannot_override_the_operators_approval() {
     let selected = json!({"pay": {"approval": false}});
     for (down, asked_for) in [(0, vec!["call_1"]), (1, vec![])] {
         let server = Names { guarded: true, down: down.into(), ..Names::default() };
@@ -214,9 +214,9 @@ async fn the_operators_approval_holds_whatever_the_canvas_says() {
     }
 }
 
-/// What nobody understands, or what is for nobody, changes nothing, and the person is told.
+/// Unintelligible or misdirected answers change nothing and are reported to the person.
 #[tokio::test(start_paused = true)]
-async fn answers_that_count_for_nothing_are_told_and_lose_nothing() {
+async fn invalid_answers_are_reported_and_lose_nothing() {
     let script = Script::new()
         .reply(Reply::call("string_transform_0", json!({"script": "ab"})))
         .reply(Reply::text("done"));
@@ -250,9 +250,9 @@ async fn answers_that_count_for_nothing_are_told_and_lose_nothing() {
     assert_eq!(nothing_waits, [false, false, false, false, false, false, true]);
 }
 
-/// A bare word is for one call only, and with several open ones it begins nothing new either.
+/// A plain text answer counts for one call only; with several open calls it does not start a new turn either.
 #[tokio::test(start_paused = true)]
-async fn a_bare_word_answers_none_of_several_calls() {
+async fn a_plain_text_answer_does_not_answer_several_calls() {
     let call = |text: &str| ("string_transform_0", json!({"script": text}));
     let script = Script::new()
         .reply(Reply::call(call("one").0, call("one").1).and_call(call("two").0, call("two").1))
@@ -266,9 +266,9 @@ async fn a_bare_word_answers_none_of_several_calls() {
     assert_eq!(ran[2].report.said, "done", "{:?}", ran[2].report.error);
 }
 
-/// When a sub-agent takes too long, what it was doing ends in the trace before it does.
+/// When a sub-agent times out, its calls end in the trace before it does.
 #[tokio::test(start_paused = true)]
-async fn a_sub_agent_that_takes_too_long_ends_its_calls_first() {
+async fn a_sub_agent_that_times_out_ends_its_calls_first() {
     let schema = json!({"type": "object"});
     let endless = Tool::function("endless", "", schema, |_| async {
         std::future::pending::<()>().await;
@@ -298,9 +298,9 @@ async fn a_sub_agent_that_takes_too_long_ends_its_calls_first() {
     assert_eq!(trace(&ran).len(), 2);
 }
 
-/// A sub-agent that is asked nothing says so, and its model is not asked.
+/// A sub-agent without a task reports an error, and its model is not called.
 #[tokio::test(start_paused = true)]
-async fn a_sub_agent_without_a_task_is_an_error_that_the_model_reads() {
+async fn a_sub_agent_without_a_task_is_an_error_for_the_model() {
     let nothing = json!({"user_prompt": "", "reasoning": "", "context": " "});
     let script = Script::new().reply(Reply::call("helper_0", nothing)).reply(Reply::text("so"));
     let ran = ask(&canvas(agent(json!([sub("helper", json!([]))]))), script, "Q").await;
@@ -308,9 +308,9 @@ async fn a_sub_agent_without_a_task_is_an_error_that_the_model_reads() {
     assert!(trace(&ran)[0].failed && trace(&ran)[0].result.to_string().contains("user_prompt"));
 }
 
-/// What somebody asks is never one of the sections by which a canvas changes an agent's own words.
+/// A question is never read as one of the sections by which a canvas overrides an agent's prompts.
 #[tokio::test(start_paused = true)]
-async fn a_question_changes_none_of_the_agents_own_words() {
+async fn a_question_cannot_change_the_agents_prompt_sections() {
     let mut params = agent(json!([join("t")]));
     params["sys_prompt"] = json!("S {sys.query}");
     params["driver"] = json!("planner");

@@ -1,4 +1,4 @@
-//! Assignments: operations on the values as they are when a node finishes, so that none is lost.
+//! Assignments: operations on the values at the time a node finishes, so that no update is lost.
 
 use serde_json::{Value as Json, json};
 use weft_core::AssignOperator;
@@ -26,7 +26,7 @@ fn in_rounds(parallelism: usize, changes: Vec<(&'static str, AssignOperator, &'s
 }
 
 #[tokio::test]
-async fn rounds_side_by_side_lose_no_assignment() {
+async fn parallel_rounds_lose_no_assignment() {
     let check = async |old: Json, change: (&'static str, AssignOperator, &'static str), expected: Json| {
         for parallelism in [1, 5, 64] {
             let list: Vec<u32> = (0..12).collect();
@@ -45,7 +45,7 @@ async fn rounds_side_by_side_lose_no_assignment() {
     check(json!(4096), ("env.v", AssignOperator::Divide, "2"), json!(1)).await;
     check((0..13).collect(), ("env.v", AssignOperator::RemoveFirst, "null"), json!([12])).await;
     check((0..13).collect(), ("env.v", AssignOperator::RemoveLast, "null"), json!([0])).await;
-    // What takes its own value takes it as it is then.
+    // An operation that reads its own target reads the current value.
     check(
         json!(""),
         ("env.v", AssignOperator::Set, "{env.v}{item@item};"),
@@ -58,7 +58,7 @@ async fn rounds_side_by_side_lose_no_assignment() {
 }
 
 #[tokio::test]
-async fn branches_side_by_side_change_different_members_of_one_variable() {
+async fn parallel_branches_change_different_members_of_one_variable() {
     let ran = with(
         json!({"env.o": {}, "env.v": 0}),
         &[
@@ -87,7 +87,7 @@ async fn branches_side_by_side_change_different_members_of_one_variable() {
 }
 
 #[tokio::test]
-async fn variables_of_a_loop_and_outputs_of_others_change_as_globals_do() {
+async fn loop_variables_and_outputs_can_be_assigned_like_globals() {
     let ran = with(
         json!({}),
         &[
@@ -115,7 +115,7 @@ async fn variables_of_a_loop_and_outputs_of_others_change_as_globals_do() {
 }
 
 #[tokio::test]
-async fn the_assignments_of_a_node_follow_one_another() {
+async fn the_assignments_of_a_node_are_applied_in_order() {
     let changes = vec![
         ("env.n", AssignOperator::Add, "1"),
         ("env.n", AssignOperator::Multiply, "env.n"),
@@ -135,7 +135,7 @@ async fn the_assignments_of_a_node_follow_one_another() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_applied_is_a_failure_of_the_node_and_changes_nothing() {
+async fn an_assignment_that_cannot_be_applied_fails_the_node_and_changes_nothing() {
     let check = async |old: Json, change: (&'static str, AssignOperator, &'static str), expected: &str| {
         let changes = vec![("env.other", AssignOperator::Set, "1"), change];
         let nodes = [node("begin", Does::Echo, &["a"]), node("a", Does::Assign(changes), &[])];
@@ -164,7 +164,7 @@ async fn an_index_sets_that_element() {
 
 #[tokio::test]
 async fn exception_settings_catch_an_assignment_that_cannot_be_applied() {
-    // Each goes well by itself; the second to finish no longer fits what the first has made of it.
+    // Each operation is valid by itself; the second one to finish no longer fits the value left by the first.
     let nodes = [
         node("begin", Does::Echo, &["a", "b"]),
         node("a", Does::Assign(vec![("env.v", AssignOperator::Append, "1")]), &["end"]),
@@ -186,7 +186,7 @@ async fn journals_hold_the_operation() {
     let assigned = ran.records.iter().find_map(|record| match record {
         Record::NodeFinished { who, assigned, route, inputs, .. } if who.node.as_str() == "change" => {
             assert_eq!(*route, NextEdges::Routed(weft_core::Route::Onward));
-            // Of a list that grows with every round the journal does not hold each state.
+            // The journal does not store every state of a list that grows in every round.
             let read: Vec<_> = inputs.0.iter().map(|(name, _)| name.to_string()).collect();
             assert_eq!(read, ["item@item"]);
             Some(json!(assigned))

@@ -1,5 +1,5 @@
-//! Canvases of the real components whose ways part and meet: each says exactly what it should, runs
-//! every node as often as it should, and keeps the order of what depends on each other.
+//! Canvases of real components that branch and join: each must produce the expected text, run every node the
+//! expected number of times, and keep dependent nodes in order.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn begin(to: To) -> Component {
     ("begin", "Begin", json!({}), to, None)
 }
 
-/// Puts a text together.
+/// Builds a text.
 fn text(id: &'static str, script: &str, to: To) -> Component {
     (id, "StringTransform", json!({"method": "merge", "script": script, "delimiters": [","]}), to, None)
 }
@@ -50,7 +50,7 @@ fn llm(id: &'static str, prompt: &str, to: To) -> Component {
     (id, "LLM", params, to, None)
 }
 
-/// Goes on by the first case whose value is what `left` is; the last targets are for everything else.
+/// Takes the first case whose value equals `left`; the last targets are the default.
 fn switch(id: &'static str, left: &str, cases: &[(Json, To)], otherwise: To) -> Component {
     let cases = cases.iter().map(|(value, to)| {
         let items = json!([{"cpn_id": left, "operator": "=", "value": value}]);
@@ -91,7 +91,7 @@ fn assign(id: &'static str, variable: &str, operator: &str, parameter: &Json, to
     (id, "VariableAssigner", json!({"variables": variables}), to, None)
 }
 
-/// Sets `env.n`, which outlives the turn, to what it is at first.
+/// Sets `env.n`, which outlives the turn, to its initial value.
 fn reset(to: To) -> Component {
     assign("reset", "env.n", "clear", &Json::Null, to)
 }
@@ -101,7 +101,7 @@ fn form(id: &'static str, field: &str, to: To) -> Component {
     (id, "UserFillUp", json!({"enable_tips": true, "tips": "?", "inputs": inputs}), to, None)
 }
 
-/// Output `all`: what each round's `collect` is.
+/// Output `all`: the `collect` reference of each round.
 fn each(id: &'static str, items: &str, parallelism: usize, collect: &str, to: To) -> Component {
     let outputs = json!({"all": {"ref": collect, "type": "Array<string>"}});
     (id, "Iteration", json!({"items_ref": items, "parallelism": parallelism, "outputs": outputs}), to, None)
@@ -111,7 +111,7 @@ fn item(id: &'static str, parent: &'static str, to: To) -> Component {
     (id, "IterationItem", json!({}), to, Some(parent))
 }
 
-/// Counts its variable `n` from 0; ends when it is `end`.
+/// Counts its variable `n` from 0; ends when it equals `end`.
 fn repeat(id: &'static str, end: u32, to: To) -> Component {
     let params = json!({
         "loop_variables": [{"variable": "n", "type": "number", "input_mode": "constant", "value": 0}],
@@ -130,7 +130,7 @@ fn leave(id: &'static str) -> Component {
     (id, "ExitLoop", json!({}), &[], None)
 }
 
-/// Asks a server that is not there.
+/// Requests a server that does not exist.
 fn broken(id: &'static str, exception: &Json, to: To) -> Component {
     let mut params = json!({"url": "http://gone.test/", "method": "get"});
     params.as_object_mut().unwrap().extend(exception.as_object().unwrap().clone());
@@ -145,7 +145,7 @@ fn default(value: &str) -> Json {
     json!({"exception_method": "comment", "exception_default_value": value})
 }
 
-/// Into the body of `parent`.
+/// Moves the node into the body of `parent`.
 fn within(parent: &'static str, components: Vec<Component>) -> Vec<Component> {
     components.into_iter().map(|(id, kind, params, to, _)| (id, kind, params, to, Some(parent))).collect()
 }
@@ -154,8 +154,8 @@ fn canvas(parts: impl IntoIterator<Item = Vec<Component>>) -> Arc<Plan> {
     drawn(&parts.into_iter().flatten().collect::<Vec<_>>())
 }
 
-/// Answers each prompt that holds the first text with the second, piece by piece, so many
-/// milliseconds apart.
+/// Answers each prompt that contains the first text with the second, chunk by chunk, with this many
+/// milliseconds in between.
 fn answers(replies: &[(&str, &[&str], u64)]) -> Script {
     replies.iter().fold(Script::new(), |script, &(prompt, pieces, ms)| {
         script.reply(Reply::pieces(pieces.iter().copied()).delay_ms(ms).when_user(prompt).always())
@@ -168,7 +168,7 @@ async fn hold(plan: &Arc<Plan>, script: Script, turns: impl IntoIterator<Item = 
     ran
 }
 
-/// Two turns of a session; each must succeed, say this, and run these nodes this often.
+/// Two turns of a session; each must succeed, show this text, and run these nodes this many times.
 async fn check(plan: &Arc<Plan>, script: Script, query: &str, said: &str, times: &[(&str, usize)]) -> Ran {
     let mut ran = hold(plan, script, [asking(query), asking(query)]).await;
     ran.iter().for_each(|ran| is(ran, said, times));
@@ -184,9 +184,9 @@ fn is(ran: &Ran, said: &str, times: &[(&str, usize)]) {
     }
 }
 
-/// Nothing starts while something that it reads is under way, except those who listen; nothing that
-/// others have listened to ends before they have said its last word, unless they were held back because
-/// another message was being said; a message ends before its node.
+/// No node starts while something that it reads is still running, except stream readers; no producer ends
+/// before its readers have shown its last chunk, unless they were held back behind another message; a message
+/// ends before its node.
 fn in_order(plan: &Plan, ran: &Ran) {
     let log = ran.log().join("\n");
     let mut under_way: HashMap<u32, (usize, FramePath)> = HashMap::new();
@@ -200,7 +200,7 @@ fn in_order(plan: &Plan, ran: &Ran) {
                 for (&activation, (source, frame)) in &under_way {
                     let hears = plan.nodes[*source].listeners.contains(&plan.by_id[&who.node]);
                     let reads = node.waits.contains(source) && *frame == who.frame;
-                    assert!(!reads || hears, "{} began too early\n{log}", who.node);
+                    assert!(!reads || hears, "{} started too early\n{log}", who.node);
                     if hears && *frame == who.frame {
                         listening.entry(who.activation).or_default().push(activation);
                     }
@@ -216,9 +216,9 @@ fn in_order(plan: &Plan, ran: &Ran) {
             Record::Said { activation, node, .. } => {
                 let late =
                     listening.get(activation).into_iter().flatten().any(|source| over.contains(source));
-                assert!(!late || held_back.contains(activation), "{node} speaks late\n{log}");
+                assert!(!late || held_back.contains(activation), "{node} writes late\n{log}");
                 said.insert(*activation);
-                assert!(!over.contains(activation), "{node} speaks after its end\n{log}");
+                assert!(!over.contains(activation), "{node} writes after its end\n{log}");
             }
             Record::MessageEnded { activation, node, .. } => {
                 assert!(!over.contains(activation), "{node}'s message ends after it\n{log}");
@@ -228,7 +228,7 @@ fn in_order(plan: &Plan, ran: &Ran) {
     }
 }
 
-/// The place in the log of a line.
+/// The position of a line in the log.
 fn at(ran: &Ran, line: &str) -> usize {
     let log = ran.log();
     log.iter().position(|l| l == line).unwrap_or_else(|| panic!("no `{line}` in\n{}", log.join("\n")))
@@ -240,9 +240,9 @@ pub(crate) fn filled(inputs: &Json) -> TurnInput {
 
 // Joins after a branch.
 
-/// Any-of and all-of, long and short ways, and one way straight into the join.
+/// Any-of and all-of joins, long and short branches, and one edge straight into the join.
 #[tokio::test(start_paused = true)]
-async fn branches_of_every_length_meet_once() {
+async fn branches_of_any_length_join_once() {
     let plan = canvas([vec![
         begin(&["s"]),
         by_query(
@@ -269,7 +269,7 @@ async fn branches_of_every_length_meet_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn branches_inside_branches_meet_at_the_end() {
+async fn nested_branches_join_at_the_end() {
     let plan = canvas([vec![
         begin(&["s"]),
         by_query("s", &[("x", &["x"])], &["t"]),
@@ -306,7 +306,7 @@ async fn a_branch_after_a_join_after_a_branch() {
     }
 }
 
-/// A target of one branch that another branch also leads to by itself.
+/// A target of one branch that another branch also leads to.
 #[tokio::test(start_paused = true)]
 async fn a_target_that_also_follows_another_branch_runs_once() {
     let plan = canvas([vec![
@@ -323,9 +323,9 @@ async fn a_target_that_also_follows_another_branch_runs_once() {
     }
 }
 
-/// Two branchings side by side whose ways all meet: the join waits for the slower.
+/// Two parallel branchings whose branches all join: the join waits for the slower one.
 #[tokio::test(start_paused = true)]
-async fn two_branchings_side_by_side_meet_once() {
+async fn two_parallel_branchings_join_once() {
     let plan = canvas([vec![
         begin(&["s", "c"]),
         by_query("s", &[("a", &["a"])], &["b"]),
@@ -342,7 +342,7 @@ async fn two_branchings_side_by_side_meet_once() {
     }
 }
 
-/// Several nodes of one category, of which some lead to the same place.
+/// Several targets of one category, some of which lead to the same node.
 #[tokio::test(start_paused = true)]
 async fn a_category_with_several_targets_takes_all_of_them() {
     let plan = canvas([vec![
@@ -373,10 +373,9 @@ async fn a_target_named_twice_and_an_edge_listed_twice_count_once() {
     }
 }
 
-/// What a Switch says counts, not where its edges are drawn to: neither an edge too many nor one too
-/// few changes anything.
+/// The parameters of a Switch count, not its drawn edges: neither an extra nor a missing edge changes anything.
 #[tokio::test(start_paused = true)]
-async fn the_drawn_edges_of_a_switch_do_not_count() {
+async fn the_drawn_edges_of_a_switch_are_ignored() {
     let mut s = by_query("s", &[("a", &["a"])], &["b"]);
     s.3 = &["c", "a"];
     let plan = canvas([vec![
@@ -392,9 +391,9 @@ async fn the_drawn_edges_of_a_switch_do_not_count() {
     }
 }
 
-/// Nodes with several ways in from the same Switch: directly, over one node and over two.
+/// Nodes with several paths from the same Switch: directly, over one node and over two.
 #[tokio::test(start_paused = true)]
-async fn several_ways_from_one_switch_into_one_node() {
+async fn several_paths_from_one_switch_into_one_node() {
     let plan = canvas([vec![
         begin(&["s"]),
         by_query("s", &[("all", &["j", "a", "b"]), ("j", &["j"]), ("b", &["b"])], &["a", "j"]),
@@ -409,9 +408,9 @@ async fn several_ways_from_one_switch_into_one_node() {
     }
 }
 
-/// A reference from a join to what lies in the middle of a way not taken, several steps up.
+/// A reference from a join to the middle of a branch not taken, several nodes up.
 #[tokio::test(start_paused = true)]
-async fn a_join_reads_deep_into_a_way_not_taken() {
+async fn a_join_reads_deep_into_a_branch_not_taken() {
     let plan = canvas([vec![
         begin(&["s"]),
         by_query("s", &[("long", &["a1"])], &["b"]),
@@ -427,9 +426,9 @@ async fn a_join_reads_deep_into_a_way_not_taken() {
     }
 }
 
-/// References without edges: what is read is on another way, slow, or not taken.
+/// References without edges: the node that is read is on another branch, slow, or not taken.
 #[tokio::test(start_paused = true)]
-async fn what_is_read_beside_the_edges_is_waited_for_or_empty() {
+async fn references_without_edges_are_awaited_or_empty() {
     let plan = canvas([vec![
         begin(&["slow", "s"]),
         llm("slow", "go", &[]),
@@ -443,9 +442,9 @@ async fn what_is_read_beside_the_edges_is_waited_for_or_empty() {
     check(&plan, answers(&[("go", &["S"], 900)]), "a", "", &[("m", 0), ("a", 1)]).await;
 }
 
-/// After ways that both run, an aggregator waits for both and runs once.
+/// After two branches that both run, an aggregator waits for both and runs once.
 #[tokio::test(start_paused = true)]
-async fn an_aggregator_waits_for_every_way_that_runs() {
+async fn an_aggregator_waits_for_every_branch_that_runs() {
     let plan = canvas([vec![
         begin(&["s"]),
         by_query("s", &[("both", &["a", "b"]), ("a", &["a"])], &["b"]),
@@ -466,7 +465,7 @@ async fn an_aggregator_waits_for_every_way_that_runs() {
 // Failures.
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_goes_elsewhere_meets_the_ordinary_way_again() {
+async fn an_exception_branch_joins_the_ordinary_path_again() {
     for (url, said, rescue) in [("up", "ok!", 0), ("down", "rescued", 1)] {
         let mut call = broken("call", &goto(&["rescue"]), &["fine"]);
         call.2["url"] = json!(format!("http://{url}.test/"));
@@ -484,9 +483,9 @@ async fn a_failure_that_goes_elsewhere_meets_the_ordinary_way_again() {
     }
 }
 
-/// The way after a failure leads straight into a node that the ordinary way also reaches.
+/// The exception branch leads straight into a node that the ordinary path also reaches.
 #[tokio::test(start_paused = true)]
-async fn a_failure_may_jump_ahead_into_a_later_join() {
+async fn an_exception_branch_may_lead_to_a_later_join() {
     let plan = canvas([vec![
         begin(&["call", "side"]),
         broken("call", &goto(&["m"]), &["next"]),
@@ -500,7 +499,7 @@ async fn a_failure_may_jump_ahead_into_a_later_join() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_way_after_a_failure_that_is_also_the_ordinary_way_runs_once() {
+async fn a_node_on_both_the_exception_and_the_ordinary_path_runs_once() {
     let plan =
         canvas([vec![begin(&["call"]), broken("call", &goto(&["m"]), &["m"]), say("m", "on we go", &[])]]);
     check(&plan, Script::new(), "q", "on we go", &[("m", 1)]).await;
@@ -529,7 +528,7 @@ impl Knowledge for Down {
 
 /// A search and a request that fail, each with a default value, feed a join with another branch.
 #[tokio::test(start_paused = true)]
-async fn a_join_reads_the_default_values_of_what_failed() {
+async fn a_join_reads_the_default_values_of_failed_nodes() {
     let mut search = default("nothing found");
     search["query"] = json!("{sys.query}");
     search["dataset_ids"] = json!(["*"]);
@@ -546,7 +545,7 @@ async fn a_join_reads_the_default_values_of_what_failed() {
         let world = World::with_search(Script::new(), FakeHttp::new(), Arc::new(Down));
         let ran = world.hold(&plan, [asking(query)]).await.remove(0);
         in_order(&plan, &ran);
-        // The default of a node that no Message follows is shown as well.
+        // The default of a node is shown even if no Message follows.
         let shown: String = ran
             .records
             .iter()
@@ -565,7 +564,7 @@ async fn a_join_reads_the_default_values_of_what_failed() {
     }
 }
 
-/// A failure that nobody handles ends the run, whatever else is under way.
+/// An unhandled failure ends the run, whatever else is running.
 #[tokio::test(start_paused = true)]
 async fn an_unhandled_failure_in_one_branch_ends_the_run() {
     let plan = canvas([vec![
@@ -584,7 +583,7 @@ async fn an_unhandled_failure_in_one_branch_ends_the_run() {
 // Texts and streams.
 
 #[tokio::test(start_paused = true)]
-async fn alternatives_follow_the_branch_that_ran() {
+async fn alternative_texts_follow_the_branch_that_ran() {
     let texts =
         json!({"content": ["a:{a@result}", "b:{b@content}", "both:{a@result}{b@content}", "c:{c@result}"]});
     let plan = canvas([vec![
@@ -600,7 +599,7 @@ async fn alternatives_follow_the_branch_that_ran() {
     }
 }
 
-/// A model streams into a Message whichever branch it is in, and ends after its last piece is said.
+/// A model streams into a Message in either branch, and ends after its last chunk is shown.
 #[tokio::test(start_paused = true)]
 async fn a_model_in_a_branch_streams_into_the_join() {
     let plan = canvas([vec![
@@ -622,8 +621,8 @@ async fn a_model_in_a_branch_streams_into_the_join() {
     }
 }
 
-/// Both models of two ways that run: one Message tells both, in the order of its text, although the
-/// second is done first.
+/// Both models of two branches run: one Message shows both, in the order of its text, although the second
+/// finishes first.
 #[tokio::test(start_paused = true)]
 async fn two_models_at_once_stream_into_one_message_in_the_order_of_its_text() {
     let plan = canvas([vec![
@@ -637,9 +636,9 @@ async fn two_models_at_once_stream_into_one_message_in_the_order_of_its_text() {
     assert!(at(&ran, "say m \"5\"") < at(&ran, "end b"));
 }
 
-/// One model, two Messages and a reader that is no Message: asked once, told twice, read whole.
+/// One model, two Messages and one plain reader: called once, shown twice, read whole.
 #[tokio::test(start_paused = true)]
-async fn a_text_heard_by_two_messages_is_written_once() {
+async fn a_stream_read_by_two_messages_is_produced_once() {
     let plan = canvas([vec![
         begin(&["a"]),
         llm("a", "aa", &["m", "n", "t"]),
@@ -657,7 +656,7 @@ async fn a_text_heard_by_two_messages_is_written_once() {
     assert!(at(&ran, "end a") < at(&ran, "start t"));
 }
 
-/// Two Messages after a Switch: one, the other, or both, and what follows both.
+/// Two Messages after a Switch: one, the other, or both, and the nodes after both.
 #[tokio::test(start_paused = true)]
 async fn messages_in_branches_feed_what_follows() {
     let plan = canvas([vec![
@@ -673,9 +672,9 @@ async fn messages_in_branches_feed_what_follows() {
     }
 }
 
-/// A Message that streams leads on to a branch by what it said.
+/// A streaming Message is followed by a branch on its text.
 #[tokio::test(start_paused = true)]
-async fn a_branch_reads_what_a_message_said() {
+async fn a_branch_reads_the_output_of_a_message() {
     let plan = canvas([vec![
         begin(&["a"]),
         llm("a", "aa", &["m"]),
@@ -690,9 +689,9 @@ async fn a_branch_reads_what_a_message_said() {
     }
 }
 
-/// A model that breaks off while it is heard: its default ends the text, and the join goes on.
+/// A model that breaks off while it is streamed: its default ends the text, and the join continues.
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_breaks_off_goes_on_with_its_default() {
+async fn a_broken_stream_continues_with_its_default() {
     let mut a = llm("a", "aa", &["m"]);
     a.2.as_object_mut().unwrap().extend(default("(lost)").as_object().unwrap().clone());
     let plan = canvas([vec![
@@ -739,9 +738,9 @@ async fn a_cycle_with_joins_inside_and_after() {
     check(&plan, script, "q", "P:o3e", &times).await;
 }
 
-/// Every pass leads on to a Message as well as back; each says what its pass was.
+/// Every pass leads to a Message as well as back; each shows the values of its pass.
 #[tokio::test(start_paused = true)]
-async fn a_cycle_that_speaks_in_every_pass() {
+async fn a_cycle_with_a_message_in_every_pass() {
     let plan = canvas([vec![
         begin(&["reset"]),
         reset(&["count"]),
@@ -753,10 +752,10 @@ async fn a_cycle_that_speaks_in_every_pass() {
     check(&plan, Script::new(), "q", "1 2 3 4 done", &[("m", 4), ("end", 1)]).await;
 }
 
-/// A node after a cycle is reached in one pass, still waits for something else, and is not reached in
-/// the next pass: what reached it is not lost.
+/// A node after a cycle is reached in one pass while it still waits for another node, and is not reached in the
+/// next pass: the first activation is not lost.
 #[tokio::test(start_paused = true)]
-async fn what_one_pass_reached_is_not_lost_in_the_next() {
+async fn a_node_reached_in_one_pass_is_not_lost_in_the_next() {
     let plan = canvas([vec![
         begin(&["slow", "reset"]),
         reset(&["count"]),
@@ -771,10 +770,10 @@ async fn what_one_pass_reached_is_not_lost_in_the_next() {
     check(&plan, script, "q", "SE", &[("s", 3), ("m", 1), ("say", 1)]).await;
 }
 
-/// Two ways back from one Switch, to different places: each pass runs what lies on its way, and what
-/// follows the cycle joins once with what ran beside it.
+/// Two back edges from one Switch, to different nodes: each pass runs the nodes on its path, and the node after
+/// the cycle joins once with the parallel branch.
 #[tokio::test(start_paused = true)]
-async fn a_cycle_with_two_ways_back() {
+async fn a_cycle_with_two_back_edges() {
     for (second, said, i, h, t) in [(2, "12P", 2, 3, 1), (7, "2P", 2, 2, 0)] {
         let plan = canvas([vec![
             begin(&["reset", "p"]),
@@ -800,9 +799,9 @@ async fn a_cycle_with_two_ways_back() {
     }
 }
 
-/// A failure that leads back: tried again until it works.
+/// A failure that leads back: retried until it succeeds.
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_leads_back_is_a_cycle() {
+async fn an_exception_branch_that_leads_back_is_a_cycle() {
     let plan = canvas([vec![
         begin(&["count"]),
         assign("count", "env.n", "+=", &json!(1), &["call"]),
@@ -820,8 +819,8 @@ async fn a_failure_that_leads_back_is_a_cycle() {
 
 // Iterations and Loops.
 
-/// A branch and a join in the body of an Iteration, over none, one and many items, one after the
-/// other and side by side: the results are in the order of the items.
+/// A branch and a join in the body of an Iteration, over none, one and many items, sequentially and in
+/// parallel: the results are in item order.
 #[tokio::test(start_paused = true)]
 async fn a_branch_in_an_iteration_joins_in_every_round() {
     for parallelism in [1, 3, 64] {
@@ -863,9 +862,9 @@ async fn a_branch_in_an_iteration_joins_in_every_round() {
     check(&plan, Script::new(), "q", "none: []", &[("it", 1), ("i", 0), ("a", 0), ("m", 1)]).await;
 }
 
-/// An Iteration in one branch, something plain in the other.
+/// An Iteration in one branch, a plain node in the other.
 #[tokio::test(start_paused = true)]
-async fn an_iteration_in_a_branch_meets_the_other_branch() {
+async fn an_iteration_in_a_branch_joins_the_other_branch() {
     let plan = canvas([
         vec![
             begin(&["s"]),
@@ -882,9 +881,9 @@ async fn an_iteration_in_a_branch_meets_the_other_branch() {
     check(&plan, Script::new(), "p,q", r#"["<p>","<q>"]"#, &[("it", 1), ("a", 2), ("m", 1)]).await;
 }
 
-/// From outside, a node of a body is what the last item's round made it, whichever round is done last.
+/// From outside, a body node has the outputs of the last item's round, whichever round finishes last.
 #[tokio::test(start_paused = true)]
-async fn from_outside_a_body_is_what_its_last_round_was() {
+async fn outside_a_body_its_nodes_have_the_outputs_of_the_last_item() {
     let plan = canvas([
         vec![
             begin(&["cut"]),
@@ -899,10 +898,10 @@ async fn from_outside_a_body_is_what_its_last_round_was() {
     check(&plan, script, "p,q,r", "R", &[("a", 3)]).await;
 }
 
-/// A Loop in the body of an Iteration whose rounds run side by side: each has its own Loop, and what
-/// it reads from it is its own.
+/// A Loop in the body of an Iteration with parallel rounds: each round has its own Loop and reads its own
+/// values from it.
 #[tokio::test(start_paused = true)]
-async fn a_loop_in_parallel_rounds_belongs_to_its_round() {
+async fn a_loop_inside_parallel_rounds_is_separate_per_round() {
     let plan = canvas([
         vec![
             begin(&["cut"]),
@@ -927,9 +926,9 @@ async fn a_loop_in_parallel_rounds_belongs_to_its_round() {
     check(&plan, script, "p,q,r", said, &[("lo", 3), ("li", 9), ("t", 6), ("j", 3)]).await;
 }
 
-/// An Iteration in the body of a Loop begins anew in every round.
+/// An Iteration in the body of a Loop restarts in every round.
 #[tokio::test(start_paused = true)]
-async fn an_iteration_in_a_loop_begins_anew_in_every_round() {
+async fn an_iteration_in_a_loop_restarts_in_every_round() {
     let plan = canvas([
         vec![
             begin(&["cut"]),
@@ -949,8 +948,8 @@ async fn an_iteration_in_a_loop_begins_anew_in_every_round() {
         .await;
 }
 
-/// A Loop whose body branches and joins, and leaves by an ExitLoop in one of the branches while
-/// another is still busy.
+/// A Loop whose body branches and joins, and leaves by an ExitLoop in one branch while another is still
+/// running.
 #[tokio::test(start_paused = true)]
 async fn an_exit_in_a_branch_leaves_the_loop_at_once() {
     let plan = canvas([
@@ -974,10 +973,10 @@ async fn an_exit_in_a_branch_leaves_the_loop_at_once() {
     let script = answers(&[("go", &["b"], 1_000)]);
     let ran =
         check(&plan, script, "q", "left at 3", &[("li", 3), ("j", 2), ("x", 1), ("busy", 3), ("m", 1)]).await;
-    assert!(ran.log().contains(&"error busy".to_owned()), "what was busy is stopped");
+    assert!(ran.log().contains(&"error busy".to_owned()), "running nodes are stopped");
 }
 
-/// A Loop inside a Loop: leaving the inner one goes on in the outer one.
+/// A Loop inside a Loop: leaving the inner one continues the outer one.
 #[tokio::test(start_paused = true)]
 async fn an_exit_leaves_only_the_innermost_loop() {
     let plan = canvas([
@@ -1002,10 +1001,10 @@ async fn an_exit_leaves_only_the_innermost_loop() {
     check(&plan, Script::new(), "q", "22", &[("in", 2), ("ii", 4), ("x", 2), ("v", 2), ("oi", 3)]).await;
 }
 
-/// In a Loop a node whose turn is still to come is what it was in the round before; a node that the
-/// round passed over is empty.
+/// In a Loop, a node that has not run yet in this round has its outputs of the previous round; a node that the
+/// round skipped is empty.
 #[tokio::test(start_paused = true)]
-async fn a_loop_reads_the_round_before() {
+async fn a_node_in_a_loop_reads_outputs_of_the_previous_round() {
     let plan = canvas([
         vec![
             begin(&["out"]),
@@ -1038,9 +1037,9 @@ async fn a_loop_reads_the_round_before() {
     assert_eq!(drafts, ["00<>", "01<c0!>", "02<c1>", "10<>", "11<c0!>", "12<c1>"]);
 }
 
-/// What a Loop in a round left behind is not seen in the next round, which passes the Loop over.
+/// The outputs of a Loop in one round are not visible in the next round, which skips the Loop.
 #[tokio::test(start_paused = true)]
-async fn a_round_sees_nothing_of_a_loop_in_another_round() {
+async fn a_round_does_not_see_a_loop_of_another_round() {
     let plan = canvas([
         vec![
             begin(&["cut"]),
@@ -1063,9 +1062,9 @@ async fn a_round_sees_nothing_of_a_loop_in_another_round() {
     check(&plan, Script::new(), "a,b,a", r#"["aT","b","aT"]"#, &[("lo", 2), ("j", 3)]).await;
 }
 
-/// A failure inside a round with a way out of it, in some of the rounds that run side by side.
+/// A failure with an exception branch inside a round, in some of several parallel rounds.
 #[tokio::test(start_paused = true)]
-async fn failures_in_parallel_rounds_take_their_own_way() {
+async fn failures_in_parallel_rounds_take_their_own_exception_branch() {
     let mut call = broken("call", &goto(&["r"]), &["ok"]);
     call.2["url"] = json!("http://{i@item}.test/");
     let plan = canvas([
@@ -1092,7 +1091,7 @@ async fn failures_in_parallel_rounds_take_their_own_way() {
     is(&ran, r#"["up","failed 1","up","failed 3"]"#, &[("call", 4), ("j", 4), ("r", 2)]);
 }
 
-// People.
+// Human tasks.
 
 /// A form in one branch, and a join that reads it and the other branch; every turn is like the first.
 #[tokio::test(start_paused = true)]
@@ -1124,9 +1123,9 @@ async fn a_form_in_a_branch_is_waited_for_before_the_join() {
     assert_eq!((ran[2].times("f"), ran[2].times("m")), (0, 1));
 }
 
-/// Two forms side by side before a join, answered one at a time.
+/// Two parallel forms before a join, answered one at a time.
 #[tokio::test(start_paused = true)]
-async fn two_forms_before_a_join_may_be_answered_in_two_turns() {
+async fn two_forms_before_a_join_can_be_answered_in_two_turns() {
     let plan = canvas([vec![
         begin(&["f", "g"]),
         form("f", "x", &["m"]),
@@ -1140,7 +1139,7 @@ async fn two_forms_before_a_join_may_be_answered_in_two_turns() {
     is(&ran[2], "1+2", &[("f", 1), ("m", 1)]);
 }
 
-/// Rounds that run side by side each wait for a person; each is answered for itself.
+/// Parallel rounds each wait for a person; each is answered separately.
 #[tokio::test(start_paused = true)]
 async fn parallel_rounds_wait_for_a_person_each() {
     let plan = canvas([
@@ -1164,16 +1163,16 @@ async fn parallel_rounds_wait_for_a_person_each() {
     let turns = [asking("a,b,c,d"), answer("1"), answer("2"), answer("3")];
     let ran = hold(&plan, Script::new(), turns.clone()).await;
     let waits: Vec<_> = ran.iter().map(|ran| ran.report.forms.len()).collect();
-    // One after the other: what is free goes on to the next item.
+    // Sequentially: a free slot continues with the next item.
     assert_eq!(waits, [2, 2, 1, 0]);
-    // The iteration goes on with each of them.
+    // The iteration continues with each of them.
     is(&ran[3], r#"["a1","b2","c","d3"]"#, &[("it", 1), ("f", 1), ("m", 1)]);
-    // And the next conversation is like the first.
+    // The next conversation behaves like the first.
     let again = hold(&plan, Script::new(), turns).await;
     assert_eq!(again[3].report.said, ran[3].report.said);
 }
 
-/// A form in a Loop asks in every round, in a cycle in every pass.
+/// A form in a Loop asks in every round; in a cycle, in every pass.
 #[tokio::test(start_paused = true)]
 async fn a_form_in_a_loop_asks_in_every_round() {
     let plan = canvas([
@@ -1204,7 +1203,7 @@ async fn a_form_in_a_loop_asks_in_every_round() {
     is(&ran[2], "bye", &[("f", 1), ("say", 0)]);
 }
 
-/// A run that goes on after a pause and then fails closes the Iteration that was open.
+/// A run that resumes after a suspension and then fails closes the open Iteration.
 #[tokio::test(start_paused = true)]
 async fn a_resumed_run_that_fails_closes_what_was_open() {
     let plan = canvas([
@@ -1224,8 +1223,7 @@ async fn a_resumed_run_that_fails_closes_what_was_open() {
 
 // Sizes.
 
-/// Five thousand ways side by side into one join, and ten thousand items: no more work for each of
-/// them than for a few.
+/// Five thousand parallel branches into one join, and ten thousand items: the work per node does not grow.
 #[tokio::test(start_paused = true)]
 async fn a_wide_canvas_and_a_long_list() {
     use crate::kit::{Does, node};
@@ -1271,7 +1269,7 @@ pub(crate) async fn stored(store: &Arc<MemoryStore>, plan: &Arc<Plan>) -> weft_e
     }
 }
 
-/// A clock that breaks once.
+/// A clock that panics once.
 struct BreaksAt(std::sync::atomic::AtomicI64);
 
 impl weft_core::seam::Clock for BreaksAt {
@@ -1285,10 +1283,10 @@ impl weft_core::seam::Clock for BreaksAt {
     }
 }
 
-/// Wherever the engine itself breaks, the run has an ending, its readers reach the end of the stream,
-/// and the session is free.
+/// Wherever the engine itself panics, the run has an ending, its readers reach the end of the stream, and the
+/// session is free.
 #[tokio::test(start_paused = true)]
-async fn a_run_that_breaks_the_engine_leaves_nothing_behind() {
+async fn a_panic_in_the_engine_leaves_nothing_behind() {
     use crate::kit::{Does, node, seams, turn};
     use futures::FutureExt as _;
     let plan = crate::kit::plan(&[
@@ -1308,8 +1306,8 @@ async fn a_run_that_breaks_the_engine_leaves_nothing_behind() {
         if let Ok(started) = started {
             let mut handle = started.unwrap();
             while handle.entries.next().await.unwrap().is_some() {}
-            assert!(!engine.cancel_here(&handle.key), "it is no longer under way");
-            assert!(store.get(&handle.key).await.unwrap().ending.is_some(), "breaking at {place}");
+            assert!(!engine.cancel_here(&handle.key), "it is no longer active");
+            assert!(store.get(&handle.key).await.unwrap().ending.is_some(), "panic at {place}");
             unbroken |= clock.0.load(std::sync::atomic::Ordering::SeqCst) >= 0;
         }
         clock.0.store(-1, std::sync::atomic::Ordering::SeqCst);
@@ -1320,7 +1318,7 @@ async fn a_run_that_breaks_the_engine_leaves_nothing_behind() {
     assert!(unbroken, "the last places are after the end");
 }
 
-/// Stopped at any moment, a run ends as cancelled, closes what it began, and leaves the session free.
+/// Cancelled at any moment, a run ends as cancelled, closes what it started, and leaves the session free.
 #[tokio::test(start_paused = true)]
 async fn a_run_may_be_cancelled_at_any_moment() {
     use crate::kit::{Does, choose, node, seams, turn};
@@ -1373,7 +1371,7 @@ async fn a_run_may_be_cancelled_at_any_moment() {
     panic!("it never came to its end");
 }
 
-// Random canvases against a plain reading of what they mean.
+// Random canvases against a simple reference interpreter.
 
 #[derive(Clone, Debug)]
 pub(crate) enum Sort {
@@ -1387,7 +1385,7 @@ pub(crate) enum Sort {
     Each(usize, Vec<Spot>),
 }
 
-/// A node: what it is, which nodes before it lead to it (none: the start does), and what it reads.
+/// A node: its kind, its predecessors (none: the start leads to it), and what it reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Spot {
     sort: Sort,
@@ -1395,7 +1393,7 @@ pub(crate) struct Spot {
     reads: Vec<usize>,
 }
 
-/// A level of a canvas with Iterations in it, so deep.
+/// One level of a canvas with Iterations, to this depth.
 pub(crate) fn level(depth: u32) -> BoxedStrategy<Vec<Spot>> {
     let plain = prop_oneof![
         4 => (0..30_u64).prop_map(Sort::Step),
@@ -1451,7 +1449,7 @@ fn takes(bits: u64, way: usize, round: usize) -> bool {
     bits >> ((way + 7 * round) % 64) & 1 == 1
 }
 
-/// Draws a level and those inside it; the nodes that the start leads to come back.
+/// Draws a level and those inside it; returns the nodes that the start leads to.
 pub(crate) fn draw(
     level: &[Spot],
     prefix: &str,
@@ -1502,7 +1500,7 @@ pub(crate) fn draw(
     (0..level.len()).filter(|&i| level[i].ins.is_empty()).map(|i| ids[i]).collect()
 }
 
-/// What each node of a level comes to, in the order of their numbers; counts how often each runs.
+/// The value of each node of a level, by number; counts how many times each runs.
 fn meaning(
     level: &[Spot],
     prefix: &str,
@@ -1544,7 +1542,7 @@ fn meaning(
     values.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// What each message of each round has said in all turns together, and what its text came to.
+/// What each message of each round has shown in all turns together, and its final text.
 fn heard(turns: &[Ran]) -> (HashMap<String, String>, HashMap<String, String>) {
     let (mut heard, mut meant) = (HashMap::<String, String>::new(), HashMap::new());
     for ran in turns {
@@ -1572,10 +1570,10 @@ fn heard(turns: &[Ran]) -> (HashMap<String, String>, HashMap<String, String>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(400), ..Default::default() })]
 
-    /// Branches, joins, streams, forms and Iterations in each other come to what they mean, however fast each
-    /// node is and however many run at once.
+    /// Nested branches, joins, streams, forms and Iterations give the values of the reference interpreter,
+    /// however fast each node is and however many run at once.
     #[test]
-    fn canvases_come_to_what_they_mean(top in level(2), items in 0..4_usize, at_once in 1..6_usize) {
+    fn random_canvases_match_a_reference_interpreter(top in level(2), items in 0..4_usize, at_once in 1..6_usize) {
         let mut nodes = Vec::new();
         let outside: crate::kit::Outside = Arc::new(|_| Box::pin(async { Ok(Json::Null) }));
         let first = draw(&top, "n", None, &outside, &mut nodes);
@@ -1588,10 +1586,10 @@ proptest! {
         let (mut state, mut input) = (SessionState::new(&plan), input);
         loop {
             let ran = virtual_time.block_on(crate::kit::go_on(&plan, state, input, limits));
-            // The state as another process finds it.
+            // The state as another process reads it.
             state = SessionState::from_json(&ran.state.to_json().unwrap()).unwrap();
             input = filled(&json!({"v": "answer"}));
-            // One decision for each node that waits in the middle; the other one in another turn.
+            // One decision for each suspended node; the other one in another turn.
             for waiting in &ran.report.forms {
                 let task = waiting.form.fields.keys().next().unwrap();
                 if task != "v" {
@@ -1622,6 +1620,6 @@ proptest! {
         }
         prop_assert_eq!(times.values().sum::<usize>(), ended.len());
         let (heard, meant) = heard(&turns);
-        prop_assert_eq!(heard, meant, "every message says all of its text once\n{}", log);
+        prop_assert_eq!(heard, meant, "every message shows all of its text once\n{}", log);
     }
 }

@@ -1,4 +1,4 @@
-//! Budgets that hold over several runs: of a session, a canvas and a tenant.
+//! Budgets that cover several runs: of a session, a canvas and a tenant.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,7 +18,7 @@ use crate::kit::{Does, asking, node, plan, seams};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// A clock that is set by hand.
+/// A clock that is set manually.
 struct Hand(AtomicI64);
 
 impl Clock for Hand {
@@ -37,7 +37,7 @@ struct Bench {
     allowances: Allowances,
 }
 
-/// The end of a run: what it is, why, and what the run used.
+/// The ending of a run, its reason, and its usage.
 type End = (Ending, String, Spent);
 
 impl Bench {
@@ -113,12 +113,12 @@ async fn a_session_has_one_budget_for_all_its_turns() {
     let (ending, _, spent) = hold(&engine, &request).await;
     assert_eq!((ending, spent.tool_calls), (Ending::Succeeded, 2));
     let (ending, error, spent) = hold(&engine, &request).await;
-    assert_eq!((ending, spent.tool_calls), (Ending::Failed, 1), "what is left of three, not one more");
+    assert_eq!((ending, spent.tool_calls), (Ending::Failed, 1), "the rest of three, not one more");
     assert!(error.contains("the session's budget of tool_calls is used up"), "{error}");
     assert!(error.contains("limits.session_budget.tool_calls"), "{error}");
     let state = b.store.load(&request.session).await.unwrap().state;
     assert_eq!(SessionState::from_json(&state).unwrap().spent.tool_calls, 3);
-    // Another session has its own.
+    // Another session has its own budget.
     let other = b.session(&plan, "c", "other").await;
     assert_eq!(hold(&engine, &other).await.0, Ending::Succeeded);
 }
@@ -140,24 +140,24 @@ async fn canvases_and_tenants_have_budgets_of_days_and_months() {
     assert_eq!(ending, Ending::Failed);
     assert!(error.contains("the canvas's budget of tool_calls for this day is used up"), "{error}");
     assert!(error.contains("limits.canvas_budget.day.tool_calls"), "{error}");
-    // A canvas with limits of its own is not under the limits of all.
+    // A canvas with its own limits is not subject to the general limits.
     let free = b.session(&plan, "free", "3").await;
     assert_eq!((hold(&engine, &free).await.0, b.spent(0).await), (Ending::Succeeded, 5));
 
-    // The next day is another one for the canvas, and not for the tenant.
+    // The next day resets the budget of the canvas, but not that of the tenant.
     b.next_day();
     let (ending, error, _) = hold(&engine, &first).await;
     assert_eq!(ending, Ending::Failed);
     assert!(error.contains("the tenant's budget of tool_calls for this month is used up"), "{error}");
     assert_eq!(b.spent(0).await, 6);
-    // The next month is another one for both; also for an engine that has just begun.
+    // The next month resets both, even for an engine that has just started.
     b.next_day();
     assert_eq!(hold(&b.engine(), &first).await.0, Ending::Succeeded);
     assert_eq!((b.spent(0).await, b.spent(31).await), (8, 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_at_the_same_time_share_one_count() {
+async fn concurrent_runs_share_one_counter() {
     let b = Bench::new(Allowances {
         tenant: PeriodLimits { ever: calls(4), ..PeriodLimits::default() },
         ..Allowances::default()
@@ -177,9 +177,9 @@ async fn runs_at_the_same_time_share_one_count() {
     assert_eq!(b.spent(0).await, 4);
 }
 
-/// What another process has used is taken note of while a run is under way.
+/// Usage of other processes is noticed while a run is active.
 #[tokio::test(start_paused = true)]
-async fn what_other_processes_use_counts() {
+async fn usage_of_other_processes_counts() {
     let b = Bench::new(Allowances {
         canvas: PeriodLimits { ever: calls(3), ..PeriodLimits::default() },
         ..Allowances::default()

@@ -1,4 +1,4 @@
-//! Marks in an answer, followed to the passage and to the page of the file where the fact stands.
+//! Citation marks in an answer, followed to the passage and to the page of the file with the fact.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::golden::{samples, world_of};
 use crate::kit::{Ran, asking};
 use crate::real::{World, drawn, searching};
 
-/// What a mark stands behind, what the file says, and where: 0 is a file without pages.
+/// The text before a mark, the text of the file, and its page: 0 for a file without pages.
 struct Lead {
     claim: &'static str,
     fact: &'static str,
@@ -45,7 +45,7 @@ fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The text of one page, read from the file itself and in one piece.
+/// The text of one page, read from the file itself as one string.
 fn page(file: &Path, page: u64) -> String {
     let settings = match page {
         0 => json!({}),
@@ -68,7 +68,7 @@ fn cited(ran: &Ran) -> Vec<Cited> {
     ends.flatten().collect()
 }
 
-/// Follows the marks of one answer, as a client that has nothing but its text and `reference`.
+/// Follows the marks of one answer as a client would, from its text and `reference` only.
 fn follow(ran: &Ran, leads: &[Lead]) {
     let said = &ran.report.said;
     let (numbers, reference) = (marks(said), reference(&cited(ran)));
@@ -77,7 +77,7 @@ fn follow(ran: &Ran, leads: &[Lead]) {
     let claims = said.split("[ID:").map(|part| part.split_once(']').map_or(part, |(_, claim)| claim));
     for ((number, claim), lead) in numbers.iter().zip(claims).zip(leads) {
         let chunk = &reference["chunks"][number.to_string()];
-        assert!(claim.contains(lead.claim), "[ID:{number}] stands behind {claim:?}");
+        assert!(claim.contains(lead.claim), "[ID:{number}] follows {claim:?}");
         assert_eq!(chunk["document_name"], lead.file, "[ID:{number}]");
         assert!(words(chunk["content"].as_str().unwrap()).contains(lead.fact), "[ID:{number}] {chunk}");
         let positions = chunk["positions"].as_array().unwrap();
@@ -86,7 +86,7 @@ fn follow(ran: &Ran, leads: &[Lead]) {
             assert_eq!((&position[0], position.as_array().unwrap().len()), (&Json::from(lead.page), 5));
         }
         let file = samples().join("cited_pages/documents").join(lead.file);
-        assert!(page(&file, lead.page).contains(lead.fact), "the fact stands on page {}", lead.page);
+        assert!(page(&file, lead.page).contains(lead.fact), "the fact is on page {}", lead.page);
     }
 }
 
@@ -104,9 +104,9 @@ async fn every_mark_leads_to_its_passage_and_its_page() {
     }
 }
 
-/// A search without hits, and what a model says after it, also when a person is asked in between.
+/// A search without hits, and the model's answer after it, also with a human task in between.
 #[tokio::test(start_paused = true)]
-async fn a_mark_leads_nowhere_after_a_search_that_found_nothing() {
+async fn marks_are_removed_after_a_search_without_hits() {
     let search = json!({"query": "sys.query", "dataset_ids": ["cats"], "similarity_threshold": 0.99});
     let form =
         json!({"enable_tips": true, "tips": "Go on?", "inputs": {"ok": {"name": "OK", "type": "line"}}});
@@ -128,7 +128,7 @@ async fn a_mark_leads_nowhere_after_a_search_that_found_nothing() {
     let ran = world.hold(&plan, turns).await;
     assert_eq!(ran[0].output("Retrieval:R", "json"), json!([]));
     assert_eq!(ran[1].report.said, "So it is.");
-    // The journal says it, for a run that is picked up by another process.
+    // The journal records it, for a run that another process recovers.
     let told = |record: &Record| matches!(record, Record::Sourced { sources } if sources.is_empty());
     assert!(ran[0].records.iter().any(told));
 }

@@ -1,4 +1,4 @@
-//! Cycles: each pass is a new activation, joins inside and after a loop run once per pass.
+//! Cycles: each pass is a new activation; joins inside and after a cycle run once per pass.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use weft_dsl::link::Finding;
 use crate::kit::{Does, Outside, choose, node, plan_and_findings, run};
 
 #[tokio::test]
-async fn a_cycle_comes_round_until_its_branch_leaves() {
+async fn a_cycle_repeats_until_its_branch_leaves() {
     let ran = run(&[
         node("begin", Does::Echo, &["a"]),
         node("a", Does::Count("env.n"), &["s"]),
@@ -24,9 +24,9 @@ async fn a_cycle_comes_round_until_its_branch_leaves() {
     assert_eq!(ran.report.ending, Ending::Succeeded);
 }
 
-/// What is waited for goes on while a cycle beside it has always something that can be done at once.
+/// A slow node completes while a cycle beside it always has something ready to run.
 #[tokio::test]
-async fn a_busy_cycle_keeps_nobody_waiting() {
+async fn a_busy_cycle_does_not_starve_other_nodes() {
     let elsewhere: Outside = Arc::new(|_| {
         async {
             for _ in 0..3 {
@@ -48,10 +48,10 @@ async fn a_busy_cycle_keeps_nobody_waiting() {
     assert_eq!(ran.report.said, "401");
     let began = ran.started();
     let place = |id: &str| began.iter().position(|began| *began == id).unwrap();
-    assert!(place("after") < 700, "it began as number {} of {}", place("after"), place("end"));
+    assert!(place("after") < 700, "it started as number {} of {}", place("after"), place("end"));
 }
 
-/// Row 1 and 4 inside a cycle: a diamond in the loop joins once per pass, with this pass's values.
+/// Rows 1 and 4 inside a cycle: a diamond in the loop joins once per pass, with the values of this pass.
 #[tokio::test(start_paused = true)]
 async fn a_diamond_inside_a_cycle_joins_once_per_pass() {
     let ran = run(&[
@@ -68,7 +68,7 @@ async fn a_diamond_inside_a_cycle_joins_once_per_pass() {
     assert_eq!(ran.report.said, "b2c2b2");
 }
 
-/// What follows a loop is not given up while the loop may still come round, and joins once.
+/// The node after a loop is not skipped while the loop may still repeat, and joins once.
 #[tokio::test(start_paused = true)]
 async fn a_join_after_a_loop_waits_for_the_loop() {
     let ran = run(&[
@@ -85,9 +85,9 @@ async fn a_join_after_a_loop_waits_for_the_loop() {
     assert_eq!(ran.report.said, "PO");
 }
 
-/// A loop that ends on a way that leads nowhere: its other exits are dead then, and the join runs.
+/// A loop that ends on a path that leads nowhere: its other exits are skipped then, and the join runs.
 #[tokio::test]
-async fn the_exits_of_a_finished_loop_die() {
+async fn unused_exits_of_a_finished_loop_are_skipped() {
     let ran = run(&[
         node("begin", Does::Echo, &["a", "p"]),
         node("p", Does::Echo, &["j"]).text("P"),
@@ -115,12 +115,12 @@ async fn a_branch_not_taken_in_one_pass_may_be_taken_in_the_next() {
     ])
     .await;
     assert_eq!(ran.started(), ["begin", "a", "l", "d", "a", "r", "d", "end"]);
-    // In the second pass `l` was skipped: it reads as empty.
+    // In the second pass `l` was skipped, so it reads as empty.
     assert_eq!(ran.report.said, "r");
 }
 
 #[tokio::test]
-async fn loops_within_loops_come_round_on_their_own() {
+async fn nested_loops_repeat_independently() {
     let ran = run(&[
         node("begin", Does::Echo, &["outer"]),
         node("outer", Does::Echo, &["inner"]),
@@ -135,7 +135,7 @@ async fn loops_within_loops_come_round_on_their_own() {
 }
 
 #[test]
-fn a_cycle_without_an_exit_is_found() {
+fn a_cycle_without_an_exit_is_reported() {
     let (plan, findings) = plan_and_findings(&[
         node("begin", Does::Echo, &["a"]),
         node("a", Does::Echo, &["b"]),
@@ -149,10 +149,10 @@ fn a_cycle_without_an_exit_is_found() {
     );
 }
 
-/// A node of a loop reads what lies behind one of the loop's exits: it need not wait for what cannot
-/// run before it.
+/// A node of a loop reads a node behind one of the loop's exits: it need not wait for a node that cannot run
+/// before it.
 #[tokio::test]
-async fn reading_what_lies_behind_an_exit_does_not_block_the_loop() {
+async fn reading_a_node_behind_an_exit_does_not_block_the_loop() {
     let ran = run(&[
         node("begin", Does::Echo, &["a"]),
         node("a", choose(&["b", "out"], |n, _| if n < 2 { vec!["b"] } else { vec!["out"] }), &[]),

@@ -1,5 +1,5 @@
-//! The edges of what runs do: long lists with forms, forms answered together, cancelling where nothing
-//! moves, budgets that one of two branches exceeds, and failures that lead to what is already reached.
+//! Edge cases of runs: long lists with forms, forms answered together, cancelling idle runs, budgets exceeded
+//! in one of two branches, and failures that lead to nodes already reached.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn filled(inputs: Json) -> TurnInput {
     TurnInput { inputs, ..TurnInput::default() }
 }
 
-/// The state as another process finds it: through text.
+/// The state as another process reads it: through text.
 fn elsewhere(state: &SessionState) -> SessionState {
     let text = state.to_json().unwrap().to_string();
     SessionState::from_json(&serde_json::from_str(&text).unwrap()).unwrap()
@@ -38,8 +38,8 @@ fn with_tool_calls(max: u64) -> EngineLimits {
 
 // Forms.
 
-/// A form for each of a thousand items, one after the other and 64 at a time: every answer reaches its
-/// item, and the activations of a run are enough for all of them.
+/// A form for each of a thousand items, sequentially and 64 at a time: every answer reaches its item, and the
+/// activation limit suffices for all of them.
 #[tokio::test]
 async fn a_form_for_each_of_a_thousand_items() {
     for at_once in [1, 64] {
@@ -74,7 +74,7 @@ async fn a_form_for_each_of_a_thousand_items() {
     }
 }
 
-/// Two forms that wait before a join; either may be answered first, or both at once.
+/// Two forms before a join; either may be answered first, or both at once.
 fn two_forms() -> Vec<Node> {
     vec![
         node("begin", Does::Echo, &["p", "q"]),
@@ -103,8 +103,8 @@ async fn two_forms_are_answered_in_any_order_or_together() {
     assert_eq!((whole.report.said.as_str(), whole.times("j")), ("PQ", 1));
 }
 
-/// Answers of two people to two forms of one run, at the same time: the turn that is refused may be sent
-/// again, and neither answer is lost.
+/// Answers of two people to two forms of one run, at the same time: the refused turn may be sent again, and
+/// neither answer is lost.
 #[tokio::test(start_paused = true)]
 async fn two_forms_may_be_answered_at_the_same_time() {
     let plan = plan(&two_forms());
@@ -127,7 +127,7 @@ async fn two_forms_may_be_answered_at_the_same_time() {
             }
         }
     }
-    assert!(refused.len() <= 1, "one of the two goes on");
+    assert!(refused.len() <= 1, "one of the two continues");
     for again in refused {
         records.extend(rest(&mut engine.start(again).await.unwrap()).await);
     }
@@ -142,12 +142,12 @@ async fn two_forms_may_be_answered_at_the_same_time() {
     assert_eq!(said, "PQ");
 }
 
-// Cancelling where nothing moves.
+// Cancelling idle runs.
 
-/// While one branch waits for a person and another is at work, a run can be stopped, and its form with it.
-/// Once all of it waits there is nothing to stop: the form stays open.
+/// While one branch waits for a person and another is running, a run can be cancelled together with its form.
+/// Once all of it waits there is nothing to cancel: the form stays open.
 #[tokio::test(start_paused = true)]
-async fn a_run_is_cancelled_beside_its_form_and_not_while_all_of_it_waits() {
+async fn a_run_can_be_cancelled_while_a_branch_works_but_not_while_all_of_it_waits() {
     let plan = plan(&[
         node("begin", Does::Echo, &["ask", "slow"]),
         node("ask", Does::Ask(vec!["ok"]), &["j"]),
@@ -172,19 +172,19 @@ async fn a_run_is_cancelled_beside_its_form_and_not_while_all_of_it_waits() {
     assert_eq!(ending(&records), Ending::Cancelled);
     assert!(!records.iter().any(|record| matches!(record, Record::Waiting { .. })), "{records:?}");
 
-    // Nothing of it is left: the next turn begins at the beginning.
+    // Nothing of it remains: the next turn starts from the beginning.
     let mut second = engine.start(turn(&plan, asking("go"))).await.unwrap();
     let records = rest(&mut second).await;
     assert_eq!((ending(&records), started(&records).as_str()), (Ending::Waiting, "begin slow"));
-    assert!(!engine.cancel(&second.key).await.unwrap(), "nobody is at work");
+    assert!(!engine.cancel(&second.key).await.unwrap(), "no worker is active");
     let mut third = engine.start(turn(&plan, filled(json!({"ok": "yes"})))).await.unwrap();
     let records = rest(&mut third).await;
     assert_eq!((ending(&records), started(&records).as_str()), (Ending::Succeeded, "ask j"));
 }
 
-/// A wait before another try ends with the run: nobody is asked again, and no default value is said.
+/// A retry delay ends with the run: no request is repeated, and no default value is shown.
 #[tokio::test(start_paused = true)]
-async fn a_run_is_cancelled_while_it_waits_to_ask_again() {
+async fn a_run_can_be_cancelled_during_a_retry_delay() {
     let params = json!({
         "llm_id": "m", "sys_prompt": "s", "prompts": [{"role": "user", "content": "{sys.query}"}],
         "cite": false, "max_retries": 5, "delay_after_error": 30,
@@ -203,7 +203,7 @@ async fn a_run_is_cancelled_while_it_waits_to_ask_again() {
     let stores = stored(&store, &plan).await;
     let engine = Engine::new(Arc::new(seams), Some(stores), EngineLimits::default());
     let mut handle = engine.start(turn(&plan, asking("q"))).await.unwrap();
-    // In the middle of the second wait.
+    // During the second delay.
     tokio::time::sleep(Duration::from_secs(45)).await;
     assert_eq!(model.requests().len(), 2);
     let began = tokio::time::Instant::now();
@@ -213,13 +213,13 @@ async fn a_run_is_cancelled_while_it_waits_to_ask_again() {
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert!(!records.iter().any(|record| matches!(record, Record::Said { .. })), "{records:?}");
     tokio::time::sleep(Duration::from_secs(600)).await;
-    assert_eq!(model.requests().len(), 2, "and nobody asks later");
+    assert_eq!(model.requests().len(), 2, "and no request follows");
 }
 
-/// Stopped at any moment, an Iteration with exception settings takes neither its branch nor its default
-/// value: to be stopped is no failure that a canvas catches.
+/// Cancelled at any moment, an Iteration with exception settings takes neither its branch nor its default
+/// value: cancellation is not a failure that a canvas catches.
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_iteration_takes_no_way_out() {
+async fn a_cancelled_iteration_takes_no_exception_branch() {
     let ways: [(&[&'static str], Option<Json>); 2] = [(&["sorry"], None), (&[], Some(json!([])))];
     for (goto, default) in ways {
         let plan = plan(&[
@@ -266,7 +266,7 @@ async fn a_cancelled_iteration_takes_no_way_out() {
 
 // Budgets.
 
-/// A budget that one branch exceeds ends the run: the other branch is stopped, and nothing behind it begins.
+/// A budget exceeded in one branch ends the run: the other branch is stopped, and no later node starts.
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_one_branch_exceeds_stops_the_other() {
     let began = tokio::time::Instant::now();
@@ -288,10 +288,10 @@ async fn a_budget_that_one_branch_exceeds_stops_the_other() {
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
-/// With default values the branch that finds the budget used up gives its own, and the join has both; what
-/// needs the budget afterwards finds it used up as well.
+/// With default values, the branch that finds the budget spent gives its default, and the join has both; later
+/// nodes that need the budget find it spent too.
 #[tokio::test(start_paused = true)]
-async fn a_default_value_stands_for_the_branch_that_exceeds_a_budget() {
+async fn a_default_value_replaces_the_branch_that_exceeds_a_budget() {
     let spend = |id, text| node(id, Does::Spend(2), &["j"]).text(text).on_error(&[], Some(json!("none")));
     let nodes = [
         node("begin", Does::Echo, &["one", "two"]),
@@ -307,12 +307,12 @@ async fn a_default_value_stands_for_the_branch_that_exceeds_a_budget() {
     assert!(ran.report.error.as_ref().unwrap().full().starts_with("more failed:"));
 }
 
-// Failures that lead to what is reached anyway.
+// Failures that lead to nodes reached anyway.
 
-/// A node that an ordinary way and a failure lead to runs once, after both are known; also when it listens
-/// to a text that is being written in the meantime.
+/// A node reached by an ordinary edge and by a failure runs once, after both are known; also if it reads a
+/// stream that is still being written.
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_leads_to_what_is_reached_anyway_starts_it_once() {
+async fn an_exception_branch_to_a_reached_node_starts_it_once() {
     for fails in [true, false] {
         let bad = |ms, to: &[&'static str]| {
             let does = if fails { Does::FailAfter(ms) } else { Does::Slow(ms) };
@@ -340,10 +340,10 @@ async fn a_failure_that_leads_to_what_is_reached_anyway_starts_it_once() {
     }
 }
 
-/// A failure that leads back while a node of the pass before is still at work: that node goes on, and runs
+/// A failure that leads back while a node of the previous pass is still running: that node continues, and runs
 /// once more for the new pass.
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_leads_back_leaves_what_runs_alone() {
+async fn an_exception_branch_that_leads_back_does_not_disturb_running_nodes() {
     let by_pass = choose(&["bad", "ok"], |pass, _| if pass == 0 { vec!["bad"] } else { vec!["ok"] });
     let ran = run(&[
         node("begin", Does::Echo, &["a"]),

@@ -1,4 +1,4 @@
-//! Stores that fail, hang, and do what they say they could not; and runs that two processes work on.
+//! Stores that fail, hang, or report failure for writes they carried out; and runs owned by two processes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ pub(crate) use crate::branches::stored;
 use crate::kit::{Does, asking, node, plan, seams, turn};
 use crate::survival::check;
 
-/// A plan that calls something outside, which must happen once, in between two texts; and the count of it.
+/// A plan with one external call, which must happen once, between two texts; and the counter of the call.
 fn calling() -> (Arc<Plan>, Arc<AtomicU64>) {
     let calls = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&calls);
@@ -41,7 +41,7 @@ fn calling() -> (Arc<Plan>, Arc<AtomicU64>) {
     (plan, calls)
 }
 
-/// A plan whose call outside takes a while beside a node that is quick; and the count of the call.
+/// A plan with a slow external call beside a fast node; and the counter of the call.
 pub(crate) fn calling_beside() -> (Arc<Plan>, Arc<AtomicU64>) {
     let calls = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&calls);
@@ -94,7 +94,7 @@ async fn journal(store: &MemoryStore, key: &RunKey) -> Vec<Entry> {
     stored.into_iter().map(entry).collect()
 }
 
-/// What a reader is shown, and how it ends.
+/// The events a reader sees, and how the stream ends.
 async fn shown(handle: &mut RunHandle) -> (Vec<Entry>, Option<Error>) {
     let mut seen = Vec::new();
     loop {
@@ -111,7 +111,7 @@ async fn said(store: &MemoryStore) -> Vec<String> {
     store.messages(&key, i64::MAX, 99).await.unwrap().into_iter().map(|message| message.content).collect()
 }
 
-/// Whether a call may have been made of which nobody knows what came.
+/// Whether a call may have been made whose outcome is unknown.
 fn interrupted(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| match &entry.record {
         Record::NodeFinished { error: Some(error), .. } => error.contains("may have been carried out"),
@@ -119,9 +119,9 @@ fn interrupted(entries: &[Entry]) -> bool {
     })
 }
 
-/// What is there word for word is one's own work, however often the store says that it failed.
+/// An identical stored record is one's own write, even if the store reported failure.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_does_everything_and_always_says_that_it_failed_is_seen_through() {
+async fn a_store_that_writes_but_always_reports_failure_is_handled() {
     let (plan, calls) = calling();
     let memory = Arc::new(MemoryStore::default());
     stored(&memory, &plan).await;
@@ -140,14 +140,14 @@ async fn a_store_that_does_everything_and_always_says_that_it_failed_is_seen_thr
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_ends_as_ever_over_a_store_on_which_everything_goes_wrong_now_and_then() {
+async fn a_run_ends_correctly_on_a_store_with_random_faults() {
     let mut faults = 0;
     for seed in 0..300 {
         let (plan, calls) = calling();
         let memory = Arc::new(MemoryStore::default());
         stored(&memory, &plan).await;
         let store = Arc::new(FaultyStore::new(Arc::clone(&memory), FaultRates::all(60), Dice::new(seed)));
-        // Reading the session may fail too often: then nothing has begun.
+        // Loading the session may fail too many times: then nothing has started.
         let started = engine(&store).start(turn(&plan, asking("q"))).await;
         let Ok(mut handle) = started else { continue };
         let (seen, error) = shown(&mut handle).await;
@@ -162,9 +162,10 @@ async fn a_run_ends_as_ever_over_a_store_on_which_everything_goes_wrong_now_and_
     assert!(faults > 500, "{faults}");
 }
 
-/// What cannot be stored is not shown, and the run is not given up: it goes on when the store is back.
+/// Records that cannot be stored are not shown, and the run is not given up: it continues when the store is
+/// back.
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_store_goes_away_is_left_to_be_picked_up() {
+async fn a_run_whose_store_goes_away_is_left_for_recovery() {
     let mut broke_off = 0;
     for calls_before in 4..30 {
         let (plan, calls) = calling();
@@ -176,7 +177,7 @@ async fn a_run_whose_store_goes_away_is_left_to_be_picked_up() {
         store.cut_after(calls_before - 3);
         let (mut seen, error) = shown(&mut handle).await;
         let entries = journal(&memory, &handle.key).await;
-        assert_eq!(seen[..], entries[..seen.len()], "what was shown is stored");
+        assert_eq!(seen[..], entries[..seen.len()], "shown events are stored");
         let run = memory.get(&handle.key).await.unwrap();
         let Some(error) = error else {
             assert!(matches!(entries.last().unwrap().record, Record::RunFinished { .. }));
@@ -185,7 +186,7 @@ async fn a_run_whose_store_goes_away_is_left_to_be_picked_up() {
         broke_off += 1;
         assert_eq!(error.kind, ErrorKind::Unavailable);
         assert!(error.full().contains("continues when the store works again"), "{}", error.full());
-        // It is not over, unless the store did all that it was asked to and never said so.
+        // The run is not over, unless the store did all the writes without ever confirming them.
         let over = matches!(entries.last().unwrap().record, Record::RunFinished { .. });
         assert!(run.ending.is_none() || over, "cut after {calls_before}");
         assert!(!first.is_under_way(&handle.key));
@@ -202,7 +203,7 @@ async fn a_run_whose_store_goes_away_is_left_to_be_picked_up() {
         {
             shown(&mut handle).await;
         }
-        // The reader goes on with the number that it has.
+        // The reader continues with its last number.
         let mut rest =
             second.events(&handle.key, seen.iter().filter_map(|e| e.event).max().unwrap_or(0)).await.unwrap();
         while let Some(entry) = rest.next_event().await.unwrap() {
@@ -221,18 +222,18 @@ async fn a_run_whose_store_goes_away_is_left_to_be_picked_up() {
     assert!(broke_off > 5, "{broke_off}");
 }
 
-/// What of an append a gate holds up.
+/// Which part of an append a gate delays.
 #[derive(Clone, Copy, Debug)]
 enum Held {
-    /// Nothing is done before it is opened.
+    /// Nothing is written before it opens.
     Asked,
-    /// It is done, and its answer comes when it is opened: the process slept in between.
+    /// The write is done, and its response arrives when it opens: the process slept in between.
     Answered,
-    /// The end of the run is done, and its answer is lost; from then on nothing can be written.
+    /// The end of the run is written and its response lost; from then on nothing can be written.
     Lost,
 }
 
-/// A way to a store on which appends from an entry on wait until it is opened.
+/// A store proxy on which appends wait, from an entry on, until the gate opens.
 struct Gate {
     store: Arc<MemoryStore>,
     held: Held,
@@ -337,9 +338,9 @@ impl RunStore for Gate {
     }
 }
 
-/// A run that is over is shown to its end, also when its process only learns so by looking.
+/// A finished run is shown to its end, even if its process only learns so by looking.
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_end_is_stored_and_not_answered_is_over() {
+async fn a_run_whose_end_was_stored_without_confirmation_is_finished() {
     let (plan, _) = calling();
     let memory = Arc::new(MemoryStore::default());
     stored(&memory, &plan).await;
@@ -366,7 +367,7 @@ async fn a_run_whose_end_is_stored_and_not_answered_is_over() {
     assert!(!engine.is_under_way(&handle.key));
 }
 
-/// A clock that goes on like everything else here.
+/// A clock that follows the virtual time.
 struct Virtual(tokio::time::Instant);
 
 impl weft_core::seam::Clock for Virtual {
@@ -379,11 +380,11 @@ impl weft_core::seam::Clock for Virtual {
     }
 }
 
-/// The old owner hangs in an append, at every entry, while the new one goes on to the end; then the append
-/// gets through, or its answer does. The old one stops, shows nothing of it, and calls nothing that may be
-/// called only once. Its readers read on what the new one has written.
+/// The old owner hangs in an append, at every entry, while the new one runs to the end; then the append is
+/// carried out, or its response arrives. The old owner stops, shows nothing of it, and makes no at-most-once
+/// call. Its readers continue with what the new owner has written.
 #[tokio::test(start_paused = true)]
-async fn of_two_owners_that_live_at_the_same_time_the_old_one_stops() {
+async fn when_two_processes_own_a_run_the_old_one_stops() {
     let (mut overtaken, mut uncalled) = (0, 0);
     for (held, cut) in
         [Held::Asked, Held::Answered].into_iter().flat_map(|held| (1..30).map(move |cut| (held, cut)))
@@ -417,7 +418,7 @@ async fn of_two_owners_that_live_at_the_same_time_the_old_one_stops() {
         }
         let new = engine_on(&memory);
         let run = memory.get(&handle.key).await.unwrap();
-        // What nobody knows the question of can only be closed.
+        // A run whose question is unknown can only be closed.
         let begun = !journal(&memory, &handle.key).await.is_empty();
         if let PickedUp::Running(mut handle) = new.pick_up(&run, Arc::clone(&plan)).await.unwrap() {
             assert!(shown(&mut handle).await.1.is_none(), "{place}");
@@ -430,12 +431,12 @@ async fn of_two_owners_that_live_at_the_same_time_the_old_one_stops() {
         let (seen, error) = shown(&mut handle).await;
         assert!(error.is_none(), "{place}: {error:?}");
         assert_eq!(seen, ended.1, "{place}");
-        assert_eq!(calls.load(Ordering::SeqCst), called, "{place}: the old one calls nothing more");
+        assert_eq!(calls.load(Ordering::SeqCst), called, "{place}: the old owner calls nothing more");
         assert!(called <= 1, "{place}");
         uncalled += u64::from(called == 0 && interrupted(&ended.1));
         old.shut_down(std::time::Duration::ZERO).await;
         let after = (memory.get(&handle.key).await.unwrap(), journal(&memory, &handle.key).await);
-        assert_eq!(after, ended, "{place}: the old one changes nothing more");
+        assert_eq!(after, ended, "{place}: the old owner changes nothing more");
         if begun && !interrupted(&after.1) {
             assert_eq!(
                 (said(&memory).await, called),
@@ -446,14 +447,14 @@ async fn of_two_owners_that_live_at_the_same_time_the_old_one_stops() {
         check(&after.1, &place);
         overtaken += 1;
     }
-    // Among them the one that slept between its note and its call.
+    // Among them the owner that slept between its record and its call.
     assert!(overtaken > 20 && uncalled > 0, "{overtaken} {uncalled}");
 }
 
-/// A run under way is handed over when its process stops: nothing is cancelled, its readers are told how to go on,
-/// and the next process has it at once.
+/// A run is handed over when its process stops: nothing is cancelled, its readers are told how to continue, and
+/// the next process has it at once.
 #[tokio::test(start_paused = true)]
-async fn a_process_that_stops_hands_over_what_is_under_way() {
+async fn a_stopping_process_hands_over_its_runs() {
     let (plan, calls) = calling();
     let memory = Arc::new(MemoryStore::default());
     stored(&memory, &plan).await;
@@ -472,13 +473,9 @@ async fn a_process_that_stops_hands_over_what_is_under_way() {
     let [run] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((&run.key, &run.owner, run.ending), (&handle.key, &None, None));
     assert_eq!(seen, journal(&memory, &handle.key).await);
-    assert_eq!(
-        weft_core::seam::ProcessStore::list(&*memory).await.unwrap(),
-        [],
-        "nobody watches for it any more"
-    );
+    assert_eq!(weft_core::seam::ProcessStore::list(&*memory).await.unwrap(), [], "it is no longer watched");
     let PickedUp::Running(mut handle) = second.pick_up(run, plan).await.unwrap() else {
-        panic!("it goes on")
+        panic!("it continues")
     };
     assert!(shown(&mut handle).await.1.is_none());
     assert_eq!(
@@ -487,9 +484,9 @@ async fn a_process_that_stops_hands_over_what_is_under_way() {
     );
 }
 
-/// The word of another process that a run is to stop is obeyed by whoever works on it, and by whoever takes it.
+/// A cancel request made through another process is obeyed by the owner, and by whoever takes the run over.
 #[tokio::test(start_paused = true)]
-async fn whoever_has_a_run_obeys_a_cancel_that_another_process_was_asked_for() {
+async fn the_owner_of_a_run_obeys_a_cancel_sent_to_another_process() {
     for gone in [false, true] {
         let (plan, calls) = calling();
         let memory = Arc::new(MemoryStore::default());
@@ -522,9 +519,9 @@ async fn whoever_has_a_run_obeys_a_cancel_that_another_process_was_asked_for() {
     }
 }
 
-/// Turns that begin at the same moment find the room of their tenant once.
+/// Turns that start at the same moment share the tenant's quota correctly.
 #[tokio::test(start_paused = true)]
-async fn runs_that_begin_at_once_keep_to_the_quota_of_their_tenant() {
+async fn runs_started_concurrently_respect_the_tenant_quota() {
     let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(100_000), &[])]);
     let mut begun = 0;
     for seed in 0..20 {
@@ -535,7 +532,7 @@ async fn runs_that_begin_at_once_keep_to_the_quota_of_their_tenant() {
             let session = Session { key: SessionKey::new(&tenant.into(), "other"), ..first.clone() };
             weft_core::seam::SessionStore::create(&*memory, &session, &[]).await.unwrap();
         }
-        // A store that takes its time, so that each start waits in the middle of it. Some wait too long for it.
+        // A slow store, so that each start waits midway. Some wait too long for it.
         let rates = FaultRates { slow: 300, ..FaultRates::default() };
         let store = Arc::new(FaultyStore::new(memory, rates, Dice::new(seed)));
         let stores = Stores {
@@ -553,7 +550,7 @@ async fn runs_that_begin_at_once_keep_to_the_quota_of_their_tenant() {
         };
         let (one, two, others) = tokio::join!(start("t", "s"), start("t", "other"), start("u", "other"));
         let refused = |started: &Result<RunHandle>| started.as_ref().err().map(|error| error.kind);
-        assert_ne!(refused(&others), Some(ErrorKind::RateLimited), "another tenant has room of its own");
+        assert_ne!(refused(&others), Some(ErrorKind::RateLimited), "another tenant has its own quota");
         let own = [refused(&one), refused(&two)];
         assert!(own.contains(&Some(ErrorKind::RateLimited)), "{seed}: {own:?}");
         begun += own.iter().filter(|refused| refused.is_none()).count();
@@ -561,16 +558,16 @@ async fn runs_that_begin_at_once_keep_to_the_quota_of_their_tenant() {
     assert!(begun > 10, "{begun}");
 }
 
-/// A living process keeps its run whatever the clocks say; one that is gone loses it within ten seconds.
+/// A live process keeps its run whatever the clocks say; a dead one loses it within ten seconds.
 #[tokio::test(start_paused = true)]
-async fn a_run_is_taken_from_a_process_that_is_silent_and_from_no_other() {
+async fn a_run_is_taken_over_only_from_a_silent_process() {
     let second = std::time::Duration::from_secs(1);
     let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(100_000), &[])]);
     let memory = Arc::new(MemoryStore::default());
     stored(&memory, &plan).await;
     let store = Arc::new(FaultyStore::new(Arc::clone(&memory), FaultRates::default(), Dice::new(0)));
     let first = engine(&store);
-    // The one that watches has a clock an hour ahead of everybody's.
+    // The watching process has a clock an hour ahead.
     let clock = Arc::new(weft_core::seam::clock::FixedClock(i64::MAX / 2));
     let ahead = weft_core::seam::Seams { clock, ..Arc::into_inner(seams()).unwrap() };
     let stores = Stores {
@@ -593,7 +590,7 @@ async fn a_run_is_taken_from_a_process_that_is_silent_and_from_no_other() {
         tokio::time::sleep(second).await;
     }
     assert!(cut.elapsed() > 4 * second && cut.elapsed() <= 10 * second, "{:?}", cut.elapsed());
-    // Whoever knows that it is gone need not wait.
+    // A process that knows the owner is dead need not wait.
     let place = weft_core::seam::process_store::ProcessPlace {
         host: "here".into(),
         boot: "now".into(),

@@ -1,4 +1,4 @@
-//! Runs that share the beginning of another one, and nodes that are pinned.
+//! Runs that share the beginning of another run, and pinned nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn gives(name: &str, value: serde_json::Value) -> Pin {
     Pin { outputs: Outputs::of(name, value), to: None }
 }
 
-/// Forks a run into a session of its own and waits for its end.
+/// Forks a run into a new session and waits for its end.
 async fn fork(world: &World, key: &RunKey, session: &str, point: &ForkPoint) -> Result<RunKey> {
     let run = RunStore::get(&*world.store, key).await?;
     let session = SessionKey::new(&key.tenant, session);
@@ -40,9 +40,9 @@ async fn fork(world: &World, key: &RunKey, session: &str, point: &ForkPoint) -> 
 }
 
 #[test]
-fn a_fork_that_changes_nothing_ends_like_the_run_it_comes_from() {
+fn a_fork_without_changes_ends_like_its_source_run() {
     let mut forks = 0;
-    // What a run did outside stays done: a fork of one that writes files finds them written.
+    // External effects of a run remain: a fork of a run that writes files finds the files.
     for (folder, turns) in conversations().into_iter().filter(|(of, _)| !of.ends_with("files_and_sums")) {
         runtime().block_on(async {
             let world = World::new(&folder).await;
@@ -50,7 +50,7 @@ fn a_fork_that_changes_nothing_ends_like_the_run_it_comes_from() {
                 let whole = world.journal(&key).await;
                 for entry in &whole {
                     let Record::NodeFinished { who, route, error, .. } = &entry.record else { continue };
-                    // Whoever was reading a text when it broke reads the default value in a fork after that.
+                    // A reader of a stream that broke reads the default value in a fork after that point.
                     let broke = error.is_some() && matches!(route, NextEdges::Routed(_));
                     if *route == NextEdges::Suspended || broke {
                         continue;
@@ -67,7 +67,7 @@ fn a_fork_that_changes_nothing_ends_like_the_run_it_comes_from() {
                     assert_eq!(outcome(&entries), outcome(&whole), "{place}");
                     let stored =
                         world.store.store.load(&SessionKey::new(&key.tenant, session)).await.unwrap();
-                    assert_eq!(stored.revision, 1, "{place}: one turn in a session of its own");
+                    assert_eq!(stored.revision, 1, "{place}: one turn in its own session");
                     forks += 1;
                 }
             }
@@ -82,7 +82,7 @@ fn answer(entries: &[Entry]) -> String {
 }
 
 #[test]
-fn a_fork_goes_on_with_what_was_edited_and_leaves_the_other_run_as_it_was() {
+fn a_fork_continues_with_the_edit_and_leaves_the_source_run_unchanged() {
     let folder = samples().join("stream_two_models");
     let (_, turns) = conversations().into_iter().find(|(of, _)| *of == folder).unwrap();
     runtime().block_on(async {
@@ -98,12 +98,12 @@ fn a_fork_goes_on_with_what_was_edited_and_leaves_the_other_run_as_it_was() {
         let after = world.journal(&forked).await;
         assert!(answer(&after).contains("Something else entirely."), "{}", answer(&after));
         assert_eq!(world.journal(&key).await, before);
-        // What is said to the user is the edited text, too.
+        // The user is shown the edited text, too.
         let messages =
             world.store.store.messages(&SessionKey::new(&key.tenant, "other"), i64::MAX, 9).await.unwrap();
         assert!(messages.last().unwrap().content.contains("Something else entirely."));
         let Some(Record::RunStarted { forks: Some(forks), .. }) = after.first().map(|e| &e.record) else {
-            panic!("it says where it comes from")
+            panic!("it names its source")
         };
         assert_eq!(forks.run, key.id);
 
@@ -117,7 +117,7 @@ fn a_fork_goes_on_with_what_was_edited_and_leaves_the_other_run_as_it_was() {
 }
 
 #[test]
-fn a_branch_can_be_taken_another_way() {
+fn a_fork_can_take_another_branch() {
     let folder = samples().join("categorize_three_intents");
     let (_, turns) = conversations().into_iter().find(|(of, _)| *of == folder).unwrap();
     runtime().block_on(async {
@@ -150,7 +150,7 @@ fn a_branch_can_be_taken_another_way() {
         assert_eq!(refused.kind, ErrorKind::NotFound);
         let refused = fork(&world, &key, "other", &at(node.as_str(), Pin::default())).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Conflict);
-        // What was refused has left nothing behind.
+        // The refused fork has left nothing behind.
         assert!(world.store.store.load(&SessionKey::new(&key.tenant, "third")).await.is_err());
     });
 }
@@ -161,7 +161,7 @@ fn pinned(query: &str, pins: impl IntoIterator<Item = (&'static str, Pin)>) -> T
 }
 
 #[test]
-fn a_pinned_node_gives_what_was_pinned_and_is_not_run() {
+fn a_pinned_node_returns_its_pinned_outputs_without_running() {
     let folder = samples().join("stream_two_models");
     runtime().block_on(async {
         let world = World::new(&folder).await;
@@ -181,7 +181,7 @@ fn a_pinned_node_gives_what_was_pinned_and_is_not_run() {
 }
 
 #[test]
-fn what_cannot_be_pinned_is_refused_with_the_reason() {
+fn invalid_pins_are_refused_with_the_reason() {
     let folder = samples().join("categorize_three_intents");
     runtime().block_on(async {
         let world = World::new(&folder).await;
@@ -203,15 +203,15 @@ fn what_cannot_be_pinned_is_refused_with_the_reason() {
         check(id("Begin"), Pin::default(), "inputs").await;
         check(id("Categorize"), gives("category_name", json!("x")), "`to`").await;
         check(id("Message"), Pin { to: Some(Vec::new()), ..Pin::default() }, "does not branch").await;
-        // Nothing of it was begun.
+        // Nothing of it was started.
         assert!(world.hold(&asking("q")).await.len() > 2);
     });
 }
 
-/// A run under way with a call beside the node that is edited.
+/// An active run with a call beside the edited node.
 struct Calling {
     plan: Arc<Plan>,
-    /// How often it was made.
+    /// How many times it was made.
     calls: Arc<AtomicU64>,
     store: Arc<MemoryStore>,
     engine: Engine,
@@ -229,10 +229,10 @@ impl Calling {
     }
 }
 
-/// An agent-like node beside the edited one has made a call that may not be made twice, and waits for it when
-/// the fork point ends.
+/// An agent-like node beside the edited one has made an at-most-once call and waits for it when the fork point
+/// ends.
 #[tokio::test(start_paused = true)]
-async fn a_call_beside_the_edited_node_is_taken_over_and_not_made_again() {
+async fn a_call_beside_the_edited_node_is_reused() {
     let Calling { plan, calls, store, engine, mut handle } = Calling::begin().await;
     while handle.entries.next().await.unwrap().is_some() {}
     assert_eq!(calls.load(Ordering::SeqCst), 1);
@@ -240,7 +240,7 @@ async fn a_call_beside_the_edited_node_is_taken_over_and_not_made_again() {
     let point = at("quick", gives("out", json!("EDITED")));
     let session = SessionKey::new(&run.key.tenant, "forked");
     let (key, forked) = engine.fork(&run, Arc::clone(&plan), session, &point).await.unwrap();
-    let PickedUp::Running(mut handle) = forked else { panic!("it goes on") };
+    let PickedUp::Running(mut handle) = forked else { panic!("it continues") };
     let mut said = String::new();
     while let Some(entry) = handle.entries.next().await.unwrap() {
         if let Record::Said { text, .. } = &entry.record {
@@ -248,13 +248,13 @@ async fn a_call_beside_the_edited_node_is_taken_over_and_not_made_again() {
         }
     }
     assert_eq!(RunStore::get(&*store, &key).await.unwrap().ending, Some(Ending::Succeeded));
-    assert_eq!(calls.load(Ordering::SeqCst), 1, "it was made, and came back");
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "it was made, and returned");
     assert_eq!(said, "EDITED called");
-    // Doing the fork again from its journal is the same, although a step was given by hand.
+    // Replaying the fork from its journal gives the same, although one node was pinned.
     let run = RunStore::get(&*store, &key).await.unwrap();
     let replayed = engine.replay(&run, Arc::clone(&plan)).await.unwrap();
     assert_eq!(replayed.differences, []);
-    // So is a fork of the fork.
+    // The same holds for a fork of the fork.
     let session = SessionKey::new(&run.key.tenant, "forked again");
     let point = at("m", gives("out", json!("Nothing.")));
     let (key, forked) = engine.fork(&run, Arc::clone(&plan), session, &point).await.unwrap();
@@ -266,9 +266,10 @@ async fn a_call_beside_the_edited_node_is_taken_over_and_not_made_again() {
     assert_eq!(replayed.differences, []);
 }
 
-/// The same while the other run still waits for its call: nobody was cut off, and the fork makes its own.
+/// The same while the source run still waits for its call: nothing was interrupted, and the fork makes its own
+/// call.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_the_other_run_still_waits_for_is_made_by_the_fork_itself() {
+async fn a_call_pending_in_the_source_run_is_made_by_the_fork() {
     let Calling { plan, calls, store, engine, mut handle } = Calling::begin().await;
     let ended = |entry: &Entry| match &entry.record {
         Record::NodeFinished { who, .. } => who.node.as_str() == "quick",
@@ -280,7 +281,7 @@ async fn a_call_that_the_other_run_still_waits_for_is_made_by_the_fork_itself() 
     let point = at("quick", gives("out", json!("EDITED")));
     let session = SessionKey::new(&run.key.tenant, "forked");
     let (key, forked) = engine.fork(&run, Arc::clone(&plan), session, &point).await.unwrap();
-    let PickedUp::Running(mut other) = forked else { panic!("it goes on") };
+    let PickedUp::Running(mut other) = forked else { panic!("it continues") };
     while other.entries.next().await.unwrap().is_some() {}
     while handle.entries.next().await.unwrap().is_some() {}
     for key in [&handle.key, &key] {
@@ -290,7 +291,7 @@ async fn a_call_that_the_other_run_still_waits_for_is_made_by_the_fork_itself() 
 }
 
 #[test]
-fn an_edit_at_a_message_is_what_is_said() {
+fn an_edited_message_text_is_shown() {
     let folder = samples().join("stream_two_models");
     let (_, turns) = conversations().into_iter().find(|(of, _)| *of == folder).unwrap();
     runtime().block_on(async {

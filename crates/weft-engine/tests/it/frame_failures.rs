@@ -1,5 +1,5 @@
-//! Failures inside Iterations and Loops: the exception settings of the nearest frame that has any catch
-//! them, and no way leads out of a body.
+//! Failures inside Iterations and Loops: the exception settings of the nearest frame that has any catch them,
+//! and no edge leads out of a body.
 
 use serde_json::json;
 use weft_core::journal::Ending;
@@ -41,7 +41,7 @@ fn each(parallelism: usize, to: &[&'static str]) -> Node {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_branch_of_the_iteration_catches_what_fails_in_its_body() {
+async fn the_exception_branch_of_an_iteration_catches_failures_in_its_body() {
     for parallelism in [1, 4] {
         let mut nodes = vec![
             node("begin", Does::Echo, &["each"]),
@@ -56,13 +56,13 @@ async fn a_branch_of_the_iteration_catches_what_fails_in_its_body() {
         let log = ran.log();
         assert!(log.contains(&"error fails".to_owned()) && log.contains(&"error each".to_owned()), "{log:?}");
         assert!(log.contains(&"skip end".to_owned()), "{log:?}");
-        // No round begins after the failure, and those beside it are stopped.
+        // No round starts after the failure, and parallel ones are stopped.
         assert!(ran.times("item") < 6, "{log:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_default_stands_for_what_the_rounds_would_have_collected() {
+async fn a_default_value_replaces_the_collected_results() {
     let mut nodes = vec![
         node("begin", Does::Echo, &["each"]),
         each(3, &["end"]).on_error(&[], Some(json!(["none"]))),
@@ -76,7 +76,7 @@ async fn a_default_stands_for_what_the_rounds_would_have_collected() {
 }
 
 #[tokio::test]
-async fn settings_of_the_node_itself_come_first() {
+async fn exception_settings_of_the_node_itself_come_first() {
     let mut nodes = vec![
         node("begin", Does::Echo, &["each"]),
         each(1, &["end"]).on_error(&[], Some(json!("none"))),
@@ -90,7 +90,7 @@ async fn settings_of_the_node_itself_come_first() {
 }
 
 #[tokio::test]
-async fn a_failure_without_settings_around_it_is_the_failure_of_the_run() {
+async fn a_failure_without_exception_settings_fails_the_run() {
     let mut nodes =
         vec![node("begin", Does::Echo, &["each"]), each(2, &["end"]), node("end", Does::Echo, &[])];
     nodes.extend(picky("each"));
@@ -146,9 +146,9 @@ async fn a_loop_catches_and_keeps_its_variables() {
     assert_eq!(ran.report.said, "3 fails failed: it broke");
 }
 
-/// Listeners in the frame are stopped with it, and what they have said stays said.
+/// Stream readers in the frame are stopped with it, and what they have shown stays.
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_breaks_in_a_body_closes_the_frame() {
+async fn a_broken_stream_in_a_body_closes_the_frame() {
     let nodes = [
         node("begin", Does::Echo, &["each"]),
         node("each", Does::Each(2, "say@content"), &["end"]).text("{env.list}").on_error(&["end"], None),
@@ -162,7 +162,7 @@ async fn a_stream_that_breaks_in_a_body_closes_the_frame() {
 }
 
 #[tokio::test]
-async fn no_way_after_a_failure_leads_out_of_a_body() {
+async fn no_exception_branch_leads_out_of_a_body() {
     let mut nodes = vec![
         node("begin", Does::Echo, &["each"]),
         each(1, &["end"]),

@@ -27,7 +27,7 @@ fn items() -> Vec<Node> {
 async fn a_body_runs_once_for_each_item_and_results_are_in_order() {
     let mut nodes = each(1, "{begin@list}", items());
     nodes[1] = node("each", Does::Each(1, "last@out"), &["end"]).text("{env.list}");
-    // The list is a global of the canvas's own.
+    // The list is a global of the canvas.
     let plan = crate::kit::plan(&nodes);
     let mut state = weft_engine::SessionState::new(&plan);
     state.globals.insert("env.list".to_owned(), json!(["a", "b", "c"]));
@@ -56,7 +56,7 @@ async fn an_empty_list_ends_at_once_with_an_empty_result() {
 }
 
 #[tokio::test]
-async fn going_over_what_is_no_list_is_an_error_of_the_iteration() {
+async fn iterating_over_a_value_that_is_not_a_list_fails_the_iteration() {
     let ran = over(1, json!("text"), items()).await;
     assert_eq!(ran.report.ending, Ending::Failed);
     assert!(ran.log().contains(&"error each".to_owned()));
@@ -76,7 +76,7 @@ async fn a_body_with_parallel_branches_ends_when_all_have() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rounds_may_run_at_once_and_keep_their_order() {
+async fn parallel_rounds_keep_their_order() {
     let began = tokio::time::Instant::now();
     let body = vec![
         node("first", Does::Slow(100), &["last"]).within("each").text("{item@item}"),
@@ -87,7 +87,7 @@ async fn rounds_may_run_at_once_and_keep_their_order() {
     assert_eq!(began.elapsed().as_millis() / 100, 2, "virtual time: four, then two");
 }
 
-/// Row 11: what a round did not run is null in the results, so they stay aligned.
+/// Row 11: nodes that a round did not run are null in the results, so that they stay aligned.
 #[tokio::test]
 async fn a_branch_in_a_body_keeps_results_aligned() {
     let body = vec![
@@ -104,9 +104,9 @@ async fn a_branch_in_a_body_keeps_results_aligned() {
     assert_eq!(ran.report.said, r#"["a",null,"c"]"#);
 }
 
-/// The end of a body may point back at its item node: it means what happens anyway.
+/// The end of a body may point back at its item node: the meaning is the same as without that edge.
 #[tokio::test]
-async fn an_explicit_way_back_to_the_item_is_the_next_round() {
+async fn an_explicit_edge_back_to_the_item_starts_the_next_round() {
     let body = vec![
         node("first", Does::Echo, &["last"]).within("each"),
         node("last", Does::Echo, &["item"]).within("each").text("{item@item}"),
@@ -115,7 +115,7 @@ async fn an_explicit_way_back_to_the_item_is_the_next_round() {
     assert_eq!((ran.times("item"), ran.report.said.as_str()), (2, r#"["1","2"]"#));
 }
 
-/// Row 11: a nested frame begins anew each time, and its results belong to its own round.
+/// Row 11: a nested frame restarts each time, and its results belong to its own round.
 #[tokio::test(start_paused = true)]
 async fn frames_nest() {
     let body = vec![
@@ -141,15 +141,15 @@ fn repeat(rounds: usize, body: Vec<Node>) -> Vec<Node> {
 }
 
 #[tokio::test]
-async fn a_loop_repeats_until_its_start_says_so() {
+async fn a_loop_repeats_until_its_condition_ends_it() {
     let ran = run(&repeat(3, vec![node("count", Does::Count("loop@n"), &[]).within("loop")])).await;
     assert_eq!((ran.times("count"), ran.report.said.as_str()), (3, "3"));
     assert_eq!(ran.output("loop", "n"), json!(3));
 }
 
-/// Row 12: ExitLoop closes its frame, finishes the Loop, and cancels what is pending in it.
+/// Row 12: ExitLoop closes its frame, finishes the Loop, and cancels its pending nodes.
 #[tokio::test(start_paused = true)]
-async fn leaving_a_loop_stops_what_runs_in_it() {
+async fn leaving_a_loop_stops_its_running_nodes() {
     let ran = run(&repeat(
         100,
         vec![

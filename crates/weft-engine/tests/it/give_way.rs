@@ -1,4 +1,4 @@
-//! A question in one process waits for a run of another one.
+//! A question in one process waits for a run of another process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,8 @@ async fn begun() -> (Arc<MemoryStore>, Engine, RunHandle) {
     (memory, engine, handle)
 }
 
-/// Asks as a question does that waits in another process, `times` times at most. How the run ended, and when.
+/// Sends the requests of a question that waits in another process, at most `times` times. Returns how the run
+/// ended, and when.
 async fn ended(memory: &Arc<MemoryStore>, run: &RunKey, times: u32) -> (Ending, Duration) {
     let (waiting, began) = (engine_on(memory), Instant::now());
     for nth in 0.. {
@@ -40,7 +41,7 @@ async fn ended(memory: &Arc<MemoryStore>, run: &RunKey, times: u32) -> (Ending, 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_nobody_listens_to_gives_way_to_a_question_that_waits_elsewhere() {
+async fn a_run_without_listeners_yields_to_a_question_waiting_in_another_process() {
     let (memory, _engine, handle) = begun().await;
     let run = handle.key.clone();
     drop(handle);
@@ -50,7 +51,7 @@ async fn a_run_that_nobody_listens_to_gives_way_to_a_question_that_waits_elsewhe
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_goes_on_when_the_question_no_longer_waits() {
+async fn a_run_continues_when_the_question_no_longer_waits() {
     let (memory, _engine, handle) = begun().await;
     let run = handle.key.clone();
     drop(handle);
@@ -58,7 +59,7 @@ async fn it_goes_on_when_the_question_no_longer_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_goes_on_while_somebody_listens_here_or_elsewhere_or_it_is_nobodys_question() {
+async fn a_run_with_a_listener_anywhere_or_in_the_background_does_not_yield() {
     let (memory, _engine, handle) = begun().await;
     assert_eq!(ended(&memory, &handle.key, u32::MAX).await.0, Ending::Succeeded, "here");
     let (memory, engine, handle) = begun().await;
@@ -75,15 +76,15 @@ async fn it_goes_on_while_somebody_listens_here_or_elsewhere_or_it_is_nobodys_qu
     assert_eq!(ending, Ending::Succeeded, "elsewhere");
 }
 
-/// A client that takes nothing for a while keeps its reader from looking.
+/// A client that reads nothing for a while keeps its reader from polling.
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_elsewhere_is_somebody() {
+async fn a_slow_reader_in_another_process_counts_as_a_listener() {
     let (memory, _engine, handle) = begun().await;
     let run = handle.key.clone();
     drop(handle);
     let mut elsewhere = engine_on(&memory).events(&run, 0).await.unwrap();
     let read = async {
-        // Until nothing new is there for a moment.
+        // Until nothing new has arrived for a moment.
         let some = async { while elsewhere.next().await.unwrap().is_some() {} };
         assert!(tokio::time::timeout(Duration::from_millis(500), some).await.is_err());
         sleep(Duration::from_secs(8)).await;
@@ -93,9 +94,9 @@ async fn a_slow_reader_elsewhere_is_somebody() {
     assert_eq!(ending, Ending::Succeeded);
 }
 
-/// Who has read elsewhere and left listens no longer.
+/// A client that has read in another process and left no longer counts as a listener.
 #[tokio::test(start_paused = true)]
-async fn a_reader_elsewhere_that_leaves_holds_nothing_up() {
+async fn a_reader_that_left_another_process_no_longer_counts() {
     let (memory, _engine, handle) = begun().await;
     let run = handle.key.clone();
     drop(handle);
@@ -110,7 +111,7 @@ async fn a_reader_elsewhere_that_leaves_holds_nothing_up() {
 
 /// So the process of a run knows that it has to ask before it stops the run for a question of its own.
 #[tokio::test(start_paused = true)]
-async fn who_reads_elsewhere_is_known_before_anybody_asks() {
+async fn readers_in_other_processes_are_known_in_advance() {
     let (memory, engine, handle) = begun().await;
     assert!(!engine.was_listened_to_elsewhere(&handle.key).await.unwrap());
     let mut elsewhere = engine_on(&memory).events(&handle.key, 0).await.unwrap();
@@ -122,9 +123,9 @@ async fn who_reads_elsewhere_is_known_before_anybody_asks() {
     assert!(tokio::join!(read, known).1);
 }
 
-/// A run in the background has no reader wherever it goes on.
+/// A background run has no reader in any process.
 #[tokio::test(start_paused = true)]
-async fn what_was_begun_in_the_background_gives_way_to_nobody_in_the_next_process_either() {
+async fn a_background_run_never_yields_even_after_recovery() {
     let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(10_000), &[])]);
     let memory = Arc::new(MemoryStore::default());
     stored(&memory, &plan).await;

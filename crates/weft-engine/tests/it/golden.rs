@@ -1,4 +1,4 @@
-//! The sample canvases, each against the event log beside it. `UPDATE=1` writes the logs anew.
+//! The sample canvases, each against the event log beside it. `UPDATE=1` rewrites the logs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -80,7 +80,7 @@ pub(crate) async fn documents(folder: &Path) -> Arc<dyn Knowledge> {
     searching(files.map(|(name, bytes)| (dataset, name, bytes))).await
 }
 
-/// Where a sample runs, its plan, and the conversations to hold with it.
+/// Where a sample runs, its plan, and its conversations.
 pub(crate) async fn world_of(folder: &Path) -> (World, Arc<Plan>, Vec<Conversation>) {
     let plan = compiled(&read(&folder.join("canvas.json")).unwrap())
         .unwrap_or_else(|p| panic!("{folder:?}: {p:#?}"));
@@ -94,7 +94,7 @@ pub(crate) async fn world_in(folder: &Path) -> World {
     World::with_search(script, http(folder), documents(folder).await)
 }
 
-/// The conversations to hold with a sample.
+/// The conversations of a sample.
 pub(crate) fn conversations(folder: &Path) -> Vec<Conversation> {
     let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
     input.conversations
@@ -105,7 +105,7 @@ async fn log_of(folder: &Path) -> String {
     told(&world, &plan, conversations).await
 }
 
-/// What happens in these conversations, one event a line.
+/// The events of these conversations, one per line.
 pub(crate) async fn told(world: &World, plan: &Arc<Plan>, conversations: Vec<Conversation>) -> String {
     let mut log = String::new();
     for conversation in conversations {
@@ -191,7 +191,7 @@ fn line(record: &Record) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_samples_do_what_their_logs_say() {
+async fn samples_match_their_golden_logs() {
     let mut folders: Vec<_> =
         std::fs::read_dir(samples()).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect();
     folders.sort();

@@ -33,9 +33,9 @@ async fn a_reference_waits_for_its_node_to_finish() {
     assert_eq!(ran.output("c", "out"), "<X>");
 }
 
-/// Row 1, without any edge between the two.
+/// Row 1, without an edge between the two.
 #[tokio::test(start_paused = true)]
-async fn a_reference_waits_also_without_an_edge() {
+async fn a_reference_waits_even_without_an_edge() {
     let ran = run(&[
         node("begin", Does::Echo, &["c", "x"]),
         node("c", Does::Echo, &[]).text("<{x@out}>"),
@@ -46,7 +46,7 @@ async fn a_reference_waits_also_without_an_edge() {
     assert_eq!(ran.output("c", "out"), "<X>");
 }
 
-/// Row 3: an any-of join after a branch runs once, and what was not taken reads as empty.
+/// Row 3: an any-of join after a branch runs once, and the branch not taken reads as empty.
 #[tokio::test]
 async fn an_any_of_join_after_a_branch_runs_once() {
     for (taken, expected) in [("a", "A"), ("b", "B")] {
@@ -82,9 +82,9 @@ async fn a_join_of_unequal_branches_runs_once() {
     }
 }
 
-/// Row 3: a skip spreads through whole branches, and a join with nothing left is skipped too.
+/// Row 3: a skip propagates through whole branches, and a join without remaining inputs is skipped too.
 #[tokio::test]
-async fn a_skip_spreads() {
+async fn a_skip_propagates() {
     let ran = run(&[
         node("begin", Does::Echo, &["s"]),
         node("s", choose(&["a", "b"], |_, _| vec!["b"]), &[]),
@@ -102,9 +102,9 @@ async fn a_skip_spreads() {
     assert_eq!(skipped, ["skip a", "skip a1", "skip a2", "skip aj"]);
 }
 
-/// Row 3: one branch of two that both lead on, each after its own branch.
+/// Row 3: one of two branches that both continue, each after its own branch.
 #[tokio::test]
-async fn branches_after_branches_meet_once() {
+async fn consecutive_branches_join_once() {
     let ran = run(&[
         node("begin", Does::Echo, &["s", "t"]),
         node("s", choose(&["a", "b"], |_, _| vec!["a"]), &[]),
@@ -122,7 +122,7 @@ async fn branches_after_branches_meet_once() {
 
 /// Row 4: two producers with the same two successors run each of them once.
 #[tokio::test(start_paused = true)]
-async fn crossing_edges_do_not_double_anything() {
+async fn crossing_edges_run_each_node_once() {
     let ran = run(&[
         node("begin", Does::Echo, &["a", "b"]),
         node("a", Does::Slow(1), &["c", "d"]),
@@ -153,9 +153,9 @@ async fn the_second_turn_waits_like_the_first() {
     assert_eq!(state.turns, 2);
 }
 
-/// Row 5: a session begins with the canvas's values, whatever another session did.
+/// Row 5: a session starts with the canvas's values, whatever another session did.
 #[tokio::test]
-async fn a_session_knows_nothing_of_another() {
+async fn sessions_are_isolated() {
     let nodes = [
         node("begin", Does::Echo, &["count"]),
         node("count", Does::Count("env.n"), &["m"]),
@@ -193,10 +193,10 @@ async fn nothing_is_announced_before_it_starts() {
     assert_eq!(ran.log(), ["start begin", "end begin", "start x", "end x", "start j", "end j", "succeeded"]);
 }
 
-/// Row 30: one of several texts is chosen by the seed, the same each time, and never one that speaks
-/// of what was not taken.
+/// Row 30: one of several texts is chosen by the seed, deterministically, and never one that refers to a branch
+/// not taken.
 #[tokio::test]
-async fn one_of_several_texts_is_chosen_and_only_its_reads_count() {
+async fn one_of_several_texts_is_chosen_and_only_its_references_count() {
     let nodes = [
         node("begin", Does::Echo, &["s"]),
         node("s", choose(&["a", "b"], |_, _| vec!["b"]), &[]),
@@ -209,9 +209,9 @@ async fn one_of_several_texts_is_chosen_and_only_its_reads_count() {
     assert_eq!(run(&nodes).await.report.said, first.report.said);
 }
 
-/// Row 40, 41 seen from the engine: a branch to several targets runs them side by side.
+/// Rows 40 and 41 in the engine: a branch to several targets runs them in parallel.
 #[tokio::test(start_paused = true)]
-async fn a_branch_may_take_several_ways() {
+async fn a_branch_may_take_several_targets() {
     let began = tokio::time::Instant::now();
     let ran = run(&[
         node("begin", Does::Echo, &["s"]),
@@ -226,9 +226,9 @@ async fn a_branch_may_take_several_ways() {
     assert!(began.elapsed() < Duration::from_millis(500), "virtual time: both ran at once");
 }
 
-/// References in a circle would wait for each other for ever; one of them reads as empty.
+/// Circular references would wait for each other forever; one of them reads as empty.
 #[tokio::test]
-async fn references_in_a_circle_do_not_deadlock() {
+async fn circular_references_do_not_deadlock() {
     let ran = run(&[
         node("begin", Does::Echo, &["a", "b"]),
         node("a", Does::Echo, &[]).text("a{b@out}"),
@@ -239,7 +239,7 @@ async fn references_in_a_circle_do_not_deadlock() {
     assert_eq!((ran.times("a"), ran.times("b")), (1, 1));
 }
 
-/// A reference to what no way leads to reads as empty.
+/// A reference to a node that no edge leads to reads as empty.
 #[tokio::test]
 async fn a_reference_to_an_unreachable_node_is_empty() {
     let ran = run(&[
@@ -251,9 +251,9 @@ async fn a_reference_to_an_unreachable_node_is_empty() {
     assert_eq!(ran.output("a", "out"), json!("<>"));
 }
 
-/// Agents call other nodes as tools; those run in their own right only when an edge leads to them.
+/// Agents call other nodes as tools; those run by themselves only if an edge leads to them.
 #[tokio::test]
-async fn a_tool_is_a_step_only_where_an_edge_says_so() {
+async fn a_tool_node_runs_by_itself_only_if_an_edge_leads_to_it() {
     let check = async |to: &[&'static str], times: usize| {
         let nodes = [
             node("begin", Does::Echo, &["agent"]),

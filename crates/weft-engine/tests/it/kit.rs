@@ -1,4 +1,4 @@
-//! Small plans out of fake components, and a readable log of what happened.
+//! Small plans of fake components, and a readable log of their runs.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -34,23 +34,23 @@ type Decide = Arc<dyn Fn(usize, &NodeContext) -> Vec<&'static str> + Send + Sync
 pub(crate) enum Does {
     /// Its output `out` is its text with the references filled in.
     Echo,
-    /// Echo after a while of (virtual) time.
+    /// Echo after some (virtual) time.
     Slow(u64),
-    /// Takes only these branches; the number says which activation of this node it is, from 0 on.
+    /// Takes only these branches; the number is the index of this activation of the node, from 0.
     Choose(Vec<&'static str>, Decide),
     Fail(ErrorKind),
-    /// The same after so many milliseconds.
+    /// The same after this many milliseconds.
     FailAfter(u64),
     Panic,
-    /// Writes these pieces, one every so many milliseconds; how many there were is `count`.
+    /// Writes these chunks at this interval; their number is `count`.
     Stream(Vec<&'static str>, u64),
-    /// Writes `x`; `count` says how often the node has run.
+    /// Writes `x`; `count` is how many times the node has run.
     Numbered,
-    /// Writes these pieces and breaks.
+    /// Writes these chunks and fails.
     StreamThenFail(Vec<&'static str>),
-    /// Says its text; `true` when it may begin early.
+    /// Shows its text; `true` if it may start early.
     Say(bool),
-    /// A Message that breaks.
+    /// A Message that fails.
     FailingMessage,
     /// Waits for a person; these are its required fields.
     Ask(Vec<&'static str>),
@@ -58,29 +58,29 @@ pub(crate) enum Does {
     AskIfYouLike(&'static str),
     /// The same with fields as a canvas describes them.
     AskTyped(Json),
-    /// Echo that names this node as a tool of its own.
+    /// Echo that names this node as its tool.
     Calls(&'static str),
     /// Takes this many tool calls from the budget.
     Spend(u64),
-    /// Writes these pieces, waits for these decisions in the middle, writes `task=decision;` for each.
+    /// Writes these chunks, waits for these decisions midway, writes `task=decision;` for each.
     Approve(Vec<&'static str>, Vec<&'static str>),
-    /// Goes over the list its text refers to, so many at once; collects this reference as `all`.
+    /// Iterates over the list of its text, this many at once; collects this reference as `all`.
     Each(usize, &'static str),
-    /// Repeats; has `n` = 0 as its variable.
+    /// Repeats; has the variable `n` = 0.
     Repeat,
     Item,
-    /// Starts a round of a Repeat; ends it after so many rounds.
+    /// Starts a round of a Repeat; ends it after this many rounds.
     Until(usize),
     Leave,
     /// Adds 1 to the number at this reference.
     Count(&'static str),
-    /// Changes this target in this way: with a reference, a text with references, or JSON.
+    /// Applies this operation to this target, with a reference, a text with references, or JSON.
     Assign(Vec<(&'static str, AssignOperator, &'static str)>),
-    /// Echo that calls the outside first, once or as a model with these tokens.
+    /// Echo that makes an external call first, once or as a model call with these tokens.
     Outside(Delivery, Outside),
 }
 
-/// Something outside that a fake node calls; it is told as what, and which node calls: `tool n3[1]`.
+/// An external call of a fake node; it receives the call and the calling node: `tool n3[1]`.
 pub(crate) type Outside = Arc<dyn Fn(String) -> BoxFuture<'static, Result<Json>> + Send + Sync>;
 
 /// A node of a fake canvas.
@@ -212,7 +212,7 @@ impl Fake {
             let field = |task: &&str| ((*task).to_owned(), json!({"type": "approval", "tool": task}));
             let form = Form { fields: tasks.iter().map(field).collect(), tips: None, ..Form::default() };
             drop(writer);
-            // Whoever reads the text notices before this ends.
+            // Readers of the text notice before this ends.
             tokio::task::yield_now().await;
             return Ok(Finished::suspended(Suspension { form, state }));
         };
@@ -438,7 +438,7 @@ fn spec_of(node: &Node) -> &'static ComponentSpec {
     }
 }
 
-/// Links nodes into a plan; also what there is to say about the graph.
+/// Links nodes into a plan; also returns the diagnostics of the graph.
 pub(crate) fn plan_and_findings(nodes: &[Node]) -> (Arc<Plan>, Vec<Finding>) {
     let components: Arc<HashSet<ComponentId>> = Arc::new(nodes.iter().map(|n| n.id.into()).collect());
     let names = Names { components: &components, item: None };
@@ -505,7 +505,7 @@ pub(crate) fn asking(query: &str) -> TurnInput {
     TurnInput { query: query.to_owned(), ..TurnInput::default() }
 }
 
-/// What a run did.
+/// The outcome of a run.
 pub(crate) struct Ran {
     pub records: Vec<Record>,
     pub report: RunReport,
@@ -538,7 +538,7 @@ impl Ran {
         ended.collect()
     }
 
-    /// How often a node ran.
+    /// How many times a node ran.
     pub(crate) fn times(&self, id: &str) -> usize {
         self.started().iter().filter(|&&started| started == id).count()
     }
@@ -579,7 +579,7 @@ pub(crate) async fn run_with(nodes: &[Node], input: TurnInput, limits: EngineLim
     go_on(&plan, SessionState::new(&plan), input, limits).await
 }
 
-/// A turn of a session, with the invariants that hold for every run checked.
+/// A turn of a session, with the invariants of every run checked.
 pub(crate) async fn go_on(
     plan: &Arc<Plan>,
     state: SessionState,
@@ -589,7 +589,7 @@ pub(crate) async fn go_on(
     turn_in(&Engine::new(seams(), None, limits), plan, state, input, Vec::new()).await
 }
 
-/// The same with an engine and a history of one's own.
+/// The same with a given engine and history.
 pub(crate) async fn turn_in(
     engine: &Engine,
     plan: &Arc<Plan>,
@@ -615,7 +615,7 @@ pub(crate) async fn turn_in(
     ran
 }
 
-/// Every start has its finish, nothing comes after the end, and there is one end.
+/// Every start has its finish, nothing comes after the end, and there is exactly one end.
 fn check_invariants(ran: &Ran) {
     let log = ran.log().join("\n");
     let mut open: HashSet<u32> = HashSet::new();
@@ -642,7 +642,7 @@ fn shown_at_once(records: &[Record]) -> bool {
     matches!(records.first(), Some(Record::RunStarted { input, .. }) if input.parallel_messages)
 }
 
-/// No message stands in the middle of another one.
+/// No message is shown inside another one.
 pub(crate) fn check_that_one_speaks_at_a_time(records: &[Record], log: &str) {
     let mut speaker = None;
     for record in records {
@@ -655,7 +655,7 @@ pub(crate) fn check_that_one_speaks_at_a_time(records: &[Record], log: &str) {
             Record::NodeFinished { who, .. } if speaker == Some(who.activation) => (who.activation, true),
             _ => continue,
         };
-        assert!(speaker.is_none_or(|speaker| speaker == who), "{who} speaks while {speaker:?} does\n{log}");
+        assert!(speaker.is_none_or(|speaker| speaker == who), "{who} writes while {speaker:?} does\n{log}");
         speaker = (!ends).then_some(who);
     }
 }

@@ -11,7 +11,7 @@ use crate::kit::{Does, asking, choose, go_on, node, plan, run, run_with};
 
 /// Row 21: a cycle that never leaves is stopped.
 #[tokio::test]
-async fn an_endless_cycle_uses_up_its_activations() {
+async fn an_endless_cycle_is_stopped_by_the_activation_limit() {
     let limits = EngineLimits { activations: 50, ..EngineLimits::default() };
     let nodes = [
         node("begin", Does::Echo, &["a"]),
@@ -22,10 +22,11 @@ async fn an_endless_cycle_uses_up_its_activations() {
     assert_eq!(ran.report.ending, Ending::Failed);
     let error = ran.report.error.as_ref().unwrap();
     assert_eq!(error.kind, ErrorKind::QuotaExceeded);
-    assert_eq!(ran.started().len(), 53, "fifty beyond one for each node");
+    assert_eq!(ran.started().len(), 53, "fifty more than one for each node");
 }
 
-/// How often a Loop goes round is limited by itself. Each round brings what its nodes need, and a cycle in it is stopped.
+/// The rounds of a Loop have their own limit. Each round gets the activations its nodes need, and an endless
+/// cycle in it is stopped.
 #[tokio::test]
 async fn rounds_of_a_loop_do_not_use_up_activations() {
     let limits = EngineLimits { activations: 5, ..EngineLimits::default() };
@@ -50,9 +51,9 @@ async fn rounds_of_a_loop_do_not_use_up_activations() {
     assert_eq!(ran.report.error.as_ref().unwrap().kind, ErrorKind::QuotaExceeded);
 }
 
-/// Row 97 of the contract, row 27 here: a time limit is enforced, once.
+/// Row 97 of the contract, row 27 here: a time limit is enforced, without a retry.
 #[tokio::test(start_paused = true)]
-async fn a_slow_node_is_stopped_at_its_limit_and_not_run_twice() {
+async fn a_slow_node_is_stopped_at_its_time_limit_and_not_retried() {
     let nodes = [
         node("begin", Does::Echo, &["slow"]),
         node("slow", Does::Slow(60_000), &[]).limit(Duration::from_secs(3)),
@@ -73,16 +74,16 @@ async fn a_run_has_a_time_limit() {
 }
 
 #[tokio::test]
-async fn a_run_without_an_end_to_its_time_runs() {
+async fn a_run_without_a_time_limit_runs() {
     let limits =
         EngineLimits { run_time: Duration::MAX, node_time: Duration::MAX, ..EngineLimits::default() };
     let ran = run_with(&[node("begin", Does::Echo, &[])], asking(""), limits).await;
     assert_eq!(ran.report.ending, Ending::Succeeded, "{:?}", ran.report.error);
 }
 
-/// Row 86 of the contract: independent nodes run side by side, at most so many at once.
+/// Row 86 of the contract: independent nodes run in parallel, up to the limit.
 #[tokio::test(start_paused = true)]
-async fn independent_nodes_run_at_once_up_to_the_limit() {
+async fn independent_nodes_run_in_parallel_up_to_the_limit() {
     const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let mut nodes = vec![node("begin", Does::Echo, &NAMES)];
     nodes.extend(NAMES.map(|name| node(name, Does::Slow(300), &[])));
@@ -97,7 +98,7 @@ async fn independent_nodes_run_at_once_up_to_the_limit() {
     assert_eq!(open.max(), Some(5));
 }
 
-/// No barrier between levels: a run takes as long as its longest way.
+/// No barrier between levels: a run takes as long as its longest path.
 #[tokio::test(start_paused = true)]
 async fn a_run_takes_as_long_as_its_critical_path() {
     let nodes = [
@@ -113,9 +114,9 @@ async fn a_run_takes_as_long_as_its_critical_path() {
     assert_eq!(began.elapsed().as_millis(), 200);
 }
 
-/// Row 25: times are of the work, not of the waiting.
+/// Row 25: durations measure work, not waiting.
 #[tokio::test(start_paused = true)]
-async fn elapsed_time_is_the_time_of_the_work() {
+async fn elapsed_time_excludes_waiting() {
     let ran = run(&[
         node("begin", Does::Echo, &["a", "j"]),
         node("a", Does::Slow(2_000), &["j"]),
@@ -154,9 +155,9 @@ async fn an_output_that_grows_without_end_is_an_error() {
     assert!(ran.report.error.as_ref().unwrap().message.contains("1000 bytes"), "{:?}", ran.report.error);
 }
 
-/// Outputs that are replaced make room; what is held at the same time has a limit of its own.
+/// Replaced outputs free their space; the values held at the same time have their own limit.
 #[tokio::test]
-async fn the_values_of_a_run_have_a_limit_together() {
+async fn the_values_of_a_run_have_a_total_limit() {
     let limits = EngineLimits { values_bytes: 4_000, ..EngineLimits::default() };
     let nodes = [
         node("begin", Does::Echo, &["a"]),
@@ -172,10 +173,10 @@ async fn the_values_of_a_run_have_a_limit_together() {
         "{error}"
     );
     assert!(error.starts_with("a failed") || error.starts_with("b failed"), "it names the node: {error}");
-    // It was reached by both texts together: 1,023 and 2,047 characters, and not by one alone.
+    // Both texts together reached it: 1,023 and 2,047 characters, neither alone.
     assert!(ran.output("a", "out").as_str().is_none_or(|text| text.len() < 4_000));
 
-    // A thousand rounds that each replace what the last one held fit where ten would not at the same time.
+    // A thousand rounds that each replace the previous values fit where ten at the same time would not.
     let text: &'static str = Box::leak("x".repeat(1_000).into_boxed_str());
     let nodes = [
         node("begin", Does::Echo, &["loop"]),
@@ -185,13 +186,13 @@ async fn the_values_of_a_run_have_a_limit_together() {
     ];
     let ran = run_with(&nodes, asking(""), limits).await;
     assert_eq!(ran.report.ending, Ending::Succeeded, "{:?}", ran.report.error);
-    // Nothing is left of a frame but the outputs of its last round.
+    // Only the outputs of the last round remain of a frame.
     let held = ran.report.machine.held_bytes();
     assert!((1_000..2_000).contains(&held), "{held}");
 }
 
 #[tokio::test]
-async fn what_rounds_collect_and_what_variables_hold_counts() {
+async fn collected_results_and_variables_count_towards_the_limit() {
     let text: &'static str = Box::leak("x".repeat(1_000).into_boxed_str());
     let limits = EngineLimits { values_bytes: 8_000, ..EngineLimits::default() };
     let collects = [
@@ -227,7 +228,7 @@ async fn what_rounds_collect_and_what_variables_hold_counts() {
 }
 
 #[tokio::test]
-async fn the_journal_of_a_run_has_a_limit_that_leaves_room_for_its_end() {
+async fn the_journal_limit_leaves_room_for_the_ending() {
     let limits = EngineLimits { journal_bytes: 100_000, activations: 1_000_000, ..EngineLimits::default() };
     let nodes = [
         node("begin", Does::Echo, &["a", "slow"]),
@@ -238,14 +239,14 @@ async fn the_journal_of_a_run_has_a_limit_that_leaves_room_for_its_end() {
     let ran = run_with(&nodes, asking(""), limits).await;
     let error = ran.report.error.as_ref().map(weft_core::Error::full).unwrap();
     assert!(error.contains("larger than 100000 bytes") && error.contains("limits.journal_bytes"), "{error}");
-    assert!(ran.log().contains(&"error slow".to_owned()), "what was under way has its end");
+    assert!(ran.log().contains(&"error slow".to_owned()), "open activations have an end");
     let bytes: usize = ran.records.iter().map(|record| serde_json::to_string(record).unwrap().len()).sum();
-    // What is kept nowhere is counted as it lies in memory, where a short record takes more than as text.
+    // Data that is not stored counts as it lies in memory, where a short record takes more than as text.
     assert!((40_000..110_000).contains(&bytes), "{bytes}");
 }
 
 #[tokio::test]
-async fn a_run_has_a_budget_of_model_calls_when_nobody_has_set_one() {
+async fn a_run_has_a_default_budget_of_model_calls() {
     assert_eq!(EngineLimits::default().budget.model_calls, Some(200));
     let budget = Budget::new(Holder::Run, EngineLimits::default().budget, Spent::default(), None);
     let node = budget.within(BudgetLimits::default(), Spent::default());
@@ -255,9 +256,9 @@ async fn a_run_has_a_budget_of_model_calls_when_nobody_has_set_one() {
     assert!(error.contains("limits.budget.model_calls"), "{error}");
 }
 
-/// What would double forty times is refused before it is made.
+/// Doubling forty times is refused before it is allocated.
 #[tokio::test]
-async fn assignments_that_double_a_list_are_stopped_before_they_take_memory() {
+async fn exponentially_growing_assignments_are_refused_before_allocation() {
     let limits = EngineLimits { values_bytes: 100_000, ..EngineLimits::default() };
     let doubles = vec![("env.l", AssignOperator::Extend, "env.l"); 40];
     let nodes = [node("begin", Does::Echo, &["a"]), node("a", Does::Assign(doubles), &[])];

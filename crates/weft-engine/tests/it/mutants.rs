@@ -1,7 +1,7 @@
-//! Every sample with one mistake in it, made by a program: it is named by `check`, or it makes no difference.
+//! Every sample with one generated mistake in it: `check` reports it, or it makes no difference.
 //!
-//! A mutant of which `check` says nothing new is run as the sample is. What is compared is everything that it shows and
-//! everything that it asks of models and of the web. `cargo xtask mutants` goes through all of them.
+//! A mutant for which `check` reports nothing new is run as the sample is. Everything that it shows and every
+//! request to models and the web is compared. `cargo xtask mutants` goes through all of them.
 
 mod declared;
 mod mistakes;
@@ -19,23 +19,23 @@ use weft_dsl::{CompileOptions, Plan, Problem, compile, load};
 use self::mistakes::{Mutant, Sort, mutants};
 use self::subjects::Subject;
 
-/// In a run of all tests, every so many mutants are looked at.
+/// A normal test run checks one in this many mutants.
 const EVERY: usize = 16;
 
-/// What became of a mutant.
+/// The outcome of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
-    /// `check` says something that it does not say of the sample.
+    /// `check` reports something that it does not report for the sample.
     Named,
-    /// It does the same.
+    /// It behaves the same.
     Same,
-    /// It does something else, and nobody could know that this is not what was meant.
+    /// It behaves differently, and nobody could know that this was not intended.
     Meant(&'static str),
-    /// It does something else, and nobody has been told.
+    /// It behaves differently, and nothing was reported.
     Missed,
 }
 
-/// What `check` says of a canvas, and its plan.
+/// The diagnostics of a canvas, and its plan.
 fn checked(catalog: &Catalog, canvas: &Json) -> (HashSet<String>, Option<Arc<Plan>>) {
     let told = |problem: Problem| format!("{} {}", problem.code, problem.message);
     let found = load(canvas.to_string().as_bytes())
@@ -46,7 +46,7 @@ fn checked(catalog: &Catalog, canvas: &Json) -> (HashSet<String>, Option<Arc<Pla
     }
 }
 
-/// A sample, what `check` says of it, and what it does.
+/// A sample, its diagnostics, and its behaviour.
 struct Original<'a> {
     subject: &'a Subject,
     catalog: &'a Catalog,
@@ -77,7 +77,7 @@ impl<'a> Original<'a> {
     }
 }
 
-/// How many there are, by what was done to them and what became of them.
+/// Counts by kind of mistake and outcome.
 #[derive(Default)]
 struct Count {
     made: usize,
@@ -122,7 +122,7 @@ impl Count {
     }
 }
 
-/// Looks at every so many mutants of these canvases.
+/// Checks one in this many mutants of these canvases.
 fn look(subjects: &[Subject], every: usize) -> Count {
     let catalog = weft_components::catalog();
     let mut count = Count::default();
@@ -140,7 +140,7 @@ fn look(subjects: &[Subject], every: usize) -> Count {
 }
 
 #[test]
-fn a_mistake_in_a_sample_is_named_or_makes_no_difference() {
+fn a_mistake_in_a_sample_is_reported_or_has_no_effect() {
     let count = look(&subjects::samples(), EVERY);
     println!("{}", count.table());
     assert!(count.made * EVERY >= 20_000, "{} mutants", count.made);
@@ -159,5 +159,5 @@ fn all() {
     let count = look(&all, every);
     println!("{}", count.table());
     println!("{} mutants of {} canvases in {} s", count.made, all.len(), begun.elapsed().as_secs());
-    assert!(count.missed.is_empty(), "{} are missed:\n{}", count.missed.len(), count.missed.join("\n"));
+    assert!(count.missed.is_empty(), "{} are not found:\n{}", count.missed.len(), count.missed.join("\n"));
 }

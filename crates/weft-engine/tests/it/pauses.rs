@@ -11,7 +11,7 @@ fn filled(inputs: &serde_json::Value) -> TurnInput {
     TurnInput { inputs: inputs.as_object().unwrap().clone(), ..TurnInput::default() }
 }
 
-/// The state as another process finds it: through text.
+/// The state as another process reads it: through text.
 fn elsewhere(state: &SessionState) -> SessionState {
     let text = serde_json::to_string(&state.to_json().unwrap()).unwrap();
     SessionState::from_json(&serde_json::from_str(&text).unwrap()).unwrap()
@@ -27,7 +27,7 @@ fn ask() -> Vec<Node> {
 }
 
 #[tokio::test]
-async fn a_run_waits_and_goes_on_with_everything_it_had() {
+async fn a_suspended_run_resumes_with_its_state() {
     let plan = plan(&ask());
     let first = go_on(&plan, SessionState::new(&plan), asking("poem"), Default::default()).await;
     assert_eq!(first.report.ending, Ending::Waiting);
@@ -57,7 +57,7 @@ async fn the_turn_after_a_pause_is_an_ordinary_one() {
 }
 
 #[tokio::test]
-async fn missing_answers_are_asked_again() {
+async fn missing_answers_are_requested_again() {
     let plan = plan(&[
         node("begin", Does::Echo, &["ask"]),
         node("ask", Does::Ask(vec!["a", "b"]), &["m"]),
@@ -72,9 +72,9 @@ async fn missing_answers_are_asked_again() {
     assert_eq!(third.report.said, "12");
 }
 
-/// Two forms at once; each gets its own answers, one may go on while the other waits.
+/// Two forms at once; each gets its own answers, and one may continue while the other waits.
 #[tokio::test]
-async fn several_forms_wait_and_are_answered_one_by_one() {
+async fn several_waiting_forms_are_answered_one_by_one() {
     let plan = plan(&[
         node("begin", Does::Echo, &["p", "q"]),
         node("p", Does::Ask(vec!["ok"]), &["j"]),
@@ -92,7 +92,7 @@ async fn several_forms_wait_and_are_answered_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_bare_question_answers_a_form_with_one_field() {
+async fn a_plain_question_answers_a_form_with_one_field() {
     let plan = plan(&ask());
     let first = go_on(&plan, SessionState::new(&plan), asking("poem"), Default::default()).await;
     let second = go_on(&plan, first.state, asking("yes"), Default::default()).await;
@@ -116,7 +116,7 @@ async fn an_assigned_question_survives_a_pause() {
 }
 
 #[tokio::test]
-async fn assigned_files_survive_a_pause_unless_the_answer_brings_others() {
+async fn assigned_files_survive_a_pause_unless_the_answer_has_files() {
     let plan = plan(&[
         node("begin", Does::Echo, &["set"]),
         node("set", Does::Assign(vec![("sys.files", AssignOperator::RemoveFirst, "null")]), &["ask"]),
@@ -136,9 +136,9 @@ async fn assigned_files_survive_a_pause_unless_the_answer_brings_others() {
     assert_eq!(third.state.globals["sys.files"], json!(["three"]));
 }
 
-/// As it is when canvases wait for the next thing that somebody says.
+/// As in canvases that wait for the user's next message.
 #[tokio::test]
-async fn what_is_said_to_a_form_without_fields_is_the_question_from_there_on() {
+async fn the_reply_to_a_form_without_fields_becomes_the_question() {
     let plan = plan(&[
         node("begin", Does::Echo, &["ask"]),
         node("ask", Does::Ask(vec![]), &["m"]).text("And?"),
@@ -154,9 +154,9 @@ async fn what_is_said_to_a_form_without_fields_is_the_question_from_there_on() {
     assert_eq!(third.report.said, "with milk, hot");
 }
 
-/// Row 10 and 11: counters and results survive a pause inside an iteration, in another process.
+/// Rows 10 and 11: counters and results survive a suspension inside an iteration, in another process.
 #[tokio::test]
-async fn a_pause_inside_an_iteration_goes_on_at_its_item() {
+async fn a_pause_inside_an_iteration_resumes_at_its_item() {
     let plan = plan(&[
         node("begin", Does::Echo, &["each"]),
         node("each", Does::Each(1, "last@out"), &["m"]).text("{env.list}"),
@@ -176,7 +176,7 @@ async fn a_pause_inside_an_iteration_goes_on_at_its_item() {
     assert_eq!(third.report.ending, Ending::Succeeded);
 }
 
-/// What runs beside a form runs to its end before the run waits.
+/// Branches parallel to a form run to their end before the run waits.
 #[tokio::test(start_paused = true)]
 async fn other_branches_finish_before_the_run_waits() {
     let plan = plan(&[
@@ -193,7 +193,7 @@ async fn other_branches_finish_before_the_run_waits() {
 }
 
 #[tokio::test]
-async fn answers_that_come_with_the_question_need_no_wait() {
+async fn answers_sent_with_the_question_need_no_wait() {
     let plan = plan(&ask());
     let mut input = filled(&json!({"ask": {"ok": "yes"}}));
     input.query = "poem".to_owned();
@@ -213,9 +213,9 @@ async fn a_pause_of_another_version_is_refused_with_a_remedy() {
     assert!(error.help.is_some());
 }
 
-/// Inputs that are no field of a form do not count as its answer, even when it needs none.
+/// Inputs that are not fields of a form do not count as its answer, even if it requires none.
 #[tokio::test]
-async fn inputs_for_something_else_are_no_answer() {
+async fn inputs_for_other_nodes_are_no_answer() {
     let plan = plan(&[
         node("begin", Does::Echo, &["ask"]),
         node("ask", Does::AskIfYouLike("ok"), &["m"]),
@@ -251,7 +251,7 @@ async fn an_answer_to_one_form_is_none_to_another_one() {
 
 /// A value that does not suit its field begins nothing, so the form stays open.
 #[tokio::test]
-async fn values_that_do_not_suit_their_fields_begin_no_run() {
+async fn values_that_do_not_match_their_fields_start_no_run() {
     let form = |id| {
         node(
             id,
@@ -290,7 +290,7 @@ async fn values_that_do_not_suit_their_fields_begin_no_run() {
     let both = filled(&json!({"n": 1.5, "c": "A"}));
     refused(waits, both.clone(), "field `n` of ask").await;
     refused(waits, both, "field `c` of ask").await;
-    // Answers that come before the form does are looked at as well.
+    // Answers that arrive before the form are considered too.
     refused(new, filled(&json!({"ask": {"n": "x"}})), "field `n` of ask").await;
     let second = go_on(&plan, first.state, filled(&json!({"n": "3", "c": "b"})), Default::default()).await;
     assert_eq!(second.report.said, "3 b");

@@ -1,5 +1,5 @@
-//! Random canvases against the invariants that hold for every run: every start has its finish,
-//! joins run once, dependent nodes keep their order, one message speaks at a time, the journal has no gap.
+//! Random canvases against the invariants of every run: every start has its finish, joins run once, dependent
+//! nodes keep their order, one message is shown at a time, the journal has no gap.
 
 use std::collections::BTreeMap;
 
@@ -90,13 +90,13 @@ impl Drawing {
     }
 }
 
-/// Where in the journal a node started.
+/// The journal position where a node started.
 fn start_of(ran: &Ran, id: &str) -> Option<usize> {
     let starts = |r: &Record| matches!(r, Record::NodeStarted { who } if who.node.as_str() == id);
     ran.records.iter().position(starts)
 }
 
-/// Where in the journal a node ended.
+/// The journal position where a node ended.
 fn end_of(ran: &Ran, id: &str) -> Option<usize> {
     let ends = |r: &Record| matches!(r, Record::NodeFinished { who, .. } if who.node.as_str() == id);
     ran.records.iter().position(ends)
@@ -126,7 +126,7 @@ fn virtual_time() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
 
-/// `PROPTEST_CASES` asks for more.
+/// `PROPTEST_CASES` sets a higher number.
 fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig { cases: config.cases.max(600), ..config }
@@ -142,8 +142,8 @@ proptest! {
         check(&drawing, &ran);
     }
 
-    /// With edges in any direction there may be endless cycles; the budget ends them, and the
-    /// invariants that the kit checks for every run hold all the same.
+    /// Edges in any direction may form endless cycles; the budget ends them, and the invariants that the kit
+    /// checks for every run still hold.
     #[test]
     fn cyclic_canvases_end(
         mut drawing in drawing(),
@@ -153,7 +153,7 @@ proptest! {
         drawing.edges.extend(back.into_iter().map(|(a, b)| (a % n, b % n)));
         drawing.edges.sort_unstable();
         drawing.edges.dedup();
-        // Texts that read each other in a circle double with every pass.
+        // Texts that read each other in a cycle double with every pass.
         let limits = EngineLimits { activations: 60, output_bytes: 100_000, ..EngineLimits::default() };
         let ran = virtual_time().block_on(run_with(&drawing.nodes(), asking("q"), limits));
         let error = ran.report.error.as_ref().map(weft_core::Error::full).unwrap_or_default();
@@ -161,21 +161,21 @@ proptest! {
     }
 }
 
-/// A part of a canvas that speaks, beside the others.
+/// A part of a canvas that shows messages, parallel to the others.
 #[derive(Clone, Debug)]
 enum Talk {
-    /// A model, so many milliseconds a piece, and the messages that show its text while it is written; the
-    /// second also reads the model of the part before.
+    /// A model with this many milliseconds per chunk, and the messages that stream its text; the second one
+    /// also reads the model of the previous part.
     Model(u64, usize),
-    /// A text that is there at once, after so many milliseconds.
+    /// A text that is complete after this many milliseconds.
     Whole(u64),
     /// The same behind an assignment.
     Assigned(u64),
-    /// A node that fails after so many milliseconds; its default value is shown.
+    /// A node that fails after this many milliseconds; its default value is shown.
     Failing(u64),
-    /// A model that breaks and has a default value.
+    /// A model that fails and has a default value.
     Broken,
-    /// A model and a message in every round, so many rounds at once, so many milliseconds a piece.
+    /// A model and a message in every round, with this many parallel rounds and milliseconds per chunk.
     Rounds(usize, u64),
 }
 
@@ -191,7 +191,7 @@ fn talk() -> impl Strategy<Value = Vec<Talk>> {
     prop::collection::vec(part, 2..5)
 }
 
-/// The nodes of all parts, one after the other; each has names of its own.
+/// The nodes of all parts in order; each part has its own names.
 fn speaking(parts: &[Talk]) -> Vec<Node> {
     let name = |what: &str, part: usize| leak(format!("{what}{part}"));
     let mut first = Vec::new();
@@ -246,7 +246,7 @@ fn speaking(parts: &[Talk]) -> Vec<Node> {
     nodes
 }
 
-/// What each activation said, and everything, in the order of the journal.
+/// What each activation showed, and the whole, in journal order.
 fn texts(entries: &[Entry]) -> (BTreeMap<u32, String>, String) {
     let (mut each, mut whole, mut thinking) = (BTreeMap::<u32, String>::new(), String::new(), None);
     for entry in entries {
@@ -275,7 +275,7 @@ async fn one_text_everywhere(parts: &[Talk], at_once: usize) {
     assert_eq!(storage::ending(&seen), Ending::Succeeded, "{log}");
     check_that_one_speaks_at_a_time(&seen, &log);
     let (each, whole) = texts(&entries);
-    // Whoever ended its message has said the whole of it.
+    // A message that ended was shown completely.
     for record in &seen {
         if let Record::NodeFinished { who, outputs, error: None, .. } = record
             && &*who.kind == "Message"
@@ -295,9 +295,9 @@ async fn one_text_everywhere(parts: &[Talk], at_once: usize) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(250), ..ProptestConfig::default() })]
 
-    /// The stream, the history and a replay say the same text, in which no message stands within another.
+    /// The stream, the history and a replay have the same text, in which no message is inside another.
     #[test]
-    fn messages_are_said_one_after_the_other_and_whole(parts in talk(), at_once in 1..6_usize) {
+    fn messages_are_streamed_whole_and_one_after_the_other(parts in talk(), at_once in 1..6_usize) {
         virtual_time().block_on(one_text_everywhere(&parts, at_once));
     }
 }

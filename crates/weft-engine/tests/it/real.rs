@@ -33,7 +33,7 @@ impl ModelDirectory for OneModel {
         Ok(Arc::clone(&self.0))
     }
 
-    /// It goes by any name but this one.
+    /// It answers to any name but this one.
     fn substitution(&self, _: &TenantId, llm_id: &str) -> Option<String> {
         (llm_id == "gpt-9@OpenAI").then(|| format!("`{}` stands in for `{llm_id}`", self.0.info().name))
     }
@@ -60,7 +60,7 @@ impl World {
         Self::put_together(ScriptedModel::new(script).into(), http, search, Arc::new(NoTools))
     }
 
-    /// A world whose model is asked again when it breaks off.
+    /// A world with retries, whose model is called again after a broken stream.
     pub(crate) fn asked_again(script: Script) -> Self {
         let model = ScriptedModel::new(script);
         let front = Retrying::new(model.clone(), RetryPolicy::default());
@@ -147,7 +147,7 @@ impl World {
     }
 }
 
-/// Reads files where it is asked, which needs no runtime.
+/// Reads files synchronously, without a runtime.
 struct AtOnce;
 
 #[async_trait]
@@ -157,7 +157,7 @@ impl DocumentReader for AtOnce {
     }
 }
 
-/// Files as `(dataset, name, bytes)`, read as those beside a canvas are.
+/// Files as `(dataset, name, bytes)`, read like those beside a canvas.
 pub(crate) async fn searching(
     files: impl IntoIterator<Item = (&str, String, Vec<u8>)>,
 ) -> Arc<dyn Knowledge> {

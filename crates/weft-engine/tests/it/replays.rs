@@ -1,4 +1,4 @@
-//! Runs that are done again from their journals, with nothing outside.
+//! Runs replayed from their journals, without any external service.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::golden::{Input, read, samples};
 use crate::kit::turn;
 use crate::survival::{World, runtime};
 
-/// Nothing is there.
+/// Nothing is available.
 struct Nowhere;
 
 fn nothing() -> Error {
@@ -104,12 +104,12 @@ pub(crate) async fn held(world: &World, turns: &[TurnInput]) -> Vec<RunKey> {
 }
 
 #[test]
-fn every_run_of_every_sample_is_the_same_when_it_is_done_again_with_nothing_outside() {
+fn every_sample_run_replays_identically_from_its_journal() {
     let mut kinds = BTreeSet::new();
     for (folder, turns) in conversations() {
         runtime().block_on(async {
             let world = World::new(&folder).await;
-            // Later turns have changed the session by the time that the first one is done again.
+            // Later turns have changed the session by the time the first one is replayed.
             for key in held(&world, &turns).await {
                 let Replayed { entries, differences } = replayed(&world, &key).await;
                 assert_eq!(differences, [], "{}", folder.display());
@@ -125,7 +125,7 @@ fn every_run_of_every_sample_is_the_same_when_it_is_done_again_with_nothing_outs
 }
 
 #[test]
-fn a_run_that_was_cut_off_is_the_same_when_it_is_done_again() {
+fn an_interrupted_run_replays_identically() {
     for name in ["agent_tools", "stream_two_models", "loop_until", "web_lookup"] {
         let folder = samples().join(name);
         let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
@@ -153,7 +153,7 @@ fn a_run_that_was_cut_off_is_the_same_when_it_is_done_again() {
     }
 }
 
-/// A journal that tells another story, in a store of its own.
+/// A journal with a different content, in a separate store.
 async fn retold(folder: &Path, question: &TurnInput, change: impl Fn(&mut Entry)) -> Vec<&'static str> {
     let world = World::new(folder).await;
     let key = held(&world, std::slice::from_ref(question)).await.remove(0);
@@ -173,7 +173,7 @@ async fn retold(folder: &Path, question: &TurnInput, change: impl Fn(&mut Entry)
 }
 
 #[test]
-fn what_is_no_longer_true_is_named() {
+fn replay_differences_are_named() {
     let folder = samples().join("agent_tools");
     let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
     let question = input.conversations[0].turns[0].clone();
@@ -197,7 +197,7 @@ fn what_is_no_longer_true_is_named() {
             call.result = Arc::new(json!("another result"));
         }
     });
-    // A call that nobody recorded is not made: the work fails instead.
+    // A call without a record is not made: the work fails instead.
     check("error", &|record| {
         if let Record::EffectFinished { key, .. } | Record::EffectStarted { key, .. } = record {
             *key = "elsewhere#0".into();
@@ -205,9 +205,9 @@ fn what_is_no_longer_true_is_named() {
     });
 }
 
-/// A limit of time has ended the work in the middle of a call, and with it what its listeners heard.
+/// A timeout has ended the work in the middle of a call, and with it its stream readers.
 #[test]
-fn who_listens_to_work_whose_call_never_came_back_is_not_compared() {
+fn listeners_of_a_call_that_never_returned_are_not_compared() {
     let folder = samples().join("agent_tools");
     let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
     let question = input.conversations[0].turns[0].clone();
@@ -219,9 +219,9 @@ fn who_listens_to_work_whose_call_never_came_back_is_not_compared() {
     assert_eq!(told, [""; 0]);
 }
 
-/// How long work took before it waits for a person is remembered with it, for its budget.
+/// The working time before a suspension is stored with it, for its budget.
 #[test]
-fn what_waits_for_a_person_need_not_have_taken_as_long() {
+fn durations_of_waiting_nodes_are_not_compared() {
     let folder = samples().join("agent_approval");
     let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
     let question = input.conversations[0].turns[0].clone();

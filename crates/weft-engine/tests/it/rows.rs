@@ -1,4 +1,4 @@
-//! Whole canvases with the real components: what each row of the tables promises, seen from outside.
+//! Whole canvases of real components: what each row of the tables promises, tested end to end.
 
 use serde_json::json;
 use weft_core::TurnInput;
@@ -24,8 +24,8 @@ fn switch(value: &str, yes: &str, no: &str) -> serde_json::Value {
     })
 }
 
-/// Row 3: the pattern that loses the whole answer elsewhere: a Switch, two branches, one Message
-/// whose text names both.
+/// Row 3: the pattern that loses the whole answer in other engines: a Switch, two branches, one Message whose
+/// text names both.
 #[tokio::test(start_paused = true)]
 async fn a_message_after_a_switch_names_both_branches() {
     let plan = drawn(&[
@@ -71,7 +71,7 @@ async fn only_the_branch_that_ran_supplies_the_text() {
     }
 }
 
-/// Row 83: nested access, both spellings of braces, native types where a reference stands alone.
+/// Row 83: nested access, both spellings of braces, native types for a reference on its own.
 #[tokio::test]
 async fn references_reach_into_values_and_keep_their_types() {
     let pick = json!({"operations": "topN", "n": 2, "query": "begin@data.results"});
@@ -96,9 +96,9 @@ async fn references_reach_into_values_and_keep_their_types() {
     assert_eq!(ran.output("ListOperations:l", "result"), data["results"]);
 }
 
-/// Rows 32 and 34: spaces stay, and what is put in is not read again.
+/// Rows 32 and 34: spaces stay, and inserted values are not expanded again.
 #[tokio::test]
-async fn what_a_user_types_is_never_expanded() {
+async fn user_input_is_never_expanded() {
     let plan = drawn(&[
         ("begin", "Begin", json!({}), &["Message:m"], None),
         ("Message:m", "Message", json!({"content": ["Hi {sys.query} you, {sys.user_id}."]}), &[], None),
@@ -109,8 +109,8 @@ async fn what_a_user_types_is_never_expanded() {
     assert_eq!(ran.report.said, "Hi {sys.user_id} you, secret.");
 }
 
-/// Rows 88 and 89 of the contract, with a real model node: the text streams, reasoning is apart, and
-/// the model finishes after its last piece.
+/// Rows 88 and 89 of the contract, with a real model node: the text streams, reasoning is separate, and the
+/// model finishes after its last chunk.
 #[tokio::test(start_paused = true)]
 async fn a_model_streams_into_a_message() {
     let plan = drawn(&[
@@ -140,7 +140,7 @@ async fn a_model_streams_into_a_message() {
     assert_eq!(ran.output("Agent:a", "content"), "Paris");
 }
 
-/// Row 80 of the contract: reasoning that breaks off is closed all the same.
+/// Row 80 of the contract: interrupted reasoning is closed anyway.
 #[tokio::test(start_paused = true)]
 async fn a_research_that_fails_closes_its_reasoning() {
     let params = json!({"llm_id": "m", "dataset_ids": ["*"]});
@@ -167,7 +167,7 @@ async fn a_research_that_fails_closes_its_reasoning() {
 /// Row 51 of the contract: it streams only into a Message, without an exception branch and without a
 /// schema.
 #[tokio::test(start_paused = true)]
-async fn a_model_streams_only_where_it_may() {
+async fn a_model_streams_only_when_allowed() {
     let with = |extra: serde_json::Value| {
         let mut params = llm("{sys.query}");
         params.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -188,9 +188,9 @@ async fn a_model_streams_only_where_it_may() {
     }
 }
 
-/// Row 90 of the contract: the three ways a failing model can go.
+/// Row 90 of the contract: the three outcomes of a failing model.
 #[tokio::test(start_paused = true)]
-async fn exceptions_go_to_a_branch_to_a_default_or_fail() {
+async fn a_failure_takes_a_branch_a_default_or_fails_the_run() {
     let run = |extra: serde_json::Value| async move {
         let mut params = llm("{sys.query}");
         params.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -255,9 +255,9 @@ async fn session_values_are_set_every_turn() {
     assert_eq!(ran[1].report.said, "2  [] ");
 }
 
-/// Row 18: a question after a turn that had no answer is sent all the same.
+/// Row 18: a question after a turn without an answer is sent anyway.
 #[tokio::test]
-async fn a_question_after_an_unanswered_one_is_sent() {
+async fn a_question_after_an_unanswered_one_is_sent_to_the_model() {
     let plan = drawn(&[
         ("begin", "Begin", json!({}), &["LLM:l"], None),
         ("LLM:l", "LLM", llm("{sys.query}"), &["Message:m"], None),
@@ -274,10 +274,9 @@ async fn a_question_after_an_unanswered_one_is_sent() {
     assert!(last.last().unwrap().text.contains("second"), "{last:#?}");
 }
 
-/// Row 28: one retry policy, and only before the first piece: an answer that breaks off is not
-/// silently begun again.
+/// Row 28: one retry policy, and only before the first chunk: an interrupted answer is not silently restarted.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_breaks_off_is_an_error_with_the_text_so_far() {
+async fn an_interrupted_answer_is_an_error_with_the_text_so_far() {
     let plan = drawn(&[
         ("begin", "Begin", json!({}), &["LLM:l"], None),
         ("LLM:l", "LLM", llm("{sys.query}"), &["Message:m"], None),
@@ -292,7 +291,7 @@ async fn an_answer_that_breaks_off_is_an_error_with_the_text_so_far() {
     assert_eq!((ran.report.ending, ran.report.said.as_str()), (Ending::Failed, "half an "));
 }
 
-/// Row 31 and 47: running does not change the canvas: the same plan serves every session.
+/// Rows 31 and 47: running does not change the canvas: the same plan serves every session.
 #[tokio::test]
 async fn a_plan_is_not_changed_by_its_runs() {
     let text = std::fs::read_to_string(
@@ -317,9 +316,9 @@ async fn a_plan_is_not_changed_by_its_runs() {
     assert_eq!(plan.globals, before);
 }
 
-/// A window wider than the usual one is filled from the store.
+/// A window wider than the default is loaded from the store.
 #[test]
-fn the_conversation_is_read_as_far_back_as_the_widest_window() {
+fn the_conversation_is_loaded_as_far_as_the_widest_window() {
     for (window, expected) in [(1, 13), (40, 40)] {
         let mut params = llm("{sys.query}");
         params["message_history_window_size"] = window.into();

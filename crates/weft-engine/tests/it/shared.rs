@@ -1,5 +1,5 @@
-//! The canvases people already have: every agent runs to its end on a scripted model, or up to the
-//! node that needs what is not there, and says which it is; pipelines say that they need a file.
+//! Existing canvases: every agent runs to its end on a scripted model, or up to the node that lacks something,
+//! and names it; pipelines report that they need a file.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use weft_testkit::fake_http::FakeHttp;
 use crate::kit::asking;
 use crate::real::{World, compiled};
 
-/// Agents that need neither a tool nor a dataset, and must get to their end.
+/// Agents that need neither a tool nor a dataset and must finish.
 const WHOLE: [&str; 3] =
     ["categorize_and_agent_with_tavily", "image_lingo", "retrieval_categorize_and_generate"];
 
@@ -22,7 +22,7 @@ pub(crate) fn folder() -> Option<PathBuf> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn existing_agents_run_to_their_end_or_say_what_is_missing() {
+async fn existing_agents_finish_or_report_what_is_missing() {
     let Some(folder) = folder() else {
         weft_testkit::skipped("there is no folder of existing canvases (WEFT_SHARED)");
         return;

@@ -1,6 +1,6 @@
-//! Random histories: canvases, stores that fail, processes that end in the middle and start again, owners
-//! that are taken for dead, processes that are stopped for longer than that and go on, clocks that jump. Time is virtual and everything follows from a seed, so what breaks once
-//! breaks again: `cargo xtask simulate --seed N`.
+//! Random histories: canvases, failing stores, processes that die and restart, owners wrongly taken for dead,
+//! processes paused for longer than that and resumed, clocks that jump. Time is virtual and everything follows
+//! from a seed, so a failure is reproducible: `cargo xtask simulate --seed N`.
 
 mod checks;
 mod scene;
@@ -17,10 +17,10 @@ use self::scene::Scene;
 use self::town::{Held, Trouble, hold};
 use crate::survival::runtime;
 
-/// Histories that the short form goes through.
+/// Number of histories in the short form.
 const FEW: u64 = 250;
 
-/// What a history came to.
+/// The result of a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Told {
     runs: u64,
@@ -42,7 +42,7 @@ impl std::ops::AddAssign for Told {
     }
 }
 
-/// One history without trouble and with.
+/// One history without and with faults.
 fn histories(seed: u64) -> (Held, Held) {
     let mut dice = Dice::new(seed);
     let scene = Scene::draw(&mut dice);
@@ -52,7 +52,7 @@ fn histories(seed: u64) -> (Held, Held) {
     (plain, rough)
 }
 
-/// The same, and what must be the same in both.
+/// The same, and what must be equal in both.
 fn simulate(seed: u64) -> (Told, Held) {
     let (plain, rough) = histories(seed);
     compare(&plain, &rough);
@@ -67,7 +67,7 @@ fn simulate(seed: u64) -> (Told, Held) {
     (told, rough)
 }
 
-/// The same; a seed that breaks something is named with the command that shows it again.
+/// The same; a failing seed is named with the command that reproduces it.
 fn simulated(seed: u64) -> Option<Told> {
     let told = catch_unwind(AssertUnwindSafe(|| simulate(seed).0));
     if told.is_err() {
@@ -77,19 +77,19 @@ fn simulated(seed: u64) -> Option<Told> {
 }
 
 #[test]
-fn random_histories_keep_what_is_promised() {
+fn random_histories_keep_the_invariants() {
     let mut all = Told::default();
-    // Seeds beyond the first few have found something once.
+    // Seeds after the first few that have found a defect once.
     for seed in (0..FEW).chain([20_021, 20_792, 25_862, 29_213]) {
         all += simulated(seed).unwrap();
     }
-    // Trouble that does not happen proves nothing.
+    // Faults that do not occur prove nothing.
     assert!(all.faults > FEW && all.crashes > FEW / 4 && all.pick_ups > FEW / 10, "{all:?}");
     assert!(all.naps > FEW / 4, "{all:?}");
 }
 
 #[test]
-fn a_seed_tells_the_same_history_again() {
+fn a_seed_reproduces_its_history() {
     for seed in 0..25 {
         let (first, again) = (simulate(seed), simulate(seed));
         assert_eq!(first.0, again.0, "seed {seed}");
@@ -97,7 +97,7 @@ fn a_seed_tells_the_same_history_again() {
     }
 }
 
-/// `WEFT_SIMULATE_RUNS` runs at least, from `WEFT_SIMULATE_SEED` on; or that seed alone, told in full.
+/// At least `WEFT_SIMULATE_RUNS` runs from `WEFT_SIMULATE_SEED` on; or that seed alone, printed in full.
 #[test]
 #[ignore = "cargo xtask simulate asks for it"]
 fn many() {
@@ -135,5 +135,5 @@ fn many() {
     });
     let last = next.load(Ordering::SeqCst) - 1;
     println!("seeds {first} to {last}, {} s: {all:?}", began.elapsed().as_secs());
-    assert_eq!(broken.load(Ordering::SeqCst), 0, "seeds that broke an invariant are named above");
+    assert_eq!(broken.load(Ordering::SeqCst), 0, "the seeds that broke an invariant are listed above");
 }

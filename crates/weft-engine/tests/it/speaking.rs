@@ -1,4 +1,4 @@
-//! Messages that are written at the same time: one speaks, the others are held back and then said whole.
+//! Messages that are written at the same time: one is streamed, the others are held back and then shown whole.
 
 use std::sync::Arc;
 
@@ -27,14 +27,14 @@ fn side_by_side() -> Vec<Node> {
     ]
 }
 
-/// What is said and which nodes end, in their order.
+/// What is shown and which nodes end, in order.
 fn told(ran: &Ran) -> Vec<String> {
     let log = ran.log().into_iter();
     log.filter(|line| ["say", "said", "end", "error"].iter().any(|word| line.starts_with(word))).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_began_first_speaks_and_the_other_is_then_said_whole() {
+async fn the_first_stream_is_shown_live_and_the_second_whole_afterwards() {
     let ran = run(&side_by_side()).await;
     assert_eq!(ran.report.said, "<A 123><B 456>");
     assert_eq!(
@@ -43,13 +43,13 @@ async fn who_began_first_speaks_and_the_other_is_then_said_whole() {
     );
     let log = told(&ran);
     let place = |line: &str| log.iter().position(|l| l == line).unwrap();
-    // What is held back goes on piece by piece as soon as it may.
+    // A held back stream continues chunk by chunk as soon as it may.
     assert!(place("said ma") < place("say mb \"<B \"") && place("say mb \"5\"") < place("say mb \"6\""));
     assert!(place("said mb") < place("end b"), "it is shown while it is written: {log:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_says_something_first_began_first() {
+async fn the_message_that_writes_first_is_shown_first() {
     let ran = run(&[
         node("begin", Does::Echo, &["slow", "fast"]),
         node("slow", Does::Stream(vec!["1", "2"], 50), &["ms"]),
@@ -62,7 +62,7 @@ async fn who_says_something_first_began_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rounds_at_the_same_time_speak_one_after_the_other() {
+async fn parallel_rounds_show_their_messages_one_after_the_other() {
     let plan = plan(&[
         node("begin", Does::Echo, &["each"]),
         node("each", Does::Each(3, "last@out"), &["m"]).text("{env.list}"),
@@ -78,9 +78,10 @@ async fn rounds_at_the_same_time_speak_one_after_the_other() {
     assert_eq!(ran.report.said, r#"[a:xy][b:xy][c:xy]["[a:xy]","[b:xy]","[c:xy]"]"#);
 }
 
-/// Who can show several messages may ask for all of them at once; the text is still one after the other.
+/// A client that can show several messages may receive all of them at once; the stored text still has one after
+/// the other.
 #[tokio::test(start_paused = true)]
-async fn messages_are_told_at_once_to_whoever_asks_for_that() {
+async fn messages_are_interleaved_on_request() {
     let input = TurnInput { parallel_messages: true, ..asking("q") };
     let ran = run_with(&side_by_side(), input, EngineLimits::default()).await;
     let log = told(&ran);
@@ -89,9 +90,9 @@ async fn messages_are_told_at_once_to_whoever_asks_for_that() {
     assert_eq!(ran.report.said, "<A 123><B 456>");
 }
 
-/// What follows the work behind a message that is held back does not wait for it.
+/// Nodes after the producer of a held back message do not wait for the message.
 #[tokio::test(start_paused = true)]
-async fn who_is_held_back_holds_up_no_work() {
+async fn a_held_back_message_delays_no_work() {
     let mut nodes = side_by_side();
     nodes[2] = node("b", Does::Stream(vec!["4", "5", "6"], 1), &["mb", "next"]);
     nodes.push(node("next", Does::Echo, &[]).text("{b@out}"));
@@ -102,8 +103,8 @@ async fn who_is_held_back_holds_up_no_work() {
     assert_eq!((ran.report.said.as_str(), ran.output("next", "out")), ("<A 123><B 456>", json!("456")));
 }
 
-/// Two messages that read the same two models in opposite order wait neither for each other nor for the
-/// models' ends.
+/// Two messages that read the same two models in opposite order wait neither for each other nor for the end of
+/// the models.
 #[tokio::test(start_paused = true)]
 async fn two_readers_of_the_same_models_in_opposite_order() {
     let ran = run(&[
@@ -119,7 +120,7 @@ async fn two_readers_of_the_same_models_in_opposite_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_ends_after_the_first_of_its_readers() {
+async fn a_model_finishes_after_the_first_of_its_readers() {
     let ran = run(&[
         node("begin", Does::Echo, &["llm"]),
         node("llm", Does::Stream(vec!["a", "b"], 10), &["m", "n", "o"]),
@@ -135,12 +136,12 @@ async fn a_model_ends_after_the_first_of_its_readers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn texts_that_are_not_streamed_wait_for_their_turn_as_well() {
+async fn unstreamed_texts_wait_for_their_turn_too() {
     let mut nodes = side_by_side();
     nodes[0] = node("begin", Does::Echo, &["a", "b", "whole", "empty", "bad"]);
     nodes.push(node("whole", Does::Slow(30), &["mw"]));
     nodes.push(node("mw", Does::Say(false), &[]).text("<W>"));
-    // The end of a message that says nothing is no part of another message.
+    // The end of an empty message is not part of another message.
     nodes.push(node("empty", Does::Slow(35), &["me"]));
     nodes.push(node("me", Does::Say(false), &[]).text(""));
     nodes.push(node("bad", Does::FailAfter(40), &["after"]).on_error(&[], Some(json!("sorry"))));
@@ -154,7 +155,7 @@ async fn texts_that_are_not_streamed_wait_for_their_turn_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_speaker_that_fails_makes_room_and_one_that_is_held_back_fails_at_once() {
+async fn a_failed_message_makes_room_and_a_held_back_one_fails_at_once() {
     let mut nodes = side_by_side();
     nodes[3] =
         node("ma", Does::Say(true), &[]).text("<A {a@out}>").limit(std::time::Duration::from_millis(30));
@@ -162,7 +163,7 @@ async fn a_speaker_that_fails_makes_room_and_one_that_is_held_back_fails_at_once
     let ran = run(&nodes).await;
     assert_eq!((ran.report.ending, ran.report.said.as_str()), (Ending::Succeeded, "<A 1!<B 456>"));
 
-    // What fails behind a message that is held back ends the run, whoever speaks.
+    // A failure behind a held back message ends the run, whichever message is being shown.
     let mut nodes = side_by_side();
     nodes[2] = node("b", Does::StreamThenFail(vec!["4"]), &["mb"]);
     let ran = run(&nodes).await;
@@ -171,7 +172,7 @@ async fn a_speaker_that_fails_makes_room_and_one_that_is_held_back_fails_at_once
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frame_that_is_left_takes_its_speaker_and_those_held_back_along() {
+async fn leaving_a_frame_drops_its_current_and_held_back_messages() {
     let nodes = |leave_after: u64| {
         vec![
             node("begin", Does::Echo, &["loop", "b"]),
@@ -187,16 +188,16 @@ async fn a_frame_that_is_left_takes_its_speaker_and_those_held_back_along() {
         ]
     };
     assert_eq!(run(&nodes(35)).await.report.said, "<A 1456.");
-    // It is held back when it is left.
+    // The frame is left while it is held back.
     let mut held_back = nodes(70);
     held_back[3] = node("a", Does::Stream(vec!["1", "2", "3"], 40), &["ma"]).within("loop");
     held_back[4] = node("ma", Does::Say(true), &[]).within("loop").text("{a@out}>");
     assert_eq!(run(&held_back).await.report.said, "456.");
 }
 
-/// A speaker that waits for a person makes room; what it says when it goes on is the rest of its message.
+/// A streaming message that suspends makes room; after it resumes, the rest of its message is shown.
 #[tokio::test(start_paused = true)]
-async fn a_speaker_that_is_suspended_makes_room() {
+async fn a_suspended_message_makes_room() {
     let nodes = [
         node("begin", Does::Echo, &["a", "b"]),
         node("a", Does::Approve(vec!["1", "2"], vec!["call"]), &["ma"]),
@@ -215,9 +216,9 @@ async fn a_speaker_that_is_suspended_makes_room() {
     assert_eq!(second.output("ma", "content"), "<A 12call=yes;>");
 }
 
-/// A message that is held back behind a text that breaks off for a person.
+/// A message that is held back behind a stream that suspends.
 #[tokio::test(start_paused = true)]
-async fn one_that_is_held_back_may_wait_for_a_person_too() {
+async fn a_held_back_message_may_wait_for_a_person_too() {
     let nodes = [
         node("begin", Does::Echo, &["b", "a"]),
         node("b", Does::Stream(vec!["4", "5"], 10), &["mb"]),
@@ -235,7 +236,7 @@ async fn one_that_is_held_back_may_wait_for_a_person_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_waits_where_it_reads_an_output_that_is_not_there_yet() {
+async fn a_message_waits_at_a_reference_that_is_not_ready() {
     let ran = run(&[
         node("begin", Does::Echo, &["llm"]),
         node("llm", Does::Stream(vec!["a", "b"], 10), &["m", "n"]),
@@ -244,7 +245,7 @@ async fn a_message_waits_where_it_reads_an_output_that_is_not_there_yet() {
     ])
     .await;
     assert_eq!(ran.report.said, "<2> <ab> <2>|ab 2");
-    // Events tell what it read, in its own type.
+    // Events contain what it read, in its own type.
     let inputs = ran.records.iter().find_map(|record| match record {
         Record::NodeFinished { who, inputs, .. } if who.node.as_str() == "m" => Some(inputs),
         _ => None,
@@ -256,9 +257,9 @@ async fn a_message_waits_where_it_reads_an_output_that_is_not_there_yet() {
     assert!(place("say m \"<\"") < place("say m \"2\"") && place("said m") < place("end llm"), "{log:?}");
 }
 
-/// In a loop an output that is not there yet is not the one of the pass before.
+/// In a loop, an output that is not ready yet is not taken from the previous pass.
 #[tokio::test(start_paused = true)]
-async fn in_a_loop_the_other_outputs_are_those_of_the_same_pass() {
+async fn in_a_loop_other_outputs_come_from_the_same_pass() {
     let ran = run(&[
         node("begin", Does::Echo, &["llm"]),
         node("llm", Does::Numbered, &["m"]),
@@ -271,7 +272,7 @@ async fn in_a_loop_the_other_outputs_are_those_of_the_same_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_breaks_where_the_output_that_it_waits_for_never_comes() {
+async fn a_message_fails_at_a_reference_that_never_becomes_ready() {
     let nodes = |llm: Node| {
         vec![
             node("begin", Does::Echo, &["llm"]),
@@ -282,15 +283,15 @@ async fn a_message_breaks_where_the_output_that_it_waits_for_never_comes() {
     let ran = run(&nodes(node("llm", Does::StreamThenFail(vec!["par"]), &["m"]))).await;
     assert_eq!((ran.report.ending, ran.report.said.as_str()), (Ending::Failed, "a"));
     assert!(ran.report.error.unwrap().message.starts_with("llm failed: the model went away"));
-    // A default value stands for the main output; the others are empty.
+    // A default value replaces the main output; the others are empty.
     let caught = node("llm", Does::StreamThenFail(vec!["par"]), &["m"]).on_error(&[], Some(json!("!")));
     let ran = run(&nodes(caught)).await;
     assert_eq!((ran.report.ending, ran.report.said.as_str()), (Ending::Succeeded, "abpar!"));
 }
 
-/// The default value of a node is said once, however far behind it the Message is that shows it.
+/// The default value of a node is shown once, however far behind it the Message is.
 #[tokio::test]
-async fn a_default_value_is_said_once() {
+async fn a_default_value_is_shown_once() {
     let check = async |between: Vec<Node>, expected: &str| {
         let mut nodes = vec![
             node("begin", Does::Echo, &["bad"]),
@@ -309,7 +310,7 @@ async fn a_default_value_is_said_once() {
     ];
     check(far, "sorry!").await;
     check(vec![node("x", Does::Echo, &["z"]), node("z", Does::Echo, &[])], "sorry").await;
-    // The Message follows the frame, or stands in one that follows.
+    // The Message follows the frame, or is inside a following one.
     let nodes = [
         node("begin", Does::Echo, &["loop"]),
         node("loop", Does::Repeat, &["m"]),
@@ -335,10 +336,10 @@ async fn a_default_value_is_said_once() {
     assert_eq!(run(&nodes).await.report.said, "sorry bye");
 }
 
-/// A model that breaks off is asked again when the Message that shows it is held back, and not when somebody has
-/// read some of it.
+/// A broken model is retried if the Message that shows it is held back, but not if some of its text has been
+/// read.
 #[tokio::test(start_paused = true)]
-async fn a_model_that_nobody_has_read_is_asked_again() {
+async fn a_failed_model_without_readers_so_far_is_retried() {
     let asks = |prompt: &str| json!({"prompts": [{"role": "user", "content": prompt}]});
     let says = |text: &str| json!({"content": [text]});
     let components: [(&str, &str, Json, &[&str]); 5] = [
@@ -380,7 +381,7 @@ async fn turn_of(world: &World, components: &[(&str, &str, Json, &[&str])]) -> R
 }
 
 #[tokio::test]
-async fn a_message_behind_an_agent_reads_its_other_outputs() {
+async fn a_message_after_an_agent_reads_its_other_outputs() {
     let ran = real(
         Script::new().reply(Reply::pieces(["It ", "rains."])),
         &[
@@ -403,7 +404,7 @@ fn failing() -> Script {
 }
 
 #[tokio::test]
-async fn a_default_value_of_a_model_is_said_once_behind_an_aggregator() {
+async fn a_default_value_is_shown_once_after_an_aggregator() {
     let asks = json!({"exception_method": "comment", "exception_default_value": "Closed today."});
     let group = json!([{"group_name": "g", "variables": [{"value": "LLM:W@content"}]}]);
     let ran = real(
@@ -419,7 +420,7 @@ async fn a_default_value_of_a_model_is_said_once_behind_an_aggregator() {
     assert_eq!((ran.report.ending, ran.report.said.as_str()), (Ending::Succeeded, "Closed today."));
 }
 
-/// Any value may be a default: nothing in it asks for something else.
+/// Any value may be a default: none triggers a special meaning.
 #[tokio::test]
 async fn zero_false_and_an_empty_list_are_default_values() {
     for (default, text) in [(json!(0), "0"), (json!(false), "false"), (json!([]), "[]"), (json!({}), "{}")] {
@@ -440,7 +441,7 @@ async fn zero_false_and_an_empty_list_are_default_values() {
     }
 }
 
-/// What is left of an earlier choice in the editor has no effect.
+/// Leftovers of an earlier choice in the editor have no effect.
 #[tokio::test]
 async fn a_branch_that_is_not_chosen_does_not_stop_streaming() {
     let asks = json!({"exception_method": "comment", "exception_default_value": "x", "exception_goto": ["Message:M"]});
@@ -477,7 +478,7 @@ async fn the_default_value_of_a_program_fills_its_declared_outputs() {
     assert_eq!(ran.report.said, "sum 12");
 }
 
-/// Two messages that begin with what their models say. The critic is ready while the poet speaks.
+/// Two messages that start with the text of their models. The critic is ready while the poet is streaming.
 async fn poet_and_critic() -> survival::World {
     let folder = samples().join("two_messages");
     let canvas =
@@ -489,7 +490,7 @@ async fn poet_and_critic() -> survival::World {
     survival::World::of(&folder, &canvas, script).await
 }
 
-/// Who spoke last in a journal and has not ended.
+/// The message that was shown last in a journal and has not ended.
 fn speaker(entries: &[Entry]) -> Option<&str> {
     entries.iter().fold(None, |speaker, entry| match &entry.record {
         Record::Said { node, .. } => Some(node.as_str()),
@@ -498,9 +499,10 @@ fn speaker(entries: &[Entry]) -> Option<&str> {
     })
 }
 
-/// Whoever spoke when a run was cut off speaks first when it goes on, although the other one is ready sooner.
+/// The message that was shown when a run was interrupted is shown first after recovery, although the other one
+/// is ready sooner.
 #[test]
-fn who_spoke_when_a_run_was_cut_off_speaks_first() {
+fn after_recovery_the_interrupted_message_is_shown_first() {
     let whole = survival::runtime().block_on(async { poet_and_critic().await.hold(&asking("rain")).await });
     let mut spoke = Vec::new();
     for cut in 5..whole.len() as u64 - 1 {

@@ -29,7 +29,7 @@ pub(crate) async fn bench(plan: &Arc<Plan>) -> Bench {
     bench_with(plan, EngineLimits::default(), []).await
 }
 
-/// With limits and variables of its own.
+/// With its own limits and variables.
 pub(crate) async fn bench_with(
     plan: &Arc<Plan>,
     limits: EngineLimits,
@@ -64,10 +64,9 @@ pub(crate) fn ending(records: &[Record]) -> Ending {
     *ending
 }
 
-/// Row 20: the visible answer is what the history keeps; row 102 of the contract: and the next turn
-/// has it.
+/// Row 20: the history has the visible answer; row 102 of the contract: and the next turn has it.
 #[tokio::test]
-async fn a_turn_leaves_question_and_answer_in_the_session() {
+async fn a_turn_stores_question_and_answer_in_the_session() {
     let plan = plan(&[
         node("begin", Does::Echo, &["m"]),
         node("m", Does::Say(false), &["after"]).text("you said {sys.query} after {sys.history}"),
@@ -95,7 +94,7 @@ async fn a_turn_leaves_question_and_answer_in_the_session() {
 
 /// Row 22: one turn of a session at a time.
 #[tokio::test(start_paused = true)]
-async fn a_second_turn_at_the_same_time_is_refused() {
+async fn a_concurrent_second_turn_is_refused() {
     let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(1_000), &[])]);
     let b = bench(&plan).await;
     let mut first = b.engine.start(turn(&plan, asking("1"))).await.unwrap();
@@ -106,7 +105,7 @@ async fn a_second_turn_at_the_same_time_is_refused() {
     assert_eq!(ending(&rest(&mut third).await), Ending::Succeeded);
 }
 
-/// Row 23 and 26: cancelling concerns one run, ends it as cancelled, and blocks nothing after it.
+/// Rows 23 and 26: cancelling affects one run, ends it as cancelled, and blocks nothing after it.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_run_ends_as_cancelled_and_the_next_one_runs() {
     let plan = plan(&[
@@ -136,9 +135,9 @@ async fn a_cancelled_run_ends_as_cancelled_and_the_next_one_runs() {
     assert_eq!(ending(&rest(&mut next).await), Ending::Succeeded);
 }
 
-/// A stream goes on at any number, while the run is under way and after it.
+/// A stream continues from any number, during the run and after it.
 #[tokio::test(start_paused = true)]
-async fn events_can_be_read_from_any_number_on() {
+async fn events_can_be_read_from_any_number() {
     let plan = plan(&[
         node("begin", Does::Echo, &["llm"]),
         node("llm", Does::Stream(vec!["a", "b", "c"], 10), &["m"]),
@@ -163,9 +162,9 @@ async fn events_can_be_read_from_any_number_on() {
     }
 }
 
-/// A pause is kept in the session and resumed from it.
+/// A suspension is stored in the session and resumed from it.
 #[tokio::test]
-async fn a_waiting_run_goes_on_from_the_store() {
+async fn a_suspended_run_resumes_from_the_store() {
     let plan = plan(&[
         node("begin", Does::Echo, &["ask"]),
         node("ask", Does::Ask(vec!["ok"]), &["m"]),
@@ -179,11 +178,11 @@ async fn a_waiting_run_goes_on_from_the_store() {
     assert_eq!(ending(&rest(&mut second).await), Ending::Succeeded);
     let said: Vec<_> =
         b.store.messages(&b.key, i64::MAX, 10).await.unwrap().into_iter().map(|m| m.content).collect();
-    assert_eq!(said, ["q", "yes"], "the answers to a form are no question of their own");
+    assert_eq!(said, ["q", "yes"], "the answers to a form are not a separate question");
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutting_down_waits_and_then_leaves_the_rest_to_others() {
+async fn shutdown_waits_and_then_leaves_the_rest_to_other_processes() {
     let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(100_000), &[])]);
     let b = bench(&plan).await;
     let mut handle = b.engine.start(turn(&plan, asking("1"))).await.unwrap();
@@ -200,7 +199,7 @@ async fn shutting_down_waits_and_then_leaves_the_rest_to_others() {
 
 /// Row 22, between processes: the store's revision lets one turn win, and the other says so.
 #[tokio::test(start_paused = true)]
-async fn a_turn_overtaken_from_elsewhere_says_so_and_loses_nothing_of_the_other() {
+async fn a_turn_overtaken_by_another_process_reports_it_and_keeps_the_other_turn() {
     let plan = plan(&[
         node("begin", Does::Echo, &["slow"]),
         node("slow", Does::Slow(1_000), &["m"]),
@@ -219,7 +218,7 @@ async fn a_turn_overtaken_from_elsewhere_says_so_and_loses_nothing_of_the_other(
     assert!(b.store.messages(&b.key, i64::MAX, 10).await.unwrap().is_empty());
 }
 
-/// What a turn says its models would see of the conversation before it: `{sys.history}`.
+/// A turn shows what its models would see of the previous conversation: `{sys.history}`.
 async fn histories(nodes: &[Node], turns: &[TurnInput]) -> Vec<String> {
     let plan = plan(nodes);
     let b = bench(&plan).await;
@@ -248,7 +247,7 @@ async fn histories(nodes: &[Node], turns: &[TurnInput]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_turn_that_goes_on_after_a_form_does_not_see_itself() {
+async fn a_turn_resumed_after_a_form_is_not_in_its_own_history() {
     let answers = |ok: &str| TurnInput {
         inputs: serde_json::Map::from_iter([("ok".to_owned(), ok.into())]),
         ..TurnInput::default()
@@ -267,12 +266,12 @@ async fn a_turn_that_goes_on_after_a_form_does_not_see_itself() {
     assert_eq!(said[2], "Q after []");
     assert_eq!(
         said[5], r#"R after ["user: Q","assistant: Let me see. ","assistant: Q after []"]"#,
-        "the turn before is there, with all that was said in it"
+        "the previous turn is there, with all its text"
     );
 }
 
 #[tokio::test]
-async fn a_question_that_is_asked_again_after_a_failure_is_there_once() {
+async fn a_question_repeated_after_a_failure_is_stored_once() {
     let said = histories(
         &[
             node("begin", Does::Echo, &["lucky"]),
@@ -291,9 +290,9 @@ async fn a_question_that_is_asked_again_after_a_failure_is_there_once() {
     assert_eq!(said[3], r#"R after ["user: Q","assistant: Q after []"]"#);
 }
 
-/// Nothing outside is waited for in a line of templates, so most of what happens is there when the store is asked.
+/// A chain of templates makes no external calls, so most records are there when the store is first called.
 #[test]
-fn what_is_done_at_once_is_appended_together() {
+fn records_of_one_step_are_appended_together() {
     const NODES: usize = 40;
     let id = |at: usize| if at < NODES { format!("StringTransform:S{at}") } else { "Message:M".to_owned() };
     let text = |at: usize| match at {
@@ -318,9 +317,9 @@ fn what_is_done_at_once_is_appended_together() {
     });
 }
 
-/// What operators read: each run is counted once, by how it has ended.
+/// What operators read: each run is counted once, by its ending.
 #[tokio::test]
-async fn runs_are_counted_by_how_they_end() {
+async fn runs_are_counted_by_ending() {
     let fine = plan(&[node("begin", Does::Echo, &["m"]), node("m", Does::Say(false), &[]).text("x")]);
     let b = bench(&fine).await;
     for query in ["one", "two"] {

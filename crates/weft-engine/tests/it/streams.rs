@@ -1,5 +1,5 @@
-//! Texts that are shown while they are written, and what happens when something breaks: rows 7–9,
-//! 14 and 16 of the scheduling table, and the order of events.
+//! Texts that are shown while they are written, and failures in them: rows 7–9, 14 and 16 of the scheduling
+//! table, and the order of events.
 
 use serde_json::json;
 use weft_core::ErrorKind;
@@ -8,7 +8,7 @@ use weft_core::journal::{Ending, Record};
 use crate::kit::{Does, node, run};
 
 #[tokio::test(start_paused = true)]
-async fn a_message_streams_and_its_producer_finishes_after_the_last_piece() {
+async fn a_message_streams_and_its_producer_finishes_after_the_last_chunk() {
     let ran = run(&[
         node("begin", Does::Echo, &["llm"]),
         node("llm", Does::Stream(vec!["~hm", "Par", "is"], 10), &["m"]),
@@ -39,9 +39,9 @@ async fn a_message_streams_and_its_producer_finishes_after_the_last_piece() {
     assert_eq!(ran.output("llm", "out"), "Paris");
 }
 
-/// Row 7: another reader of the same text gets the whole of it.
+/// Row 7: another reader of the same text gets all of it.
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_is_no_message_gets_the_whole_text() {
+async fn a_reader_that_is_not_a_message_gets_the_whole_text() {
     let ran = run(&[
         node("begin", Does::Echo, &["llm"]),
         node("llm", Does::Stream(vec!["a", "b"], 10), &["m", "reader"]),
@@ -67,7 +67,7 @@ async fn two_messages_read_the_same_stream_from_its_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_streams_come_out_in_the_order_of_the_text() {
+async fn two_streams_are_shown_in_the_order_of_the_text() {
     let ran = run(&[
         node("begin", Does::Echo, &["slow", "fast"]),
         node("slow", Does::Stream(vec!["1", "2"], 50), &["m"]),
@@ -83,7 +83,7 @@ async fn two_streams_come_out_in_the_order_of_the_text() {
     assert!(place("end fast") < place("end m"), "{log:?}");
 }
 
-/// A Message that also waits for another node begins late and still shows everything.
+/// A Message that also waits for another node starts late and still shows everything.
 #[tokio::test(start_paused = true)]
 async fn a_late_message_shows_the_whole_stream() {
     let ran = run(&[
@@ -129,9 +129,9 @@ async fn a_default_value_ends_a_broken_stream() {
     assert!(ran.log().contains(&"error llm".to_owned()), "the error stays visible");
 }
 
-/// Row 9: a failed run ends with one last record that says so, and everything under way is closed.
+/// Row 9: a failed run ends with one last record that says so, and everything open is closed.
 #[tokio::test(start_paused = true)]
-async fn a_failure_stops_what_runs_beside_it_and_ends_the_run() {
+async fn a_failure_stops_parallel_nodes_and_ends_the_run() {
     let ran = run(&[
         node("begin", Does::Echo, &["bad", "slow"]),
         node("bad", Does::Fail(ErrorKind::Invalid), &["never"]),
@@ -168,7 +168,7 @@ async fn a_default_value_becomes_the_main_output() {
     assert_eq!(ran.report.said, "1");
 }
 
-/// Row 14: it is shown as a message only when no Message follows.
+/// Row 14: it is shown as a message only if no Message follows.
 #[tokio::test]
 async fn a_default_value_is_shown_when_no_message_follows() {
     let ran = run(&[
@@ -209,7 +209,7 @@ async fn without_an_error_the_exception_branch_is_skipped() {
 }
 
 #[tokio::test]
-async fn a_defect_in_a_component_is_an_error_and_no_crash() {
+async fn a_panic_in_a_component_is_an_error_not_a_crash() {
     let ran = run(&[node("begin", Does::Echo, &["bad"]), node("bad", Does::Panic, &[])]).await;
     assert_eq!(ran.report.ending, Ending::Failed);
     assert_eq!(ran.report.error.as_ref().unwrap().kind, ErrorKind::Internal);

@@ -1,5 +1,5 @@
-//! Runs that are cut off: at every point of the journal of every sample canvas, as if the process had
-//! been killed there, and picked up by another one.
+//! Interrupted runs: at every point of the journal of every sample canvas, as if the process had been killed
+//! there, and recovered by another one.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -28,7 +28,7 @@ use crate::golden::{Input, documents, http, read, samples};
 use crate::kit::{check_that_one_speaks_at_a_time, turn};
 use crate::real::compiled;
 
-/// A model that answers equal requests equally, so that one that is asked again says the same.
+/// A model that answers equal requests equally, so that a repeated request gets the same answer.
 pub(crate) fn steady(script: Script) -> ScriptedModel {
     ScriptedModel::from_fn(weft_testkit::steady(script))
 }
@@ -45,16 +45,15 @@ impl ModelDirectory for OneModel {
     }
 }
 
-/// A store that keeps the first entries of a run and then never answers again, like one whose process
-/// is gone.
+/// A store that accepts the first entries of a run and then never answers again, as for a dead process.
 pub(crate) struct Stalling {
     pub store: Arc<MemoryStore>,
-    /// How many entries of the run under way are kept.
+    /// How many entries of the active run are stored.
     cut: Mutex<Option<u64>>,
     pub stalled: tokio::sync::Notify,
-    /// How often entries were appended.
+    /// How many times entries were appended.
     pub appends: std::sync::atomic::AtomicU64,
-    /// The next run is announced when this says so.
+    /// The next run is announced when this allows it.
     pub announced_after: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
 }
 
@@ -135,7 +134,7 @@ impl RunStore for Stalling {
     }
 }
 
-/// What outlives a process: the store, and the world outside.
+/// What outlives a process: the store and the external world.
 pub(crate) struct World {
     pub plan: Arc<Plan>,
     pub store: Arc<Stalling>,
@@ -204,7 +203,7 @@ impl World {
         *self.store.cut.lock().unwrap() = cut;
     }
 
-    /// Whether the process of this work is cut off before the work is over.
+    /// Whether the process is interrupted before this work is over.
     pub(crate) async fn is_cut_off(&self, work: impl Future<Output = ()>) -> bool {
         tokio::select! {
             () = work => false,
@@ -212,7 +211,7 @@ impl World {
         }
     }
 
-    /// A process takes up a run that was cut off, and works on it to its end.
+    /// A process recovers an interrupted run and works to its end.
     pub(crate) async fn go_on_with(&self, key: &RunKey) {
         let run = self.store.get(key).await.unwrap();
         if let PickedUp::Running(mut handle) =
@@ -229,12 +228,12 @@ impl World {
         self.journal(&handle.key).await
     }
 
-    /// What all its runs have used, as the store tells.
+    /// The usage of all its runs, from the store.
     async fn paid(&self) -> Spent {
         self.store.store.spent(&self.key.tenant, None, 0).await.unwrap().without_time()
     }
 
-    /// A run's journal as people are shown it: with masks where secrets stood.
+    /// The journal of a run as it is shown to people: with masks in place of secrets.
     pub(crate) async fn journal(&self, key: &RunKey) -> Vec<Entry> {
         let stored = self.store.entries(key, 0, 100_000).await.unwrap();
         let entry = |stored: StoredEntry| Entry {
@@ -259,7 +258,7 @@ pub(crate) fn outcome(entries: &[Entry]) -> (Ending, String) {
     (*ending, serde_json::to_string(outputs).unwrap())
 }
 
-/// What a run has used.
+/// The usage of a run.
 fn spent(entries: &[Entry]) -> Spent {
     let Some(Record::RunFinished { spent, .. }) = entries.last().map(|entry| &entry.record) else {
         panic!("no end")
@@ -267,13 +266,13 @@ fn spent(entries: &[Entry]) -> Spent {
     spent.without_time()
 }
 
-/// The same count. The number of a prompt's tokens hangs on ids of chance in it by one or two.
+/// The same count. The token number of a prompt varies by one or two with random ids in it.
 fn same(one: Spent, other: Spent, place: &str) {
     assert!(one.tokens.abs_diff(other.tokens) <= 2, "{place}: {one:?} {other:?}");
     assert_eq!(Spent { tokens: 0, ..one }, Spent { tokens: 0, ..other }, "{place}");
 }
 
-/// What must hold for the journal of any run that was cut off and went on.
+/// What must hold for the journal of any run that was interrupted and recovered.
 pub(crate) fn check(entries: &[Entry], place: &str) {
     let events: Vec<u64> = entries.iter().filter_map(|entry| entry.event).collect();
     assert_eq!(
@@ -291,7 +290,7 @@ pub(crate) fn check(entries: &[Entry], place: &str) {
         match &entry.record {
             Record::NodeStarted { who } => assert!(open.insert(who.activation), "{place}: started once"),
             Record::NodeFinished { who, route, .. } => {
-                // A frame may have been open when its run paused.
+                // A frame may have been open when its run was suspended.
                 open.remove(&who.activation);
                 if *route != NextEdges::Suspended {
                     given.retain(|(node, _)| *node != place_of(who));
@@ -299,7 +298,7 @@ pub(crate) fn check(entries: &[Entry], place: &str) {
             }
             Record::EffectStarted { activation, key, .. } => {
                 let node = node_of(entries, *activation);
-                assert!(!given.contains(&(node, Arc::clone(key))), "{place}: {key} was made again");
+                assert!(!given.contains(&(node, Arc::clone(key))), "{place}: {key} was repeated");
             }
             Record::EffectFinished { activation, key, .. } => {
                 given.insert((node_of(entries, *activation), Arc::clone(key)));
@@ -313,7 +312,7 @@ pub(crate) fn check(entries: &[Entry], place: &str) {
         entries.last().map(|e| &e.record),
         Some(Record::RunFinished { ending: Ending::Waiting, .. })
     );
-    assert!(open.is_empty() || waits, "{place}: every start has its end, and {open:?} have not");
+    assert!(open.is_empty() || waits, "{place}: every start has its end, but {open:?} have none");
 }
 
 pub(crate) fn place_of(who: &weft_core::journal::ActivationRef) -> String {
@@ -328,7 +327,7 @@ fn node_of(entries: &[Entry], activation: u32) -> String {
     who.unwrap_or_default()
 }
 
-/// Cuts one turn of one conversation off after every entry of its journal.
+/// Interrupts one turn of one conversation after every entry of its journal.
 fn survive(folder: &Path, turns: &[weft_core::TurnInput], cuts: &mut usize) {
     let (whole, paid) = runtime().block_on(async {
         let world = World::new(folder).await;
@@ -341,7 +340,7 @@ fn survive(folder: &Path, turns: &[weft_core::TurnInput], cuts: &mut usize) {
     let (last, before) = turns.split_last().unwrap();
     let finishes = |place: usize| matches!(whole[place].record, Record::NodeFinished { .. });
     for cut in 1..whole.len() as u64 {
-        // A writer and those who listened to it end in one step, which is written as one.
+        // A producer and its readers end in one step, which is written as one.
         if finishes(cut as usize - 1) && finishes(cut as usize) {
             continue;
         }
@@ -367,7 +366,7 @@ fn survive(folder: &Path, turns: &[weft_core::TurnInput], cuts: &mut usize) {
             world.go_on_with(&key).await;
             let entries = world.journal(&key).await;
             check(&entries, &place);
-            // A call that may have been carried out, and must not be twice, is an error in words.
+            // A call that may have been carried out, and must not be repeated, is an error with an explanation.
             let interrupted = entries.iter().any(|entry| match &entry.record {
                 Record::NodeFinished { error: Some(error), .. } => {
                     error.contains("may have been carried out")
@@ -381,14 +380,14 @@ fn survive(folder: &Path, turns: &[weft_core::TurnInput], cuts: &mut usize) {
             }
             assert_eq!(world.store.get(&key).await.unwrap().ending, Some(outcome(&entries).0), "{place}");
             let session = world.store.store.load(&world.key).await.unwrap();
-            assert_eq!(session.revision, turns.len() as i64, "{place}: the turn is kept once");
+            assert_eq!(session.revision, turns.len() as i64, "{place}: the turn is stored once");
         });
         *cuts += 1;
     }
 }
 
 #[test]
-fn a_run_survives_a_cut_after_every_entry_of_its_journal() {
+fn a_run_recovers_after_a_crash_at_every_journal_entry() {
     let mut folders: Vec<_> =
         std::fs::read_dir(samples()).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect();
     folders.sort();
@@ -405,8 +404,8 @@ fn a_run_survives_a_cut_after_every_entry_of_its_journal() {
     println!("{cuts} cuts survived");
 }
 
-/// A run that counts in a loop, whose process ends each time when so many more entries are stored: how it ended, how
-/// often it was picked up, and its world.
+/// A run that counts in a loop, whose process dies each time this many more entries are stored: how it ended,
+/// how many times it was recovered, and its world.
 fn cut_again_and_again(goal: u64, every: u64) -> (Ending, usize, World, RunKey) {
     let folder = samples().join("loop_until");
     let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
@@ -444,9 +443,9 @@ fn cut_again_and_again(goal: u64, every: u64) -> (Ending, usize, World, RunKey) 
     panic!("it never ends")
 }
 
-/// A run that ends its process every time, and gets no further, is given up. What was asked is kept.
+/// A run that kills its process every time without progress is given up. The question is kept.
 #[test]
-fn a_run_that_is_cut_off_again_and_again_ends() {
+fn a_run_that_crashes_repeatedly_is_given_up() {
     let most = EngineLimits::default().pick_ups;
     let (ending, lives, world, key) = cut_again_and_again(3, 2);
     assert_eq!((ending, lives), (Ending::Failed, most));
@@ -467,10 +466,10 @@ fn a_run_that_is_cut_off_again_and_again_ends() {
     assert_eq!(runtime().block_on(world.store.store.load(session)).unwrap().revision, 1);
 }
 
-/// One that gets further each time is picked up as often as it takes.
+/// One that progresses each time is recovered as many times as needed.
 #[test]
-fn a_run_that_gets_further_each_time_is_not_given_up() {
-    // Enough for the whole answer, which begins again when it is cut off.
+fn a_run_that_progresses_after_each_crash_is_not_given_up() {
+    // Enough for the whole answer, which restarts when it is interrupted.
     let (ending, lives, ..) = cut_again_and_again(30, 12);
     assert_eq!(ending, Ending::Succeeded);
     assert!(lives > EngineLimits::default().pick_ups, "{lives}");

@@ -1,4 +1,4 @@
-//! Work that waits for a person in the middle: tool approvals, plan reviews.
+//! Work that waits for a person midway: tool approvals, plan reviews.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn given(inputs: Json) -> TurnInput {
     TurnInput { inputs, ..TurnInput::default() }
 }
 
-/// Plays turns one after the other; between two of them the state is text, as another process finds it.
+/// Plays turns in sequence; between two of them the state is text, as another process reads it.
 async fn hold(plan: &Arc<Plan>, turns: impl IntoIterator<Item = TurnInput>) -> Vec<Ran> {
     let (mut state, mut ran) = (SessionState::new(plan), Vec::new());
     state.globals.insert("env.list".to_owned(), json!(["a", "b"]));
@@ -35,7 +35,7 @@ async fn hold(plan: &Arc<Plan>, turns: impl IntoIterator<Item = TurnInput>) -> V
     ran
 }
 
-/// The addresses of what is asked, each with the fields that are open.
+/// The addresses of the open questions, each with its open fields.
 fn asked(ran: &Ran) -> Vec<(String, Vec<&str>)> {
     let forms = ran.report.forms.iter();
     forms.map(|w| (w.address(), w.form.fields.keys().map(String::as_str).collect())).collect()
@@ -54,7 +54,7 @@ fn one(does: Does) -> Vec<Node> {
 }
 
 #[tokio::test]
-async fn a_node_waits_in_the_middle_and_goes_on_elsewhere() {
+async fn a_node_suspends_midway_and_resumes_in_another_process() {
     let plan = plan(&one(approve(&["x"], &["call"])));
     let ran = hold(&plan, [asking("q"), given(json!({"a": {"call": "approve"}}))]).await;
     assert_eq!(ran[0].log(), ["start begin", "end begin", "start a", "asleep a", "wait 1", "waiting"]);
@@ -63,7 +63,7 @@ async fn a_node_waits_in_the_middle_and_goes_on_elsewhere() {
     assert_eq!(said(&ran), ["", "<xcall=approve;>"]);
     let Record::RunStarted { resumes, .. } = &ran[1].records[0] else { panic!() };
     assert!(resumes.is_some() && ran[1].state.paused.is_none());
-    // Its end for now is no failure, has no outputs, and says which kind of end it is.
+    // Suspending is not a failure, has no outputs, and is recorded as its own kind of end.
     let end = ran[0].records.iter().find_map(|record| match record {
         Record::NodeFinished { who, outputs, error, route, .. } if who.node.as_str() == "a" => {
             Some((outputs.0.is_empty(), error.is_none(), route.clone()))
@@ -74,7 +74,7 @@ async fn a_node_waits_in_the_middle_and_goes_on_elsewhere() {
 }
 
 #[tokio::test]
-async fn answers_come_in_every_way_that_forms_take() {
+async fn answers_are_accepted_in_every_form_syntax() {
     let plan = plan(&one(approve(&[], &["call"])));
     let check = async |input: TurnInput, expected: &str| {
         let ran = hold(&plan, [asking("q"), input]).await;
@@ -88,12 +88,12 @@ async fn answers_come_in_every_way_that_forms_take() {
 }
 
 #[tokio::test]
-async fn decisions_gather_until_all_are_there_and_stand() {
+async fn decisions_are_collected_until_complete_and_stay() {
     let plan = plan(&one(approve(&["x"], &["one", "two", "three"])));
     let turns = [
         asking("q"),
         given(json!({"a": {"two": "no"}})),
-        // What nobody asked for, nothing, and another word on what is decided.
+        // An answer nobody asked for, no answer, and a second answer to a decided question.
         given(json!({"elsewhere": 1})),
         TurnInput::default(),
         given(json!({"two": "yes", "one": null, "three": 3})),
@@ -106,9 +106,9 @@ async fn decisions_gather_until_all_are_there_and_stand() {
     assert_eq!(ran[5].report.said, "<xone=1;two=no;three=3;>");
 }
 
-/// What runs beside it goes on; several wait at once; each goes on for itself.
+/// Parallel branches continue; several nodes wait at once; each resumes by itself.
 #[tokio::test(start_paused = true)]
-async fn several_nodes_wait_beside_each_other() {
+async fn several_nodes_wait_in_parallel() {
     let plan = plan(&[
         node("begin", Does::Echo, &["a", "b", "slow"]),
         node("a", approve(&[], &["call"]), &["j"]),
@@ -119,7 +119,7 @@ async fn several_nodes_wait_beside_each_other() {
     ]);
     let turns = [
         asking("q"),
-        // It could be meant for both, so it is nobody's.
+        // It could be meant for both, so it is for neither.
         given(json!({"call": "approve"})),
         given(json!({"b": {"call": 2}})),
         given(json!({"call": 1})),
@@ -142,18 +142,18 @@ fn rounds(parallelism: usize) -> Arc<Plan> {
 }
 
 #[tokio::test]
-async fn rounds_side_by_side_are_answered_by_their_numbers() {
+async fn parallel_rounds_are_answered_by_their_index() {
     let plan = rounds(2);
     let both = given(json!({"a[1]": {"call": "B"}, "a[0]": {"call": "A"}}));
     let ran = hold(&plan, [asking("q"), both]).await;
     assert_eq!(asked(&ran[0]), [("a[0]".to_owned(), vec!["call"]), ("a[1]".to_owned(), vec!["call"])]);
     assert_eq!(ran[1].report.said, r#"["a:call=A;","b:call=B;"]"#);
-    // The later one first; then by the node's id, which is enough when one is left.
+    // The later one first; then by the node's id, which is enough if only one is left.
     let turns = [asking("q"), given(json!({"a[1]": {"call": "B"}})), given(json!({"a": {"call": "A"}}))];
     let ran = hold(&plan, turns).await;
     assert_eq!(asked(&ran[1]), [("a[0]".to_owned(), vec!["call"])]);
     assert_eq!(ran[2].report.said, r#"["a:call=A;","b:call=B;"]"#);
-    // The node's id alone answers one round, the first that asks; a bare field none of several.
+    // The node's id alone answers one round, the first that asks; a bare field answers none of several.
     let turns =
         [asking("q"), given(json!({"call": 0})), given(json!({"a": {"call": 1}})), given(json!({"call": 2}))];
     let ran = hold(&plan, turns).await;
@@ -161,15 +161,15 @@ async fn rounds_side_by_side_are_answered_by_their_numbers() {
     assert_eq!(ran[3].report.said, r#"["a:call=1;","b:call=2;"]"#);
 }
 
-/// One round after the other asks with the same key: an answer is for what was asked, not for what will be.
+/// Sequential rounds ask with the same key: an answer is for the question asked, not for a later one.
 #[tokio::test]
-async fn an_answer_never_meets_a_question_that_came_after_it() {
+async fn an_answer_never_applies_to_a_later_question() {
     let ran =
         hold(&rounds(1), [asking("q"), given(json!({"a": {"call": 1}})), given(json!({"a": {"call": 2}}))])
             .await;
     assert_eq!(ran.iter().map(asked).collect::<Vec<_>>()[1], [("a[1]".to_owned(), vec!["call"])]);
     assert_eq!(ran[2].report.said, r#"["a:call=1;","b:call=2;"]"#);
-    // Nor one that came with the question itself.
+    // Nor an answer that came with the question itself.
     let mut ahead = given(json!({"a": {"call": "approve"}}));
     ahead.query = "q".to_owned();
     let ran = hold(&plan(&one(approve(&[], &["call"]))), [ahead]).await;
@@ -177,7 +177,7 @@ async fn an_answer_never_meets_a_question_that_came_after_it() {
 }
 
 #[tokio::test]
-async fn forms_in_rounds_side_by_side_have_addresses_too() {
+async fn forms_in_parallel_rounds_are_addressable() {
     let plan = plan(&[
         node("begin", Does::Echo, &["each"]),
         node("each", Does::Each(2, "ask@ok"), &["m"]).text("{env.list}"),
@@ -191,7 +191,7 @@ async fn forms_in_rounds_side_by_side_have_addresses_too() {
 }
 
 #[tokio::test]
-async fn in_a_loop_it_asks_in_every_round_and_leaving_drops_it() {
+async fn in_a_loop_each_round_asks_and_leaving_drops_the_question() {
     let plan = plan(&[
         node("begin", Does::Echo, &["loop"]),
         node("loop", Does::Repeat, &["m"]),
@@ -216,9 +216,9 @@ async fn in_a_loop_it_asks_in_every_round_and_leaving_drops_it() {
     assert_eq!((ran[0].report.forms.len(), ran[1].report.said.as_str()), (2, "left"));
 }
 
-/// In a cycle it may be reached again while it still waits: then it runs once more afterwards.
+/// In a cycle it may be activated again while it still waits: then it runs once more afterwards.
 #[tokio::test]
-async fn what_reaches_it_while_it_waits_is_not_lost() {
+async fn an_activation_that_arrives_while_a_node_waits_is_not_lost() {
     let plan = plan(&[
         node("begin", Does::Echo, &["head"]),
         node("head", Does::Echo, &["a", "s"]),
@@ -228,15 +228,15 @@ async fn what_reaches_it_while_it_waits_is_not_lost() {
         node("m", Does::Say(false), &[]).text("m "),
     ]);
     let ran = hold(&plan, [asking("q"), given(json!({"call": 1})), given(json!({"call": 2}))]).await;
-    // What follows waits for the newer result, as behind every node that runs again.
+    // The successor waits for the newer result, as behind every node that runs again.
     assert_eq!(said(&ran), ["m ", "", "call=2;"]);
     assert_eq!((ran[1].ended(), ran[1].report.ending), (vec!["a"], Ending::Waiting));
     assert_eq!((ran[2].ended(), ran[2].report.ending), (vec!["a", "t"], Ending::Succeeded));
 }
 
-/// A message shows what there is, waits with the node that it listens to, and goes on where it was.
+/// A message shows the text so far, waits with the node that it reads, and continues where it was.
 #[tokio::test(start_paused = true)]
-async fn a_listener_says_everything_once() {
+async fn a_message_behind_a_suspended_stream_shows_everything_once() {
     let plan = plan(&[
         node("begin", Does::Echo, &["a"]),
         node("a", approve(&["Let me ", "see. "], &["call"]), &["m"]),
@@ -275,13 +275,13 @@ async fn a_listener_says_everything_once() {
             "succeeded"
         ]
     );
-    // Whoever reads the message reads all of it.
+    // Every reader of the message reads all of it.
     assert_eq!(ran[1].output("n", "out"), "So: Let me see. call=ok;!");
 }
 
-/// Two nodes feed one message; they wait and go on in either order.
+/// Two nodes feed one message; they wait and resume in either order.
 #[tokio::test(start_paused = true)]
-async fn a_listener_of_two_says_them_in_the_order_of_its_text() {
+async fn a_message_of_two_suspended_streams_keeps_its_text_order() {
     let plan = plan(&[
         node("begin", Does::Echo, &["a", "b", "s"]),
         node("a", approve(&["a1 "], &["one"]), &["m"]),
@@ -295,14 +295,14 @@ async fn a_listener_of_two_says_them_in_the_order_of_its_text() {
         assert_eq!(said(&ran), expected, "{first}");
         assert_eq!(ran[2].output("m", "content"), "s1 s2 a1 one=1;b1 two=1;");
     };
-    // It begins again when both are on their way.
+    // It restarts when both are running.
     check("one", "two", ["s1 s2 a1 ", "", "one=1;b1 two=1;"]).await;
     check("two", "one", ["s1 s2 a1 ", "", "one=1;b1 two=1;"]).await;
 }
 
-/// A message whose chosen text does not speak of the node does not wait for it.
+/// A message whose chosen text does not refer to the node does not wait for it.
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_reads_something_else_is_done() {
+async fn a_message_that_reads_other_outputs_finishes() {
     let plan = plan(&[
         node("begin", Does::Echo, &["a", "x"]),
         node("x", Does::Slow(1), &["m"]).text("X"),
@@ -328,7 +328,7 @@ async fn a_listener_that_reads_something_else_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_fails_or_is_stopped_beside_it_waits_for_nobody() {
+async fn a_run_that_fails_or_is_cancelled_drops_its_open_questions() {
     let plan = plan(&[
         node("begin", Does::Echo, &["a", "slow"]),
         node("a", approve(&["x"], &["call"]), &["m"]),
@@ -341,10 +341,10 @@ async fn a_run_that_fails_or_is_stopped_beside_it_waits_for_nobody() {
     assert!(ran[0].state.paused.is_none());
 }
 
-/// Stopped at any moment, also between the question and those who listen, a run closes what it began;
-/// once it waits there is nothing to stop, and it goes on from the store.
+/// Cancelled at any moment, also between the question and its readers, a run closes what it started; once it
+/// waits there is nothing to cancel, and it resumes from the store.
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_stopped_on_the_way_to_its_question_waits_for_nobody() {
+async fn a_run_cancelled_while_suspending_drops_its_question() {
     let plan = plan(&[
         node("begin", Does::Echo, &["a", "s"]),
         node("a", approve(&["x ", "y "], &["call"]), &["m"]),
@@ -378,13 +378,13 @@ async fn a_run_that_is_stopped_on_the_way_to_its_question_waits_for_nobody() {
             assert!(moment > 5 && said == "call=ok;1 2 ", "{moment}: {said}");
             return;
         }
-        assert_eq!((ending, said.as_str()), (Some(Ending::Cancelled), "x y "), "a turn of its own");
+        assert_eq!((ending, said.as_str()), (Some(Ending::Cancelled), "x y "), "a separate turn");
     }
-    panic!("it never came to its question");
+    panic!("it never reached its question");
 }
 
 #[tokio::test]
-async fn what_it_remembers_has_a_limit() {
+async fn the_state_of_a_suspended_node_is_limited() {
     let plan = plan(&one(approve(&["x"], &["a task whose name is far too long for this"])));
     let limits = EngineLimits { output_bytes: 40, ..EngineLimits::default() };
     let ran = go_on(&plan, SessionState::new(&plan), asking("q"), limits).await;
@@ -392,9 +392,9 @@ async fn what_it_remembers_has_a_limit() {
     assert!(ran.report.error.unwrap().message.contains("larger than 40 bytes"));
 }
 
-/// What has been used up stays used up, however often a run waits.
+/// Usage stays counted, however many times a run waits.
 #[tokio::test]
-async fn the_budget_goes_on_where_it_was() {
+async fn the_budget_continues_after_a_suspension() {
     let plan = plan(&[
         node("begin", Does::Echo, &["one"]),
         node("one", Does::Spend(2), &["a"]),
@@ -413,9 +413,9 @@ async fn the_budget_goes_on_where_it_was() {
     check(3, Ending::Failed).await;
 }
 
-/// A state that was written before there was any of this.
+/// A state written before suspensions existed.
 #[tokio::test]
-async fn an_older_pause_still_goes_on() {
+async fn a_suspension_of_an_older_version_resumes() {
     let plan = plan(&[
         node("begin", Does::Echo, &["ask"]),
         node("ask", Does::Ask(vec!["ok"]), &["m"]),
@@ -423,7 +423,7 @@ async fn an_older_pause_still_goes_on() {
     ]);
     let first = go_on(&plan, SessionState::new(&plan), asking("q"), EngineLimits::default()).await;
     let mut json = first.state.to_json().unwrap();
-    assert!(!json.to_string().contains("asleep"), "nothing is kept that is not needed");
+    assert!(!json.to_string().contains("asleep"), "nothing unneeded is stored");
     json["paused"]["format"] = json!(1);
     let ran =
         go_on(&plan, SessionState::from_json(&json).unwrap(), asking("yes"), EngineLimits::default()).await;

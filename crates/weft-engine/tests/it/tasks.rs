@@ -1,4 +1,4 @@
-//! The inbox: what a session waits for, as the store lists it.
+//! The inbox: the open tasks of a session, as the store lists them.
 
 use serde_json::{Value as Json, json};
 use weft_core::journal::{Ending, Record};
@@ -26,7 +26,7 @@ fn given(inputs: &Json) -> TurnInput {
 }
 
 #[tokio::test]
-async fn a_form_is_one_task_and_each_call_is_one_and_they_keep_their_ids_until_they_end() {
+async fn forms_and_calls_are_tasks_with_stable_ids() {
     let plan = plan(&[
         node("begin", Does::Echo, &["fill", "a"]),
         node("fill", Does::Ask(vec!["x", "y"]), &[]),
@@ -42,7 +42,7 @@ async fn a_form_is_one_task_and_each_call_is_one_and_they_keep_their_ids_until_t
     assert_eq!(open[0].form.fields.keys().collect::<Vec<_>>(), ["x", "y"]);
     assert_eq!(open[2].form.fields.keys().collect::<Vec<_>>(), ["c2"]);
     assert!(open.iter().all(|task| task.run == first.key.id && task.session == b.key.id));
-    // Whoever watches the run is told the same ids.
+    // A watcher of the run gets the same ids.
     let told = records.iter().find_map(|record| match record {
         Record::Waiting { forms } => {
             Some(forms.iter().flat_map(|form| form.tasks.clone()).collect::<Vec<_>>())
@@ -67,7 +67,7 @@ async fn a_form_is_one_task_and_each_call_is_one_and_they_keep_their_ids_until_t
 }
 
 #[tokio::test]
-async fn a_form_that_comes_up_again_is_another_task() {
+async fn a_form_shown_again_is_a_new_task() {
     let plan = plan(&[
         node("begin", Does::Echo, &["ask"]),
         node("ask", Does::Ask(vec!["ok"]), &["again"]),
@@ -85,7 +85,7 @@ async fn a_form_that_comes_up_again_is_another_task() {
     }
     assert_ne!(ids[0], ids[1]);
     assert_eq!(b.tasks(TaskStatus::Answered).await[0].key.id, ids[0]);
-    // A question of its own leaves the form behind.
+    // A new question leaves the form open.
     let plan_of_two =
         crate::kit::plan(&[node("begin", Does::Echo, &["ask"]), node("ask", Does::Ask(vec!["x", "y"]), &[])]);
     let b = bench(&plan_of_two).await;
@@ -100,7 +100,7 @@ async fn a_form_that_comes_up_again_is_another_task() {
 }
 
 #[tokio::test]
-async fn a_fork_of_a_run_has_tasks_of_its_own() {
+async fn a_fork_of_a_run_has_its_own_tasks() {
     let plan = plan(&[
         node("begin", Does::Echo, &["a", "b"]),
         node("a", Does::Ask(vec!["x"]), &["c"]),
@@ -124,5 +124,5 @@ async fn a_fork_of_a_run_has_tasks_of_its_own() {
     assert_eq!(both.len(), 2);
     let forked = both.iter().find(|task| task.session.as_str() == "fork").unwrap();
     assert_eq!((&forked.run, forked.address.as_str()), (&key.id, "b"));
-    assert!(both.contains(&open[0]), "the other session's is what it was");
+    assert!(both.contains(&open[0]), "the other session is unchanged");
 }

@@ -1,4 +1,4 @@
-//! Turns that are tried out, and done again from what was recorded, on the same canvas and on others.
+//! Turns tried out and replayed from recordings, on the same canvas and on others.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn recorded<'a>(tried: &'a [Tried]) -> impl Fn(usize) -> AnswerSource<'a> + use<
     |nth| AnswerSource::Recorded { answers: &tried[nth].answers, models: Some(&tried[nth].models) }
 }
 
-/// What every activation gave, and how the run went, without what differs from one run to the next.
+/// The outputs of every activation and the course of the run, without parts that differ between runs.
 fn facts(tried: &Tried) -> Json {
     let mut nodes: Vec<String> = tried
         .entries
@@ -68,7 +68,7 @@ fn facts(tried: &Tried) -> Json {
 }
 
 #[test]
-fn every_turn_of_every_sample_is_the_same_from_what_was_recorded() {
+fn every_sample_turn_replays_from_its_recording() {
     let mut calls = 0;
     for (folder, turns) in conversations() {
         runtime().block_on(async {
@@ -81,7 +81,7 @@ fn every_turn_of_every_sample_is_the_same_from_what_was_recorded() {
                 assert!(now.calls.iter().all(|call| call.answered == Match::Same), "{:?}", now.calls);
                 calls += now.calls.len();
             }
-            // With the questions known the same holds.
+            // The same holds with the questions known.
             let third = hold(&nowhere_engine(), &world.plan, &turns, recorded(&again)).await;
             for (then, now) in again.iter().zip(&third) {
                 assert_eq!((facts(now), &now.calls), (facts(then), &then.calls), "{}", folder.display());
@@ -92,7 +92,7 @@ fn every_turn_of_every_sample_is_the_same_from_what_was_recorded() {
     assert!(calls > 50, "{calls}");
 }
 
-/// What becomes of the turn of a sample when its canvas is another one than was recorded.
+/// The result of a sample turn on another canvas than the recorded one.
 fn changed(sample: &str, change: impl Fn(&str) -> String) -> (Tried, Tried) {
     let folder = samples().join(sample);
     let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
@@ -110,7 +110,7 @@ fn changed(sample: &str, change: impl Fn(&str) -> String) -> (Tried, Tried) {
 }
 
 #[test]
-fn a_node_of_another_name_is_answered_by_what_it_asks() {
+fn a_renamed_node_is_answered_by_its_request() {
     let (then, now) = changed("agent_tools", |text| text.replace("Agent:Worker", "Agent:Other"));
     assert_eq!(now.report.said, then.report.said);
     let matches: Vec<_> = now.calls.iter().map(|call| (&*call.key, call.answered)).collect();
@@ -118,7 +118,7 @@ fn a_node_of_another_name_is_answered_by_what_it_asks() {
 }
 
 #[test]
-fn another_question_is_answered_from_its_place_and_told_apart() {
+fn a_changed_request_is_answered_by_position_and_reported() {
     let (then, now) = changed("agent_tools", |text| text.replace("never guess", "do not guess"));
     assert_eq!(now.report.said, then.report.said);
     let first = now.calls.iter().find(|call| &*call.key == "model#0").unwrap();
@@ -127,7 +127,7 @@ fn another_question_is_answered_from_its_place_and_told_apart() {
 }
 
 #[test]
-fn a_call_that_was_not_recorded_fails_and_says_which_it_is() {
+fn a_call_that_was_not_recorded_fails_by_name() {
     let (_, now) = changed("agent_tools", |text| {
         text.replace("Agent:Worker", "Agent:New").replace("never guess", "do not guess")
     });
@@ -138,7 +138,7 @@ fn a_call_that_was_not_recorded_fails_and_says_which_it_is() {
     assert_eq!(lacking.first().map(|call| call.node.as_str()), Some("Agent:New"));
 }
 
-/// Servers of tools are looked at outside of any call; from a recording not even that is done.
+/// Tool servers are listed outside of any call; with a recording not even that happens.
 #[tokio::test(start_paused = true)]
 async fn tools_of_servers_are_answered_from_the_recording() {
     let script =

@@ -1,4 +1,4 @@
-//! Two processes at one session.
+//! Two processes serving one session.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::golden::{Input, read, samples};
 use crate::kit::turn;
 use crate::survival::{World, runtime};
 
-/// A canvas whose tool is called when a person agrees, the question, and the answer.
+/// A canvas whose tool needs approval, the question, and the answer.
 fn approval() -> (PathBuf, TurnInput, TurnInput) {
     let folder = samples().join("agent_approval");
     let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
@@ -27,7 +27,7 @@ async fn hold(world: &World, engine: &Engine, input: &TurnInput) -> Result<Store
     world.store.store.get(&handle.key).await
 }
 
-/// How often a tool was called in all runs, and how these ended, newest first.
+/// How many times a tool was called in all runs, and how these ended, newest first.
 async fn calls(world: &World) -> (usize, Vec<Option<Ending>>) {
     let filter = RunFilter { limit: 99, ..RunFilter::default() };
     let runs = world.store.list(&world.key.tenant, &filter).await.unwrap();
@@ -41,7 +41,7 @@ async fn calls(world: &World) -> (usize, Vec<Option<Ending>>) {
 }
 
 #[test]
-fn one_approval_that_two_processes_answer_at_once_is_used_once() {
+fn an_approval_answered_in_two_processes_at_once_is_used_once() {
     let (folder, question, answer) = approval();
     runtime().block_on(async {
         let world = World::new(&folder).await;
@@ -60,7 +60,7 @@ fn one_approval_that_two_processes_answer_at_once_is_used_once() {
 }
 
 #[test]
-fn an_approval_that_was_read_before_another_process_used_it_is_not_used_again() {
+fn an_approval_already_used_by_another_process_is_not_reused() {
     let (folder, question, answer) = approval();
     runtime().block_on(async {
         let world = World::new(&folder).await;
@@ -83,8 +83,8 @@ fn an_approval_that_was_read_before_another_process_used_it_is_not_used_again() 
         let (calls, endings) = calls(&world).await;
         // Nothing of the late one is stored.
         assert_eq!((calls, endings.len()), (1, 2));
-        assert!(endings.iter().all(Option::is_some), "nothing is left at work: {endings:?}");
-        // And the session goes on.
+        assert!(endings.iter().all(Option::is_some), "no run is left active: {endings:?}");
+        // The session continues.
         assert!(hold(&world, &ours, &question).await.unwrap().ending.is_some());
     });
 }

@@ -440,7 +440,7 @@ mod tests {
         }
     }
 
-    /// Holds and fails, both as they are written in a file; `misses` is what is told of the second.
+    /// Passes and fails, both as written in a file; `misses` is the report of the second.
     fn check(holds: Json, fails: Json, misses: &[(&str, &str, &str)]) {
         let read = |json: Json| serde_json::from_value::<Expectation>(json).unwrap();
         let (holds, fails) = (read(holds), read(fails));
@@ -652,14 +652,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_includes_itself_and_whatever_is_left_of_it(value in value(), mut seed: u64) {
+        fn a_value_includes_itself_and_any_part_of_it(value in value(), mut seed: u64) {
             prop_assert!(includes(&value, &value));
             prop_assert!(same(&value, &value));
             prop_assert!(includes(&value, &less(&value, &mut seed)));
         }
 
         #[test]
-        fn what_includes_and_is_included_is_the_same(one in value(), two in value()) {
+        fn mutual_inclusion_means_equality(one in value(), two in value()) {
             if includes(&one, &two) && includes(&two, &one) {
                 prop_assert!(same(&one, &two));
             }

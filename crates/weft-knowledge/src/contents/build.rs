@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_has_what_stands_up_to_the_next() {
+    fn an_entry_covers_the_text_up_to_the_next() {
         let heading = |level, title: &str, piece| Heading { level, title: title.to_owned(), piece };
         let chunks: Vec<ChunkId> = ["a", "b", "c"].map(ChunkId::from).into();
         let headings =
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_headings_make_the_same_table() {
+    fn heading_paths_give_the_same_contents() {
         let ids: Vec<ChunkId> = ["0", "a", "b", "c", "d"].map(ChunkId::from).into();
         let path = |titles: &[&str]| titles.iter().map(|title| (*title).to_owned()).collect::<Vec<_>>();
         let paths = [path(&[]), path(&["One"]), path(&["One", "Two"]), path(&["One"]), path(&["Three"])];
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_answers_is_read_leniently() {
+    fn model_answers_are_parsed_leniently() {
         let found = titles(
             &json!([{"title": " A ", "passage": 3}, {"title": "B", "passage": "[4]"}, {"title": "C"}, 7]),
         );
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn long_documents_are_asked_about_in_packs() {
+    fn long_documents_are_sent_in_batches() {
         let passages: Vec<(ChunkId, String)> =
             (0..40).map(|number| (ChunkId::from(number.to_string()), "x".repeat(5_000))).collect();
         let packs = packs(&passages);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passage_has_the_mean_of_its_entries() {
+    fn a_passage_has_the_mean_score_of_its_entries() {
         let entries =
             [entry("A", &["1", "2"]), entry("B", &["2", "3"]), entry("C", &["4"]), entry("D", &["5"])];
         let check = |answer: Json, count_max: usize, expected: &[(&str, f64)]| {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_and_not_single_scores_say_which_document_is_best() {
+    fn the_best_document_has_the_highest_total_score() {
         let scored = |document: &str, similarity: f64| Scored {
             chunk: "c".into(),
             document: document.into(),

@@ -130,8 +130,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_tied_together_is_a_community() {
-        // Two groups of four, everybody with everybody, and one tie between them.
+    fn connected_entities_form_a_community() {
+        // Two complete groups of four, with one edge between them.
         let mut edges = vec![(0, 4, 1.0)];
         for group in [0, 4] {
             for one in 0..4 {
@@ -139,18 +139,18 @@ mod tests {
             }
         }
         assert_eq!(communities(8, &edges), [0, 0, 0, 0, 1, 1, 1, 1]);
-        // Strong ties count more than many.
+        // Strong edges count more than many.
         let chain = [(0, 1, 9.0), (1, 2, 1.0), (2, 3, 9.0)];
         assert_eq!(communities(4, &chain), [0, 0, 1, 1]);
     }
 
     #[test]
-    fn odd_graphs_have_communities_too() {
+    fn degenerate_graphs_have_communities_too() {
         assert_eq!(communities(0, &[]), Vec::<usize>::new());
         assert_eq!(communities(3, &[]), [0, 1, 2]);
         assert_eq!(communities(2, &[(0, 0, 1.0), (0, 1, f64::NAN), (5, 6, 1.0)]), [0, 1]);
         let ring: Vec<_> = (0..1_000).map(|at| (at, (at + 1) % 1_000, 1.0)).collect();
         let found = communities(1_000, &ring);
-        assert!(found.iter().max() < Some(&200), "long stretches belong together");
+        assert!(found.iter().max() < Some(&200), "long ranges belong together");
     }
 }

@@ -185,7 +185,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_no_entity_is_passed_over() {
+    fn invalid_entities_are_skipped() {
         let graph = read(&json!({
             "entities": [{"name": " Ada ", "type": "PERSON", "description": "x"}, {"kind": "person"}, 7, {"name": "B"}],
             "relationships": [{"source": "Ada", "target": "B", "weight": "99"}, {"source": "Ada"}, {"from": "B", "to": "Ada", "weight": -1}],
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn passages_are_put_together_up_to_a_size() {
+    fn passages_are_packed_up_to_a_size() {
         let passages: Vec<String> = (0..5).map(|_| "x".repeat(5_000)).collect();
         assert_eq!(packs(&passages).len(), 3);
         assert_eq!(packs(&[" ".to_owned()]), Vec::<String>::new());

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_although_they_are_not_quite_right() {
+    fn names_are_matched_fuzzily() {
         let (entities, relations) = asked("Who?", &["ada lovelace's"], &[]);
         assert_eq!(entities, ["Ada Lovelace"]);
         assert_eq!(relations, ["Ada Lovelace-London", "Ada Lovelace-Analytical Engine"]);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_is_that_of_what_was_found() {
+    fn the_report_belongs_to_the_matched_entities() {
         let asked = |entity: &str| {
             let request = GraphRequest {
                 scope: weft_core::seam::knowledge::Scope::default(),
@@ -230,12 +230,12 @@ mod tests {
     }
 
     #[test]
-    fn wanted_kinds_and_importance_decide_the_order() {
-        // The engine has more relations than Ada; a wanted kind makes up for that.
+    fn requested_kinds_and_importance_decide_the_order() {
+        // The engine has more relations than Ada; a requested kind makes up for that.
         let question = "What did Ada Lovelace do for the Analytical Engine?";
         assert_eq!(asked(question, &[], &[]).0, ["Analytical Engine", "Ada Lovelace"]);
         assert_eq!(asked(question, &[], &["Person"]).0, ["Ada Lovelace", "Analytical Engine"]);
-        // Its weight makes the other relation of the engine the first one.
+        // Its weight ranks the other relation of the engine first.
         assert_eq!(asked(question, &[], &[]).1[0], "Charles Babbage-Analytical Engine");
     }
 }

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_name_is_the_same_thing() {
+    fn the_same_name_is_the_same_entity() {
         let one = Subgraph {
             entities: vec![entity("Ada Lovelace", "person", "Wrote notes."), entity("", "person", "x")],
             relations: vec![relation("Ada Lovelace", "Babbage", 2.0, "worked with")],
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(names, ["Ada Lovelace", "Babbage", "Byron"]);
         let ada = &graph.entities[0].0;
         assert_eq!(ada.kind, "person");
-        // In an order that follows from what the parts say, and each only once.
+        // In an order determined by the parts, each only once.
         assert!(ada.description.contains("Wrote notes.") && ada.description.contains("Was born in 1815."));
         assert_eq!(ada.description.matches("Wrote").count(), 1);
         let (_, _, with) = &graph.relations[0];
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_mean_the_same_are_one() {
+    fn synonymous_names_are_merged() {
         let part = |aliases: &[[&str; 2]], names: &[&str]| Subgraph {
             entities: names.iter().map(|name| entity(name, "person", name)).collect(),
             relations: vec![relation(names[0], "London", 1.0, "")],
@@ -355,7 +355,7 @@ mod tests {
         };
         let one =
             part(&[["Lovelace", "Ada Lovelace"], ["A. Lovelace", "lovelace"]], &["Lovelace", "Ada Lovelace"]);
-        // Another document that uses one of the names means the same.
+        // Another document that uses one of the names means the same entity.
         let other = part(&[["Ada Lovelace", "Lovelace"]], &["A. Lovelace"]);
         let graph = merge([one, other]);
         let names: Vec<&str> = graph.entities.iter().map(|(entity, _)| entity.name.as_str()).collect();
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_documents_is_all_one_and_a_removed_one_takes_its_part_away() {
+    fn merging_ignores_document_order_and_removal_takes_its_part_out() {
         let part = |document: &str, entities: Vec<Entity>, relations: Vec<Relation>| Subgraph {
             entities,
             relations,
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_have_an_end() {
+    fn descriptions_are_bounded() {
         let part = |n: usize| Subgraph {
             entities: vec![entity("A", "person", &format!("{n} {}", "é".repeat(900)))],
             ..Subgraph::default()

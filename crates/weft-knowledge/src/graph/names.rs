@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_the_same_however_they_are_written() {
+    fn names_match_in_any_spelling() {
         let check = |names: &[&str]| {
             let keys: BTreeSet<String> = names.iter().map(|name| key(name)).collect();
             assert_eq!(keys.len(), 1, "{names:?}: {keys:?}");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn plurals_are_of_things_and_not_of_people() {
+    fn plurals_match_for_things_but_not_for_people() {
         let kinds = |said: &[(&str, &str)]| {
             let said = said.iter().map(|(name, kind)| (key(name), BTreeSet::from([(*kind).to_owned()])));
             plurals(&said.collect())

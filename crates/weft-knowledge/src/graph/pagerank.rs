@@ -45,7 +45,7 @@ mod tests {
     use super::pagerank;
 
     #[test]
-    fn the_middle_of_a_star_matters_most() {
+    fn the_centre_of_a_star_ranks_highest() {
         let ranks = pagerank(5, &[(0, 1, 1.0), (0, 2, 1.0), (3, 0, 1.0)]);
         assert!(ranks[1..].iter().all(|rank| *rank < ranks[0]), "{ranks:?}");
         assert!((ranks[1] - ranks[3]).abs() < 1e-6, "direction makes no difference: {ranks:?}");
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_count_and_nonsense_does_not() {
+    fn valid_weights_count_and_invalid_ones_are_ignored() {
         let ranks = pagerank(3, &[(0, 1, 5.0), (0, 2, 1.0)]);
         assert!(ranks[1] > ranks[2]);
         let ranks = pagerank(2, &[(0, 0, 1.0), (0, 9, 1.0), (0, 1, f64::NAN), (0, 1, -1.0)]);

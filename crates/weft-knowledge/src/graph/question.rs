@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_passage_is_two_tables_within_their_room() {
+    fn the_passage_is_two_tables_within_their_token_limits() {
         let relation = GraphRelation {
             source: "Ada".to_owned(),
             target: "Babbage, C.".to_owned(),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_answers_is_read() {
+    fn model_answers_are_parsed() {
         let check = |answer: Json, expected: Option<(&[&str], &[&str])>| {
             let owned = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
             let expected = expected.map(|(kinds, names)| (owned(kinds), owned(names)));

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_alike_are_asked_about() {
+    fn similar_names_are_sent_to_the_model() {
         let names: Vec<String> = graph().entities.into_iter().map(|entity| entity.name).collect();
         assert_eq!(pairs(&names), [("Ada Lovelace".to_owned(), "Lovelace, Ada".to_owned())]);
         assert_eq!(numbers(&json!([0, "x", 2])), Some(vec![0, 2]));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_pairs_the_likeliest_are_held() {
+    fn only_the_likeliest_of_many_pairs_are_kept() {
         let count = PAIRS_HELD_MAX * 2 + 7;
         let nearness = |n: usize| (n % 1_000) as f64 / 1_000.0;
         let chosen = |order: &mut dyn Iterator<Item = usize>| {
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(best, chosen(&mut (0..count).rev()), "whatever the order");
     }
 
-    /// A model that notes whether it was asked, and has nothing to say.
+    /// A model that records whether it was called, and gives empty answers.
     #[derive(Default)]
     struct Silent(std::sync::atomic::AtomicBool);
 
@@ -288,13 +288,13 @@ mod tests {
         }
     }
 
-    /// Of many names and a large community each takes longer than a lease may wait.
+    /// For many names and a large community each takes longer than a lease may wait.
     #[tokio::test]
-    async fn what_takes_long_holds_up_nobody() {
+    async fn long_computations_do_not_block_the_runtime() {
         let (model, mut of) = (Silent::default(), graph());
         let asked = || model.0.load(std::sync::atomic::Ordering::SeqCst);
         let (mut names_waited, mut reports_waited) = (false, false);
-        // The other thread may be done before anybody looks; it is not each time.
+        // The other thread may finish before anybody looks, but not every time.
         for _ in 0..100 {
             model.0.store(false, std::sync::atomic::Ordering::SeqCst);
             let (noted, early) = tokio::join!(same_names(&model, &mut of), async { asked() });
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn communities_are_shown_and_reports_read() {
+    fn communities_are_rendered_and_reports_parsed() {
         let shown = shown(&graph());
         assert_eq!(shown.len(), 1);
         assert!(shown[0].0.contains(&"Babbage".to_owned()) && shown[0].1.contains("Ada Lovelace → Babbage"));

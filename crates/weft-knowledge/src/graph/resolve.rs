@@ -110,7 +110,7 @@ mod tests {
         let pairs = pairs_across(&parts, &Subgraph::default());
         let turned = [parts[1].clone(), parts[0].clone()];
         assert_eq!(pairs, pairs_across(&turned, &Subgraph::default()), "whatever the order");
-        // The first two stand in one document, which has compared them itself.
+        // The first two are in one document, which has compared them itself.
         assert!(
             !pairs.is_empty()
                 && pairs.iter().all(|(one, other)| [one, other].iter().any(|name| *name == "A. Lovelace"))
@@ -121,7 +121,7 @@ mod tests {
             ..Subgraph::default()
         };
         assert_eq!(pairs_across(&parts, &known), []);
-        // With a name all that was said of it goes.
+        // Everything about a name is removed with it.
         let left = kept(known, &parts[..1]);
         assert_eq!((left.aliases.len(), left.different.len()), (0, 0));
     }

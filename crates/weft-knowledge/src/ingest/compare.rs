@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vectors_of_other_lengths_have_nothing_in_common() {
+    fn vectors_of_different_lengths_have_similarity_zero() {
         assert!((cosine(&[3.0, 4.0], &[6.0, 8.0]) - 1.0).abs() < 1e-9);
         assert_eq!(cosine(&[1.0, 0.0], &[0.0, 1.0]), 0.0);
         assert_eq!((cosine(&[1.0], &[1.0, 0.0]), cosine(&[0.0], &[0.0])), (0.0, 0.0));

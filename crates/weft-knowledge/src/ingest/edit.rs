@@ -484,7 +484,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_about_right() {
+    fn token_counts_are_approximate() {
         assert_eq!((tokens(""), tokens("four"), tokens("five5"), tokens("四个汉字")), (0, 1, 2, 4));
     }
 }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_read_without_their_tags() {
+    fn tables_are_embedded_without_their_tags() {
         let html = "<table><tr><td>Müller &amp; Co</td><td>1 &lt; 2</td></tr><tr><td>x</td></tr></table>";
         assert_eq!(plain(PieceKind::Table, html), "Müller & Co 1 < 2\nx");
         assert_eq!(plain(PieceKind::Text, "a <b> c"), "a <b> c");
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_has_its_share_and_the_length_stays_1() {
+    fn the_name_vector_is_weighted_and_the_result_normalised() {
         let made = mixed(vec![1.0, 0.0], Some(&[0.0, 1.0]), 0.1);
         assert!((made[0] / made[1] - 9.0).abs() < 1e-4);
         assert!((made[0].hypot(made[1]) - 1.0).abs() < 1e-6);

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_models_are_read() {
+    fn lists_in_model_answers_are_parsed() {
         assert_eq!(
             listed("alpha, \"beta\"，Alpha, ,gamma, delta", &[',', '，'], 3),
             ["alpha", "beta", "gamma"]
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_are_filled_with_what_was_asked_for() {
+    fn only_requested_metadata_fields_are_filled() {
         let wanted = [("author".to_owned(), String::new()), ("year".to_owned(), String::new())];
         let answer = "Here:\n```json\n{\"author\": [\"Ada\"], \"year\": 1843, \"x\": 1}\n```";
         assert_eq!(Json::from(filled_in(answer, &wanted)), json!({"author": ["Ada"], "year": 1843}));

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_texts_have_ids_of_their_own_and_keep_them() {
+    fn equal_texts_get_distinct_stable_ids() {
         let read = |texts: &[&str]| ReadDocument {
             pieces: texts.iter().map(|text| piece(text, None)).collect(),
             ..ReadDocument::default()

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn each_document_has_a_lock_of_its_own_while_it_is_used() {
+    async fn each_document_has_its_own_lock_while_in_use() {
         let locks = Locks::default();
         let dataset = DatasetKey::new(&TenantId::from("t"), "d");
         let key = |n: usize| DocumentKey::new(&dataset, n.to_string());

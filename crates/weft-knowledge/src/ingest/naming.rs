@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_free_number_is_found_in_a_few_looks() {
+    fn a_free_number_is_found_in_few_lookups() {
         let find = |taken: &dyn Fn(u32) -> bool| {
             let looks = std::cell::Cell::new(0);
             let look = |number| {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_a_thousand_times_is_tried_twice() {
+    fn a_name_taken_a_thousand_times_needs_two_attempts() {
         let (taken, tried) = (RefCell::new(BTreeSet::from(["f.txt".to_owned()])), RefCell::new(0));
         let store = |name: String| {
             *tried.borrow_mut() += 1;
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn names_get_a_number_before_their_ending() {
+    fn names_get_a_number_before_their_extension() {
         assert_eq!(numbered("report.pdf", 1), "report(1).pdf");
         assert_eq!(numbered("a.tar.gz", 12), "a.tar(12).gz");
         assert_eq!(numbered("README", 2), "README(2)");

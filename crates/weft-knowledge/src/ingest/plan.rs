@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_read_within_their_limits() {
+    fn settings_are_clamped_to_their_limits() {
         let plan = IngestPlan::new(&settings(&json!({
             "auto_keywords": 99, "auto_questions": 3, "enable_metadata": true, "filename_embd_weight": 7,
             "metadata": [{"key": "author", "description": "Who", "enum": ["a"]}, "year", {"x": 1}], "llm_id": "m@P"
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_tried_again_as_late_as_was_asked_for() {
+    fn transient_failures_are_retried_after_the_requested_delay() {
         let busy = |seconds: u64| Error {
             retry_after: Some(std::time::Duration::from_secs(seconds)),
             ..Error::new(ErrorKind::RateLimited, "429")
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_that_nobody_asked_for_are_passed_over() {
+    fn unrequested_stages_are_skipped() {
         let all = IngestPlan { keywords: 1, vectors: true, ..IngestPlan::default() };
         let none = IngestPlan::default();
         let way = |plan: &IngestPlan| {
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(after(&all), [IngestStage::EnrichingWords, IngestStage::Indexing]);
         assert_eq!(after(&none), [IngestStage::Indexing]);
         assert!(all.share(IngestStage::EnrichingWords, 0.5) > all.share(IngestStage::Reading, 1.0));
-        // Settings that have changed in a pause.
+        // Settings that were changed during a pause.
         assert_eq!(none.stage_from(IngestStage::Embedding), IngestStage::Indexing);
         for plan in [all, none] {
             let shares: Vec<f64> = way(&plan)

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_that_gets_the_name_of_another_one_is_there_once() {
+    fn a_tag_renamed_to_an_existing_one_is_kept_once() {
         let tags = ["a", "b", "c"].map(str::to_owned);
         let rename = TagChange::Rename { from: "a".to_owned(), to: "c".to_owned() };
         assert_eq!(rename.of(&tags), ["c", "b"]);

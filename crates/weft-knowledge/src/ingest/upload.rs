@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_stays_whose_document_may_have_been_added() {
+    fn a_file_is_kept_if_its_document_may_have_been_added() {
         assert!(is_refusal(ErrorKind::Conflict) && is_refusal(ErrorKind::QuotaExceeded));
         assert!(!is_refusal(ErrorKind::Unavailable) && !is_refusal(ErrorKind::Internal));
     }

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_read_leniently_and_only_those_asked_for() {
+    fn extracted_notes_are_parsed_leniently_and_filtered_by_kind() {
         let answer = json!({
             "semantic": [" Ada likes tea. ", {"content": "Ada is 36.", "valid_at": "1970-01-03"}, {"content": " "}, 7],
             "episodic": [{"content": "Ada flew.", "valid_at": "1970-01-01T00:00:01Z", "invalid_at": "1970-01-01T00:00:02"}],
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_told_what_to_look_for_and_when() {
+    fn the_extraction_prompt_states_kinds_and_time() {
         let told = instructions(&[MessageType::Raw, MessageType::Episodic]);
         assert!(told.contains("`episodic`") && !told.contains("`semantic`") && !told.contains("{kinds}"));
         assert!(question("", &turn()).contains("Time: 1970-01-02T00:00:00Z\n\nUser Input: x"));

@@ -270,13 +270,13 @@ mod tests {
     }
 
     #[test]
-    fn what_points_the_same_way_is_together() {
+    fn similar_vectors_are_clustered_together() {
         let vectors: Vec<Vec<f32>> = (0..60).map(|at| noisy(at % 3, at)).collect();
         let views: Vec<&[f32]> = vectors.iter().map(Vec::as_slice).collect();
         let mut found = clusters(&views, &settings());
         assert_eq!(found, clusters(&views, &settings()), "the same each time");
         found.sort();
-        // However many groups there are, none has vectors of two directions.
+        // However many clusters there are, none has vectors of two directions.
         assert!(found.len() >= 3 && found.len() < 60, "{found:?}");
         for group in &found {
             assert!(group.iter().all(|at| at % 3 == group[0] % 3), "{group:?}");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_vectors_have_groups_too() {
+    fn degenerate_vectors_are_clustered_too() {
         let same = vec![1.0_f32; 8];
         for count in [0, 1, 2, 3, 50, 2_500] {
             let views: Vec<&[f32]> = (0..count).map(|_| same.as_slice()).collect();

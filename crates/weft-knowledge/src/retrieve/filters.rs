@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_answers_is_checked() {
+    fn model_answers_are_validated() {
         let known = [key("year", 2, &["1999", "2020"]), key("author", 1, &["Ada"])];
         let check = |answer: Json,
                      keys: &[(String, Option<FilterOperator>)],
@@ -299,7 +299,7 @@ mod tests {
         let answer = |op: &str| json!({"conditions": [{"key": "Year", "op": op, "value": "2020"}]});
         check(answer("="), &[], one("="), 0);
         check(answer("=")["conditions"].clone(), &[], one("="), 0);
-        // A fixed operator wins over the model's.
+        // A fixed operator takes precedence over the model's.
         check(answer("="), &[("year".to_owned(), Some(FilterOperator::AtLeast))], one("≥"), 0);
         check(
             json!({"logic": "OR", "conditions": [{"key": "colour", "op": "=", "value": 1}, {"key": "year", "op": "like", "value": 1}, 7]}),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_sees_no_more_than_some_values() {
+    fn the_prompt_lists_a_limited_number_of_values() {
         let many: Vec<String> = (0..500).map(|n| format!("value {n} {}", "x".repeat(500))).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let text = described(&[key("k", 500, &many)], &[("k".to_owned(), Some(FilterOperator::In))]);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_say_who_chooses() {
+    fn settings_select_the_filter_method() {
         let filled = |value: &Json| if *value == json!("{v}") { json!("Ada") } else { value.clone() };
         let check = |setting: Json| choice(&setting, filled);
         assert_eq!(check(json!({})).unwrap(), FilterChoice::All);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_day_is_told_as_people_write_it() {
+    fn the_date_is_written_as_people_write_it() {
         assert_eq!(today(1_700_000_000_000), "2023-11-14");
     }
 }

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_become_their_whole_with_the_mean_of_their_scores() {
+    fn parts_are_replaced_by_their_parent_with_the_mean_score() {
         let found = [
             scored("a1", Some("a"), 0.75),
             scored("x", None, 0.6),

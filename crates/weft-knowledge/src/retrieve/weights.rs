@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_weight_has_its_name_in_every_interface() {
+    fn a_weight_has_a_name_in_every_interface() {
         let check = |interface: Interface, name: Option<&str>, given: Option<f64>, expected: f64| {
             assert_eq!(interface.parameter(), name, "{interface:?}");
             let weight = interface.vector_weight(given);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_what_is_read() {
+    fn weights_round_trip() {
         for interface in Interface::ALL {
             for given in [0.0, 0.25, 0.7, 1.0] {
                 let back = interface.parameter_for(interface.vector_weight(Some(given)));

@@ -88,7 +88,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_texts_count() {
+    fn only_texts_are_read() {
         let check = |json: Json, expected: Option<&[&str]>| {
             let expected = expected.map(|texts| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>());
             assert_eq!(texts(&json, 2), expected, "{json}");

@@ -1,4 +1,4 @@
-//! Contents and graphs, made of the chunks of a document with a scripted model.
+//! Contents and graphs, built from the chunks of a document with a scripted model.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn library() -> Library {
 }
 
 #[tokio::test]
-async fn headings_of_a_file_need_no_model() {
+async fn headings_in_a_file_need_no_model() {
     let library = library();
     library.change("book-1", |chunk| chunk.headings = vec!["Work".to_owned()]);
     let (document, chunks) = library.document("book");
@@ -39,7 +39,7 @@ async fn headings_of_a_file_need_no_model() {
 }
 
 #[tokio::test]
-async fn a_model_makes_what_the_file_lacks() {
+async fn a_model_supplies_what_the_file_lacks() {
     let (document, chunks) = library().document("book");
     let headings =
         Script::new().reply(Reply::text("[{\"title\": \"Life\", \"passage\": 0}]")).reply(Reply::text("[1]"));
@@ -57,7 +57,7 @@ async fn a_model_makes_what_the_file_lacks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_fails_for_the_moment_is_asked_again() {
+async fn a_transient_model_failure_is_retried() {
     let (document, chunks) = library().document("book");
     let graph = json!({"entities": [{"name": "Ada", "kind": "person", "description": "x"}], "relations": []});
     let away = || Reply::error(ErrorKind::Unavailable, "the model is away");
@@ -65,7 +65,7 @@ async fn a_model_that_fails_for_the_moment_is_asked_again() {
     let models = Scripted(ScriptedModel::new(script));
     let made = Graph.make(&models, &document, &chunks).await.unwrap();
     assert_eq!((made.value["entities"][0]["name"].as_str(), made.notes.len()), (Some("Ada"), 0));
-    // Not for ever: then the document is read later.
+    // Not forever: then the document is read later.
     let script = (0..4).fold(Script::new(), |script, _| script.reply(away()));
     let models = Scripted(ScriptedModel::new(script));
     let failed = Graph.make(&models, &document, &chunks).await.unwrap_err();
@@ -73,7 +73,7 @@ async fn a_model_that_fails_for_the_moment_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mind_map_is_drawn_of_the_parts_of_a_document() {
+async fn a_mind_map_is_built_from_the_parts_of_a_document() {
     let (first, second) = (format!("Ada. {}", "x".repeat(7_000)), "y".repeat(7_000));
     let library =
         Library::default().with("d", "", &[("book", json!({}), &[first.as_str(), second.as_str()])]);
@@ -94,7 +94,8 @@ async fn a_mind_map_is_drawn_of_the_parts_of_a_document() {
     assert_eq!(asked.len(), 2);
     assert!(asked[0].messages[0].text.contains("What is wanted is a mind map"));
     assert!(asked[1].messages[1].text.starts_with("[2] Work\nyyy"));
-    // A part that cannot be read is told and costs no other part; when none can be read the document goes on without.
+    // An unreadable part is reported and affects no other part; if none can be read, the document continues
+    // without additions.
     let script = Script::new().reply(Reply::text("?")).reply(answer(json!([{"name": "Ada"}])));
     let made = MindMap.make(&Scripted(ScriptedModel::new(script)), &document, &chunks).await.unwrap();
     assert_eq!((made.value, made.notes.len()), (json!({"nodes": [{"name": "Ada"}]}), 1));

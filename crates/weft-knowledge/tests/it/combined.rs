@@ -1,4 +1,4 @@
-//! Two libraries asked as one.
+//! Two libraries searched as one.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ async fn ask(together: &CombinedKnowledge, model: &Library, asked: &Retrieval) -
 }
 
 #[tokio::test]
-async fn two_libraries_give_one_list() {
+async fn two_libraries_are_merged_into_one_list() {
     let (model, together) = both();
     let all = ask(&together, &model, &question("one tiger", &[])).await;
     assert_eq!(ids(&all), ["b-0", "b-1", "k-0", "k-1"]);
@@ -48,7 +48,7 @@ async fn two_libraries_give_one_list() {
 }
 
 #[tokio::test]
-async fn filters_look_at_both() {
+async fn filters_apply_to_both_libraries() {
     let (model, together) = both();
     model.answers(Step::Filter, "[{\"key\": \"year\", \"op\": \">\", \"value\": 1}]");
     let filter = FilterChoice::ByModel { keys: Vec::new() };
@@ -58,7 +58,7 @@ async fn filters_look_at_both() {
 }
 
 #[tokio::test]
-async fn a_report_is_told_whichever_has_it() {
+async fn a_report_is_returned_from_whichever_library_has_it() {
     let beside = Library::default().with("beside", "", &[("b", json!({}), &["one"])]);
     let kept = Library::default().with("people", "", &[("ada", json!({}), &["Ada wrote."])]);
     let graph = json!({

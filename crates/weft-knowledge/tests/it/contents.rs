@@ -1,4 +1,4 @@
-//! Tables of contents: made, kept, asked.
+//! Tables of contents: built, stored, queried.
 
 use serde_json::json;
 use weft_core::ErrorKind;
@@ -35,12 +35,12 @@ fn manual() -> Library {
 }
 
 #[tokio::test]
-async fn what_stands_below_a_chosen_heading_gains_or_is_fetched() {
+async fn passages_below_a_chosen_heading_are_boosted_or_fetched() {
     let library = manual();
     library.answers(Step::ContentsChoice, "{\"0\": 2, \"1\": 5, \"2\": 5}");
     let asked = Retrieval { contents: true, limit: 3, ..question("tiger", &["d"]) };
     let found = library.ask(&asked).await;
-    // `manual` has two passages and `leaflet` one that is as good: the sum decides.
+    // `manual` has two passages and `leaflet` one equally good: the sum decides.
     assert_eq!(ids(&found), ["manual-0", "manual-1", "manual-2"]);
     let scores: Vec<f64> = found.passages.iter().map(|p| p.chunk.similarity.unwrap()).collect();
     assert!(scores.iter().all(|score| *score <= 1.0) && (scores[2] - 1.0).abs() < 1e-9, "{scores:?}");
@@ -49,7 +49,7 @@ async fn what_stands_below_a_chosen_heading_gains_or_is_fetched() {
 }
 
 #[tokio::test]
-async fn without_a_table_or_a_model_the_order_stands() {
+async fn without_contents_or_a_model_the_order_is_unchanged() {
     let library = manual();
     let usual = library.ids(&question("tiger", &["d"])).await;
     let asked = Retrieval { contents: true, ..question("tiger", &["d"]) };
@@ -76,18 +76,18 @@ async fn a_model_finds_headings_and_their_levels() {
     assert!(notes.is_empty());
     let expected = json!([{"level": 1, "title": "Part One", "chunks": ["a"]}, {"level": 2, "title": "Chapter 1", "chunks": ["b", "c"]}]);
     assert_eq!(json!(entries), expected);
-    // A model that cannot say how deep they stand leaves a flat table, and one that fails none.
+    // A model that cannot give the levels leaves a flat table, and one that fails leaves none.
     library
         .answers(Step::Contents, "[{\"title\": \"Part One\", \"passage\": 0}]")
         .answers(Step::Contents, "?");
     assert_eq!(build::by_model(&library, &passages).await.unwrap().unwrap().0[0].level, 1);
     library.answers(Step::Contents, "no headings here");
     assert_eq!(build::by_model(&library, &passages).await.unwrap().unwrap_err().kind, ErrorKind::Garbled);
-    // What fails for the moment is not what it cannot do.
+    // A transient failure does not mean that the model cannot do it.
     library.answers(Step::Contents, "[{\"title\": \"Part One\", \"passage\": 0}]");
     library.fails(Step::Contents, ErrorKind::Timeout);
     assert_eq!(build::by_model(&library, &passages).await.unwrap().unwrap_err().kind, ErrorKind::Timeout);
-    // One part of a long document does not take the others with it.
+    // One failing part of a long document does not affect the others.
     let long: Vec<(ChunkId, String)> =
         (0..30).map(|n| (ChunkId::new(format!("c{n}")), "text ".repeat(240))).collect();
     library
@@ -102,9 +102,9 @@ async fn a_model_finds_headings_and_their_levels() {
     assert_eq!(build::by_model(&library, &passages).await.unwrap_err().kind, ErrorKind::Cancelled);
 }
 
-/// People may hide a chunk after the table was made.
+/// A chunk may be hidden by hand after the table was built.
 #[tokio::test]
-async fn what_is_hidden_is_not_fetched_by_a_table() {
+async fn hidden_chunks_are_not_fetched_by_contents() {
     let library = manual();
     library.change("manual-2", |chunk| chunk.available = false);
     library.answers(Step::ContentsChoice, "{\"0\": 2, \"1\": 5, \"2\": 5}");
@@ -115,7 +115,7 @@ async fn what_is_hidden_is_not_fetched_by_a_table() {
 }
 
 #[tokio::test]
-async fn a_document_that_has_gone_has_no_table() {
+async fn a_removed_document_has_no_contents() {
     let library = manual();
     library.forget_document("manual");
     let asked = Retrieval { contents: true, limit: 9, ..question("tiger", &["d"]) };
@@ -124,9 +124,9 @@ async fn a_document_that_has_gone_has_no_table() {
     assert!(found.notes[0].contains("no table of contents"), "{:?}", found.notes);
 }
 
-/// What a table lifts or fetches is counted, and its pages are cut from one list.
+/// Passages boosted or fetched by the table are counted, and its pages are slices of one list.
 #[tokio::test]
-async fn pages_of_a_table_have_each_passage_once() {
+async fn pages_with_contents_have_each_passage_once() {
     let library = manual();
     let mut seen = Vec::new();
     for offset in [0, 2] {

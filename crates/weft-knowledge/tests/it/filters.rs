@@ -27,9 +27,9 @@ fn asked(filter: FilterChoice) -> Retrieval {
     Retrieval { filter, ..question("tiger", &["laws"]) }
 }
 
-/// Row 59 and part 14.11: conditions mean one thing, and no match is nothing.
+/// Row 59 and part 14.11: conditions have one meaning, and no match gives no results.
 #[tokio::test]
-async fn conditions_set_by_hand_hold_and_may_leave_nothing() {
+async fn manual_conditions_hold_even_without_matches() {
     let library = years();
     let check = async |conditions: Json, expected: &[&str]| {
         let mut found = library.ids(&asked(by_hand(&conditions))).await;
@@ -47,16 +47,16 @@ async fn conditions_set_by_hand_hold_and_may_leave_nothing() {
     assert_eq!(found.filter.word(), Some("empty"));
 }
 
-/// Part 14.11: chosen documents and conditions have to hold both.
+/// Part 14.11: chosen documents and conditions must both hold.
 #[tokio::test]
-async fn chosen_documents_and_conditions_are_both_meant() {
+async fn chosen_documents_and_conditions_both_apply() {
     let library = years();
     let mut both = asked(by_hand(&json!([{"key": "year", "op": ">", "value": 1900}])));
     both.documents = Some(vec!["new".into(), "none".into()]);
     assert_eq!(library.ids(&both).await, ["new-0"]);
 }
 
-/// Row 59: a model sets the conditions; it sees the day, the keys and some values.
+/// Row 59: a model sets the conditions; it sees the date, the keys and some values.
 #[tokio::test]
 async fn a_model_sets_the_conditions() {
     let library = years();
@@ -71,16 +71,16 @@ async fn a_model_sets_the_conditions() {
     }
 }
 
-/// Row 59: what a model thought up and no document fits is dropped, and that is told.
+/// Row 59: a model's condition that no document fits is dropped and reported.
 #[tokio::test]
-async fn conditions_of_a_model_that_nothing_fits_are_dropped_and_flagged() {
+async fn model_conditions_without_matches_are_dropped_and_flagged() {
     let library = years();
     library.answers(Step::Filter, "{\"conditions\": [{\"key\": \"year\", \"op\": \"=\", \"value\": 3000}]}");
     let found = library.ask(&asked(FilterChoice::ByModel { keys: Vec::new() })).await;
     assert_eq!(found.passages.len(), 3);
     assert_eq!(found.filter.word(), Some("relaxed"));
     assert!(found.notes[0].starts_with("filter: relaxed"), "{:?}", found.notes);
-    // An answer that is not valid is no condition.
+    // An invalid answer sets no condition.
     library.answers(Step::Filter, "I would look for laws.");
     let found = library.ask(&asked(FilterChoice::ByModel { keys: Vec::new() })).await;
     assert_eq!((found.passages.len(), found.filter.word()), (3, None));
@@ -102,9 +102,9 @@ async fn a_model_uses_the_chosen_keys_with_their_operators() {
     assert!(text.contains("- year (operator: <)") && !text.contains("author"), "{text}");
 }
 
-/// Part 14.11: however many values there are, a model sees some of them.
+/// Part 14.11: however many values there are, a model sees only some of them.
 #[tokio::test]
-async fn a_model_is_not_shown_every_value() {
+async fn a_model_sees_a_limited_number_of_values() {
     let documents: Vec<(String, Json)> = (0..300)
         .map(|n| (format!("d{n}"), json!({"serial": format!("serial-{n:03}"), "kind": "law"})))
         .collect();
@@ -120,16 +120,16 @@ async fn a_model_is_not_shown_every_value() {
 }
 
 #[tokio::test]
-async fn documents_without_metadata_are_searched_as_they_are() {
+async fn documents_without_metadata_are_searched_without_a_filter() {
     let library = Library::default().with("laws", "", &[("d", json!({}), &["tiger"])]);
     let found = library.ask(&asked(FilterChoice::ByModel { keys: Vec::new() })).await;
     assert_eq!(ids(&found), ["d-0"]);
     assert!(library.0.asked.lock().unwrap().is_empty());
 }
 
-/// The HTTP API has other names for the same.
+/// The HTTP API has other names for the same conditions.
 #[test]
-fn conditions_of_the_http_api_are_read() {
+fn conditions_of_the_http_api_are_accepted() {
     let body = json!({"logic": "or", "conditions": [
         {"name": "author", "comparison_operator": "not is", "value": "Ada"},
         {"name": "year", "comparison_operator": ">=", "value": 2000}]});
@@ -141,22 +141,22 @@ fn conditions_of_the_http_api_are_read() {
     assert_eq!(filter_conditions(&wrong, "conditions", Json::clone).unwrap_err().0, "/conditions/0");
 }
 
-/// The index has the metadata: nobody looks through all documents before the search, and a filter of people
-/// costs one search.
+/// The index has the metadata: documents are not scanned before the search, and a manual filter costs one
+/// search.
 #[tokio::test]
-async fn conditions_of_people_are_looked_at_by_the_search_alone() {
+async fn manual_conditions_are_evaluated_by_the_search_alone() {
     let library = years();
     for (value, word, count) in [(json!(1952), "applied", 1), (json!(3000), "empty", 0)] {
         let conditions = json!([{"key": "year", "op": "=", "value": value}]);
         let found = library.ask(&asked(by_hand(&conditions))).await;
         assert_eq!((found.filter.word(), found.passages.len()), (Some(word), count));
     }
-    // Documents fit, and none of them has a word of the question.
+    // Documents match, but none contains a word of the question.
     let conditions = json!([{"key": "year", "op": "=", "value": 1952}]);
     let found =
         library.ask(&Retrieval { question: "Nothing".to_owned(), ..asked(by_hand(&conditions)) }).await;
     assert_eq!((found.filter.word(), found.passages.len()), (Some("applied"), 0));
     assert_eq!(library.0.queries.lock().unwrap().len(), 3);
     assert_eq!(*library.0.paged.lock().unwrap(), 0);
-    assert_eq!(*library.0.counted.lock().unwrap(), 0, "what datasets hold is of no interest to a search");
+    assert_eq!(*library.0.counted.lock().unwrap(), 0, "a search does not read the contents of datasets");
 }

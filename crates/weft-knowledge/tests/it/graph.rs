@@ -1,4 +1,4 @@
-//! What documents say of things, and how that gets into a search.
+//! Knowledge graphs of documents, and their use in a search.
 
 use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
@@ -37,7 +37,7 @@ fn asked() -> Retrieval {
 
 /// Row 61 and part 14.10.
 #[tokio::test]
-async fn the_graph_gives_exactly_one_passage_and_it_is_the_first() {
+async fn the_graph_adds_exactly_one_first_passage() {
     let library = people();
     library.answers(Step::GraphQuestion, "{\"kinds\": [\"person\"], \"entities\": [\"Ada\"]}");
     let found = library.ask(&asked()).await;
@@ -48,14 +48,14 @@ async fn the_graph_gives_exactly_one_passage_and_it_is_the_first() {
     let expected = "---- Entities\nentity,kind,description\nAda,person,Ada was a person.\n\
                     ---- Relations\nfrom,to,description\nAda,Charles,worked with";
     assert_eq!(chunk.content, expected);
-    assert_eq!(library.0.asked.lock().unwrap().len(), 1, "the model is asked once");
-    // Further pages are further passages, and not the graph again.
+    assert_eq!(library.0.asked.lock().unwrap().len(), 1, "the model is called once");
+    // Further pages have further passages, without the graph again.
     let next = library.ask(&Retrieval { offset: 1, ..asked() }).await;
     assert!(next.passages.is_empty(), "{next:?}");
 }
 
 #[tokio::test]
-async fn without_a_model_the_question_itself_asks_the_graph() {
+async fn without_a_model_the_question_itself_queries_the_graph() {
     let library = people();
     library.fails(Step::GraphQuestion, ErrorKind::Unavailable);
     let found = library.ask(&asked()).await;
@@ -64,7 +64,7 @@ async fn without_a_model_the_question_itself_asks_the_graph() {
 }
 
 #[tokio::test]
-async fn graphs_are_put_together_once_and_anew_after_a_change() {
+async fn graphs_are_merged_once_and_again_after_a_change() {
     let library = people();
     let knowledge = library.knowledge();
     let ask = async || {
@@ -85,7 +85,7 @@ async fn graphs_are_put_together_once_and_anew_after_a_change() {
     let second = ask().await;
     assert_ne!(second, first);
     assert_eq!(*library.0.graphs_read.lock().unwrap(), 2);
-    // A graph that is removed answers no more, though nothing else has changed.
+    // A removed graph answers no more, though nothing else has changed.
     library.extra("ada", Extra::Graph, Json::Null);
     assert_ne!(ask().await, second);
     library.extra("charles", Extra::Graph, Json::Null);
@@ -94,7 +94,7 @@ async fn graphs_are_put_together_once_and_anew_after_a_change() {
 }
 
 #[tokio::test]
-async fn graphs_are_read_some_at_a_time_and_within_bounds() {
+async fn graphs_are_read_in_batches_within_limits() {
     let store = MemoryDatasets::new();
     let set = dataset(&"t".into(), "many");
     store.create(&set).await.unwrap();
@@ -116,7 +116,7 @@ async fn graphs_are_read_some_at_a_time_and_within_bounds() {
     };
     assert_eq!(gathered(BYTES_MAX, &ids).await, (ids.clone(), None));
     assert_eq!(gathered(BYTES_MAX, &ids[7..9]).await, (ids[7..9].to_vec(), None));
-    // What is known of names of all documents comes first, wherever its id stands.
+    // The data on names across documents comes first, wherever its id sorts.
     let together =
         Document { key: DocumentKey::new(&set.key, document_id(&set.key)), ..document(&set.key, "names") };
     store.add_document(&together).await.unwrap();
@@ -131,9 +131,9 @@ async fn graphs_are_read_some_at_a_time_and_within_bounds() {
     assert!(gathered(0, &all).await.0.is_empty());
 }
 
-/// The graph speaks of the documents that are searched, and of no others.
+/// The graph covers the searched documents only.
 #[tokio::test]
-async fn a_graph_is_that_of_the_documents_that_are_searched() {
+async fn a_graph_contains_only_the_searched_documents() {
     let library = people();
     library.change_document("ada", |document| {
         document.metadata = serde_json::Map::from_iter([("year".to_owned(), json!(1843))]);
@@ -151,7 +151,7 @@ async fn a_graph_is_that_of_the_documents_that_are_searched() {
     assert_eq!(said(Retrieval { filter: FilterChoice::Given(filter), ..asked() }).await, (true, false));
     library.change_document("ada", |document| document.enabled = false);
     assert_eq!(said(asked()).await, (false, true));
-    // A filter that leaves nothing leaves no graph.
+    // A filter without matches leaves no graph.
     let condition = Condition { key: "year".to_owned(), operator: FilterOperator::Equal, value: json!(1) };
     let filter = FilterChoice::Given(Filter { conditions: vec![condition], ..Filter::default() });
     let found = library.ask(&Retrieval { filter, ..asked() }).await;
@@ -159,7 +159,7 @@ async fn a_graph_is_that_of_the_documents_that_are_searched() {
 }
 
 #[tokio::test]
-async fn datasets_without_a_graph_say_so() {
+async fn datasets_without_a_graph_are_reported() {
     let library = Library::default().with("people", "", &[("ada", json!({}), &["Ada wrote."])]);
     let found = library.ask(&asked()).await;
     assert_eq!(ids(&found), ["ada-0"]);
@@ -167,7 +167,7 @@ async fn datasets_without_a_graph_say_so() {
 }
 
 #[tokio::test]
-async fn a_graph_is_read_out_of_answers_that_are_not_quite_right() {
+async fn a_graph_is_extracted_from_imperfect_answers() {
     let library = Library::default();
     let kinds = ["person".to_owned()];
     let texts = ["Ada worked with Charles.".to_owned()];
@@ -181,7 +181,7 @@ async fn a_graph_is_read_out_of_answers_that_are_not_quite_right() {
         extract(&library, ExtractionMethod::Light, &kinds, &texts).await.unwrap().unwrap_err().kind,
         ErrorKind::Garbled
     );
-    // A part that could not be asked for now is not one that has nothing to say.
+    // A part that could not be requested now is not one without content.
     let long = ["Ada worked. ".repeat(700), "Charles worked. ".repeat(700)];
     let entities = "{\"entities\": [{\"name\": \"Ada\"}], \"relations\": []}";
     library.answers(Step::Graph, entities).fails(Step::Graph, ErrorKind::RateLimited);
@@ -200,7 +200,7 @@ async fn a_graph_is_read_out_of_answers_that_are_not_quite_right() {
 }
 
 #[tokio::test]
-async fn the_careful_method_asks_what_was_missed() {
+async fn the_careful_method_asks_for_missed_entities() {
     let library = Library::default();
     let entity =
         |name: &str| json!({"entities": [{"name": name, "kind": "person"}], "relations": []}).to_string();
@@ -213,7 +213,7 @@ async fn the_careful_method_asks_what_was_missed() {
     let (graph, _) = extract(&library, ExtractionMethod::General, &kinds, &texts).await.unwrap().unwrap();
     assert_eq!(graph.entities.len(), 2);
     assert!(library.0.asked.lock().unwrap()[1].1.contains("Found so far: Ada"));
-    // A part that cannot be read costs no other part.
+    // An unreadable part affects no other part.
     let long = vec!["x".repeat(8_000), "y".repeat(8_000)];
     library.answers(Step::Graph, "?").answers(Step::Graph, &entity("Ada"));
     let (graph, notes) = extract(&library, ExtractionMethod::Light, &kinds, &long).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Documents become chunks that are found.
+//! Documents become searchable chunks.
 
 mod apart;
 mod changes;

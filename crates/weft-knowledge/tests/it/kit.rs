@@ -1,4 +1,4 @@
-//! A library whose shelves, index and models are as simple as they can be.
+//! A library with a store, index and models that are as simple as possible.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use weft_knowledge::retrieve::{Chosen, Retrieval, Retrieved, retrieve};
 
 pub(crate) const TENANT: &str = "t";
 
-/// What the embedder of these tests knows: words with the same meaning.
+/// What the embedder of these tests knows: synonyms.
 const MEANINGS: [&[&str]; 4] = [
     &["cat", "cats", "feline", "kitty", "猫", "katze"],
     &["money", "refund", "price", "退款", "cost"],
@@ -61,35 +61,35 @@ pub(crate) fn vector(text: &str) -> Vec<f32> {
     vector
 }
 
-/// What is on the shelves.
+/// The contents of the store.
 #[derive(Default)]
 struct Shelves {
     datasets: Vec<Dataset>,
     documents: Vec<Document>,
     chunks: Vec<StoredChunk>,
     extras: HashMap<(DocumentId, Extra), Json>,
-    /// What the index still knows of and the shelves no longer have.
+    /// Entries still in the index that are gone from the store.
     gone: HashSet<ChunkId>,
 }
 
-/// Everything that a search meets.
+/// Everything that a search uses.
 #[derive(Default)]
 pub(crate) struct Outside {
     shelves: Mutex<Shelves>,
-    /// What the index was asked.
+    /// The requests to the index.
     pub queries: Mutex<Vec<IndexQuery>>,
-    /// What was to be made a vector.
+    /// The texts to embed.
     pub embedded: Mutex<Vec<String>>,
-    /// What was to be ranked.
+    /// The texts to rank.
     pub reranked: Mutex<Vec<String>>,
-    /// How often all documents of a dataset were counted.
+    /// How many times all documents of a dataset were counted.
     pub counted: Mutex<usize>,
-    /// How many documents were looked at page by page.
+    /// How many documents were listed page by page.
     pub paged: Mutex<usize>,
-    /// How often graphs were read from the shelves.
+    /// How many times graphs were read from the store.
     pub graphs_read: Mutex<usize>,
     answers: Mutex<VecDeque<(Step, Result<String>)>>,
-    /// What the model was asked.
+    /// The requests to the model.
     pub asked: Mutex<Vec<(Step, String)>>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Outside {
 pub(crate) struct Library(pub Arc<Outside>);
 
 impl Library {
-    /// A dataset whose documents have one chunk for each text, called `document-0` and so on.
+    /// A dataset whose documents have one chunk for each text, named `document-0` and so on.
     pub(crate) fn with(self, dataset: &str, embedder: &str, documents: &[(&str, Json, &[&str])]) -> Self {
         self.of(TENANT, dataset, embedder, documents)
     }
@@ -142,18 +142,18 @@ impl Library {
         self
     }
 
-    /// Changes a chunk on the shelf.
+    /// Changes a chunk in the store.
     pub(crate) fn change(&self, id: &str, change: impl FnOnce(&mut StoredChunk)) {
         let mut shelves = self.0.shelves.lock().unwrap();
         change(shelves.chunks.iter_mut().find(|chunk| chunk.id.as_str() == id).unwrap());
     }
 
-    /// Takes a chunk off the shelf; the index goes on finding it.
+    /// Removes a chunk from the store; the index still finds it.
     pub(crate) fn forget(&self, id: &str) {
         self.0.shelves.lock().unwrap().gone.insert(id.into());
     }
 
-    /// Takes a document off the shelf; its chunks stay.
+    /// Removes a document from the store; its chunks stay.
     pub(crate) fn forget_document(&self, id: &str) {
         self.0.shelves.lock().unwrap().documents.retain(|document| document.key.id.as_str() != id);
     }
@@ -184,7 +184,7 @@ impl Library {
         change(shelves.documents.iter_mut().find(|document| document.key.id.as_str() == id).unwrap());
     }
 
-    /// Keeps something with a document; null: nothing.
+    /// Stores an extra with a document; null: none.
     pub(crate) fn extra(&self, document: &str, extra: Extra, value: Json) {
         let extras = &mut self.0.shelves.lock().unwrap().extras;
         if value.is_null() {
@@ -194,7 +194,7 @@ impl Library {
         };
     }
 
-    /// The model answers this to the next question of a step.
+    /// The model answers this to the next request of a step.
     pub(crate) fn answers(&self, step: Step, answer: &str) -> &Self {
         self.0.answers.lock().unwrap().push_back((step, Ok(answer.to_owned())));
         self
@@ -217,7 +217,7 @@ impl Library {
         self.try_ask(asked).await.unwrap()
     }
 
-    /// The ids of what is found.
+    /// The ids of the hits.
     pub(crate) async fn ids(&self, asked: &Retrieval) -> Vec<String> {
         ids(&self.ask(asked).await)
     }
@@ -227,7 +227,7 @@ pub(crate) fn ids(retrieved: &Retrieved) -> Vec<String> {
     retrieved.passages.iter().map(|passage| passage.chunk.id.clone()).collect()
 }
 
-/// A question to datasets, with everything as usual and no threshold.
+/// A question to datasets, with defaults and no threshold.
 pub(crate) fn question(text: &str, datasets: &[&str]) -> Retrieval {
     Retrieval {
         datasets: if datasets.is_empty() {
@@ -282,7 +282,7 @@ impl Ask for Library {
     }
 }
 
-/// Words weigh one each, and what has one of them is found.
+/// Each word has weight one, and chunks with any of them are found.
 #[async_trait]
 impl Index for Library {
     async fn write(&self, _: &DatasetKey, _: Vec<IndexChange>) -> Result<()> {
@@ -384,7 +384,7 @@ impl Embedder for Meanings {
     }
 }
 
-/// Likes passages that say so.
+/// Prefers passages that say so.
 struct Liking(Arc<Outside>);
 
 #[async_trait]

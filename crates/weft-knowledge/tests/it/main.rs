@@ -1,4 +1,4 @@
-//! Documents in, and from a question to passages, over a small library in memory.
+//! Ingestion of documents, and retrieval of passages, over a small in-memory library.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,11 +1,11 @@
-//! Small passages that are found, and large ones that are shown.
+//! Small chunks that are found, and parents that are returned.
 
 use serde_json::json;
 use weft_knowledge::retrieve::Retrieval;
 
 use crate::kit::{Library, ids, question};
 
-/// Five large passages of four small ones each.
+/// Five parents of four small chunks each.
 fn library() -> Library {
     let texts: Vec<String> = (0..20).map(|n| format!("tiger number {n} {}", "and ".repeat(n / 4))).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -22,10 +22,10 @@ fn library() -> Library {
 }
 
 #[tokio::test]
-async fn as_many_large_passages_come_back_as_were_asked_for() {
+async fn the_requested_number_of_parent_passages_is_returned() {
     let library = library();
     let found = library.ask(&Retrieval { limit: 4, ..question("tiger", &["d"]) }).await;
-    assert_eq!(ids(&found).len(), 4, "four small ones would be one large one");
+    assert_eq!(ids(&found).len(), 4, "four small ones would be one parent");
     assert!(ids(&found).iter().all(|id| id.starts_with("whole-")));
     assert!(found.passages[0].chunk.content.starts_with("The whole"));
     let more = library.ask(&Retrieval { limit: 9, ..question("tiger", &["d"]) }).await;
@@ -33,18 +33,18 @@ async fn as_many_large_passages_come_back_as_were_asked_for() {
 }
 
 #[tokio::test]
-async fn a_large_passage_has_the_mean_of_its_parts() {
+async fn a_parent_passage_has_the_mean_score_of_its_parts() {
     let library = library();
     let found = library.ask(&Retrieval { limit: 5, ..question("tiger 0", &["d"]) }).await;
     let first = &found.passages[0].chunk;
     assert_eq!(first.id, "whole-0");
-    // One part holds both words, the others one of the two.
+    // One part contains both words, the others one of the two.
     let (both, one) = (1.0 - (-1.0_f64).exp(), 1.0 - (-0.5_f64).exp());
     assert!((first.similarity.unwrap() - (both + 3.0 * one) / 4.0).abs() < 1e-5, "{first:?}");
 }
 
 #[tokio::test]
-async fn pages_of_large_passages_have_each_once() {
+async fn pages_of_parent_passages_have_each_once() {
     let library = library();
     let mut seen = Vec::new();
     for page in 0..3 {
@@ -57,9 +57,9 @@ async fn pages_of_large_passages_have_each_once() {
     assert_eq!(seen, ["whole-0", "whole-1", "whole-2", "whole-3", "whole-4"]);
 }
 
-/// However many small passages there are, the question is embedded once and passages are ranked once.
+/// However many small chunks there are, the question is embedded once and passages are ranked once.
 #[tokio::test]
-async fn large_passages_cost_one_search() {
+async fn parent_passages_cost_one_search() {
     let texts: Vec<String> = (0..90).map(|n| format!("tiger number {n}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let library = Library::default().with("d", "m@test", &[("d", json!({}), &texts)]);
@@ -83,7 +83,7 @@ async fn large_passages_cost_one_search() {
 }
 
 #[tokio::test]
-async fn a_part_whose_whole_is_gone_stands_for_itself() {
+async fn a_part_without_its_parent_is_returned_itself() {
     let library = library();
     library.forget("whole-0");
     let found = library.ask(&Retrieval { limit: 20, ..question("tiger", &["d"]) }).await;

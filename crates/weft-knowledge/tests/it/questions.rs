@@ -1,4 +1,4 @@
-//! The question in other languages, and with further words.
+//! The question in other languages, and with extra keywords.
 
 use serde_json::json;
 use weft_core::ErrorKind;
@@ -18,8 +18,8 @@ fn english() -> Library {
     )
 }
 
-/// Row 60, and part 14.12: each language is looked for by itself, with its own words and its own vector, and
-/// the question itself is not lost.
+/// Row 60, and part 14.12: each language is searched separately, with its own words and its own vector, and the
+/// question itself is kept.
 #[tokio::test]
 async fn a_chinese_question_finds_english_and_german_passages() {
     let library = english();
@@ -46,7 +46,7 @@ async fn a_chinese_question_finds_english_and_german_passages() {
 }
 
 #[tokio::test]
-async fn each_language_has_a_vector_of_its_own() {
+async fn each_language_has_its_own_vector() {
     let library = english();
     library.answers(Step::Translate, "[\"kitty\"]");
     let asked = Retrieval { languages: vec!["English".to_owned()], ..question("退款", &["help"]) };
@@ -56,7 +56,7 @@ async fn each_language_has_a_vector_of_its_own() {
 }
 
 #[tokio::test]
-async fn without_translations_the_question_stands_alone_and_says_so() {
+async fn without_translations_the_question_is_used_alone_with_a_notice() {
     for answer in ["### English: refund ===", "{}", "[1, 2]"] {
         let library = english();
         library.answers(Step::Translate, answer);
@@ -69,14 +69,14 @@ async fn without_translations_the_question_stands_alone_and_says_so() {
     library.fails(Step::Translate, ErrorKind::Unavailable);
     let asked = Retrieval { languages: vec!["English".to_owned()], ..question("refund", &["help"]) };
     assert!(library.ask(&asked).await.notes[0].contains("the model is away"));
-    // A budget that is used up is the end of the search and not a warning.
+    // A spent budget ends the search; it is no warning.
     library.fails(Step::Translate, ErrorKind::QuotaExceeded);
     assert_eq!(library.try_ask(&asked).await.unwrap_err().kind, ErrorKind::QuotaExceeded);
 }
 
-/// Part 14.13: further words are for the part that looks for words; the vector is that of the question.
+/// Part 14.13: extra keywords are for the word search only; the vector is that of the question.
 #[tokio::test]
-async fn further_words_are_no_part_of_the_question() {
+async fn extra_keywords_are_not_part_of_the_question() {
     let library = english();
     library.answers(Step::Keywords, "[\"thirty\", \"days\"]");
     let asked = Retrieval { keywords: true, vector_weight: 0.3, ..question("How long?", &["help"]) };

@@ -1,4 +1,4 @@
-//! Words and vectors, weights, thresholds, pages, ranking by a model.
+//! Words and vectors, weights, thresholds, pages, reranking.
 
 use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
@@ -22,7 +22,7 @@ fn animals() -> Library {
 
 /// Row 62, and parts 14.1 and 14.2.
 #[tokio::test]
-async fn words_and_vectors_find_independently_and_the_weight_removes_either() {
+async fn words_and_vectors_search_independently_and_the_weight_can_disable_either() {
     let library = animals();
     let found = async |vector_weight: f64| {
         let asked = Retrieval { vector_weight, similarity_min: 0.2, ..question("tiger kitty", &["animals"]) };
@@ -36,9 +36,9 @@ async fn words_and_vectors_find_independently_and_the_weight_removes_either() {
     assert!(queries[0].vector.is_some() && queries[1].vector.is_none() && queries[2].vector.is_some());
 }
 
-/// Row 56: a higher threshold gives fewer, and never more than are asked for come back.
+/// Row 56: a higher threshold gives fewer results, and never more than requested are returned.
 #[tokio::test]
-async fn the_threshold_and_the_number_hold() {
+async fn threshold_and_limit_are_applied() {
     let library = animals();
     let count = async |similarity_min: f64, limit: usize| {
         let asked = Retrieval { similarity_min, limit, ..question("tiger kitty", &["animals"]) };
@@ -52,9 +52,9 @@ async fn the_threshold_and_the_number_hold() {
     assert_eq!(count(1.0, 9).await, (0, 0));
 }
 
-/// Part 14.5: what the component is told reaches the index, and the threshold is one of scores, not of cosines.
+/// Part 14.5: the component's settings reach the index, and the threshold applies to scores, not to cosines.
 #[tokio::test]
-async fn the_number_of_candidates_is_handed_down_and_the_threshold_is_not_a_cosine() {
+async fn the_candidate_count_reaches_the_index_and_the_threshold_is_not_a_cosine() {
     let library = animals();
     let asked =
         Retrieval { candidates_max: 7, similarity_min: 0.35, ..question("tiger kitty", &["animals"]) };
@@ -63,10 +63,9 @@ async fn the_number_of_candidates_is_handed_down_and_the_threshold_is_not_a_cosi
     assert_eq!((query.count_max, query.vector.unwrap().cosine_min), (7, -1.0));
 }
 
-/// Row 56: a model that ranks reorders; its score takes the place of the vectors' share. Part 14.8: it reads
-/// what was written.
+/// Row 56: a reranker reorders; its score replaces the vectors' share. Part 14.8: it reads the original text.
 #[tokio::test]
-async fn a_model_reorders_what_was_found() {
+async fn a_reranker_reorders_the_hits() {
     let library = animals();
     library.change("words-0", |chunk| {
         chunk.content = "The word tiger is here. LIKED (as the Searches' results were)".to_owned();
@@ -85,7 +84,7 @@ async fn a_model_reorders_what_was_found() {
 }
 
 #[tokio::test]
-async fn what_models_have_read_for_a_search_is_told() {
+async fn tokens_used_by_a_search_are_reported() {
     let library = animals();
     let request = SearchRequest {
         datasets: vec![id("animals")],
@@ -104,13 +103,13 @@ async fn what_models_have_read_for_a_search_is_told() {
     assert_eq!(used(&request).await, [("m@test".to_owned(), 1), ("liking@test".to_owned(), 10)]);
     let by_words = SearchRequest { vector_weight: 0.0, reranker: String::new(), ..request.clone() };
     assert_eq!(used(&by_words).await, []);
-    // One that fails has told nothing.
+    // A failed one has reported nothing.
     let without = SearchRequest { reranker: "away@test".to_owned(), ..request };
     assert_eq!(used(&without).await, [("m@test".to_owned(), 1)]);
 }
 
 #[tokio::test]
-async fn without_the_ranking_model_the_own_order_stands_and_says_so() {
+async fn without_the_reranker_the_own_order_is_used_with_a_notice() {
     let library = animals();
     let usual = library.ids(&question("tiger kitty", &["animals"])).await;
     let asked = Retrieval { reranker: "away@test".to_owned(), ..question("tiger kitty", &["animals"]) };
@@ -121,7 +120,7 @@ async fn without_the_ranking_model_the_own_order_stands_and_says_so() {
         "{:?}",
         found.notes
     );
-    // One that is not there is a mistake, and no reason to go on.
+    // An unknown one is an error, and no reason to continue.
     let asked = Retrieval { reranker: "none@test".to_owned(), ..asked };
     let nothing = Retrieval { vector_weight: 0.0, question: "nowhere".to_owned(), ..asked.clone() };
     for asked in [asked, nothing] {
@@ -130,9 +129,9 @@ async fn without_the_ranking_model_the_own_order_stands_and_says_so() {
     }
 }
 
-/// Row 57: by name, whatever its case, or by id; what is not there is named.
+/// Row 57: by name, case-insensitively, or by id; unknown ones are named.
 #[tokio::test]
-async fn datasets_are_found_by_name_and_id_and_unknown_ones_are_named() {
+async fn datasets_are_found_by_name_or_id_and_unknown_ones_named() {
     let one: (&str, Json, &[&str]) = ("d", json!({}), &["tiger"]);
     let library = animals().with("birds", "m@test", &[("sparrow", json!({}), &["A tiger is no bird."])]);
     let library = library.of("other", "secret", "m@test", &[one]);
@@ -146,7 +145,7 @@ async fn datasets_are_found_by_name_and_id_and_unknown_ones_are_named() {
             .collect::<Vec<_>>()
     };
     assert_eq!(count(&["BIRDS", "animals-id", "birds-id"]).await, ["birds", "animals"]);
-    assert_eq!(count(&[]).await, ["animals", "birds"], "all, and nobody else's");
+    assert_eq!(count(&[]).await, ["animals", "birds"], "all, and no other tenant's");
     for unknown in ["fish", "secret", "secret-id"] {
         let error = library.try_ask(&question("tiger", &["birds", unknown])).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotFound);
@@ -163,7 +162,7 @@ async fn datasets_with_vectors_of_different_models_are_refused() {
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(["`animals`", "`birds`", "`m@test`", "`n@test`"].iter().all(|part| error.message.contains(part)));
     assert!(library.0.queries.lock().unwrap().is_empty());
-    // Whoever asks the datasets themselves is refused as well.
+    // Searching the datasets directly is refused as well.
     let request = SearchRequest {
         datasets: vec![id("animals"), id("birds")],
         questions: vec!["tiger".to_owned()],
@@ -174,7 +173,7 @@ async fn datasets_with_vectors_of_different_models_are_refused() {
 }
 
 #[tokio::test]
-async fn a_dataset_without_an_embedder_is_searched_by_words_and_says_so() {
+async fn a_dataset_without_an_embedder_is_searched_by_words_with_a_notice() {
     let library =
         Library::default().with("plain", "", &[("d", json!({}), &["The tiger sleeps.", "A feline."])]);
     library.change("d-0", |chunk| chunk.vector = None);
@@ -182,9 +181,9 @@ async fn a_dataset_without_an_embedder_is_searched_by_words_and_says_so() {
     let found = library.ask(&question("tiger kitty", &["plain"])).await;
     assert_eq!(ids(&found), ["d-0"]);
     assert_eq!(found.passages[0].chunk.similarity, found.passages[0].chunk.term_similarity);
-    assert_eq!(found.notes, [""; 0], "there is nothing else that it could be searched by");
+    assert_eq!(found.notes, [""; 0], "nothing else could be searched");
     assert!(library.0.embedded.lock().unwrap().is_empty());
-    // Beside one that has vectors its passages are not worth less.
+    // Beside one with vectors, its passages are not ranked lower.
     let alone = found.passages[0].chunk.similarity;
     let library = library.with("animals", "m@test", &[("e", json!({}), &["A feline."])]);
     let both = library.ask(&question("tiger kitty", &[])).await;
@@ -194,7 +193,7 @@ async fn a_dataset_without_an_embedder_is_searched_by_words_and_says_so() {
 }
 
 #[tokio::test]
-async fn an_embedder_that_is_away_leaves_the_words() {
+async fn an_unavailable_embedder_leaves_the_word_search() {
     let library = Library::default().with("d", "down@test", &[("d", json!({}), &["The tiger sleeps."])]);
     let found = library.ask(&question("tiger", &["d"])).await;
     assert_eq!(ids(&found), ["d-0"]);
@@ -203,7 +202,7 @@ async fn an_embedder_that_is_away_leaves_the_words() {
     assert_eq!(library.try_ask(&asked).await.unwrap_err().kind, ErrorKind::Unavailable);
 }
 
-/// Part 14.6, through the search itself: the same wish under each name gives the same scores.
+/// Part 14.6, through the search itself: the same weight under each name gives the same scores.
 #[tokio::test]
 async fn the_same_weight_under_each_name_gives_the_same_scores() {
     let library = animals();
@@ -235,7 +234,7 @@ async fn the_same_weight_under_each_name_gives_the_same_scores() {
 
 /// Part 14.7: a preferred dataset goes first among equals, and lifts nothing over the threshold.
 #[tokio::test]
-async fn a_preferred_dataset_goes_first_and_passes_no_threshold() {
+async fn a_preferred_dataset_ranks_first_but_does_not_bypass_the_threshold() {
     let text: &[&str] = &["one tiger"];
     let library = Library::default().with("a", "", &[("a", json!({}), text)]).with(
         "b",
@@ -250,9 +249,9 @@ async fn a_preferred_dataset_goes_first_and_passes_no_threshold() {
     assert!(found.passages.iter().all(|passage| passage.chunk.similarity.unwrap() <= 1.0));
 }
 
-/// Part 14.17: the total is what pages lead to, and each passage is on one of them.
+/// Part 14.17: the total is what pages reach, and each passage is on one of them.
 #[tokio::test]
-async fn pages_have_each_passage_once_and_the_total_is_honest() {
+async fn pages_have_each_passage_once_and_the_total_is_exact() {
     let texts: Vec<String> = (0..157).map(|n| format!("tiger {}", "x ".repeat(n % 9))).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let library = Library::default().with("d", "", &[("d", json!({}), &texts)]);
@@ -281,7 +280,7 @@ async fn pages_have_each_passage_once_and_the_total_is_honest() {
 
 /// Part 14.21: no vector leaves the datasets.
 #[tokio::test]
-async fn no_vector_is_handed_out() {
+async fn no_vector_is_returned() {
     let library = animals();
     let request = SearchRequest {
         datasets: vec![id("animals")],
@@ -302,9 +301,9 @@ async fn no_vector_is_handed_out() {
     assert!(is_vector(&format!("{},0.5", own.trim_matches(['[', ']']))));
 }
 
-/// What the answers are made of: places in the document, its name, its metadata and its address.
+/// The data of answers: positions in the document, its name, metadata and URL.
 #[tokio::test]
-async fn a_passage_knows_where_it_stands() {
+async fn a_passage_has_its_position() {
     let metadata = json!({"author": "Ada", "url": "https://a.example/x"});
     let library = Library::default().with("d", "", &[("notes", metadata, &["The tiger."])]);
     let found = library.ask(&question("tiger", &["d"])).await;
@@ -328,9 +327,9 @@ async fn nothing_of_other_datasets_is_read_by_id() {
     assert_eq!(read("secret", "s-0").await, 0);
 }
 
-/// Nothing selected, nothing asked: nothing found, and nobody is bothered.
+/// Nothing selected, nothing asked: nothing found, and no request sent.
 #[tokio::test]
-async fn an_empty_question_asks_nobody() {
+async fn an_empty_question_sends_no_request() {
     let library = animals();
     assert!(library.ask(&question(" user: ", &["animals"])).await.passages.is_empty());
     assert!(library.0.queries.lock().unwrap().is_empty());
@@ -338,10 +337,10 @@ async fn an_empty_question_asks_nobody() {
     assert!(nothing.ask(&question("tiger", &[])).await.passages.is_empty());
 }
 
-/// An index is written after the store: what the store does not have, or no longer, takes no place on a page,
-/// is not counted, and costs the ranking model nothing.
+/// An index is written after the store: entries that are not, or no longer, in the store take no place on a
+/// page, are not counted, and cost the reranker nothing.
 #[tokio::test]
-async fn what_the_store_does_not_have_takes_no_place() {
+async fn index_entries_missing_in_the_store_take_no_place() {
     let texts: Vec<String> = (0..100).map(|n| format!("tiger {n}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let library = Library::default().with("d", "", &[("d", json!({}), &texts), ("e", json!({}), &["tiger"])]);
@@ -360,16 +359,16 @@ async fn what_the_store_does_not_have_takes_no_place() {
     assert_eq!(library.0.reranked.lock().unwrap().len(), 31);
 }
 
-/// Whether the store is asked for the passages of a page or for all of them, the pages are the same.
+/// Whether the store loads the passages of a page or all of them, the pages are the same.
 #[tokio::test]
-async fn pages_are_cut_from_one_list() {
+async fn pages_are_slices_of_one_list() {
     let texts: Vec<String> = (0..120)
         .map(|n| format!("{} {}", ["tiger", "feline", "tiger cat"][n % 3], "x ".repeat(n % 7)))
         .collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let library =
         Library::default().with("d", "m@test", &[("d", json!({}), &texts), ("e", json!({}), &["tiger"])]);
-    // Some are parts of larger ones, a few of which are gone.
+    // Some are parts of parents, a few of which are gone.
     for n in 0..120 {
         let parent = (n % 2 == 0).then(|| format!("d-{}", 1 + n / 10 * 2).as_str().into());
         library.change(&format!("d-{n}"), |chunk| chunk.parent = parent);
@@ -399,9 +398,9 @@ async fn pages_are_cut_from_one_list() {
     }
 }
 
-/// As many as pages lead to, however many words and vectors find together.
+/// As many as pages reach, however many words and vectors find together.
 #[tokio::test]
-async fn the_total_counts_no_more_than_pages_lead_to() {
+async fn the_total_counts_only_reachable_passages() {
     let texts: Vec<&str> = (0..1_400).map(|n| if n % 2 == 0 { "A tiger." } else { "A feline." }).collect();
     let library = Library::default().with("d", "m@test", &[("d", json!({}), &texts)]);
     let page = async |offset: usize| {
@@ -417,7 +416,7 @@ async fn the_total_counts_no_more_than_pages_lead_to() {
 
 /// However many datasets a tenant has, each can be searched by its name and by its id.
 #[tokio::test]
-async fn the_last_of_many_datasets_is_found() {
+async fn the_last_of_many_datasets_is_searched() {
     let mut library = Library::default();
     for n in 0..1_003 {
         library = library.with(&format!("set {n}"), "", &[]);
@@ -432,9 +431,9 @@ async fn the_last_of_many_datasets_is_found() {
     assert!(error.full().contains("`lost`") && !error.full().contains("set 0"), "{}", error.full());
 }
 
-/// An id that is asked for as an id is no name: no other dataset can take its place.
+/// An id given as an id is no name: no other dataset can take its place.
 #[tokio::test]
-async fn a_dataset_that_is_called_like_an_id_takes_nobodys_place() {
+async fn a_dataset_named_like_an_id_does_not_replace_the_dataset_with_that_id() {
     let library = Library::default().with("true", "", &[("t", json!({}), &["tiger"])]).with(
         "true-id",
         "",
@@ -442,7 +441,11 @@ async fn a_dataset_that_is_called_like_an_id_takes_nobodys_place() {
     );
     let asked = Retrieval { datasets: Chosen::ById(vec![id("true")]), ..question("tiger", &[]) };
     assert_eq!(library.ids(&asked).await, ["t-0"]);
-    assert_eq!(library.ids(&question("tiger", &["true-id"])).await, ["f-0"], "a name counts before an id");
+    assert_eq!(
+        library.ids(&question("tiger", &["true-id"])).await,
+        ["f-0"],
+        "a name takes precedence over an id"
+    );
     let nobody = Retrieval { datasets: Chosen::ById(vec!["true".into()]), ..asked };
     assert_eq!(library.try_ask(&nobody).await.unwrap_err().kind, ErrorKind::NotFound);
 }

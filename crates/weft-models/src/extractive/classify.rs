@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_category_with_most_in_common_is_chosen() {
+    fn the_most_similar_category_is_chosen() {
         assert_eq!(chosen("My invoice shows that I was charged two times"), "Billing");
         assert_eq!(chosen("After the update the screen stays blank and it crashed"), "Technical problem");
         assert_eq!(chosen("这个商品怎么退货？"), "售后");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn other_schemas_are_not_ours() {
+    fn other_schemas_are_not_classified() {
         assert_eq!(category(&json!({"type": "object"}), &ChatRequest::default()), None);
         assert_eq!(
             category(&json!({"properties": {"category": {"enum": []}}}), &ChatRequest::default()),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_categories_are_told_apart_in_moments() {
+    fn a_thousand_categories_are_classified_quickly() {
         let names: Vec<String> = (0..1_000).map(|number| format!("category number {number}")).collect();
         let lines: Vec<String> = names.iter().map(|name| format!("- {name}: about {name}")).collect();
         let request = ChatRequest {

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_read_and_taken_out() {
+    fn blocks_are_extracted() {
         let text = "Hello.\nID: 1\nTitle: T\nURL: u\na\nURL: is text\n\nb\n------\nID: 22\n\nc\nID: x";
         let blocks = [("1", "T", "a\nURL: is text\n\nb\n"), ("22", "", "c\nID: x\n")];
         check(text, Author::System, &blocks, "Hello.\n------");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_block_ends_where_instructions_or_the_question_begin() {
+    fn the_last_block_ends_at_instructions_or_the_question() {
         let guided = "ID: 1\n# Head\n\nText.\n\nMore.\n\n## Citing\n\nWrite [ID:n].\n\nDone.";
         let rest = "Text.\n\nMore.\n\n## Citing\n\nWrite [ID:n].\n\nDone.";
         check(guided, Author::System, &[("1", "", "# Head\nText.\nMore.\n")], rest);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_end_at_the_stops_of_both_scripts() {
+    fn sentences_end_at_western_and_chinese_stops() {
         let check = |text: &str, expected: &[&str]| {
             let source = MaterialBlock { text: text.into(), ..MaterialBlock::default() };
             let found: Vec<String> = sentences(&source).into_iter().map(|s| s.text).collect();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_empty_lines_is_gone_through_in_moments() {
+    fn a_block_of_empty_lines_is_read_quickly() {
         let text = format!("Heading\n\nOne.{}Two.{}", "\n".repeat(300_000), "\n".repeat(300_000));
         let begun = std::time::Instant::now();
         let found = sentences(&MaterialBlock { text, ..MaterialBlock::default() });

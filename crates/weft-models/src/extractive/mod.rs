@@ -202,20 +202,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn material_may_stand_in_the_users_message() {
+    async fn material_may_be_in_the_user_message() {
         let answer =
             said("Be brief.", "ID: 7\nThe bridge opened in 1932.\n\nWhen did the bridge open?").await;
         assert_eq!(answer, ["The bridge opened in 1932. [ID:7]"]);
     }
 
     #[tokio::test]
-    async fn without_material_it_says_what_it_is() {
+    async fn without_material_it_explains_itself() {
         assert!(said("Be brief.", "Hello").await[0].contains("No language model is configured"));
         assert!(said("", "你好").await[0].contains("没有配置语言模型"));
     }
 
     #[tokio::test]
-    async fn structures_are_refused() {
+    async fn structured_answers_are_refused() {
         let request =
             ChatRequest { schema: Some(serde_json::json!({"type": "object"})), ..ChatRequest::default() };
         assert_eq!(Extractive::new("x").chat(request).await.err().unwrap().kind, ErrorKind::Unsupported);

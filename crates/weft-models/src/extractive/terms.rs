@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_question_is_compared_with_many_texts_in_moments() {
+    fn a_long_question_is_compared_with_many_texts_quickly() {
         let words = |from: usize| (from..from + 30_000).map(|number| format!("word{number:07}x "));
         let question = DistinctTerms::of(&words(0).collect::<String>());
         let texts: Vec<DistinctTerms> = words(29_000).map(|word| DistinctTerms::of(&word)).collect();

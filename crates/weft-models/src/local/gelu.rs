@@ -57,7 +57,7 @@ mod tests {
     use candle_core::{Device, Tensor};
 
     #[test]
-    fn it_is_what_the_slow_one_is() {
+    fn fast_gelu_matches_the_reference() {
         let inputs: Vec<f32> = (-2400..=2400).map(|at| at as f32 / 200.0).collect();
         let count = inputs.len();
         let slow = Tensor::from_vec(inputs.clone(), count, &Device::Cpu).unwrap().gelu_erf().unwrap();

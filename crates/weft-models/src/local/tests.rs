@@ -5,7 +5,7 @@ use candle_core::Tensor;
 use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
 use weft_core::seam::Reranker as _;
-use weft_testkit::contracts::embedder::{embedder_keeps_its_contract, near_texts_have_near_vectors};
+use weft_testkit::contracts::embedder::{embedder_keeps_its_contract, similar_texts_have_similar_vectors};
 
 use super::*;
 
@@ -14,12 +14,12 @@ const LAYERS: usize = 2;
 const PLACES: usize = 12;
 const WORDS: [&str; 10] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "one", "two", "text", "word", "a", "##b"];
 
-/// A folder that goes with the test.
+/// A folder that is removed with the test.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is left to the system.
+        // Leftovers are left to the system.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -35,7 +35,7 @@ impl Folder {
         std::fs::write(self.0.join(file), content.to_string()).unwrap();
     }
 
-    /// A model that knows ten words and has made-up weights.
+    /// A model with ten words and made-up weights.
     fn with_model(name: &str) -> Self {
         let folder = Self::new(name);
         folder.write(SHAPE_FILE, &shape());
@@ -73,7 +73,7 @@ fn weights() -> HashMap<String, Tensor> {
     weights_of(2)
 }
 
-/// Weights of a model that tells so many kinds of tokens apart, and of a head that gives one score.
+/// Weights of a model with this many token types, and of a head that gives one score.
 fn weights_of(kinds: usize) -> HashMap<String, Tensor> {
     let mut tensors = HashMap::new();
     let mut seed = 1_u32;
@@ -134,9 +134,9 @@ fn reranker(name: &str, kind: &str) -> Folder {
     folder
 }
 
-/// The scores are those of a program in Python that knows nothing of this one: numpy, from the formulas of the model.
+/// The scores come from an independent Python program: numpy, from the formulas of the model.
 #[tokio::test]
-async fn scores_are_those_of_the_reference() {
+async fn scores_match_the_reference() {
     for (kind, expected) in
         [("bert", [0.392_056, 0.388_019, 0.390_850]), ("xlm-roberta", [0.512_631, 0.517_351, 0.512_993])]
     {
@@ -152,7 +152,7 @@ async fn scores_are_those_of_the_reference() {
 }
 
 #[tokio::test]
-async fn a_reranker_is_bounded_and_a_score_depends_on_its_passage_alone() {
+async fn a_reranker_is_bounded_and_scores_are_independent() {
     let folder = reranker("bounded", "bert");
     let reranker = LocalReranker::open("judge@local", &folder.0).unwrap();
     assert_eq!(reranker.rerank("one", &[]).await.unwrap().scores, Vec::<f32>::new());
@@ -171,7 +171,7 @@ async fn a_reranker_is_bounded_and_a_score_depends_on_its_passage_alone() {
 }
 
 #[tokio::test]
-async fn prefixes_stand_before_texts() {
+async fn prefixes_are_prepended() {
     let folder = Folder::with_model("prefixes");
     let plain = LocalEmbedder::open("x@local", &folder.0).unwrap();
     let with = LocalEmbedder::open("x@local", &folder.0).unwrap().with_prefixes("one ".into(), "two ".into());
@@ -192,7 +192,7 @@ async fn prefixes_stand_before_texts() {
 }
 
 #[test]
-fn batches_hold_every_text_once_and_not_too_much() {
+fn batches_contain_every_text_once_within_limits() {
     let lengths = [10, 600, 500, 3, 2000, 256];
     assert_eq!(batches(&lengths), vec![vec![3, 0, 5], vec![2], vec![1], vec![4]]);
     assert_eq!(batches(&[]), Vec::<Vec<usize>>::new());
@@ -207,14 +207,14 @@ async fn any_model_in_a_folder_keeps_the_contract() {
     let cut = LocalEmbedder::open("small@local", &folder.0).unwrap();
     let texts = ["one ".repeat(PLACES), "one ".repeat(PLACES * 9), String::new()];
     let embedded = cut.embed(EmbeddingPurpose::Query, &texts).await.unwrap();
-    assert_eq!(embedded.vectors[0], embedded.vectors[1], "what is beyond the window does not count");
+    assert_eq!(embedded.vectors[0], embedded.vectors[1], "text beyond the window does not count");
     assert_eq!(embedded.tokens, 12 + 12 + 2);
     folder.write(SENTENCE_FILE, &json!({"max_seq_length": 5}));
     assert_eq!(LocalEmbedder::open("small@local", &folder.0).unwrap().tokens_max(), 5);
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_folder_is_told() {
+async fn an_invalid_model_folder_is_reported() {
     let check = async |folder: &Folder, words: &str| {
         let error = match LocalEmbedder::open("small@local", &folder.0) {
             Ok(embedder) => embedder.embed(EmbeddingPurpose::Query, &["one".to_owned()]).await.unwrap_err(),
@@ -268,9 +268,9 @@ fn installed() -> Option<PathBuf> {
     folder.join(WEIGHTS_FILE).is_file().then_some(folder)
 }
 
-/// `tests/data/minilm.json` has the first numbers of what the model's own program computes.
+/// `tests/data/minilm.json` has the first numbers of the model's own program.
 #[tokio::test]
-async fn the_vectors_of_minilm_are_those_of_the_reference() {
+async fn minilm_vectors_match_the_reference() {
     let Some(folder) = installed() else {
         weft_testkit::skipped("`scripts/local-embedder` has not been run here");
         return;
@@ -289,5 +289,5 @@ async fn the_vectors_of_minilm_are_those_of_the_reference() {
     let cosine: f32 = found.vectors[0].iter().zip(&found.vectors[1]).map(|(a, b)| a * b).sum();
     let near: f32 = serde_json::from_value(expected["near"]["cosine"].clone()).unwrap();
     assert!((cosine - near).abs() < 1e-5, "{cosine} {near}");
-    near_texts_have_near_vectors(&embedder).await;
+    similar_texts_have_similar_vectors(&embedder).await;
 }

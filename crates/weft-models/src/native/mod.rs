@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_taken_with_and_without_a_version() {
+    fn base_urls_are_accepted_with_and_without_a_version() {
         let check =
             |provider: Provider, address: &str, expected: &str| assert_eq!(base(provider, address), expected);
         check(Provider::Anthropic, "https://api.anthropic.com/", "https://api.anthropic.com/v1/");

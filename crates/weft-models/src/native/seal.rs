@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn one_signed_block_is_its_signature_and_more_are_packed_whole() {
+    fn one_signed_block_is_its_signature_and_several_are_packed() {
         let signed = |text: &str, seal: &str| {
             [ContentPart::ThoughtSignature(seal.into()), ContentPart::ReasoningContent(text.into())]
         };
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wire_leaves_the_seals_of_another_alone() {
+    fn a_wire_ignores_seals_of_other_wires() {
         let seals = GeminiSeals { calls: [(0, "g".into())].into(), text: Some("t".into()) };
         let packed = seals.pack().unwrap();
         assert_eq!(GeminiSeals::of(&sealed(&packed)), seals);

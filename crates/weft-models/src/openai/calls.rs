@@ -131,7 +131,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// `id name arguments` of each call that these pieces come to.
+    /// `id name arguments` of each call assembled from these deltas.
     fn made_of(pieces: &[Json]) -> Vec<String> {
         let mut calls = CallAssembly::after(3);
         let mut deltas = Vec::new();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_servers_way_of_sending_calls_comes_to_the_same() {
+    fn every_server_format_gives_the_same_calls() {
         let begin = |index: Json, id: Json, name: Json| json!({"index": index, "id": id, "function": {"name": name, "arguments": ""}});
         let more = |index: Json, text: &str| json!({"index": index, "function": {"arguments": text}});
         let check = |pieces: &[Json], expected: &[&str]| assert_eq!(made_of(pieces), expected, "{pieces:?}");
@@ -189,7 +189,7 @@ mod tests {
             ],
             &["a t 1", "b t 2"],
         );
-        // Id and name in every piece, an empty id, no id.
+        // Id and name in every delta, an empty id, no id.
         check(
             &[
                 json!({"index": 0, "id": "a", "function": {"name": "t", "arguments": "1"}}),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_without_end_are_refused() {
+    fn endless_calls_are_refused() {
         let mut calls = CallAssembly::default();
         let piece = |n: usize| CallPiece {
             index: Some(n * 1000),
@@ -237,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_of_the_pieces_makes_no_difference(
+        fn the_order_of_the_deltas_makes_no_difference(
             texts in proptest::collection::vec("[a-z\"\\\\{}é汉]{0,12}", 1..5),
             turns in proptest::collection::vec((0..5_usize, 1..4_usize), 0..80),
         ) {

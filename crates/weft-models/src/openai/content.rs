@@ -42,7 +42,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_content_is_a_text_or_a_list_of_parts() {
+    fn content_is_a_text_or_a_list_of_parts() {
         let (said, thought) =
             (|text: &str| TaggedPart::Text(text.into()), |text: &str| TaggedPart::Thinking(text.into()));
         let check = |content: Json, expected: &[TaggedPart]| assert_eq!(read(content).unwrap(), expected);

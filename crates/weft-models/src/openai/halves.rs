@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_are_replaced_and_all_else_stays() {
+    fn unpaired_surrogates_are_replaced_and_all_else_stays() {
         let check = |event: &str, expected: &str| assert_eq!(mended(event.as_bytes()), expected, "{event}");
         for same in
             ["", "a", r#"{"a":"\ud83d\ude00\n\"\\"}"#, r"\\ud83d", "\\", r"\u12", "\\\u{6c49}", r"\u00e9"]

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_become_lines() {
+    fn answers_are_split_into_lines() {
         let check = |answer: &str, expected: &[&str]| {
             let found = lines(answer);
             let texts: Vec<&str> = found.iter().map(|line| line.text.as_str()).collect();

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_by_a_careful_count() {
+    fn a_text_is_truncated_by_a_conservative_count() {
         let check = |text: &str, tokens_max: usize, expected: &str| {
             assert_eq!(cut(text, tokens_max), expected, "{text}");
             assert!(tokens(expected) <= tokens_max);

@@ -163,7 +163,7 @@ mod tests {
     use crate::retrieval::wire::Vector;
 
     #[test]
-    fn requests_are_bounded_in_texts_and_tokens() {
+    fn requests_are_limited_in_texts_and_tokens() {
         let check = |texts: Vec<String>, texts_max: usize, expected: &[usize]| {
             let whole = texts.concat();
             let batches = batches(texts, texts_max);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_does_not_fit_is_none() {
+    fn a_mismatched_answer_is_refused() {
         let check =
             |items: &[(Option<usize>, &[f32])], wanted: Option<usize>, expected: Result<&[f32], &str>| {
                 let items: Vec<Vector> = items

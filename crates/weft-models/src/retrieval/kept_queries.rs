@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_is_asked_once_and_a_passage_each_time() {
+    async fn queries_are_cached_and_passages_are_not() {
         let kept = KeptQueries::new(Lengths::default());
         let check = async |purpose: EmbeddingPurpose, texts: &[&str], tokens: u64, asked: usize| {
             let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_are_put_back_where_they_belong() {
+    fn scores_are_restored_to_input_order() {
         let check = |scores: &[(usize, f32)], expected: Result<&[f32], &str>| {
             let scores: Vec<Score> = scores
                 .iter()

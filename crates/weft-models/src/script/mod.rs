@@ -323,7 +323,7 @@ mod tests {
     use super::*;
     use serde_json::json;
     #[test]
-    fn json_and_toml_read_the_same() {
+    fn json_and_toml_scripts_are_equivalent() {
         let from_json = Script::parse(
             r#"{"replies": [{"when": {"user": "hi"}, "say": [{"thinking": "hm"}, {"text": "a"},
                 {"call": {"name": "t", "arguments": {"x": 1}}}, {"signature": "s"},
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_script_is_refused_with_the_word() {
+    fn a_misspelt_script_key_is_named() {
         let error = Script::parse(r#"{"replies": [{"txt": "a"}]}"#).unwrap_err();
         assert!(error.full().contains("txt"), "{}", error.full());
     }

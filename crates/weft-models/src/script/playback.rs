@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_taken_in_order_and_used_up() {
+    fn replies_are_used_in_order_and_run_out() {
         let script = Script::new()
             .reply(Reply::text("weather").when_user("sun"))
             .reply(Reply::text("first"))
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_can_ask_for_model_system_and_tool_result() {
+    fn a_reply_can_match_model_system_and_tool_result() {
         let mut request = asked("go");
         request.messages.insert(0, ChatMessage::new(Author::System, "You are terse."));
         request.messages.push(ChatMessage::new(Author::Tool, "sunny"));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_makes_each_reply_from_the_request_and_its_number() {
+    fn a_function_computes_each_reply_from_the_request_and_its_index() {
         let mut playback =
             Playback::from_fn(|request, nth| Reply::text(format!("{} {nth}", request.messages[0].text)));
         let mut said = |user: &str| playback.next("m", &asked(user)).map(|reply| reply.text).unwrap();

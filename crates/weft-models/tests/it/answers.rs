@@ -1,4 +1,4 @@
-//! The ways in which answers with calls come and end, on every wire.
+//! The forms and endings of answers with calls, on every wire.
 
 use serde_json::json;
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, StopReason, ToolCall};
@@ -19,8 +19,8 @@ fn shown(seen: &Transcript) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn calls_that_come_in_turns_are_told_apart() {
-    // On the OpenAI wire the pieces of the two alternate, and one falls into an escape.
+async fn interleaved_calls_are_kept_apart() {
+    // On the OpenAI wire the deltas of the two alternate, and one splits an escape.
     let (first, second) = (r#"{"x":"caf\u00e9 \ud83d\ude00"}"#, r#"{"y":"\u6c49\u5b57","n":[1,2,3]}"#);
     let calls = [("t", json!(first)), ("u", json!(second))];
     for characters in 1..9 {
@@ -39,7 +39,7 @@ async fn calls_that_come_in_turns_are_told_apart() {
 }
 
 #[tokio::test]
-async fn text_may_stand_before_between_and_after_calls() {
+async fn text_may_come_before_between_and_after_calls() {
     for wire in Wire::ALL {
         let reply = Reply::text("a ")
             .and_call("t", json!({}))
@@ -54,7 +54,7 @@ async fn text_may_stand_before_between_and_after_calls() {
 }
 
 #[tokio::test]
-async fn an_answer_of_calls_without_an_end_is_ended() {
+async fn an_endless_answer_of_calls_is_ended() {
     for wire in Wire::ALL {
         let reply = (0..200).fold(Reply::default(), |reply, at| reply.and_call("t", json!({"x": at})));
         let server = ScriptedServer::speaking(wire, Script::new().reply(reply)).await;
@@ -67,7 +67,7 @@ async fn an_answer_of_calls_without_an_end_is_ended() {
 }
 
 #[tokio::test]
-async fn broken_arguments_arrive_as_they_are() {
+async fn broken_arguments_arrive_unchanged() {
     for wire in Wire::ALL {
         for broken in ["{'city': 'Oslo',}", "", "not json", "[1]"] {
             let seen = heard(wire, Reply::default().and_call_text("t", broken)).await;
@@ -78,7 +78,7 @@ async fn broken_arguments_arrive_as_they_are() {
 }
 
 #[tokio::test]
-async fn every_end_is_told_and_an_empty_answer_is_one() {
+async fn every_stop_reason_is_reported_and_an_empty_answer_is_valid() {
     for wire in Wire::ALL {
         let check = async |reply: Reply, expected: StopReason| {
             let seen = heard(wire, reply).await;
@@ -102,14 +102,14 @@ async fn usage_is_never_missing() {
         let reply = Reply::text("one two three").and_call("t", json!({"x": 1})).unmetered();
         let usage = heard(wire, reply).await.end.unwrap().1;
         assert_eq!(usage.calls, 1);
-        // The question, its tools and their schemas; the words, the name and the arguments.
+        // The question, its tools and their schemas; the text, the name and the arguments.
         assert!((40..90).contains(&usage.prompt_tokens), "{wire:?}: {usage:?}");
         assert!((10..20).contains(&usage.completion_tokens), "{wire:?}: {usage:?}");
     }
 }
 
 #[tokio::test]
-async fn ids_that_are_made_up_do_not_repeat_in_a_conversation() {
+async fn generated_ids_are_unique_in_a_conversation() {
     for wire in [Wire::Gemini, Wire::Ollama] {
         let server =
             ScriptedServer::speaking(wire, Script::new().reply(Reply::call("t", json!({})).always())).await;
@@ -127,7 +127,7 @@ async fn ids_that_are_made_up_do_not_repeat_in_a_conversation() {
 }
 
 #[tokio::test]
-async fn ids_that_a_provider_gave_go_back_to_it() {
+async fn provider_ids_are_sent_back() {
     for (wire, place) in [
         (Wire::OpenAi, "/messages/1/tool_calls/0/id"),
         (Wire::Anthropic, "/messages/1/content/0/id"),
@@ -154,8 +154,8 @@ async fn ids_that_a_provider_gave_go_back_to_it() {
 }
 
 #[tokio::test]
-async fn several_blocks_of_reasoning_go_back_as_they_came() {
-    // Text between two pieces of reasoning makes two blocks of them.
+async fn reasoning_blocks_are_sent_back_unchanged() {
+    // Text between two parts of reasoning splits them into two blocks.
     let reply = Reply::default()
         .thinking("first")
         .signature("s")

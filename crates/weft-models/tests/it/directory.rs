@@ -1,4 +1,4 @@
-//! Finding models by the ids of canvases.
+//! Resolving models by the ids in canvases.
 
 use weft_core::seam::ModelDirectory as _;
 use weft_core::seam::chat_model::{ChatRequest, ModelKind};
@@ -63,7 +63,7 @@ fn ids_resolve_by_name_and_factory_then_by_name_then_by_default() {
 }
 
 #[test]
-fn the_default_stands_in_with_a_notice() {
+fn the_default_model_substitutes_with_a_notice() {
     let directory = directory(&ModelsConfig { default: Some("fast".into()), ..several() });
     let (model, notice) = directory.resolve_with_notice("gpt-9@OpenAI").unwrap();
     assert_eq!(model.info().name, "fast");
@@ -73,9 +73,9 @@ fn the_default_stands_in_with_a_notice() {
     assert_eq!(directory.list(&TenantId::from("t")).len(), 5);
 }
 
-/// Who would rather have no answer than another model's says so.
+/// An operator may prefer no answer over another model's answer.
 #[test]
-fn a_strict_directory_lets_nothing_stand_in() {
+fn a_strict_directory_substitutes_nothing() {
     let strict = directory(&ModelsConfig { default: Some("fast".into()), strict: true, ..several() });
     let tenant = TenantId::from("t");
     let error = strict.resolve(&tenant, "gpt-9@OpenAI").err().unwrap();
@@ -93,7 +93,7 @@ fn a_strict_directory_lets_nothing_stand_in() {
 }
 
 #[test]
-fn settings_of_a_model_that_make_no_sense_are_named() {
+fn invalid_model_settings_are_named() {
     let check = |change: fn(&mut ModelEntry), part: &str| {
         let mut wrong = entry("m", None);
         change(&mut wrong);
@@ -122,7 +122,7 @@ fn settings_of_a_model_that_make_no_sense_are_named() {
 }
 
 #[test]
-fn every_kind_is_listed_and_only_those_that_answer_are_found() {
+fn every_kind_is_listed_but_only_answering_models_resolve() {
     let config: ModelsConfig = serde_json::from_value(serde_json::json!({"entries": [
         {"name": "gpt-4", "factory": "OpenAI", "window": 8000, "prices": {"prompt": 2.5, "completion": 10.0}},
         {"name": "gpt-4-vision", "factory": "OpenAI", "kind": "vision", "tools": false},
@@ -161,14 +161,14 @@ fn every_kind_is_listed_and_only_those_that_answer_are_found() {
         "{error:?}"
     );
     assert!(!error.full().contains("`bge-rank`"), "{}", error.full());
-    // The only one that answers is the default.
+    // The only one that can answer is the default.
     let mut one = config;
     one.entries.remove(0);
     assert_eq!(directory(&one).resolve(&tenant, "").unwrap().info().name, "gpt-4-vision");
 }
 
 #[tokio::test]
-async fn equal_questions_are_answered_from_memory_where_a_request_allows_it() {
+async fn equal_requests_are_cached_if_allowed() {
     let server = ScriptedServer::start(Script::text("ok")).await;
     let mut entry = entry("m", None);
     entry.base_url = Some(server.base_url.clone());
@@ -200,14 +200,14 @@ fn one_model_can_replace_all() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_when_it_is_opened() {
+fn an_invalid_directory_is_refused_at_start() {
     let client = weft_net::operator_client().unwrap();
     let check = |config: ModelsConfig, words: &str| {
         let error = Directory::open(&config, &client).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.full().contains(words) && !error.full().contains("sk-nope"), "{}", error.full());
     };
-    // What is no name may be a key in the wrong place, and is not repeated.
+    // A value that is no variable name may be a key in the wrong place, and is not repeated.
     type Set = fn(&mut ModelsConfig, String);
     let settings: [(&str, Set, &str); 6] = [
         ("default", |config, name| config.default = Some(name), "use one of `"),
@@ -235,7 +235,7 @@ fn what_cannot_work_is_refused_when_it_is_opened() {
 }
 
 #[test]
-fn factories_give_wire_and_address() {
+fn factories_determine_wire_and_base_url() {
     let mut deepseek = entry("deepseek-chat", Some("deepseek"));
     (deepseek.base_url, deepseek.provider) = (None, None);
     let mut claude = entry("claude", Some("Anthropic"));
@@ -247,7 +247,7 @@ fn factories_give_wire_and_address() {
 }
 
 #[tokio::test]
-async fn one_server_can_stand_for_everything() {
+async fn one_server_can_serve_every_model() {
     let server = ScriptedServer::start(Script::text("ok")).await;
     let config = |model: Option<&str>| ModelsConfig {
         one_server: Some(OneServer {
@@ -271,7 +271,7 @@ async fn one_server_can_stand_for_everything() {
 }
 
 #[test]
-fn of_one_server_no_model_with_an_endless_name_is_remembered() {
+fn one_server_does_not_cache_models_with_oversized_names() {
     let server = OneServer { base_url: "http://127.0.0.1:9/v1".into(), ..OneServer::default() };
     let directory = directory(&ModelsConfig { one_server: Some(server), ..ModelsConfig::default() });
     let same = |llm_id: &str| {
@@ -295,7 +295,7 @@ async fn a_script_is_read_from_a_file() {
 }
 
 #[test]
-fn keys_come_from_outside_and_never_show() {
+fn keys_come_from_the_environment_and_are_never_shown() {
     let mut keyed = entry("m", None);
     keyed.api_key_env = Some("SOME_KEY".into());
     let config = ModelsConfig { entries: vec![keyed], ..ModelsConfig::default() };
@@ -310,7 +310,7 @@ fn keys_come_from_outside_and_never_show() {
     assert!(error.contains("`api_key_env` of `m`") && !error.contains("Abc"), "{error}");
 }
 
-/// A name with a factory and a bare one are asked where they are at home, under the names that are known there.
+/// A name with a factory and a bare one are sent to their provider under the names known there.
 #[tokio::test]
 async fn each_id_reaches_its_provider() {
     let deepseek = ScriptedServer::start(Script::text("from deepseek")).await;

@@ -1,4 +1,4 @@
-//! What goes wrong with providers, on every wire.
+//! Failures of providers, on every wire.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ fn once(user: &str) -> ChatRequest {
 }
 
 #[tokio::test]
-async fn each_status_is_its_kind_on_every_wire() {
+async fn each_status_maps_to_its_kind_on_every_wire() {
     let kinds =
         [ErrorKind::Unauthenticated, ErrorKind::RateLimited, ErrorKind::Unavailable, ErrorKind::Invalid];
     for wire in Wire::ALL {
@@ -41,7 +41,7 @@ async fn each_status_is_its_kind_on_every_wire() {
 }
 
 #[tokio::test]
-async fn an_error_inside_a_stream_is_an_error_and_what_came_before_stays() {
+async fn an_error_inside_a_stream_keeps_the_text_before_it() {
     for wire in Wire::ALL {
         let failure =
             Failure { kind: ErrorKind::RateLimited, message: "enough for now".into(), retry_after_ms: None };
@@ -51,7 +51,7 @@ async fn an_error_inside_a_stream_is_an_error_and_what_came_before_stays() {
         let error = error.unwrap_or_else(|| panic!("{wire:?} ended silently"));
         assert_eq!(seen.text, "half", "{wire:?}");
         assert!(error.full().contains("enough for now"), "{wire:?}: {}", error.full());
-        assert_eq!(server.requests().len(), 1, "{wire:?}: nothing is asked again after a piece was seen");
+        assert_eq!(server.requests().len(), 1, "{wire:?}: no retry after a chunk was seen");
         if wire != Wire::Ollama {
             assert_eq!(error.kind, ErrorKind::RateLimited, "{wire:?}");
         }
@@ -59,7 +59,7 @@ async fn an_error_inside_a_stream_is_an_error_and_what_came_before_stays() {
 }
 
 #[tokio::test]
-async fn a_cut_stream_is_an_error() {
+async fn a_truncated_stream_is_an_error() {
     for wire in Wire::ALL {
         let script = Script::new().reply(Reply::text("half").then(Step::Fault(Fault::Cut)));
         let server = ScriptedServer::speaking(wire, script).await;
@@ -74,7 +74,7 @@ async fn a_cut_stream_is_an_error() {
     }
 }
 
-/// A server whose first answer is exactly these bytes, and whose later ones are a whole answer.
+/// A server whose first answer is exactly these bytes, and whose later ones are complete.
 async fn first_saying(wire: Wire, bytes: &'static str) -> (usize, Option<weft_core::Error>, String) {
     let whole = match wire {
         Wire::OpenAi => {
@@ -107,7 +107,7 @@ async fn first_saying(wire: Wire, bytes: &'static str) -> (usize, Option<weft_co
 }
 
 #[tokio::test]
-async fn an_answer_that_ends_before_its_first_word_is_asked_for_again_on_every_wire() {
+async fn an_answer_cut_before_its_first_chunk_is_retried_on_every_wire() {
     for wire in Wire::ALL {
         let begun = match wire {
             Wire::OpenAi => "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",
@@ -128,7 +128,7 @@ async fn an_answer_that_ends_before_its_first_word_is_asked_for_again_on_every_w
 }
 
 #[tokio::test]
-async fn garbage_is_garbled_at_the_start_and_in_the_middle() {
+async fn garbage_at_the_start_or_midway_is_a_garbled_error() {
     for wire in Wire::ALL {
         for reply in [Reply::default(), Reply::text("half")] {
             let script = Script::new().reply(reply.then(Step::Fault(Fault::Garbage)));
@@ -136,13 +136,13 @@ async fn garbage_is_garbled_at_the_start_and_in_the_middle() {
             let (_, error) = read(&*model(wire, &server), asked("hi")).await;
             let error = error.unwrap_or_else(|| panic!("{wire:?} ended silently"));
             assert_eq!(error.kind, ErrorKind::Garbled, "{wire:?}: {}", error.full());
-            assert_eq!(server.requests().len(), 1, "{wire:?}: garbage is not asked for again");
+            assert_eq!(server.requests().len(), 1, "{wire:?}: garbage is not retried");
         }
     }
 }
 
 #[tokio::test]
-async fn a_failure_before_the_first_piece_is_tried_again_on_every_wire() {
+async fn a_failure_before_the_first_chunk_is_retried_on_every_wire() {
     for wire in Wire::ALL {
         let busy = Failure { kind: ErrorKind::Unavailable, message: "busy".into(), retry_after_ms: Some(1) };
         let script =
@@ -155,7 +155,7 @@ async fn a_failure_before_the_first_piece_is_tried_again_on_every_wire() {
 }
 
 #[tokio::test]
-async fn a_request_says_how_often_it_is_tried_again() {
+async fn a_request_sets_its_retries() {
     for wire in Wire::ALL {
         for (retries_max, requests) in [(2, 3), (1, 2)] {
             let busy = Reply::error(ErrorKind::Unavailable, "busy").times(2);
@@ -180,7 +180,7 @@ async fn a_request_says_how_often_it_is_tried_again() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_unavailable() {
+async fn a_refused_connection_is_unavailable() {
     for wire in Wire::ALL {
         let mut gone = entry(wire, &ScriptedServer::speaking(wire, Script::new()).await);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

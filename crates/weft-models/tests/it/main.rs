@@ -34,7 +34,7 @@ use weft_testkit::{ScriptedServer, Wire};
 
 pub const KEY: &str = "the-very-secret-key";
 
-/// What an answer comes to.
+/// The assembled answer.
 #[derive(Debug, Default, PartialEq)]
 pub struct Transcript {
     pub text: String,
@@ -45,11 +45,11 @@ pub struct Transcript {
     pub end: Option<(StopReason, Usage)>,
     /// Deltas of text and of calls.
     pub pieces: usize,
-    /// The model that answered in the place of the one that was asked.
+    /// The model that answered in place of the requested one.
     pub answered_by: Option<String>,
 }
 
-/// Reads an answer, and gives what came before an error with it.
+/// Reads an answer, and returns the part before an error with it.
 pub async fn read(model: &dyn ChatModel, request: ChatRequest) -> (Transcript, Option<Error>) {
     let mut seen = Transcript::default();
     let mut answer = match model.chat(request).await {
@@ -81,10 +81,10 @@ impl Transcript {
                 self.pieces += 1;
                 if index == self.calls.len() {
                     let (id, name) =
-                        (id.expect("an id in the first piece"), name.expect("a name in the first piece"));
+                        (id.expect("an id in the first delta"), name.expect("a name in the first delta"));
                     self.calls.push(ToolCall { id, name, arguments });
                 } else {
-                    assert_eq!((id, name), (None, None), "only in the first piece");
+                    assert_eq!((id, name), (None, None), "only in the first delta");
                     self.calls[index].arguments.push_str(&arguments);
                 }
             }

@@ -1,4 +1,4 @@
-//! Habits of OpenAI-compatible servers that are no standard and all over the place.
+//! Non-standard but common behaviour of OpenAI-compatible servers.
 
 use axum::Router;
 use axum::body::Body;
@@ -12,7 +12,7 @@ use weft_testkit::{Script, ScriptedServer, Wire};
 
 use crate::{Transcript, asked, model, open, read};
 
-/// What is made of an answer that is exactly these bytes.
+/// The result of an answer that is exactly these bytes.
 async fn made_of(content_type: &'static str, body: &'static str) -> (Transcript, Option<ErrorKind>) {
     let router = Router::new()
         .fallback(move || async move { ([(CONTENT_TYPE, content_type)], Body::from(body)).into_response() });
@@ -29,7 +29,7 @@ async fn made_of(content_type: &'static str, body: &'static str) -> (Transcript,
 const SSE: &str = "text/event-stream";
 
 #[tokio::test]
-async fn an_answer_in_one_piece_is_an_answer() {
+async fn an_unstreamed_answer_is_accepted() {
     let body = r#"{"choices":[{"message":{"role":"assistant","content":"<think>a</think>b","tool_calls":[
         {"id":"x","type":"function","function":{"name":"t","arguments":"{}"}}]},"finish_reason":"stop"}],
         "usage":{"prompt_tokens":3,"completion_tokens":4}}"#;
@@ -45,13 +45,13 @@ async fn an_answer_in_one_piece_is_an_answer() {
 }
 
 #[tokio::test]
-async fn a_missing_done_is_forgiven_and_a_missing_end_is_not() {
+async fn a_missing_done_marker_is_tolerated_but_a_missing_finish_is_not() {
     let whole = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"length\"}]}";
     let (seen, error) = made_of(SSE, whole).await;
     assert_eq!((error, seen.end.map(|(reason, _)| reason)), (None, Some(StopReason::Length)));
     let half = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
     assert_eq!(made_of(SSE, half).await.1, Some(ErrorKind::Unavailable));
-    // Before the first event, too: it is asked again, and what is no such stream is not.
+    // Also before the first event: it is retried, and a body that is no such stream is not.
     for silent in ["", "\n\n", ": working on it\n\n: still\n\n", "data:\n\ndata: \n\n"] {
         assert_eq!(made_of(SSE, silent).await.1, Some(ErrorKind::Unavailable), "{silent:?}");
     }
@@ -59,7 +59,7 @@ async fn a_missing_done_is_forgiven_and_a_missing_end_is_not() {
 }
 
 #[tokio::test]
-async fn what_keeps_a_line_open_changes_no_answer() {
+async fn keep_alives_do_not_change_an_answer() {
     let body = ": wait\n\ndata:\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: \n\n: wait\n\n\
         data: {\"choices\":[{\"delta\":{\"content\":\"b\"},\"finish_reason\":\"stop\"}]}\n\ndata:\n\ndata: [DONE] \n\n";
     let (seen, error) = made_of(SSE, body).await;
@@ -67,9 +67,9 @@ async fn what_keeps_a_line_open_changes_no_answer() {
     assert_eq!(seen.end.map(|(reason, _)| reason), Some(StopReason::Stop));
 }
 
-/// Some servers cut an answer by the units of UTF-16, and some by bytes.
+/// Some servers split an answer by UTF-16 units, and some by bytes.
 #[tokio::test]
-async fn a_character_that_is_cut_in_half_fails_no_answer() {
+async fn a_split_character_fails_no_answer() {
     let body = "data: {\"choices\":[{\"delta\":{\"content\":\"a \\ud83d\"}}]}\n\n\
         data: {\"choices\":[{\"delta\":{\"content\":\"\\ude00 b\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
     let (seen, error) = made_of(SSE, body).await;
@@ -85,7 +85,7 @@ async fn usage_is_estimated_when_none_is_sent() {
 }
 
 #[tokio::test]
-async fn an_answer_is_read_however_its_tokens_are_counted() {
+async fn any_form_of_token_counts_is_accepted() {
     let body = "data: {\"choices\":[{\"delta\":{\"content\":\"one two three\"},\"finish_reason\":\"stop\"}],\
         \"usage\":{\"prompt_tokens\":12.0,\"completion_tokens\":-1,\"prompt_tokens_details\":{\"cached_tokens\":\"3\"}}}\n\ndata: [DONE]\n\n";
     let (seen, error) = made_of(SSE, body).await;
@@ -95,7 +95,7 @@ async fn an_answer_is_read_however_its_tokens_are_counted() {
 }
 
 #[tokio::test]
-async fn an_answer_in_a_list_of_parts_is_read() {
+async fn an_answer_as_a_list_of_parts_is_accepted() {
     let body = "data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"type\":\"text\",\"text\":\"hm\"}]}]}}]}\n\n\
         data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"text\",\"text\":\"one\"}]}}]}\n\n\
         data: {\"choices\":[{\"delta\":{\"content\":\" two\"},\"finish_reason\":\"stop\"}]}\n\n\
@@ -119,7 +119,7 @@ async fn calls_without_an_index_and_with_object_arguments_are_understood() {
 }
 
 #[tokio::test]
-async fn an_error_in_the_shape_of_vllm_is_an_error() {
+async fn a_vllm_style_error_is_an_error() {
     let body = "data: {\"object\":\"error\",\"message\":\"too long\",\"type\":\"invalid_request_error\"}\n\n";
     assert_eq!(made_of(SSE, body).await.1, Some(ErrorKind::Invalid));
 }

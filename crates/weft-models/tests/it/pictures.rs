@@ -16,14 +16,14 @@ use weft_testkit::contracts::picture_reader::{
     BLANK, LINES, WORDS, picture, picture_reader_keeps_its_contract,
 };
 
-/// What a server does with a picture.
+/// How a server treats a picture.
 #[derive(Clone, Copy)]
 enum Does {
     /// It knows the two pictures of the contract.
     Reads,
     /// It never answers.
     Hangs,
-    /// It answers this.
+    /// It gives this answer.
     Says(&'static str),
 }
 
@@ -60,7 +60,7 @@ async fn ocr(State(does): State<Does>, Body(body): Body<Json>) -> (StatusCode, S
     }
 }
 
-/// A chat model that sees.
+/// A vision model.
 async fn chat(Body(body): Body<Json>) -> (StatusCode, String) {
     let parts = body["messages"][1]["content"].as_array().unwrap();
     let url = parts.iter().find_map(|part| part["image_url"]["url"].as_str()).unwrap();
@@ -76,7 +76,7 @@ async fn chat(Body(body): Body<Json>) -> (StatusCode, String) {
     (StatusCode::OK, format!("data: {delta}\n\ndata: {told}\n\ndata: [DONE]\n\n"))
 }
 
-/// Its address, and what it lives in.
+/// Its URL, and the server task.
 async fn server(does: Does) -> (String, JoinSet<()>) {
     let router =
         Router::new().route("/ocr", post(ocr)).route("/v1/chat/completions", post(chat)).with_state(does);
@@ -104,7 +104,7 @@ async fn a_service_keeps_the_contract() {
 }
 
 #[tokio::test]
-async fn a_model_that_sees_keeps_the_contract() {
+async fn a_vision_model_keeps_the_contract() {
     let (url, _serving) = server(Does::Reads).await;
     let url = format!("{url}/v1");
     let models = directory(&json!([{"name": "eyes", "kind": "vision", "base_url": url, "retries": 0}]));
@@ -117,7 +117,7 @@ async fn a_model_that_sees_keeps_the_contract() {
 }
 
 #[tokio::test]
-async fn a_slow_or_odd_service_is_bounded() {
+async fn a_slow_or_faulty_service_is_bounded() {
     let (url, _serving) = server(Does::Hangs).await;
     let entry = json!([{"name": "o", "kind": "ocr", "base_url": url, "retries": 0, "answer_seconds": 0.2}]);
     let reader = directory(&entry).picture_reader("o").unwrap();
@@ -140,7 +140,7 @@ async fn a_slow_or_odd_service_is_bounded() {
             .unwrap_err();
         assert_eq!(error.kind, kind, "{answer}");
     }
-    // Boxes that do not fit say nothing, and texts still count.
+    // Invalid boxes are ignored, and texts still count.
     let odd = r#"{"result": {"ocrResults": [{"prunedResult": {"rec_texts": ["a", "b"], "rec_boxes": [[1, 2, 3, 4]]}}]}}"#;
     let (url, _serving) = server(Does::Says(odd)).await;
     let models = directory(&json!([{"name": "o", "kind": "ocr", "base_url": url}]));
@@ -150,7 +150,7 @@ async fn a_slow_or_odd_service_is_bounded() {
 }
 
 #[tokio::test]
-async fn what_sees_nothing_is_refused_by_name() {
+async fn a_model_without_vision_is_refused_by_name() {
     let models = directory(&json!([{"name": "quoter", "provider": "extractive"}]));
     for name in ["quoter", "nobody"] {
         let error = models.picture_reader(name).err().unwrap();

@@ -1,4 +1,4 @@
-//! Vectors and scores from servers on loopback, on every wire.
+//! Vectors and scores from loopback servers, on every wire.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::{Embedder, ModelDirectory as _, Reranker};
 use weft_core::{ErrorKind, TenantId};
 use weft_models::{Directory, ModelEntry, ModelsConfig, OneServer, Provider, Secret};
-use weft_testkit::contracts::embedder::{embedder_keeps_its_contract, near_texts_have_near_vectors};
+use weft_testkit::contracts::embedder::{embedder_keeps_its_contract, similar_texts_have_similar_vectors};
 use weft_testkit::contracts::reranker::reranker_keeps_its_contract;
 use weft_testkit::{HashEmbedder, SearchServer};
 
@@ -34,7 +34,7 @@ const RERANKING: [Provider; 6] = [
 
 fn entry(provider: Provider, kind: ModelKind, server: &SearchServer) -> ModelEntry {
     let mut entry = ModelEntry::new("m", provider);
-    // Only OpenAI's own base URL has the version in it.
+    // Only OpenAI's own base URL contains the version.
     let version = if provider == Provider::OpenAi { "/v1/" } else { "" };
     entry.base_url = Some(format!("{}{version}", server.origin));
     entry.api_key = Secret::new(KEY);
@@ -65,7 +65,7 @@ async fn every_wire_keeps_the_contract_of_embedders() {
         let server = SearchServer::start().await;
         let embedder = embedder(entry(provider, ModelKind::Embedding, &server));
         embedder_keeps_its_contract(&*embedder).await;
-        near_texts_have_near_vectors(&*embedder).await;
+        similar_texts_have_similar_vectors(&*embedder).await;
         assert!(server.requests().iter().all(|request| request.key.as_deref() == Some(KEY)), "{provider:?}");
     }
 }
@@ -74,7 +74,7 @@ async fn every_wire_keeps_the_contract_of_embedders() {
 async fn every_wire_keeps_the_contract_of_rerankers() {
     for provider in RERANKING {
         for raw in [None, Some(true)] {
-            // Logits come from one of these mocks alone.
+            // Only one of these mocks gives logits.
             if raw.is_some() && provider != Provider::Tei {
                 continue;
             }
@@ -85,7 +85,7 @@ async fn every_wire_keeps_the_contract_of_rerankers() {
     }
 }
 
-/// What one request for a vector looks like.
+/// The request for a vector.
 async fn embedding_request(
     entry: ModelEntry,
     server: &SearchServer,
@@ -100,7 +100,7 @@ async fn embedding_request(
 }
 
 #[tokio::test]
-async fn requests_for_vectors_look_as_each_provider_wants_them() {
+async fn embedding_requests_match_each_provider() {
     let check = async |provider: Provider, purpose: EmbeddingPurpose, path: &str, expected: Json| {
         let server = SearchServer::start().await;
         let entry = entry(provider, ModelKind::Embedding, &server);
@@ -136,7 +136,7 @@ async fn requests_for_vectors_look_as_each_provider_wants_them() {
 }
 
 #[tokio::test]
-async fn requests_for_scores_look_as_each_provider_wants_them() {
+async fn rerank_requests_match_each_provider() {
     let check = async |provider: Provider, path: &str, expected: Json| {
         let server = SearchServer::start().await;
         let reranker = reranker(entry(provider, ModelKind::Rerank, &server));
@@ -161,7 +161,7 @@ async fn requests_for_scores_look_as_each_provider_wants_them() {
 }
 
 #[tokio::test]
-async fn an_entry_can_say_prefixes_dimensions_batches_and_windows() {
+async fn an_entry_sets_prefixes_dimensions_batches_and_windows() {
     let server = SearchServer::start().await;
     let mut entry = entry(Provider::OpenAi, ModelKind::Embedding, &server);
     entry.query_prefix = Some("query: ".into());
@@ -177,7 +177,7 @@ async fn an_entry_can_say_prefixes_dimensions_batches_and_windows() {
     embedder.embed(EmbeddingPurpose::Query, &texts(&["a"])).await.unwrap();
     let mut inputs: Vec<Json> =
         server.requests().into_iter().map(|request| request.body["input"].clone()).collect();
-    // The first two were sent at the same time.
+    // The first two were sent concurrently.
     inputs[..2].sort_by_key(|input| std::cmp::Reverse(input.as_array().map(Vec::len)));
     assert_eq!(
         inputs,
@@ -197,7 +197,7 @@ async fn a_repeated_question_is_sent_once() {
 }
 
 #[tokio::test]
-async fn failures_are_told_by_kind_and_those_that_pass_are_tried_again() {
+async fn failures_are_classified_and_transient_ones_retried() {
     let server = SearchServer::start().await;
     let embedder = embedder(entry(Provider::OpenAi, ModelKind::Embedding, &server));
     let ask = async || embedder.embed(EmbeddingPurpose::Passage, &texts(&["cats"])).await;
@@ -223,7 +223,7 @@ async fn failures_are_told_by_kind_and_those_that_pass_are_tried_again() {
 }
 
 #[tokio::test]
-async fn what_a_reranker_has_read_is_told_where_its_provider_says_so() {
+async fn reranker_tokens_are_reported_if_the_provider_gives_them() {
     let results = json!([{"index": 0, "relevance_score": 0.5}]);
     for (provider, answer, tokens) in [
         (Provider::Jina, json!({"results": results, "usage": {"total_tokens": 12}}), 12),
@@ -243,7 +243,7 @@ async fn what_a_reranker_has_read_is_told_where_its_provider_says_so() {
 }
 
 #[tokio::test]
-async fn scores_have_one_meaning_or_are_refused() {
+async fn scores_are_normalised_or_refused() {
     let server = SearchServer::start().await;
     let results = |scores: &[(usize, f64)]| {
         let list: Vec<Json> =
@@ -273,7 +273,7 @@ async fn scores_have_one_meaning_or_are_refused() {
 }
 
 #[test]
-fn models_for_searching_are_found_by_name_and_by_default() {
+fn retrieval_models_resolve_by_name_and_by_default() {
     let config: ModelsConfig = serde_json::from_value(json!({
         "default_embedding": "small", "default_rerank": "second@Cohere",
         "entries": [
@@ -320,7 +320,7 @@ fn models_for_searching_are_found_by_name_and_by_default() {
 }
 
 #[test]
-fn an_entry_that_cannot_work_is_refused_when_it_is_opened() {
+fn an_invalid_entry_is_refused_at_start() {
     let check = |entry: Json, words: &str| {
         let entry: ModelEntry = serde_json::from_value(entry).unwrap();
         let error = open(vec![entry]).unwrap_err();
@@ -336,7 +336,7 @@ fn an_entry_that_cannot_work_is_refused_when_it_is_opened() {
 }
 
 #[tokio::test]
-async fn one_server_has_models_for_searching_only_when_they_are_named() {
+async fn one_server_has_retrieval_models_only_if_named() {
     let server = SearchServer::start().await;
     let config = |embedding: Option<&str>, rerank: Option<&str>| ModelsConfig {
         one_server: Some(OneServer {

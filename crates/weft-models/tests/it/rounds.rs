@@ -1,4 +1,4 @@
-//! One conversation with tools over four wires: the same messages here, each provider's shapes there.
+//! One conversation with tools over four wires: the same messages here, each provider's format there.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::{
@@ -10,7 +10,7 @@ use crate::{Transcript, asked, entry, model, open, read, tool};
 
 const QUESTION: &str = "Weather in 北京 and Oslo?";
 
-/// Reasoning with its seal, text, and two calls in one answer; then the words.
+/// Reasoning with its signature, text, and two calls in one answer; then the text.
 fn script() -> Script {
     let calls = Reply::default()
         .thinking("Two cities, ")
@@ -29,7 +29,7 @@ fn begun() -> ChatRequest {
     request
 }
 
-/// The message that an answer is in the history.
+/// The message of an answer in the history.
 fn folded(seen: &Transcript) -> ChatMessage {
     let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     ChatMessage {
@@ -46,7 +46,7 @@ async fn heard(model: &dyn ChatModel, request: &ChatRequest) -> Transcript {
     seen
 }
 
-/// Plays the conversation; gives its messages and what the server saw of each request.
+/// Plays the conversation; returns its messages and each request as the server saw it.
 async fn played(wire: Wire, model: &dyn ChatModel, server: &ScriptedServer) -> (Vec<ChatMessage>, Vec<Json>) {
     let mut request = begun();
     let first = heard(model, &request).await;
@@ -71,7 +71,7 @@ fn listed(wire: Wire, body: &Json) -> &Vec<Json> {
 }
 
 #[tokio::test]
-async fn the_same_conversation_comes_of_every_wire() {
+async fn every_wire_gives_the_same_conversation() {
     let mut transcripts = Vec::new();
     for wire in Wire::ALL {
         let server = ScriptedServer::speaking(wire, script()).await;
@@ -102,13 +102,13 @@ async fn the_same_conversation_comes_of_every_wire() {
     }
 }
 
-/// What a provider should see of the second request.
+/// The expected second request of a provider.
 struct Shapes {
     messages: Json,
     tools: Json,
-    /// Where the choice of tools is, and what.
+    /// Where the tool choice is, and its value.
     choice: (&'static str, Json),
-    /// Where the instructions are, when they are no message.
+    /// Where the instructions are, if not in a message.
     system: Option<(&'static str, Json)>,
 }
 
@@ -179,12 +179,12 @@ fn of_ollama() -> Shapes {
         {"role": "assistant", "content": "I look.", "tool_calls": [call("北京"), call("Oslo")]},
         {"role": "tool", "content": "sunny"}, {"role": "tool", "content": "rainy"},
     ]);
-    // Ollama knows no choice.
+    // Ollama has no tool choice.
     Shapes { messages, tools: json!([function()]), choice: ("/tool_choice", Json::Null), system: None }
 }
 
 #[tokio::test]
-async fn each_provider_sees_its_own_shapes() {
+async fn each_provider_gets_its_own_format() {
     for wire in Wire::ALL {
         let expected = match wire {
             Wire::OpenAi => of_openai(),
@@ -208,7 +208,7 @@ async fn each_provider_sees_its_own_shapes() {
 }
 
 #[tokio::test]
-async fn families_that_want_their_reasoning_back_get_it_with_the_calls() {
+async fn reasoning_is_sent_back_to_families_that_need_it() {
     for (name, expected) in [
         ("deepseek-reasoner", Some("Two cities, two calls.")),
         ("Kimi-K2-Thinking", Some("Two cities, two calls.")),
@@ -231,7 +231,7 @@ async fn sent(wire: Wire, request: ChatRequest) -> (Json, Transcript) {
 }
 
 #[tokio::test]
-async fn the_choice_of_tools_reaches_every_wire_in_its_words() {
+async fn tool_choice_is_translated_for_every_wire() {
     let none = json!(null);
     let named = || ToolChoice::Named("b".into());
     let cases = [
@@ -249,7 +249,7 @@ async fn the_choice_of_tools_reaches_every_wire_in_its_words() {
         (Wire::Ollama, ToolChoice::None, none.clone(), "", false),
     ];
     for (wire, choice, expected, tools, warned) in cases {
-        // A conversation that holds a call, since that is when Anthropic wants its tools named.
+        // A conversation that contains a call, since then Anthropic requires its tools.
         let mut request = asked("go");
         let mut said = ChatMessage::new(Author::Assistant, "");
         said.tool_calls.push(ToolCall {
@@ -275,7 +275,7 @@ async fn the_choice_of_tools_reaches_every_wire_in_its_words() {
 }
 
 #[tokio::test]
-async fn without_tools_no_wire_names_any() {
+async fn without_tools_no_wire_sends_tools() {
     for wire in Wire::ALL {
         let (body, _) = sent(wire, asked("hi")).await;
         for key in ["tools", "tool_choice", "toolConfig"] {
@@ -307,7 +307,7 @@ async fn a_tool_may_have_a_name_that_a_provider_uses_itself() {
 }
 
 #[tokio::test]
-async fn images_of_results_arrive_with_the_result_or_after_the_round() {
+async fn result_images_are_sent_with_the_result_or_after_the_round() {
     const IMAGE: &str = "data:image/png;base64,AA==";
     for wire in Wire::ALL {
         let mut request = begun();

@@ -1,4 +1,4 @@
-//! Whatever a model says, every wire makes the same of it as a model in this process.
+//! Every wire gives the same result as an in-process model.
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
@@ -8,7 +8,7 @@ use weft_testkit::{Reply, Script, ScriptedModel, ScriptedServer, Step, Wire};
 
 use crate::{Transcript, asked, model, read, tool};
 
-/// Words without the signs that could be tags or fences, which models in this process do not look for.
+/// Words without characters that could be tags or fences, which in-process models do not parse.
 const WORDS: &str = "[a-zé汉😀 .,{}\"\\\\\n]{1,12}";
 
 fn arguments() -> impl Strategy<Value = Json> {
@@ -48,7 +48,7 @@ fn reply() -> impl Strategy<Value = Reply> {
     )
 }
 
-/// What is said, without what only some wires have.
+/// The answer, without parts that only some wires have.
 fn essence(seen: Transcript) -> (String, String, Vec<ToolCall>, Option<StopReason>) {
     (seen.text, seen.thinking, seen.calls, seen.end.map(|(reason, _)| reason))
 }
@@ -56,7 +56,7 @@ fn essence(seen: Transcript) -> (String, String, Vec<ToolCall>, Option<StopReaso
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn every_wire_says_what_the_model_says(reply in reply()) {
+    fn every_wire_transports_the_answer_unchanged(reply in reply()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let request = || ChatRequest { tools: [tool("t")].into(), ..asked("hi") };

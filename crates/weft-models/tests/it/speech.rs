@@ -16,7 +16,7 @@ use weft_testkit::contracts::transcription::{said, transcription_model_keeps_its
 
 type Seen = Arc<Mutex<Vec<(HeaderMap, Vec<u8>)>>>;
 
-/// A server that answers with this, once it has failed so often.
+/// A server that gives this answer after this many failures.
 async fn server(answer: &'static [u8], mut failures: usize) -> (String, Seen) {
     let seen = Seen::default();
     let noted = Arc::clone(&seen);
@@ -68,7 +68,7 @@ async fn a_text_is_read_aloud() {
     let audio = model.speak("Hello").await.unwrap();
     assert_eq!((&*audio.media_type, &*audio.base64), ("audio/mpeg", "SUQzIHNvdW5k"));
     let seen = seen.lock().unwrap();
-    // The refusal was tried again.
+    // The refusal was retried.
     assert_eq!(seen.len(), 2);
     let (headers, body) = &seen[1];
     assert_eq!(headers["authorization"], "Bearer k");
@@ -77,7 +77,7 @@ async fn a_text_is_read_aloud() {
 }
 
 #[tokio::test]
-async fn what_is_no_recording_is_refused() {
+async fn an_answer_that_is_not_audio_is_refused() {
     for answer in [&b""[..], b"{\"error\": 1}", b"<html>"] {
         let (base_url, _) = server(answer, 0).await;
         let models = directory(&json!([{"name": "r", "kind": "tts", "base_url": base_url}])).unwrap();
@@ -87,7 +87,7 @@ async fn what_is_no_recording_is_refused() {
 }
 
 #[tokio::test]
-async fn a_recording_is_written_down() {
+async fn a_recording_is_transcribed() {
     let (base_url, seen) = server(b"{\"text\": \"Hello\", \"x\": 1}", 0).await;
     let models =
         directory(&json!([{"name": "ears", "model": "whisper-1", "kind": "speech", "base_url": base_url}]))
@@ -119,7 +119,7 @@ async fn a_recording_is_written_down() {
 }
 
 #[test]
-fn models_for_speech_are_found_and_refused_by_name() {
+fn speech_models_resolve_or_are_refused_by_name() {
     let models = directory(&json!([{"name": "reader", "kind": "tts"}, {"name": "gpt"}])).unwrap();
     assert_eq!(models.speech(&tenant(), "reader").unwrap().name(), "reader");
     let error = models.speech(&tenant(), "gpt").err().unwrap();
@@ -130,7 +130,7 @@ fn models_for_speech_are_found_and_refused_by_name() {
     assert!(error.full().contains("has no speech"), "{}", error.full());
 }
 
-/// What stands behind the first three bytes of the file in a form; nothing when these are others.
+/// The data after the first three bytes of the file in a form; nothing if these differ.
 fn heard(form: &[u8]) -> Option<String> {
     let form = String::from_utf8_lossy(form);
     let (_, part) = form.split_once("name=\"file\"")?;
@@ -140,7 +140,7 @@ fn heard(form: &[u8]) -> Option<String> {
 }
 
 #[tokio::test]
-async fn the_route_keeps_the_contract() {
+async fn the_transcription_route_keeps_the_contract() {
     let take = |body: Bytes| async move {
         match heard(&body) {
             Some(text) => (StatusCode::OK, json!({"text": text}).to_string()),
@@ -152,7 +152,7 @@ async fn the_route_keeps_the_contract() {
     transcription_model_keeps_its_contract(&*models.transcription(&tenant(), "").unwrap()).await;
 }
 
-/// Says who it is.
+/// Returns its own name.
 struct Program;
 
 #[async_trait::async_trait]
@@ -167,7 +167,7 @@ impl TranscriptionModel for Program {
 }
 
 #[tokio::test]
-async fn a_program_stands_for_the_default_model_and_for_its_own_name() {
+async fn a_program_serves_as_the_default_model_and_by_its_name() {
     let entries = json!([{"name": "ears", "kind": "speech"}]);
     let models = directory(&entries).unwrap().with_transcription(Arc::new(Program));
     for id in ["", " ", "whisper-cli"] {

@@ -1,4 +1,4 @@
-//! Tools that the provider finds itself.
+//! Tools found by the provider's own search.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ fn text(text: &str) -> Json {
     json!({"type": "text", "text": text})
 }
 
-/// The blocks of the messages of the assistant in the last request, in a row.
+/// The blocks of the assistant messages in the last request, in one list.
 fn sent_back(server: &ScriptedServer) -> Vec<Json> {
     let body = server.requests().pop().unwrap().body;
     let said = body["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "assistant");
@@ -120,7 +120,7 @@ async fn five_hundred_tools_are_searched_by_the_provider() {
 }
 
 #[tokio::test]
-async fn reasoning_between_searches_keeps_its_place() {
+async fn reasoning_between_tool_searches_keeps_its_place() {
     let first = Reply::default()
         .thinking("What is there?")
         .signature("s1")
@@ -148,7 +148,7 @@ async fn reasoning_between_searches_keeps_its_place() {
             call("call_1", "thing_1"),
         ]
     );
-    // Where nothing is searched for the reasoning goes back as ever.
+    // Without a search, reasoning is sent back as usual.
     request.tools = [tool("thing_1")].into();
     let server = serving([Reply::text("done")]).await;
     heard(&*searching(&server), &request).await;
@@ -157,7 +157,7 @@ async fn reasoning_between_searches_keeps_its_place() {
 }
 
 #[tokio::test]
-async fn a_search_that_fails_is_part_of_the_conversation() {
+async fn a_failed_tool_search_stays_in_the_conversation() {
     let failed = Step::ToolSearch(ScriptSearch {
         query: Some("x".into()),
         error: Some("unavailable".into()),
@@ -172,15 +172,15 @@ async fn a_search_that_fails_is_part_of_the_conversation() {
     went_on(&mut request, &answer);
     request.messages.push(ChatMessage::new(Author::User, "again"));
     heard(&*model, &request).await;
-    // What only answers may say of it is left out.
+    // Fields that only answers may have are left out.
     let error = json!({"type": "tool_search_tool_result", "tool_use_id": "srvtoolu_1",
         "content": {"type": "tool_search_tool_result_error", "error_code": "unavailable"}});
     assert_eq!(sent_back(&server), [search("srvtoolu_1", "x"), error, text("I cannot look.")]);
 }
 
-/// What is called beside a search is called first; the result of the search begins the next answer.
+/// A call beside a search is executed first; the result of the search starts the next answer.
 #[tokio::test]
-async fn a_search_beside_a_call_is_answered_later() {
+async fn a_tool_search_beside_a_call_is_answered_in_the_next_round() {
     let waiting = |id: &str, query: Option<&str>, found: Option<&str>| {
         Step::ToolSearch(ScriptSearch {
             id: Some(id.into()),
@@ -215,14 +215,14 @@ async fn a_search_beside_a_call_is_answered_later() {
             call("call_2", "thing_2"),
         ]
     );
-    // After words of somebody else nobody answers it any more, and it would be refused.
+    // After a message of another author nobody answers it any more, and it would be refused.
     interrupted.messages.push(ChatMessage::new(Author::User, "stop"));
     heard(&*model, &interrupted).await;
     assert_eq!(sent_back(&server), [call("call_1", "thing_1")]);
 }
 
 #[tokio::test]
-async fn tools_that_are_gone_are_no_longer_named() {
+async fn removed_tools_are_no_longer_sent() {
     let first = Reply::default().tool_search("x", ["thing_1", "thing_2"]).and_call("thing_1", json!({}));
     let server = serving([first, Reply::text("done")]).await;
     let model = searching(&server);
@@ -230,7 +230,7 @@ async fn tools_that_are_gone_are_no_longer_named() {
     let answer = heard(&*model, &request).await;
     went_on(&mut request, &answer);
     request.tools = [tool("shown"), deferred("thing_1")].into();
-    // A text that was changed since goes back whole.
+    // A text that was changed since is sent back whole.
     request.messages[1].text = "Changed.".into();
     heard(&*model, &request).await;
     let back = sent_back(&server);
@@ -239,7 +239,7 @@ async fn tools_that_are_gone_are_no_longer_named() {
 }
 
 #[tokio::test]
-async fn an_answer_that_the_provider_pauses_goes_on() {
+async fn an_answer_paused_by_the_provider_continues() {
     let pause = |reply: Reply| reply.stop(StopReason::Other).usage(10, 2);
     let first = pause(Reply::text("One. ").tool_search("a", ["thing_1"]));
     let waiting =
@@ -269,14 +269,14 @@ async fn an_answer_that_the_provider_pauses_goes_on() {
     heard(&*model, &request).await;
     assert_eq!(sent_back(&server), all);
 
-    // One that is paused for ever ends.
+    // An endlessly paused answer is ended.
     let server = serving([pause(Reply::text("x")).always()]).await;
     let answer = heard(&*searching(&server), &many("go")).await;
     assert_eq!((answer.text.len(), answer.end.unwrap().0), (9, StopReason::Other));
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_off_in_a_search_is_an_error_and_asked_for_again() {
+async fn a_stream_cut_during_a_tool_search_is_an_error_and_retried() {
     let cut = |reply: Reply| reply.then(Step::Fault(Fault::Cut));
     let waiting = Step::ToolSearch(ScriptSearch { query: Some("a".into()), ..ScriptSearch::default() });
     for reply in [Reply::default().then(waiting), Reply::default().tool_search("a", ["thing_1"])] {
@@ -291,9 +291,9 @@ async fn a_stream_that_is_cut_off_in_a_search_is_an_error_and_asked_for_again() 
     }
 }
 
-/// What cannot be kept back is shown, whoever asks for it.
+/// A tool that cannot be deferred is sent, whoever asks for it.
 #[tokio::test]
-async fn models_without_the_search_are_shown_all_tools() {
+async fn models_without_tool_search_get_all_tools() {
     let request = || ChatRequest { tools: [tool("a"), deferred("b")].into(), ..asked("go") };
     for (name, setting, expected) in [
         ("claude-sonnet-4-5", None, true),
@@ -326,7 +326,7 @@ async fn models_without_the_search_are_shown_all_tools() {
 }
 
 #[tokio::test]
-async fn a_model_that_must_call_a_tool_is_shown_it() {
+async fn a_forced_tool_is_always_sent() {
     let server = serving([Reply::text("ok")]).await;
     let mut request = ChatRequest { tools: [deferred("a"), deferred("b")].into(), ..asked("go") };
     request.tool_choice = ToolChoice::Named("b".into());
@@ -337,7 +337,7 @@ async fn a_model_that_must_call_a_tool_is_shown_it() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_kept_back_carries_no_mark_of_the_cache() {
+async fn a_deferred_tool_carries_no_cache_mark() {
     let long = |name: &str| ToolSchema { description: "word ".repeat(1_500), ..tool(name) };
     let server = serving([Reply::text("ok").always()]).await;
     let model = searching(&server);
@@ -351,6 +351,6 @@ async fn a_tool_that_is_kept_back_carries_no_mark_of_the_cache() {
     };
     let kept_back = |name: &str| ToolSchema { deferred: true, ..long(name) };
     check(&[kept_back("a"), long("b"), kept_back("c")], &["b"]).await;
-    // Nothing of these is in the prompt.
+    // None of these is in the prompt.
     check(&[kept_back("a"), kept_back("b")], &[]).await;
 }

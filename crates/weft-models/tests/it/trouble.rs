@@ -1,4 +1,4 @@
-//! What an operator can set for the case that a model gives trouble.
+//! Operator settings for models with failures.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn at_once(user: &str) -> ChatRequest {
     ChatRequest { retry_delay: Some(Duration::ZERO), ..asked(user) }
 }
 
-/// Asks the model of an entry that is a little different.
+/// Calls the model of a modified entry.
 async fn ask(
     wire: Wire,
     server: &ScriptedServer,
@@ -31,7 +31,7 @@ async fn ask(
 }
 
 #[tokio::test]
-async fn time_limits_and_tries_are_those_of_the_entry() {
+async fn timeouts_and_retries_come_from_the_entry() {
     for wire in Wire::ALL {
         let slow = || Script::new().reply(Reply::text("late").delay_ms(400).always());
         let server = ScriptedServer::speaking(wire, slow()).await;
@@ -60,9 +60,9 @@ async fn time_limits_and_tries_are_those_of_the_entry() {
     }
 }
 
-/// A canvas that says nothing about tries gets those of the entry, and none is none.
+/// A canvas that sets no retries gets those of the entry, and zero means none.
 #[tokio::test]
-async fn no_tries_are_none() {
+async fn zero_retries_mean_none() {
     for wire in Wire::ALL {
         let check = async |entry: Option<u32>, canvas: Option<u32>, expected: usize| {
             let busy = Script::new().reply(Reply::error(ErrorKind::Unavailable, "busy").always());
@@ -80,7 +80,7 @@ async fn no_tries_are_none() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_unheard_is_asked_for_again() {
+async fn an_answer_cut_before_anyone_read_it_is_retried() {
     for wire in Wire::ALL {
         let script = || {
             let half = Reply::text("half").then(Step::Fault(Fault::Cut));
@@ -100,9 +100,9 @@ async fn an_answer_that_breaks_off_unheard_is_asked_for_again() {
     }
 }
 
-/// Providers say when they are to be asked again as a date, too.
+/// Providers also give the retry time as a date.
 #[tokio::test]
-async fn a_date_to_wait_for_is_waited_for() {
+async fn a_retry_after_date_is_respected() {
     use axum::http::StatusCode;
     use axum::response::IntoResponse as _;
     let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -139,7 +139,7 @@ fn structured() -> ChatRequest {
     ChatRequest { schema: Some(schema), ..at_once("hi") }
 }
 
-/// Where a request names the form of its answer on each wire.
+/// Where a request has the answer format on each wire.
 fn form(wire: Wire, body: &Json) -> Option<&Json> {
     match wire {
         Wire::OpenAi => body.get("response_format"),
@@ -149,10 +149,10 @@ fn form(wire: Wire, body: &Json) -> Option<&Json> {
     }
 }
 
-/// A server that does not know the parameter refuses the whole request. It is asked once more without, and
-/// from then on never with it.
+/// A server that does not know the parameter refuses the whole request. It is retried once without it, and from
+/// then on never sent it.
 #[tokio::test]
-async fn a_refused_form_of_the_answer_is_left_out_and_remembered() {
+async fn a_refused_answer_format_is_dropped_and_remembered() {
     for wire in Wire::ALL {
         let refused =
             Failure { kind: ErrorKind::Invalid, message: "unknown parameter".into(), retry_after_ms: None };
@@ -173,7 +173,7 @@ async fn a_refused_form_of_the_answer_is_left_out_and_remembered() {
 }
 
 #[tokio::test]
-async fn how_the_form_is_asked_for_is_a_setting() {
+async fn the_structured_output_mode_is_a_setting() {
     for wire in Wire::ALL {
         let check = async |setting: Option<StructuredOutput>, named: bool| {
             let script = Script::new().reply(Reply::text(r#"{"a": 1}"#).always());
@@ -191,14 +191,14 @@ async fn how_the_form_is_asked_for_is_a_setting() {
         check(None, true).await;
         check(Some(StructuredOutput::Schema), true).await;
         check(Some(StructuredOutput::Prompt), false).await;
-        // The two others have no form without a schema.
+        // The two others have no format without a schema.
         check(Some(StructuredOutput::Json), matches!(wire, Wire::OpenAi | Wire::Ollama)).await;
     }
 }
 
-/// A model that is down for good is replaced by those of its list, and by no others.
+/// A model that stays down is replaced by those of its list, and by no others.
 #[tokio::test]
-async fn the_models_of_the_list_answer_in_its_place() {
+async fn the_listed_fallback_models_answer_in_its_place() {
     let busy = Script::new().reply(Reply::error(ErrorKind::Unavailable, "busy").always());
     let down = ScriptedServer::speaking(Wire::OpenAi, busy).await;
     let up = ScriptedServer::speaking(Wire::Anthropic, Script::text("here")).await;
@@ -208,7 +208,7 @@ async fn the_models_of_the_list_answer_in_its_place() {
         entry.fallback = fallback.iter().map(|name| (*name).to_owned()).collect();
         entry
     };
-    // Two that stand in for each other are no circle.
+    // Two that are fallbacks of each other are no cycle.
     let entries = vec![
         named("first", Wire::OpenAi, &down, &["second", "third@anthropic"]),
         named("second", Wire::OpenAi, &down, &["first"]),

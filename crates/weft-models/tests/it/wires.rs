@@ -43,14 +43,14 @@ async fn every_wire_gives_the_same_transcript() {
         let usage = Usage { prompt_tokens: 31, completion_tokens: 17, calls: 1, ..Usage::default() };
         assert_eq!(seen.end, Some((StopReason::ToolCalls, usage)), "{wire:?}");
         if matches!(wire, Wire::OpenAi | Wire::Anthropic) {
-            assert!(seen.pieces > 8, "{wire:?} streams arguments in pieces, got {}", seen.pieces);
+            assert!(seen.pieces > 8, "{wire:?} streams arguments in deltas, got {}", seen.pieces);
         }
     }
 }
 
-/// Providers count them apart or among the others; here they are always among the others.
+/// Some providers count them separately, some among the others; here they are always among the others.
 #[tokio::test]
-async fn tokens_of_the_cache_and_of_reasoning_are_told_by_every_wire_that_knows_them() {
+async fn cache_and_reasoning_tokens_are_reported_by_every_capable_wire() {
     let tokens = ScriptTokens {
         prompt: 31,
         completion: 17,
@@ -82,12 +82,12 @@ async fn tokens_of_the_cache_and_of_reasoning_are_told_by_every_wire_that_knows_
 }
 
 #[tokio::test]
-async fn requests_carry_the_key_the_model_the_conversation_and_the_tools() {
+async fn requests_contain_key_model_conversation_and_tools() {
     for wire in Wire::ALL {
         let script = Script::new()
             .reply(whole_answer().when_user("weather"))
             .reply(Reply::text("Both are fine.").when_tool("sunny"));
-        // The first reply would fit both requests; the second is told by its tool results.
+        // The first reply would match both requests; the second is recognised by its tool results.
         let script = Script { replies: script.replies.into_iter().rev().collect() };
         let server = ScriptedServer::speaking(wire, script).await;
         let model = model(wire, &server);
@@ -121,7 +121,7 @@ async fn requests_carry_the_key_the_model_the_conversation_and_the_tools() {
     }
 }
 
-/// Places of `cache_control` in a request.
+/// Positions of `cache_control` in a request.
 fn marked(body: &Json) -> Vec<String> {
     fn look(value: &Json, place: &str, found: &mut Vec<String>) {
         match value {
@@ -143,9 +143,9 @@ fn marked(body: &Json) -> Vec<String> {
     found
 }
 
-/// What is long and comes again is marked where the provider wants it marked, and nowhere else.
+/// Long recurring parts are marked where the provider wants it, and nowhere else.
 #[tokio::test]
-async fn long_beginnings_of_questions_carry_the_mark_of_the_cache() {
+async fn long_prompt_prefixes_carry_the_cache_mark() {
     let long = "Be brief. ".repeat(600);
     let instructed = |request: ChatRequest| {
         let mut messages = request.messages;
@@ -223,7 +223,7 @@ async fn tags_in_the_text_become_reasoning_on_every_wire() {
 }
 
 #[tokio::test]
-async fn reasoning_is_switched_on_in_each_wires_words_and_within_the_limit() {
+async fn reasoning_is_enabled_per_wire_within_the_limit() {
     let budget = "/generationConfig/thinkingConfig/thinkingBudget";
     let cases = [
         (Wire::Anthropic, None, "/thinking/budget_tokens", json!(8000)),

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_of_both_scripts_end() {
+    fn sentence_ends_are_found_in_both_scripts() {
         let text = "It costs 3.50 euros, e.g. here. Next one! 你好。再见！“好。”";
         let mut parts = Vec::new();
         let mut last = 0;
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_begins_with_a_letter() {
+    fn a_word_starts_with_a_letter() {
         assert_eq!(last_word("one two, three", 0..14, 14), Some(9));
         assert_eq!(last_word("one two, three", 0..14, 8), Some(4));
         assert_eq!(last_word("汉字，汉", 0..12, 9), Some(9));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_is_one_character() {
+    fn an_emoji_sequence_is_one_character() {
         let text = "ab👨‍👩‍👧cd";
         let family = "👨‍👩‍👧".len();
         assert_eq!(last_grapheme(text, 0, 2 + 4), Some(2));

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delimiter_stays_at_the_end() {
+    fn a_delimiter_stays_at_the_end_of_its_chunk() {
         assert_eq!(Delimiters::parse("。`--`").parts("甲。乙--丙---"), ["甲。", "乙--", "丙--", "-"]);
         assert_eq!(Delimiters::parse(".").parts("no delimiter"), ["no delimiter"]);
         assert_eq!(Delimiters::parse("`a``aa`").parts("xaaay"), ["xaa", "a", "y"]);

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_apart_is_a_place() {
+    fn a_table_kept_apart_is_a_span() {
         let elements = blocks("above\n\n|a|b|\n|1|2|\n\nbelow");
         let placed = placed(&elements);
         let apart = Flow::new(&placed, TablePlacement::Apart);

@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_begin_with_numbers() {
+    fn numbered_lines_are_recognised() {
         use NumberMarker::{
             Article, Chapter, Cjk, CjkInBrackets, Decimal, InBrackets, Letter, Part, Roman, Section,
         };
@@ -328,7 +328,7 @@ mod tests {
             levels("1. One\n\ntext\n\n1.1 Two\n\nmore\n\n2. Three"),
             [Some(4), None, Some(5), None, Some(4)]
         );
-        // With headings of the file, numbered paragraphs are lists.
+        // If the file has headings, numbered paragraphs are lists.
         assert_eq!(
             levels("# A\n\n1. Do this\n\n2. Do that\n\n# B\n\n## C"),
             [Some(1), None, None, Some(1), Some(2)]

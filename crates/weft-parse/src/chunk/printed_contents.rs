@@ -80,7 +80,7 @@ mod tests {
     use crate::chunk::testing::{blocks, contents, cut, placed};
 
     #[test]
-    fn pages_of_a_table_of_contents_have_numbers_of_their_own() {
+    fn contents_pages_may_have_their_own_numbering() {
         let text = "Preface\n\n# Contents\n\n1 First ..... 1\n\n1.1 Deeper … 2\n\nThe Manual v\n\n2 Second 9\n\nContents\n\nList of Tables\n\n1.1 Sizes … 3\n\nThe Manual vi\n\n# 1 First\n\nIt is ill.\n\n# 2 Second\n\nEnd.";
         let elements = blocks(text);
         assert_eq!(super::find(&placed(&elements)), 1..10);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn every_method_leaves_it_out_where_that_is_wanted() {
+    fn every_method_omits_the_contents_on_request() {
         let text =
             "# Contents\n\n1 First ..... 1\n\n2 Second ..... 9\n\n# 1 First\n\none\n\n# 2 Second\n\ntwo";
         let document = cut(text, "a.pdf", ChunkMethod::Titles, json!({"remove_toc": true}));
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(places, [0, 1]);
         let whole = cut(text, "a.pdf", ChunkMethod::Titles, json!({}));
         assert!(contents(&whole)[0].starts_with("Contents") && whole.warnings.is_empty());
-        // A file without one stays as it is.
+        // A file without one is unchanged.
         let document = cut("# 1 First\n\none", "a.pdf", ChunkMethod::Titles, json!({"remove_toc": true}));
         assert!(document.pieces.len() == 1 && document.warnings.is_empty());
     }

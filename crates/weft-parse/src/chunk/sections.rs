@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headings_without_text_begin_the_section_below() {
+    fn headings_without_text_start_the_next_section() {
         let elements = blocks("intro\n\n# A\n\n## B\n\none\n\n## C\n\ntwo\n\n# D\n\n# E\n\nthree");
         let placed = placed(&elements);
         let flow = Flow::new(&placed, TablePlacement::Apart);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_page_ranges_as_may_be_are_read() {
+    fn the_maximum_number_of_page_ranges_is_read() {
         let settings = read(&json!({ "pages": vec![[1, 2]; PAGE_RANGES_MAX] })).unwrap();
         assert!(settings.wants_page(2) && !settings.wants_page(3));
         let error = read(&json!({ "pages": vec![[1, 2]; PAGE_RANGES_MAX + 1] })).unwrap_err();

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_tables_when_asked_for() {
+    fn rows_become_tables_on_request() {
         let rows: Vec<String> = (0..25).map(|row| format!("|{row}|v{row}|")).collect();
         let text = format!("=== 1 Stock\n\n|id|value|\n{}", rows.join("\n"));
         let document = cut(&text, "a.csv", NAIVE, json!({ "html4excel": true }));

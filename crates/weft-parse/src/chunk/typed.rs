@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_what_most_values_are() {
+    fn a_column_has_the_type_of_most_values() {
         let check = |values: &[&str], expected: ColumnType, read: &[Json]| {
             let found = ColumnType::of(values.iter().copied());
             assert_eq!(found, expected, "{values:?}");

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_torn_where_a_mark_has_no_other() {
+    fn rows_with_an_unbalanced_quote_are_split() {
         let check = |row: &str, expected: bool| assert_eq!(is_torn(row, b','), expected, "{row}");
         check("a,\"b\nc\"\nd,\"e\n", false);
         check("\"a \"\"b\"\"\n\",c", false);

@@ -191,7 +191,7 @@ mod tests {
     use super::unescaped;
 
     #[test]
-    fn addresses_are_read() {
+    fn percent_encoding_is_decoded() {
         let check = |address: &str, expected: &str| assert_eq!(unescaped(address), expected);
         check("a%20b.xhtml#top", "a b.xhtml");
         check("100%", "100%");

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn records_stay_together_and_paths_are_kept() {
+    fn records_stay_together_with_their_paths() {
         assert_eq!(
             paragraphs(
                 r#"[{"name": "Ada", "born": {"year": 1815}, "tags": ["x", 2]}, {"name": null}, "text"]"#
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_stands_twice_is_read_twice() {
+    fn a_duplicate_key_is_read_twice() {
         let text =
             r#"{"x": 1, "id": 7, "x": {"y": [true, "z"]}, "x": 1.5, "n": null, "big": 18446744073709551615}"#;
         assert_eq!(paragraphs(text), ["x: 1\nid: 7\nx.y: true, z\nx: 1.5\nbig: 18446744073709551615"]);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_read_beside_lines_that_are_none() {
+    fn records_are_read_despite_invalid_lines() {
         let count = |text: &str| values(text).map(|(values, broken)| (values.len(), broken)).ok();
         assert_eq!(count("{\"a\": 1}\n\nstarting\n{\"a\": 2}\n[3]\n{\"a\""), Some((3, 2)));
         assert_eq!(count("{\n\"a\": [\n1,\n2\n"), None);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_apart() {
+    fn long_values_are_separate_elements() {
         let long = "x".repeat(RECORD_CHARS_MAX);
         let text = format!(r#"{{"a": 1, "b": "{long}", "c": true, "d": [{{"e": 1}}]}}"#);
         assert_eq!(

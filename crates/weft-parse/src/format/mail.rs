@@ -240,7 +240,7 @@ mod tests {
     use super::looks;
 
     #[test]
-    fn mails_are_known_by_their_headers() {
+    fn mails_are_recognised_by_their_headers() {
         let check = |text: &str, expected: bool| assert_eq!(looks(text), expected, "{text}");
         check("From: a@example.com\nTo: b@example.com\n\nHi", true);
         check("MIME-Version: 1.0\nContent-Type: text/plain;\n charset=utf-8\n\nHi", true);

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_shown_in_many_ways() {
+    fn every_numeral_format_is_rendered() {
         let check = |number: u32, format: &str, expected: &str| assert_eq!(numeral(number, format), expected);
         check(3, "decimal", "3");
         check(28, "lowerLetter", "bb");

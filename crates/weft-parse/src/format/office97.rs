@@ -189,7 +189,7 @@ mod tests {
     use crate::element::ElementBody;
 
     #[test]
-    fn signs_of_the_text_are_no_marks() {
+    fn literal_symbols_are_not_markup() {
         let said = "def __init__(self): R&amp;D, $x$ and $y$, _a_ [here](http://a.example/b_c_d?e=1&f=2)";
         let mut parts = PartCollector::default();
         markdown::add(&plain_signs(&format!("# Sets {{a b}}\n\n{said}\n")), &mut parts);
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_slide_lacks_is_found() {
+    fn missing_slide_texts_are_recovered() {
         let outline = ["Plan \\ costs: 5 %".to_owned(), "*".to_owned(), "What is new".to_owned()];
         let lacking: Vec<&str> = missing("### Title\n\nPlan \\\\ costs: 5 %\n", &outline).collect();
         assert_eq!(lacking, ["What is new"]);
     }
 
     #[test]
-    fn tables_stand_where_their_cells_do() {
+    fn tables_are_placed_at_their_cells() {
         let run = |text: &str| TextRun { text: text.to_owned(), ..TextRun::default() };
         let title = TextRun { text_type: TextType::Title, ..run("The\u{b}title") };
         let slide = SlideText {

@@ -235,7 +235,7 @@ mod tests {
     use super::iso;
 
     #[test]
-    fn times_begin_in_1601() {
+    fn times_count_from_1601() {
         assert_eq!(iso(0).as_deref(), Some("1601-01-01T00:00:00Z"));
         assert_eq!(iso(11_644_473_600).as_deref(), Some("1970-01-01T00:00:00Z"));
         assert_eq!(iso(11_644_473_600 + 951_827_696).as_deref(), Some("2000-02-29T12:34:56Z"));

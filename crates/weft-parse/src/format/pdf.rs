@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_read() {
+    fn dates_are_parsed() {
         assert_eq!(iso("D:20240131123456+01'00'").as_deref(), Some("2024-01-31T12:34:56"));
         assert_eq!(iso("D:2024").as_deref(), Some("2024-01-01"));
         assert_eq!(iso("yesterday"), None);

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_taken_apart() {
+    fn texts_are_split_into_blocks() {
         let text = "# One *two*\n\nA **b *c* d** `e`\nf  \ng ~~h~~\n\n> q\n> > r\n\n3. x\n4. y\n   - z\n\n   more\n\n```rust\nlet a;\n\nb\n```\n\n---\n";
         assert_eq!(
             shown(text),
@@ -384,20 +384,20 @@ mod tests {
     }
 
     #[test]
-    fn tabs_are_spaces_and_control_characters_are_nothing() {
+    fn tabs_become_spaces_and_control_characters_are_dropped() {
         let text = "Name:\tAda\u{7}\u{ffff}\n\n```\n\u{1b}[31mred\tblue\n```\n";
         assert_eq!(shown(text), ["Name: Ada", "code \"[31mred\\tblue\""]);
     }
 
     #[test]
-    fn pictures_in_addresses_are_blocks() {
+    fn data_uri_pictures_are_blocks() {
         let text = "a ![one *two*](data:image/png;base64,iVBORw0KGgo=) b\n\n![x](data:image/png;base64,AAAA) \
             ![y](data:image/jpeg;base64,AAAA)\n\n| h |\n|---|\n| ![z](data:image/png;base64,iVBORw0KGgo=) |\n";
         assert_eq!(shown(text), ["a ", "picture 8 one two", " b", "x y", "h//z"]);
     }
 
     #[test]
-    fn notes_are_kept_with_what_names_them() {
+    fn notes_are_kept_with_their_references() {
         let text = "It grew[^1] and fell[^b], see[^none].\n\n[^1]: https://e.example/report\n[^b]: Ada, *Looms*, 1843.\n\n    More.\n\nEnd";
         assert_eq!(
             shown(text),

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_stand_as_they_are_read() {
+    fn lines_are_ordered_for_display() {
         let check = |text: &str, expected: &str| assert_eq!(shown(text), expected);
         check("plain 12", "plain 12");
         check("אבג", "גבא");
@@ -227,17 +227,17 @@ mod tests {
     }
 
     #[test]
-    fn arabic_letters_are_joined() {
+    fn arabic_letters_are_shaped() {
         let check = |word: &str, expected: &str| assert_eq!(joined(word, |_| true), expected);
         check("plain", "plain");
         // Alone, and two, three that join.
         check("\u{628}", "\u{fe8f}");
         check("\u{628}\u{628}", "\u{fe91}\u{fe90}");
         check("\u{628}\u{628}\u{628}", "\u{fe91}\u{fe92}\u{fe90}");
-        // Alef does not join what follows; a mark does not part.
+        // Alef does not join the next letter; a mark does not separate.
         check("\u{627}\u{628}", "\u{fe8d}\u{fe8f}");
         check("\u{628}\u{64e}\u{628}", "\u{fe91}\u{64e}\u{fe90}");
-        // Lam and alef are one sign.
+        // Lam and alef are one glyph.
         check("\u{644}\u{627}", "\u{fefb}");
         check("\u{628}\u{644}\u{627}", "\u{fe91}\u{fefc}");
         assert_eq!(joined("\u{628}\u{628}", |_| false), "\u{628}\u{628}");

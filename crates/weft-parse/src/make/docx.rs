@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn no_character_that_xml_cannot_have_is_in_the_file() {
+    fn the_file_contains_no_invalid_xml_characters() {
         let text = "a\u{1}b [c](https://e.example/&#1;)\n\n```\n\u{1b}[0mcode\n```\n";
         let page = PageSettings {
             header: "head\u{2}".to_owned(),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn generated_files_can_be_read() {
         let text = "# A & <b>\n\nOne **two** [three](https://e.example/?a=1&b=2)\n\n- x\n  - y\n\n| h | i |\n|---|---|\n| 1 | 汉 |\n\n```\nlet a = \"<\";\nb\n```\n";
         let page = PageSettings {
             header: "top & more".to_owned(),

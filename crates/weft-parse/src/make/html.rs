@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pictures_that_the_text_holds_are_shown() {
+    fn embedded_pictures_are_shown() {
         let text = "![a \"b\" [c](https://e.example)](data:image/png;base64,iVBORw0KGgo=) ![s](data:image/svg+xml;base64,AAAA) \
             ![t](data:text/html;base64,AAAA) ![u](<data:image/png;base64,\"onload=x>) [l](data:image/png;base64,AAAA)";
         let html = write(text, &PageSettings::default());
@@ -100,9 +100,9 @@ mod tests {
         assert_eq!((html.matches("<img").count(), html.matches("data:").count()), (1, 1), "{html}");
     }
 
-    /// HTML wants a title of every page.
+    /// HTML requires a title.
     #[test]
-    fn a_page_without_a_title_is_called_by_its_first_heading() {
+    fn a_page_without_a_title_uses_its_first_heading() {
         let check = |text: &str, title: &str, expected: &str| {
             let page = PageSettings { title: title.to_owned(), ..PageSettings::default() };
             let html = write(text, &page);
@@ -114,20 +114,20 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_cell_end() {
+    fn line_breaks_in_cells_are_kept() {
         let html = write("| h |\n|---|\n| a<BR />b <b>c</b> |\n", &PageSettings::default());
         assert!(html.contains("a<br />\nb &lt;b&gt;c&lt;/b&gt;"), "{html}");
     }
 
     #[test]
-    fn notes_are_shown_and_led_to() {
+    fn notes_are_shown_and_linked() {
         let html = write("It grew[^1].\n\n[^1]: https://e.example/<i>\n", &PageSettings::default());
         assert!(html.contains("<a href=\"#1\">1</a>") && html.contains("id=\"1\""), "{html}");
         assert!(html.contains("https://e.example/") && !html.contains("<i>"), "{html}");
     }
 
     #[test]
-    fn no_page_holds_a_program_or_fetches_anything() {
+    fn no_page_contains_scripts_or_remote_resources() {
         let text = "# A <b>\n\n<script>alert(1)</script>\n\n<img src=x onerror=y>\n\n[a](javascript:alert(1)) [b](https://b.example)\n\n![c](https://c.example/c.png)\n\n| h |\n|---|\n| 1 |\n\n```x\" onload=\"y\n<i>\n```\n";
         let page =
             PageSettings { title: "<t>".to_owned(), footer: "f & g".to_owned(), ..PageSettings::default() };

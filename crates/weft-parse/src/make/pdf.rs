@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn generated_files_can_be_read() {
         let text = "# Größe & Maß\n\nOne **two** *three* `four` Ωμέγα.\n\n- first\n- second\n\n| h | i |\n|---|---|\n| 1 | zwei |\n\n```\nlet a = 1;\n```\n";
         let page = PageSettings {
             header: "top".to_owned(),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_that_no_font_has_is_named_and_another_sign_is_set() {
+    fn a_character_missing_in_all_fonts_is_reported_and_replaced() {
         let text = "a 汉字 b 汉\n\n| ok | \u{2705}\u{fe0f} |\n|---|---|\n| no | \u{274c} |\n";
         let made = write(&blocks(text), &PageSettings::default(), &[]).unwrap();
         assert_eq!(made.unwritable, "汉字");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_somewhere_and_crossed_out_words_are() {
+    fn links_and_strikethrough_are_rendered() {
         let text = "See [the *whole* report](https://e.example/ä?a=(b)), ~~never~~ always.";
         let page = PageSettings::default();
         let fonts = Fonts::open(&[]).unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn emphasis_and_program_text_have_letters_of_their_own() {
+    fn emphasis_and_code_have_their_own_fonts() {
         let text = "One *two three* **four *five*** `six` *Größe* *Ωμ*\n\n```\nlet a = 1;\n```\n";
         let (page, fonts) = (PageSettings::default(), Fonts::open(&[]).unwrap());
         let pages = Layout::new(&fonts, 11, &page).set(&blocks(text)).unwrap();
@@ -241,7 +241,7 @@ mod tests {
             ("five", "Helvetica-BoldOblique"),
             ("six", "Courier"),
             ("Größe", "Helvetica-Oblique"),
-            // Slanted there are only the letters of Western Europe.
+            // Only Western European letters have an italic font.
             ("Ωμ", REGULAR),
             ("let a = 1;", "Courier"),
         ] {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_begins_with_a_comma() {
+    fn no_line_starts_with_a_comma() {
         let page = PageSettings::default();
         let fonts = Fonts::open(&[]).unwrap();
         for letters in 5..12 {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn text_from_right_to_left_begins_at_the_right() {
+    fn right_to_left_text_is_right_aligned() {
         let page = PageSettings::default();
         let fonts = Fonts::open(&[]).unwrap();
         let pages = Layout::new(&fonts, 11, &page).set(&blocks("שלום (42) abc\n\nabc שלום")).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_go_over_pages() {
+    fn long_texts_span_pages() {
         let text = "word ".repeat(4_000) + &"x".repeat(3_000);
         let MadeDocument { bytes, .. } = write(&blocks(&text), &PageSettings::default(), &[]).unwrap();
         let read = crate::parse("x.pdf", &bytes, &serde_json::Map::new()).unwrap();

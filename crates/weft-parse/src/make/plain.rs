@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost_but_the_markup() {
+    fn only_markup_is_lost() {
         let text = "# A\n\n**b** c\n\n- x\n- y\n\n> q\n\n| h | i |\n|---|---|\n| 1 | 2 |\n\n```\ncode\n```\n";
         let page =
             PageSettings { header: "top".to_owned(), footer: "foot".to_owned(), ..PageSettings::default() };

@@ -236,7 +236,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn tables_are_named_after_what_stands_above_them() {
+    fn tables_are_named_after_the_text_above() {
         let text = "# Sales: 2024/25\n\n| a | b |\n|---|---|\n| 1 | x |\n\nTable 2: more\n\n| c |\n|---|\n| 007 |\n\n| d |\n|---|\n| 1,234.5 |\n\nAnd these:\n\n| e |\n|---|\n| -3 |\n";
         let sheets = of_text(text);
         let names: Vec<_> = sheets.iter().map(|sheet| sheet.name.as_str()).collect();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_sheets_are_as_long_as_excel_takes_them() {
+    fn sheet_names_fit_the_excel_limit() {
         let mut names = SheetNames::default();
         let long = "\u{1f980}".repeat(20);
         assert_eq!(names.next(&long).encode_utf16().count(), 30);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_that_are_written_as_such() {
+    fn only_plain_numbers_become_numeric_cells() {
         for (text, expected) in [
             ("0", json!(0)),
             ("0.5", json!(0.5)),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_and_go_as_tables() {
+    fn tables_round_trip_through_files() {
         let sheet = Sheet {
             name: "s".to_owned(),
             rows: vec![
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_keep_their_types_and_lines() {
+    fn cells_keep_types_and_line_breaks() {
         let text = "a,TRUE,c\r\n1,,\"x\r\ny\"\r\ntrue,False,3\r\n,2,\r\n";
         let read = of_file("a.csv", text.as_bytes()).unwrap();
         let rows = json!([["a", "TRUE", "c"], [1, null, "x\ny"], [true, false, 3], [null, 2, null]]);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_one_name_is_no_title() {
+    fn a_header_with_one_name_is_no_title() {
         let check = |rows: Json| {
             let rows: Vec<Vec<Json>> = serde_json::from_value(rows).unwrap();
             let sheet = Sheet { name: "S".to_owned(), rows };
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_sheets_have_a_name() {
+    fn sheet_names_are_unique() {
         let mut names = SheetNames::default();
         let long = "x".repeat(40);
         let found: Vec<String> =

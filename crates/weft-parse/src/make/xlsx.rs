@@ -229,7 +229,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn generated_files_can_be_read() {
         let rows = vec![
             vec![json!("Name"), json!("n"), json!("ok")],
             vec![json!("=SUM(A1)"), json!(1.5), json!(true)],
@@ -256,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_xml_has_no_place_for_and_wide_sheets_are_whole() {
+    fn invalid_xml_texts_and_wide_sheets_round_trip() {
         let wide: Vec<Json> = (0..800).map(|column| json!(format!("c{column}"))).collect();
         let text = " <b> & \"q\" _x0041_ \u{1}\n ";
         let rows = vec![wide.clone(), vec![json!(text), json!(-0.25), json!(1.5e10)]];
         let bytes = write(&[Sheet { name: "a & \"b\"".to_owned(), rows }]).unwrap();
         let read = of_file("x.xlsx", &bytes).unwrap();
         assert_eq!(read[0].name, "a & \"b\"");
-        assert_eq!(read[0].rows[0], wide, "the columns are where they were");
+        assert_eq!(read[0].rows[0], wide, "the columns are unchanged");
         assert_eq!(read[0].rows[1][1..3], [json!(-0.25), json!(15_000_000_000_i64)]);
         assert!(bytes.windows(2).any(|two| two == b"PK"));
         assert_eq!(without_control(text), " <b> & \"q\" _x005F_x0041_ _x0001_\n ");

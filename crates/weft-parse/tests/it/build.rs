@@ -1,4 +1,4 @@
-//! Small files of every kind, and ways to look at what was read.
+//! Small files of every format, and views of the parsed result.
 
 use std::io::{Cursor, Write as _};
 
@@ -74,7 +74,7 @@ pub(crate) fn relations(lines: &[(&str, &str, &str)]) -> String {
     )
 }
 
-/// A document of Word with this body.
+/// A Word document with this body.
 pub(crate) fn docx(body: &str) -> Vec<u8> {
     let relations = relations(&[
         ("r1", "styles", "styles.xml"),
@@ -184,7 +184,7 @@ pub(crate) const MAIL: &str = "From: Ada <ada@example.com>\r\nTo: grace@example.
     Content-Type: application/octet-stream\r\nContent-Disposition: attachment; filename=\"x.bin\"\r\n\
     Content-Transfer-Encoding: base64\r\n\r\nAAECAwQFBgc=\r\n--xx--\r\n";
 
-/// A PDF whose pages have these lines: size of the type, left edge, height from the bottom, text.
+/// A PDF whose pages have these lines: font size, left edge, height from the bottom, text.
 pub(crate) fn pdf(pages: &[Vec<(u32, u32, u32, String)>]) -> Vec<u8> {
     let content = |lines: &Vec<(u32, u32, u32, String)>| {
         lines
@@ -217,7 +217,7 @@ pub(crate) fn pdf_of(pages: &[String]) -> Vec<u8> {
     written(&objects.into_iter().map(String::into_bytes).collect::<Vec<_>>())
 }
 
-/// A PDF with a page that is drawn by these commands, and has a form with these fields.
+/// A PDF with a page that is drawn by these commands, and a form with these fields.
 pub(crate) fn pdf_with_form(content: &str, fields: &[&str]) -> Vec<u8> {
     let numbers: Vec<String> = (6..6 + fields.len()).map(|number| format!("{number} 0 R")).collect();
     let numbers = numbers.join(" ");
@@ -256,8 +256,8 @@ fn written(objects: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// A PDF with pages of 600 by 800 points, each with a line of text unless that is empty, and a JPEG of 850 by 1,100
-/// pixels that fills it if there is one.
+/// A PDF with pages of 600 by 800 points, each with a line of text unless that is empty, and a full-page JPEG
+/// of 850 by 1,100 pixels if there is one.
 pub(crate) fn pdf_with_pictures(pages: &[(&str, Option<&[u8]>)]) -> Vec<u8> {
     let pictures = pages.iter().map(|(text, jpeg)| {
         let head = "/Subtype /Image /Width 850 /Height 1100 /BitsPerComponent 8 /ColorSpace /DeviceGray /Filter /DCTDecode";
@@ -266,10 +266,10 @@ pub(crate) fn pdf_with_pictures(pages: &[(&str, Option<&[u8]>)]) -> Vec<u8> {
     pdf_of_pictures(&pictures.collect::<Vec<_>>())
 }
 
-/// The same where the pages are turned clockwise.
+/// The same with pages rotated clockwise.
 pub(crate) fn pdf_with_turned_pictures(pages: &[(&str, Option<&[u8]>)], degrees: u32) -> Vec<u8> {
     let upright = pdf_with_pictures(pages);
-    // What stands behind is found by reading the file through, as its list of places is wrong then.
+    // Objects are found by scanning the file, as its cross-reference table is wrong then.
     let (mut turned, mut from) = (Vec::new(), 0);
     let wanted = b"/MediaBox";
     while let Some(at) = upright[from..].windows(wanted.len()).position(|some| some == wanted) {
@@ -281,16 +281,16 @@ pub(crate) fn pdf_with_turned_pictures(pages: &[(&str, Option<&[u8]>)], degrees:
     turned
 }
 
-/// A PDF with a picture that says to have more pixels than anybody would read.
+/// A PDF with a picture that declares more pixels than anybody would read.
 pub(crate) fn pdf_with_bomb() -> Vec<u8> {
     let head = "/Subtype /Image /Width 60000 /Height 60000 /BitsPerComponent 8 /ColorSpace /DeviceGray /Filter /FlateDecode";
     pdf_of_pictures(&[("Text beside it", Some((head, b"x\x9c")))])
 }
 
-/// A PDF whose pages are pictures: what is said of each, with `{shared}` for the number of an object that has what they have in
-/// common, and its bytes.
+/// A PDF whose pages are pictures: the dictionary of each, with `{shared}` for the object number of their
+/// shared data, and its bytes.
 pub(crate) fn pdf_with_scans(scans: &[(String, &[u8])], shared: &[u8]) -> Vec<u8> {
-    // Behind three objects of the document and three of each page.
+    // After three objects of the document and three of each page.
     let number = (4 + 3 * scans.len()).to_string();
     let heads: Vec<String> = scans.iter().map(|(head, _)| head.replace("{shared}", &number)).collect();
     let pages: Vec<PageOfPictures<'_>> =
@@ -303,7 +303,7 @@ pub(crate) fn pdf_with_scans(scans: &[(String, &[u8])], shared: &[u8]) -> Vec<u8
 /// The text of a page, and the filter and bytes of its picture.
 type PageOfPictures<'a> = (&'a str, Option<(&'a str, &'a [u8])>);
 
-/// Pages with a text and a picture: what is said of it, and its bytes.
+/// Pages with a text and a picture: its dictionary and its bytes.
 fn pdf_of_pictures(pages: &[PageOfPictures<'_>]) -> Vec<u8> {
     written(&objects_of_pictures(pages))
 }
@@ -345,7 +345,7 @@ fn objects_of_pictures(pages: &[PageOfPictures<'_>]) -> Vec<Vec<u8>> {
     objects
 }
 
-/// A file of every kind.
+/// A file of every format.
 pub(crate) fn samples() -> Vec<(&'static str, Vec<u8>)> {
     let lines = vec![(20, 50, 700, "A title".to_owned()), (10, 50, 600, "Some text of a page.".to_owned())];
     vec![

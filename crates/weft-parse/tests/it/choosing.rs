@@ -1,28 +1,28 @@
-//! Which kind of file a file is.
+//! Detection of the format of a file.
 
 use crate::build::{docx, epub, read, reason, samples, shown};
 
 #[test]
-fn every_kind_is_known_by_its_ending() {
+fn every_format_is_known_by_its_extension() {
     for (name, bytes) in samples() {
         assert!(!read(name, &bytes).elements.is_empty(), "{name}");
     }
 }
 
 #[test]
-fn content_wins_where_it_is_beyond_doubt() {
+fn unambiguous_content_takes_precedence_over_the_extension() {
     let document = docx("<w:p><w:r><w:t>inside</w:t></w:r></w:p>");
     for name in ["a.pdf", "a.txt", "a", "a.xlsx"] {
         assert_eq!(shown(&read(name, &document)), ["inside"], "{name}");
     }
     assert_eq!(read("book.zip", &epub()).pages, 2);
-    // Programs export pages as spreadsheets.
+    // Programs export HTML pages as spreadsheets.
     assert_eq!(shown(&read("a.xls", b"<html><table><tr><td>a<td>b</table>")), ["table(0) a|b"]);
     assert_eq!(shown(&read("a.xls", b"name\tage\nAda\t36\n")), ["table(1) name|age / Ada|36"]);
 }
 
 #[test]
-fn without_an_ending_the_text_tells() {
+fn without_an_extension_the_text_decides() {
     let check = |bytes: &[u8], expected: &str| assert_eq!(shown(&read("README", bytes))[0], expected);
     check(b"<!DOCTYPE html><p>a", "a");
     check(b"{\"a\": 1}", "a: 1");
@@ -30,12 +30,12 @@ fn without_an_ending_the_text_tells() {
     check(b"From: a@example.com\nSubject: S\n\ntext", "# S");
     check(b"#!/bin/sh\necho", "`` #!/bin/sh\necho");
     check(b"just text", "just text");
-    // The ending of a text is believed.
+    // For text, the extension is trusted.
     assert_eq!(shown(&read("a.txt", b"# no title")), ["# no title"]);
 }
 
 #[test]
-fn what_is_not_read_says_why() {
+fn unsupported_files_are_refused_with_a_reason() {
     let check = |name: &str, bytes: &[u8], part: &str| {
         let reason = reason(name, bytes);
         assert!(reason.contains(part) && reason.starts_with(&format!("cannot read `{name}`: ")), "{reason}");

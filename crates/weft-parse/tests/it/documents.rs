@@ -1,4 +1,4 @@
-//! Real files, where they are there: `../shared/data/docs`.
+//! Real files, if they exist: `../shared/data/docs`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ fn file(name: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn every_document_is_read_or_says_why_not() {
+fn every_document_is_read_or_refused_with_a_reason() {
     let Some(folder) = folder() else { return };
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.path().is_file()) {
@@ -44,9 +44,9 @@ fn every_document_is_read_or_says_why_not() {
     assert_eq!(count, 22);
 }
 
-/// What has to be in them.
+/// The expected contents.
 #[test]
-fn documents_say_what_they_say() {
+fn documents_contain_their_expected_texts() {
     let check = |name: &str, parts: &[&str]| {
         let Some(bytes) = file(name) else { return };
         let shown = shown(&read(name, &bytes));
@@ -114,7 +114,7 @@ fn documents_say_what_they_say() {
 }
 
 #[test]
-fn pages_of_an_encyclopedia_come_without_menus() {
+fn encyclopedia_pages_are_read_without_menus() {
     let Some(bytes) = file("test_wikipedia.html") else { return };
     let shown = shown(&read("test_wikipedia.html", &bytes));
     for menu in ["* Afrikaans", "* Main page", "* Random article"] {
@@ -122,7 +122,7 @@ fn pages_of_an_encyclopedia_come_without_menus() {
     }
 }
 
-/// The share of the words another program finds that are found here, too.
+/// The share of the words found by another program that are found here, too.
 fn share(expected: &str, found: &str) -> f64 {
     let words = |text: &str| -> BTreeSet<String> {
         text.split(|c: char| !c.is_alphanumeric())
@@ -137,7 +137,7 @@ fn share(expected: &str, found: &str) -> f64 {
 }
 
 #[test]
-fn portable_documents_have_the_words_that_others_find() {
+fn pdfs_have_the_words_that_other_readers_find() {
     let check = |name: &str, least: f64| {
         let (Some(bytes), Some(expected)) =
             (file(&format!("{name}.pdf")), file(&format!("expected/{name}.md")))
@@ -156,7 +156,7 @@ fn portable_documents_have_the_words_that_others_find() {
 }
 
 #[test]
-fn chinese_is_read_with_its_places_and_titles() {
+fn chinese_is_read_with_positions_and_titles() {
     let Some(bytes) = file("debian-reference.zh-cn.pdf") else { return };
     let settings: DocumentSettings = serde_json::from_str(r#"{"pages": [[1, 2], [29, 32]]}"#).unwrap();
     let parsed = parse("debian-reference.zh-cn.pdf", &bytes, &settings).unwrap();
@@ -183,7 +183,7 @@ fn chinese_is_read_with_its_places_and_titles() {
         .collect();
     println!("{headings:?}");
     assert!(headings.iter().any(|(level, text)| *level == 2 && text.contains("控制台基础")), "{headings:?}");
-    // The same line on the top of every page is no part of the text.
+    // A repeated page header is not part of the text.
     assert!(
         !shown(&parsed).iter().any(|line| line.starts_with("Debian 参考手册") && line.ends_with("/ 235"))
     );

@@ -1,8 +1,8 @@
-//! Files that are encrypted: PDFs with AES-256, documents with a password, and books.
+//! Encrypted files: PDFs with AES-256, documents with a password, and books.
 
 use crate::build::{archive, read, reason, shown};
 
-// Made for these tests by qpdf, with a password for the owner. Three have an empty password for everybody else.
+// Made for these tests by qpdf, with an owner password. Three have an empty user password.
 const REVISION_5: &[u8] = include_bytes!("files/encrypted/revision-5.pdf");
 const REVISION_5_WITH_A_TABLE: &[u8] = include_bytes!("files/encrypted/revision-5-table.pdf");
 const REVISION_6: &[u8] = include_bytes!("files/encrypted/revision-6.pdf");
@@ -10,7 +10,7 @@ const LOCKED: [&[u8]; 2] =
     [include_bytes!("files/encrypted/password-5.pdf"), include_bytes!("files/encrypted/password-6.pdf")];
 
 #[test]
-fn what_anybody_may_open_is_read() {
+fn encrypted_files_without_a_password_are_read() {
     for bytes in [REVISION_5, REVISION_5_WITH_A_TABLE, REVISION_6] {
         let parsed = read("a.pdf", bytes);
         let text = shown(&parsed).join(" ");
@@ -21,14 +21,14 @@ fn what_anybody_may_open_is_read() {
 }
 
 #[test]
-fn what_needs_a_password_is_refused_with_the_remedy() {
+fn files_that_need_a_password_are_refused_with_the_remedy() {
     for bytes in LOCKED {
         assert!(reason("a.pdf", bytes).contains("it is locked with a password; save it without one"));
     }
 }
 
 #[test]
-fn a_lock_without_the_key_is_told_of() {
+fn an_encryption_without_its_key_is_reported() {
     // The entry with the key has another name.
     let place = REVISION_5_WITH_A_TABLE.windows(4).position(|bytes| bytes == b"/UE ").unwrap();
     let mut bytes = REVISION_5_WITH_A_TABLE.to_vec();
@@ -37,7 +37,7 @@ fn a_lock_without_the_key_is_told_of() {
 }
 
 #[test]
-fn documents_and_books_that_are_locked_are_refused_with_the_remedy() {
+fn encrypted_documents_and_books_are_refused_with_the_remedy() {
     let manifest =
         "<manifest:manifest><manifest:file-entry manifest:full-path='content.xml'><manifest:encryption-data/>
         </manifest:file-entry></manifest:manifest>";
@@ -53,7 +53,7 @@ fn documents_and_books_that_are_locked_are_refused_with_the_remedy() {
     }
 }
 
-/// A book of two chapters of which files are locked in some way.
+/// A book of two chapters with encrypted files.
 fn book(way: &str, files: &[&str]) -> Vec<u8> {
     let lock = |file: &&str| {
         format!(
@@ -76,7 +76,7 @@ fn book(way: &str, files: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn chapters_that_are_locked_are_no_text() {
+fn encrypted_chapters_are_not_text() {
     const WAY: &str = "http://www.w3.org/2001/04/xmlenc#aes128-cbc";
     let parsed = read("a.epub", &book(WAY, &["O/a%201.xhtml"]));
     assert_eq!(shown(&parsed), ["--- 1 ", "Second"]);

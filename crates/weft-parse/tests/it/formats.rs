@@ -1,4 +1,4 @@
-//! What files of each kind are made of.
+//! The parsed contents of each format.
 
 use weft_parse::DocumentSettings;
 
@@ -19,7 +19,7 @@ fn text_and_code() {
     check("a.csv", japanese, &["table(1) 名前|年齢 / 佐藤太郎|30"]);
     check("a.csv", "sep=;\r\nname;age\r\nAda;36,5\r\n", &["table(1) name|age / Ada|36,5"]);
     check("a.csv", "\u{feff}sep=;\nname;age\nAda;36\n", &["table(1) name|age / Ada|36"]);
-    // A mark that nothing ends takes no more than its row with it.
+    // An unclosed quote affects only its row.
     let torn = "name,note\nAda,\"open\nBob,\"a, b\"\nCy,\"two\nlines\"\nDan,\"\nEve,end\n";
     let rows = "table(1) name|note / Ada|\"open / Bob|a, b / Cy|two lines / Dan|\" / Eve|end";
     check("a.csv", torn, &[rows]);
@@ -92,7 +92,7 @@ fn html() {
         "<table><tr><td>menu<td><h1>Title</h1><p>Text</p><table><tr><th>a<th>b<tr><td>1<td>2</table>end</table>",
         &["menu", "# Title", "Text", "table(1) a|b / 1|2", "end"],
     );
-    // The main part is what the page says it is, unless that is next to nothing.
+    // The main content is what the page declares, unless that is almost nothing.
     check("a.html", "<body><p>menu</p><main><p>the text of the page</p></main>", &["the text of the page"]);
     check(
         "a.html",
@@ -139,7 +139,7 @@ fn json_and_xml() {
          <content type='xhtml'><div><h3>Why</h3><p>a &lt; b, and <b>so</b> on</p></div></content></entry></feed>",
         &["# Blog", "## E", "### Why", "a < b, and so on", "law, tax"],
     );
-    // What no feed says is not lost.
+    // Elements unknown to feed formats are kept.
     check("a.rss", "<rss><channel><docs>See the manual</docs></channel></rss>", &["docs: See the manual"]);
     let notebook = samples().into_iter().find(|(name, _)| *name == "a.ipynb").unwrap().1;
     check("a.ipynb", notebook, &["# A", "b", "`` 1+1", "`` 2"]);
@@ -149,7 +149,7 @@ fn json_and_xml() {
          {"cell_type":"code","input":["1+1"],"outputs":[{"output_type":"pyout","text":["2"]}]}]}]}"#,
         &["## A", "`` 1+1", "`` 2"],
     );
-    // What is shown in another way than as plain text.
+    // Content displayed in other ways than plain text.
     check(
         "a.ipynb",
         r##"{"nbformat":4,"metadata":{},"cells":[{"cell_type":"code","source":"show()","outputs":[
@@ -163,7 +163,7 @@ fn json_and_xml() {
 }
 
 #[test]
-fn documents_of_word() {
+fn word_documents() {
     let run = |text: &str| format!("<w:r><w:t>{text}</w:t></w:r>");
     let paragraph = |properties: &str, inner: &str| format!("<w:p><w:pPr>{properties}</w:pPr>{inner}</w:p>");
     let item = |level: u8, text: &str| {
@@ -236,7 +236,7 @@ fn documents_of_word() {
 }
 
 #[test]
-fn numbers_of_word_are_those_that_a_reader_sees() {
+fn word_numbering_is_as_displayed() {
     let run = |text: &str| format!("<w:r><w:t>{text}</w:t></w:r>");
     let item = |properties: &str, inner: &str| {
         let list = "<w:numPr><w:ilvl w:val='0'/><w:numId w:val='7'/></w:numPr>";
@@ -272,7 +272,7 @@ fn numbers_of_word_are_those_that_a_reader_sees() {
 }
 
 #[test]
-fn a_table_of_contents_is_known_by_what_holds_it() {
+fn a_table_of_contents_is_recognised_by_its_container() {
     let paragraph =
         |style: &str, text: &str| format!("<w:p><w:pPr>{style}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>");
     let held = |kind: &str, inner: &str| {
@@ -291,7 +291,7 @@ fn a_table_of_contents_is_known_by_what_holds_it() {
 }
 
 #[test]
-fn properties_of_word_are_those_after_all_changes() {
+fn word_properties_are_those_after_tracked_changes() {
     let before = "<w:pPrChange w:id='1'><w:pPr><w:pStyle w:val='T1'/><w:numPr><w:numId w:val='7'/></w:numPr></w:pPr></w:pPrChange>";
     let hidden = "<w:rPr><w:rPrChange w:id='2'><w:rPr><w:vanish/></w:rPr></w:rPrChange></w:rPr>";
     let body =
@@ -325,7 +325,7 @@ fn presentations() {
 }
 
 #[test]
-fn points_of_slides_have_their_numbers() {
+fn slide_list_items_have_their_numbers() {
     let point = |properties: &str, text: &str| {
         format!("<a:p><a:pPr {properties}</a:pPr><a:r><a:t>{text}</a:t></a:r></a:p>")
     };
@@ -366,7 +366,7 @@ fn spreadsheets() {
 }
 
 #[test]
-fn formulas_that_nobody_has_calculated_are_told() {
+fn formulas_without_values_are_reported() {
     let cell = |place: &str, inner: &str| format!("<c r='{place}'>{inner}</c>");
     let shared = "<f t='shared' ref='B3:B4' si='4000000000'>A3*2</f>";
     let sheet = [
@@ -396,7 +396,7 @@ fn formulas_that_nobody_has_calculated_are_told() {
 }
 
 #[test]
-fn values_are_read_also_where_formulas_are_broken() {
+fn values_are_read_even_if_formulas_are_broken() {
     let with = |formula: &str| {
         let sheet = format!(
             "<sheetData><row r='1'><c r='A1' t='inlineStr'><is><t>price</t></is></c><c r='B1' t='inlineStr'><is><t>double</t></is></c></row>
@@ -406,7 +406,7 @@ fn values_are_read_also_where_formulas_are_broken() {
              <row r='5'><c r='A5'><v>7</v></c><c r='B5'><f>A5*2</f><v>14</v></c></row></sheetData>"
         );
         let parsed = read("a.xlsx", &xlsx(&sheet));
-        // What comes before the broken one is told as ever.
+        // Everything before the broken one is read as usual.
         assert_eq!(shown(&parsed)[1], "table(1) price|double / 2|4 / 3|=A3*2 / 5|10 / 7|14", "{formula}");
         let unread = "the formulas of the sheet `People` were not read completely";
         parsed.warnings.iter().any(|warning| warning.contains(unread))
@@ -418,7 +418,7 @@ fn values_are_read_also_where_formulas_are_broken() {
 }
 
 #[test]
-fn how_words_are_said_and_what_is_hidden_is_no_part_of_the_text() {
+fn phonetic_guides_and_hidden_text_are_not_read() {
     let html = "<p><ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp></ruby>字</p>";
     check("a.html", html, &["漢字"]);
     let said = "<w:r><w:ruby><w:rt><w:r><w:t>かん</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>漢</w:t></w:r></w:rubyBase></w:ruby></w:r>";
@@ -452,7 +452,7 @@ fn sheets_with_several_tables_and_groups_of_columns() {
 }
 
 #[test]
-fn letters_that_a_mail_says_nothing_of_are_read() {
+fn mail_text_without_a_charset_is_decoded() {
     let mail = |kind: &str| {
         let text =
             format!("From: Jürgen <j@example.com>\nSubject: Grüße aus Köln\n{kind}\nÄpfel für Österreich.\n");
@@ -465,7 +465,7 @@ fn letters_that_a_mail_says_nothing_of_are_read() {
 }
 
 #[test]
-fn lines_of_a_mail_that_flow_are_paragraphs() {
+fn flowed_mail_lines_are_joined_to_paragraphs() {
     let text = "A line that \ngoes on \nhere.\nAnother.\n> said \n> before\n-- \nAda";
     let mail =
         |kind: &str| format!("From: a@example.com\nSubject: Hi\nContent-Type: text/plain; {kind}\n\n{text}");
@@ -499,7 +499,7 @@ fn books_and_mails() {
 }
 
 #[test]
-fn a_mail_of_plain_and_other_text_is_read_as_a_whole_and_no_text_twice() {
+fn a_multipart_mail_is_read_completely_without_duplicates() {
     let plain = "--xx\r\nContent-Type: text/plain\r\n\r\nHello Grace.\r\n";
     let html = |text: &str| format!("--xx\r\nContent-Type: text/html\r\n\r\n<p>{text}</p>\r\n");
     let mail = |kind: &str, parts: &str| {
@@ -520,7 +520,7 @@ fn line(size: u32, left: u32, height: u32, text: &str) -> (u32, u32, u32, String
 }
 
 #[test]
-fn portable_documents() {
+fn pdfs() {
     let page = |number: u32| {
         vec![
             line(8, 50, 780, "Annual report"),
@@ -561,7 +561,7 @@ fn text_of_pages(parsed: &weft_parse::element::Parsed) -> Vec<u32> {
 }
 
 #[test]
-fn sentences_go_on_on_the_next_page() {
+fn sentences_continue_on_the_next_page() {
     let bytes = pdf(&[
         vec![line(10, 50, 100, "A sentence that is so long that it does not end on this page and")],
         vec![line(10, 50, 700, "goes on here."), line(10, 50, 600, "Another one.")],

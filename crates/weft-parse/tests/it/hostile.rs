@@ -1,4 +1,4 @@
-//! Files that are made to do harm, or that are just broken.
+//! Files made to do harm, and files that are just broken.
 
 use std::io::{Cursor, Write as _};
 
@@ -8,7 +8,7 @@ use weft_parse::{DocumentSettings, parse};
 
 use crate::build::{archive, archive_of, docx, read, reason, relations, samples, text, xlsx};
 
-/// What is larger than the limits is not unpacked; `archive` has a test with sizes that are lies.
+/// Content larger than the limits is not unpacked; `archive` has a test with false sizes.
 #[test]
 fn bombs_are_not_unpacked() {
     for (name, path) in [("a.docx", "word/document.xml"), ("a.xlsx", "xl/worksheets/sheet1.xml")] {
@@ -21,7 +21,7 @@ fn bombs_are_not_unpacked() {
 }
 
 #[test]
-fn laughs_are_not_multiplied() {
+fn billion_laughs_are_not_expanded() {
     let mut entities = String::from("<!ENTITY l0 \"ha\">");
     for level in 1..30 {
         let below = format!("&l{};", level - 1).repeat(10);
@@ -49,20 +49,20 @@ fn depth_is_bounded() {
     check("a.html", ("<p>text".to_owned() + &"<div>".repeat(deep)).into_bytes(), "nested too deeply");
     check("a.docx", docx(&("<w:tbl><w:tr><w:tc>".repeat(deep) + "x")), "nested more than");
     check("a.docx", docx(&("<m:oMath>".to_owned() + &"<m:f><m:num>".repeat(deep))), "nested more than");
-    // Depth that is allowed does not overflow the stack.
+    // The allowed depth does not overflow the stack.
     let quotes = ">".repeat(2_000) + " text";
     assert!(text(&read("a.md", quotes.as_bytes())).contains("text"));
     let lists: String = (0..500).map(|depth| format!("{}- a\n", " ".repeat(depth * 2))).collect();
     assert!(!read("a.md", lists.as_bytes()).elements.is_empty());
     assert!(text(&read("a.html", ("<b>".repeat(1_500) + "text").as_bytes())).contains("text"));
-    // What is deeper has its text all the same, also where a tag stands across two parts.
+    // Deeper content still gives its text, even if a tag is split across two parts.
     let page = format!("<main>{}<p>the <b>inner</b>most</p>", "<div class=a>".repeat(10_000));
     let parsed = read("a.html", page.as_bytes());
     assert_eq!((text(&parsed).as_str(), parsed.warnings.len()), ("the innermost", 1));
 }
 
 #[test]
-fn sheets_are_as_large_as_what_is_in_them() {
+fn sheets_are_bounded_by_their_contents() {
     let far = "<dimension ref='A1:XFD1048576'/><sheetData><row r='1'><c r='A1'><v>1</v></c></row>
         <row r='1048576'><c r='A1048576'><v>2</v></c><c r='XFD1048576'><v>3</v></c></row></sheetData>
         <mergeCells><mergeCell ref='A1:XFD1048576'/></mergeCells>";
@@ -80,12 +80,12 @@ fn record(kind: u16, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn binary_sheets_are_as_large_as_what_is_in_them() {
+fn binary_sheets_are_bounded_by_their_contents() {
     let wide = |text: &str| {
         let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
         [&u32::try_from(text.len()).unwrap().to_le_bytes()[..], &units].concat()
     };
-    // A sheet that is visible, its number, the name of its part and its own.
+    // A visible sheet, its number, the name of its part and its own.
     let sheet = [&[0_u8, 0, 0, 0, 1, 0, 0, 0][..], &wide("rId1"), &wide("S")].concat();
     let workbook = [record(0x9c, &sheet), record(0x90, &[]), record(0x84, &[])].concat();
     let cell = |row: u32, column: u32, value: f64| {
@@ -113,7 +113,7 @@ fn binary_sheets_are_as_large_as_what_is_in_them() {
 }
 
 #[test]
-fn outlines_and_pages_in_circles_end() {
+fn cyclic_outlines_and_pages_terminate() {
     let object = |text: &str| {
         let mut pdf = format!("%PDF-1.4\n{text}\n");
         let start = pdf.len();
@@ -129,7 +129,7 @@ fn outlines_and_pages_in_circles_end() {
         "1 0 obj 1 0 R endobj",
     ];
     for circle in circles {
-        // Whatever comes of it, something comes.
+        // Whatever the input, there is a result.
         let _ = parse("a.pdf", object(circle).as_bytes(), &DocumentSettings::new());
     }
     let page = "1 0 obj << /Type /Catalog /Pages 2 0 R /Outlines 3 0 R >> endobj
@@ -143,8 +143,8 @@ fn outlines_and_pages_in_circles_end() {
 }
 
 #[test]
-fn a_library_that_fails_is_a_reason() {
-    // The beginning of a spreadsheet, and a record about its letters that is empty.
+fn a_library_panic_is_reported_as_a_reason() {
+    // The beginning of a spreadsheet, and an empty font record.
     let records = [9, 8, 4, 0, 0, 6, 5, 0, 0x42, 0, 0, 0];
     let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
     file.create_stream("/Workbook").unwrap().write_all(&records).unwrap();
@@ -153,7 +153,7 @@ fn a_library_that_fails_is_a_reason() {
     assert!(reason.ends_with("the library for files of this kind failed on it"), "{reason}");
 }
 
-/// Reads it under every name, so that every reader of text sees it.
+/// Reads it under every name, so that every text reader sees it.
 fn read_anyhow(bytes: &[u8]) {
     for (name, _) in samples() {
         let _ = parse(name, bytes, &DocumentSettings::new());
@@ -178,7 +178,7 @@ proptest! {
     }
 }
 
-/// What files of every kind become when some of their bytes are others.
+/// Files of every format with some bytes changed.
 fn mutated(bytes: &[u8], changes: &[(Index, u8)], cut: Option<Index>) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for (place, byte) in changes {
@@ -191,7 +191,7 @@ fn mutated(bytes: &[u8], changes: &[(Index, u8)], cut: Option<Index>) -> Vec<u8>
     bytes
 }
 
-/// Files of every kind, changed.
+/// Files of every format, changed.
 fn read_broken(changes: &[(Index, u8)], cut: Option<Index>) {
     for (name, bytes) in samples() {
         let _ = parse(name, &mutated(&bytes, changes, cut), &DocumentSettings::new());
@@ -220,7 +220,7 @@ fn any_changes() -> impl Strategy<Value = Vec<(Index, u8)>> {
     prop::collection::vec((any::<Index>(), any::<u8>()), 1..12)
 }
 
-/// Signs that mean something in XML.
+/// Characters with a meaning in XML.
 fn marks() -> impl Strategy<Value = Vec<(Index, u8)>> {
     let mark = prop::sample::select(b"<>/='\"&; 09ax\n:!-[]".to_vec());
     prop::collection::vec((any::<Index>(), mark), 1..12)

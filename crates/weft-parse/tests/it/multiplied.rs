@@ -1,16 +1,16 @@
-//! Small files that say one thing in many places: what is read of them must not be many times as large.
+//! Small files that refer to one content from many places: the result must not be many times as large.
 
 use weft_parse::element::{ElementBody, Parsed};
 
 use crate::build::{archive, docx, pptx, read, relations, text, xlsx};
 use crate::office::outlook;
 
-/// Bytes of everything that was read.
+/// Bytes of the whole result.
 fn size(parsed: &Parsed) -> usize {
     text(parsed).len()
 }
 
-/// The text of the innermost of many tables within each other, in each of which a cell reaches down.
+/// The text of the innermost of many nested tables, each with a row-spanning cell.
 fn nested(open: &str, close: &str) -> String {
     open.repeat(60) + "innermost" + &close.repeat(60)
 }
@@ -35,7 +35,7 @@ fn tables_within_tables_do_not_multiply() {
 }
 
 #[test]
-fn attachments_at_one_and_the_same_place_are_not_all_read() {
+fn attachments_sharing_one_offset_are_not_all_read() {
     use std::io::{Cursor, Write as _};
     const COUNT: usize = 30;
     let folders: Vec<String> =
@@ -51,7 +51,7 @@ fn attachments_at_one_and_the_same_place_are_not_all_read() {
     let mut bytes = file.into_inner().into_inner();
     let all = text(&read("a.msg", &bytes)).matches("word").count();
     assert_eq!(all, 40_000 + 1_000 * (COUNT - 1));
-    // All that is told of each attachment is where the first one begins, and how long it is.
+    // All that is stored of each attachment is the offset of the first one, and its length.
     let name: Vec<u8> = "__substg1.0_37010102".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let entries: Vec<usize> =
         (0..bytes.len() - 128).step_by(128).filter(|at| bytes[*at..].starts_with(&name)).collect();
@@ -62,7 +62,7 @@ fn attachments_at_one_and_the_same_place_are_not_all_read() {
     for at in entries {
         bytes[at + 116..at + 128].copy_from_slice(&place);
     }
-    // Whoever opens such a file may refuse it as well.
+    // Refusing such a file is acceptable as well.
     if let Ok(parsed) = weft_parse::parse("a.msg", &bytes, &weft_parse::DocumentSettings::new()) {
         assert!(size(&parsed) < 9 * bytes.len(), "{} of {}", size(&parsed), bytes.len());
         assert!(parsed.warnings.iter().any(|warning| warning.contains("left out")), "{:?}", parsed.warnings);
@@ -70,7 +70,7 @@ fn attachments_at_one_and_the_same_place_are_not_all_read() {
 }
 
 #[test]
-fn notes_are_said_once() {
+fn notes_are_read_once() {
     let paragraph = "<w:r><w:footnoteReference w:id='2'/></w:r><w:r><w:commentReference w:id='0'/></w:r>";
     let parsed = read("a.docx", &docx(&format!("<w:p>{}</w:p>", paragraph.repeat(1_000))));
     let text = text(&parsed);
@@ -97,17 +97,17 @@ fn a_chapter_is_read_once_however_often_the_book_names_it() {
 }
 
 #[test]
-fn a_tag_has_so_many_attributes_and_no_more() {
+fn attributes_of_a_tag_are_limited() {
     let tag = |count: usize| {
         let attributes: String = (0..count).map(|n| format!(" a{n}=1")).collect();
         read("a.html", format!("<p>before</p><p{attributes}>behind</p>").as_bytes())
     };
     assert_eq!(text(&tag(1_000)), "before\nbehind");
-    // Each attribute is compared with all before it, so that the rest of the page is given up instead.
+    // Each attribute is compared with all before it, so the rest of the page is given up instead.
     let cut = tag(80_000);
     assert_eq!(text(&cut), "before");
     assert!(cut.warnings.join(" ").contains("too large"), "{:?}", cut.warnings);
-    // What is long without being a tag is read to its end.
+    // A long text without tags is read to its end.
     let long = format!(
         "<p>{}</p><script>{}</script><p>end</p>",
         "a \"b\" ".repeat(90_000),
@@ -117,7 +117,7 @@ fn a_tag_has_so_many_attributes_and_no_more() {
 }
 
 #[test]
-fn addresses_that_are_no_addresses_are_left_out() {
+fn invalid_urls_are_left_out() {
     let target = format!("https://example.com/{}", "a".repeat(100_000));
     let link = "<w:hyperlink r:id='a'><w:r><w:t>here</w:t></w:r></w:hyperlink>".repeat(1_000);
     let bytes = archive(&[
@@ -139,7 +139,7 @@ fn paths_of_values_do_not_grow_with_every_level() {
 }
 
 #[test]
-fn long_cells_reach_down_only_so_far() {
+fn long_merged_cells_are_repeated_only_so_far() {
     let row =
         "<a:tr h='1'><a:tc vMerge='1'><a:p/></a:tc><a:tc><a:p><a:r><a:t>x</a:t></a:r></a:p></a:tc></a:tr>";
     let long = "word ".repeat(200_000);
@@ -160,7 +160,7 @@ fn long_cells_reach_down_only_so_far() {
 
 /// Without a limit this would copy two hundred gigabytes.
 #[test]
-fn areas_over_one_long_text_are_looked_at_within_limits() {
+fn merged_areas_over_one_long_text_are_limited() {
     let long = "word ".repeat(400_000);
     let areas = "<mergeCell ref='A1:A2'/>".repeat(100_000);
     let sheet = format!(
@@ -171,7 +171,7 @@ fn areas_over_one_long_text_are_looked_at_within_limits() {
 }
 
 #[test]
-fn cells_that_reach_down_a_sheet_do_so_within_limits() {
+fn cells_merged_down_a_sheet_are_limited() {
     let long = "word ".repeat(6_000);
     let sheet = format!(
         "<sheetData><row r='1'><c r='A1' t='inlineStr'><is><t>{long}</t></is></c></row>

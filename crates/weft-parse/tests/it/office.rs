@@ -1,4 +1,4 @@
-//! Office files of other programs and other times.
+//! Office files of other programs and older versions.
 
 use std::io::{Cursor, Read as _, Write as _};
 
@@ -13,7 +13,7 @@ pub(crate) fn unpacked(packed: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn documents_of_word_97() {
+fn word_97_documents() {
     let parsed = read("a.doc", &unpacked(include_bytes!("files/report.doc.zip")));
     let shown = shown(&parsed);
     let expected = [
@@ -32,7 +32,7 @@ fn documents_of_word_97() {
 }
 
 #[test]
-fn presentations_of_powerpoint_97() {
+fn powerpoint_97_presentations() {
     let parsed = read("a.ppt", &unpacked(include_bytes!("files/deck.ppt.zip")));
     let shown = shown(&parsed);
     let place = |text: &str| shown.iter().position(|line| line.contains(text));
@@ -43,12 +43,12 @@ fn presentations_of_powerpoint_97() {
 }
 
 #[test]
-fn tables_of_powerpoint_97_are_tables() {
+fn powerpoint_97_tables_are_tables() {
     let parsed = read("a.ppt", &unpacked(include_bytes!("files/table.ppt.zip")));
     let shown = shown(&parsed);
     let in_order = [
         "People",
-        // Cells that reach over two columns and over two rows.
+        // Cells that span two columns and two rows.
         "table(0) Name|Years / Ada|1815|1852 / Ada||later",
         "Below the table",
         "Sales",
@@ -65,7 +65,7 @@ fn tables_of_powerpoint_97_are_tables() {
     );
 }
 
-/// A mail of Outlook from these parts: names, and texts or bytes.
+/// An Outlook mail from these parts: names, and texts or bytes.
 pub(crate) fn outlook(folders: &[&str], texts: &[(&str, &str)], properties: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
     for folder in folders {
@@ -84,7 +84,7 @@ pub(crate) fn outlook(folders: &[&str], texts: &[(&str, &str)], properties: &[(&
 }
 
 #[test]
-fn mails_of_outlook_say_to_whom_they_go_and_hold_mails() {
+fn outlook_mails_have_recipients_and_attached_mails() {
     const TO: &str = "/__recip_version1.0_#00000000";
     const ATTACHED: &str = "/__attach_version1.0_#00000000";
     let inner = format!("{ATTACHED}/__substg1.0_3701000D");
@@ -126,7 +126,7 @@ fn mails_of_outlook_say_to_whom_they_go_and_hold_mails() {
 }
 
 #[test]
-fn mails_of_outlook_may_be_rich_text_alone() {
+fn outlook_mails_may_be_rich_text_only() {
     // Made by another program.
     const PACKED: &str = "6f000000ab0000004c5a46752157811303000a00726370673132352232034374657805426269fc646903300103\
         01f70a8002a403e4cb071302807d0a81756300500b0931016433363003310bc4204814656c0900200352204f75e27409006f6b2e0aa2\
@@ -146,7 +146,7 @@ fn mails_of_outlook_may_be_rich_text_alone() {
 }
 
 #[test]
-fn cells_of_opendocument_that_are_told_once_keep_their_places() {
+fn repeated_opendocument_cells_keep_their_positions() {
     let cell = |text: &str| format!("<table:table-cell><text:p>{text}</text:p></table:table-cell>");
     let empty = "<table:table-cell table:number-columns-repeated='2'/>";
     let rest = "<table:table-cell table:number-columns-repeated='16000'/>";
@@ -156,7 +156,7 @@ fn cells_of_opendocument_that_are_told_once_keep_their_places() {
     assert_eq!(shown(&read("a.odt", &bytes)), ["table(0) a|||d / ||c"]);
 }
 
-/// A file of OpenDocument with this content.
+/// An OpenDocument file with this content.
 pub(crate) fn opendocument(content: &str) -> Vec<u8> {
     archive(&[
         ("mimetype", "application/vnd.oasis.opendocument.text"),
@@ -174,7 +174,7 @@ pub(crate) fn opendocument(content: &str) -> Vec<u8> {
 }
 
 #[test]
-fn spreadsheets_of_opendocument_have_their_comments_at_the_end() {
+fn opendocument_spreadsheets_list_comments_at_the_end() {
     let content = "<office:document-content><office:body><office:spreadsheet>
         <table:table table:name='Stock'>
           <table:table-row table:number-rows-repeated='3'>
@@ -230,7 +230,7 @@ fn spreadsheets_of_opendocument_have_their_comments_at_the_end() {
 }
 
 #[test]
-fn flat_files_of_opendocument_are_read_like_the_others() {
+fn flat_opendocument_files_are_read_like_packed_ones() {
     let flat = |body: &str| {
         format!(
             "<?xml version='1.0'?><office:document xmlns:office='urn:oasis:names:tc:opendocument:xmlns:office:1.0' \
@@ -255,7 +255,7 @@ fn flat_files_of_opendocument_are_read_like_the_others() {
          office:value='5'/></table:table-row></table:table></office:spreadsheet>",
     );
     assert_eq!(shown(&read("a.fods", sheet.as_bytes())), ["--- 1 S", "table(0) 5"]);
-    // Charts, and sheets in a text, stand in it themselves.
+    // Charts, and sheets in a text, appear in the text itself.
     let object = |content: &str| format!("<draw:frame><draw:object>{content}</draw:object></draw:frame>");
     let inner = "<office:document><office:body><office:spreadsheet><table:table><table:table-row><table:table-cell><text:p>name</text:p>\
                  </table:table-cell><table:table-cell><text:p>Ada</text:p></table:table-cell></table:table-row></table:table>\
@@ -274,7 +274,7 @@ fn flat_files_of_opendocument_are_read_like_the_others() {
     assert!(crate::build::reason("a.fodt", b"<office:document/>").contains("no body"));
 }
 
-/// A chart as OpenDocument has it.
+/// A chart as in OpenDocument.
 const CHART: &str = "<office:document-content><office:body><office:chart><chart:chart>
     <chart:title><text:p>Fruit sold</text:p></chart:title><chart:plot-area>
     <chart:axis chart:dimension='x'><chart:title><text:p>Kind</text:p></chart:title></chart:axis>
@@ -288,7 +288,7 @@ const CHART: &str = "<office:document-content><office:body><office:chart><chart:
     </office:document-content>";
 
 #[test]
-fn objects_of_opendocument_are_shown_where_they_stand() {
+fn opendocument_objects_are_read_in_place() {
     let content = "<office:document-content><office:body><office:text>
         <text:p>See <draw:frame><draw:object xlink:href='./Object 1'><loext:p/></draw:object></draw:frame>here.</text:p>
         <text:p>As <draw:frame><draw:object xlink:href='./Object 2'/></draw:frame> holds.</text:p>
@@ -322,7 +322,7 @@ fn objects_of_opendocument_are_shown_where_they_stand() {
 }
 
 #[test]
-fn charts_of_spreadsheets_are_told_by_their_titles() {
+fn spreadsheet_charts_are_read_by_their_titles() {
     let content =
         "<office:document-content><office:body><office:spreadsheet><table:table table:name='S'><table:shapes>
         <draw:frame><draw:object xlink:href='./Object 1'/></draw:frame></table:shapes><table:table-row>
@@ -353,13 +353,13 @@ fn charts_of_spreadsheets_are_told_by_their_titles() {
         shown(&read("a.xlsx", &archive(&files))).pop().unwrap()
     };
     assert_eq!(of_sheet("S!$B$2:$B$3"), told);
-    // Nobody else has them.
+    // No other format has them.
     let table = "table(1) Fruit sold (Tonnes): Kind / 2023 Pears|22 / Plums";
     assert_eq!(of_sheet("[1]S!$B$2:$B$3"), table);
 }
 
 #[test]
-fn charts_of_newer_kinds_are_tables_as_well() {
+fn newer_chart_types_are_tables_too() {
     let chart = "<cx:chartSpace xmlns:cx='http://schemas.microsoft.com/office/drawing/2014/chartex'><cx:chartData><cx:data id='0'>
         <cx:strDim type='cat'><cx:f>S!$A$2:$A$3</cx:f><cx:lvl ptCount='2'><cx:pt idx='0'>Start</cx:pt><cx:pt idx='1'>End</cx:pt></cx:lvl>
         </cx:strDim><cx:numDim type='val'><cx:f>S!$B$2:$B$3</cx:f><cx:lvl ptCount='2'><cx:pt idx='0'>100</cx:pt><cx:pt idx='1'>80</cx:pt>
@@ -407,7 +407,7 @@ fn sheet_parts() -> Vec<(&'static str, &'static str)> {
 }
 
 #[test]
-fn texts_of_opendocument() {
+fn opendocument_texts() {
     let bytes = opendocument(
         "<office:text><text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>
          <text:table-of-content><text:index-body><text:index-title><text:p>Contents</text:p></text:index-title>
@@ -439,14 +439,14 @@ fn texts_of_opendocument() {
     assert_eq!((&parsed.metadata["title"], &parsed.metadata["author"]), (&"A text".into(), &"Ada".into()));
 }
 
-/// Styles of lists, and of the numbers of headings.
+/// Styles of lists, and of heading numbers.
 const LIST_STYLES: &str = "<text:list-style style:name='L'><text:list-level-style-number text:level='1' style:num-format='1' style:num-suffix='.'/>
         <text:list-level-style-number text:level='2' style:num-format='a' style:num-suffix=')' text:start-value='2' text:display-levels='2'/>
         </text:list-style><text:list-style style:name='B'><text:list-level-style-bullet text:level='1'/></text:list-style>";
 const OUTLINE: &str = "<text:outline-style><text:outline-level-style text:level='1' style:num-format='I'/>
         <text:outline-level-style text:level='2' style:num-format='1' text:display-levels='2'/></text:outline-style>";
 
-/// What is read of a text with lists and headings in these styles.
+/// The result of a text with lists and headings in these styles.
 const NUMBERED: [&str; 16] = [
     "# I One",
     "## I.1 Below",
@@ -467,7 +467,7 @@ const NUMBERED: [&str; 16] = [
 ];
 
 #[test]
-fn lists_and_headings_of_opendocument_have_their_numbers() {
+fn opendocument_lists_and_headings_have_numbers() {
     let item = |inner: &str| format!("<text:list-item>{inner}</text:list-item>");
     let list =
         |attributes: &str, items: &[&str]| format!("<text:list {attributes}>{}</text:list>", items.concat());
@@ -524,7 +524,7 @@ fn lists_and_headings_of_opendocument_have_their_numbers() {
 }
 
 #[test]
-fn presentations_of_opendocument() {
+fn opendocument_presentations() {
     let bytes = opendocument(
         "<office:presentation><draw:page><draw:frame presentation:class='title'><draw:text-box><text:p>One</text:p>
          </draw:text-box></draw:frame><draw:frame><draw:text-box><text:list><text:list-item><text:p>a point</text:p>
@@ -573,7 +573,7 @@ fn diagrams_are_lists() {
         link("1", "2", 1),
         link("1", "3", 0),
         link("3", "4", 0),
-        // In a circle.
+        // In a cycle.
         link("4", "3", 0),
         "<dgm:cxn type='presOf' srcId='2' destId='5'/>".to_owned(),
     ];
@@ -608,7 +608,7 @@ fn diagrams_are_lists() {
 }
 
 #[test]
-fn remarks_on_slides_are_told_in_the_order_of_their_parts() {
+fn slide_comments_are_read_in_part_order() {
     let bytes = archive(&[
         ("_rels/.rels", &relations(&[("r1", "officeDocument", "ppt/presentation.xml")])),
         (
@@ -631,7 +631,7 @@ fn remarks_on_slides_are_told_in_the_order_of_their_parts() {
     assert_eq!(shown(&read("a.pptx", &bytes))[2..], remarks);
 }
 
-/// What a slide says of three parts with remarks, in the order of none of them.
+/// A slide's relationships to three comment parts, in an unrelated order.
 fn remarks() -> String {
     let part = |id, number| (id, "comments", number);
     relations(&[
@@ -642,7 +642,7 @@ fn remarks() -> String {
 }
 
 #[test]
-fn remarks_on_cells_are_told() {
+fn cell_comments_are_read() {
     let sheet = |comments: &[(&str, &str)]| {
         let workbook = "<workbook xmlns='http://schemas.openxmlformats.org/spreadsheetml/2006/main' xmlns:r='http://schemas.openxmlformats.org/officeDocument/2006/relationships'><sheets><sheet name='S' sheetId='1' r:id='rId1'/></sheets></workbook>";
         let links = "<Relationships xmlns='http://schemas.openxmlformats.org/package/2006/relationships'><Relationship Id='rId1' Type='http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet' Target='worksheets/sheet1.xml'/></Relationships>";
@@ -678,7 +678,7 @@ fn remarks_on_cells_are_told() {
 }
 
 #[test]
-fn the_title_above_a_table_is_no_header() {
+fn a_title_above_a_table_is_not_its_header() {
     let cell = |place: &str, text: &str| format!("<c r='{place}' t='inlineStr'><is><t>{text}</t></is></c>");
     let sheet = format!(
         "<sheetData><row r='1'>{}</row><row r='2'>{}{}</row><row r='3'>{}{}</row></sheetData>",
@@ -693,7 +693,7 @@ fn the_title_above_a_table_is_no_header() {
 }
 
 #[test]
-fn a_book_may_be_in_a_folder_of_its_own() {
+fn a_book_may_be_in_a_subfolder() {
     let bytes = archive(&[
         ("book/mimetype", "application/epub+zip"),
         (
@@ -710,7 +710,7 @@ fn a_book_may_be_in_a_folder_of_its_own() {
 }
 
 #[test]
-fn a_book_without_an_order_has_that_of_its_files() {
+fn a_book_without_a_spine_uses_file_order() {
     let bytes = archive(&[
         ("mimetype", "application/epub+zip"),
         (
@@ -732,7 +732,7 @@ fn a_book_without_an_order_has_that_of_its_files() {
 }
 
 #[test]
-fn wide_letters_are_read() {
+fn utf_16_and_utf_32_text_is_read() {
     let text = "From: a@example.com\nTo: b@example.com\nSubject: Grüße\n\nText 数据.";
     let utf16: Vec<u8> =
         std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
@@ -741,7 +741,7 @@ fn wide_letters_are_read() {
     let utf32: Vec<u8> =
         std::iter::once('\u{feff}').chain("数据 and text".chars()).flat_map(number).collect();
     assert_eq!(shown(&read("a.txt", &utf32)), ["数据 and text"]);
-    // A text that ends in the middle of a letter is not one.
+    // A text that ends in the middle of a character is not one.
     assert!(!shown_or_reason(&utf32[..utf32.len() - 1]).contains("text"));
 }
 

@@ -1,14 +1,14 @@
-//! Pages of PDFs whose text is hard to put together.
+//! Pages of PDFs whose text is hard to assemble.
 
 use crate::build::{pdf_of, pdf_with_form, read, shown, text};
 
-/// Text at a place of a page; the fonts are `F1` and the bold `F2`.
+/// Text at a position on a page; the fonts are `F1` and the bold `F2`.
 fn at(font: &str, left: u32, height: u32, text: &str) -> String {
     format!("BT /{font} 10 Tf {left} {height} Td ({text}) Tj ET\n")
 }
 
 #[test]
-fn numbers_of_neighbouring_cells_stay_apart() {
+fn numbers_of_adjacent_cells_stay_separate() {
     // One string for the library, since all of it is within one text object.
     let row = "BT /F1 10 Tf 1 0 0 1 60 560 Tm (0) Tj 1 0 0 1 84 560 Tm (2,248) Tj 1 0 0 1 130 560 Tm (1,135) Tj ET\n";
     let spaced = "BT /F1 10 Tf 1 0 0 1 60 500 Tm 24 Tc (7) Tj 0 Tc (9,002) Tj ET\n";
@@ -17,9 +17,9 @@ fn numbers_of_neighbouring_cells_stay_apart() {
 }
 
 #[test]
-fn cells_that_are_drawn_in_type_of_size_one_stay_apart() {
-    // The library takes those that follow each other in the same way of drawing for one string, and the room between
-    // them for many times of what it is.
+fn cells_drawn_in_font_size_one_stay_separate() {
+    // The library joins consecutive text drawn in the same way into one string, and overestimates the space
+    // between many times.
     let plain = |left: u32, text: &str| format!("8.5 0 0 8.5 {left} 560 Tm ({text}) Tj\n");
     let spaced = |left: u32, text: &str| format!("8.5 0 0 8.5 {left} 560 Tm [({text})] TJ\n");
     let check = |drawn: &[String], expected: &str| {
@@ -34,16 +34,16 @@ fn cells_that_are_drawn_in_type_of_size_one_stay_apart() {
         &[plain(60, "June 2000"), spaced(138, "Rio de Janeiro"), plain(410, "NA"), plain(490, "85 none")],
         "June 2000 Rio de Janeiro NA 85 none",
     );
-    // A title whose letters stand apart is one all the same.
+    // A title with spaced letters is one title anyway.
     check(&["0.5 Tc 8.5 0 0 8.5 60 560 Tm (TITLE) Tj 0 Tc\n".to_owned()], "TITLE");
 }
 
 #[test]
-fn a_line_that_ends_with_a_blank_stays_in_its_column() {
+fn a_line_ending_with_a_space_stays_in_its_column() {
     let numbers = ["one", "two", "three", "four", "five", "six", "seven", "eight"];
     let lines = numbers.iter().zip(0..).map(|(number, line)| {
         let left = match line {
-            // With its blank it comes nearer to the other column than words of a line may be apart.
+            // With its space it comes closer to the other column than words of a line may be.
             4 => "and this line of the left one is wider than most ".to_owned(),
             _ => format!("the left column says {number} things here"),
         };
@@ -57,7 +57,7 @@ fn a_line_that_ends_with_a_blank_stays_in_its_column() {
 }
 
 #[test]
-fn what_was_entered_into_a_form_stands_where_its_fields_are() {
+fn form_values_appear_at_their_fields() {
     let content = [
         at("F1", 50, 700, "Name:"),
         at("F1", 50, 660, "I agree to all of this"),
@@ -80,12 +80,12 @@ fn what_was_entered_into_a_form_stands_where_its_fields_are() {
     for wrong in ["[x] I want", "DE", "secret", "hidden"] {
         assert!(!shown.contains(wrong), "{wrong}: {shown}");
     }
-    // A form of fields alone has text as well.
+    // A form with only fields has text as well.
     assert!(text(&read("a.pdf", &pdf_with_form("q Q\n", &fields[..1]))).contains("Äda"));
 }
 
 #[test]
-fn text_that_was_placed_on_a_page_is_read() {
+fn placed_text_is_read() {
     let placed: String =
         (0..3).map(|line| at("F1", 50, 700 - line * 12, &format!("placed line {line}"))).collect();
     let own: String =
@@ -123,7 +123,7 @@ fn turned_text_is_read_in_its_own_order() {
 }
 
 #[test]
-fn a_table_without_lines_goes_on_on_the_next_page_with_its_header() {
+fn an_unruled_table_continues_on_the_next_page_with_its_header() {
     let row = |height: u32, cells: [&str; 4]| -> String {
         let places = [50, 250, 330, 410];
         places.iter().zip(cells).map(|(left, cell)| at("F1", *left, height, cell)).collect()
@@ -144,7 +144,7 @@ fn a_table_without_lines_goes_on_on_the_next_page_with_its_header() {
 }
 
 #[test]
-fn bold_lines_by_themselves_are_titles_and_other_bold_text_is_not() {
+fn separate_bold_lines_are_titles_but_inline_bold_is_not() {
     let page = [
         at("F2", 50, 700, "Results of the year"),
         at("F1", 50, 670, "The text below it says what happened in the year that has just passed."),
@@ -160,11 +160,11 @@ fn bold_lines_by_themselves_are_titles_and_other_bold_text_is_not() {
 }
 
 #[test]
-fn the_entries_of_a_table_of_contents_are_lines_and_paragraphs_apart_are_two() {
+fn contents_entries_are_lines_and_spaced_paragraphs_are_separate() {
     let dots = ". ".repeat(40);
     let entry = |height: u32, text: &str| at("F1", 50, height, &format!("{text} {dots}{}", height / 100));
     let entries: String = (0..6).map(|line| entry(740 - line * 13, &format!("1.{line} Chapter"))).collect();
-    // Between its lines there is less room than between the entries above, and between paragraphs not much more.
+    // The line spacing is smaller than between the entries above, and the paragraph spacing not much larger.
     let line = |height: u32, text: &str| at("F1", 50, height, text);
     let page = entries
         + &line(600, "The first paragraph has two lines, of which this one is the first and")

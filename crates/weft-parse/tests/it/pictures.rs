@@ -1,4 +1,4 @@
-//! Pictures and recordings: who reads them, and where their text stands.
+//! Pictures and recordings: who reads them, and where their text is placed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ fn request(name: &str, method: ChunkMethod) -> ReadRequest {
     ReadRequest { name: name.to_owned(), method, settings: serde_json::Map::new() }
 }
 
-/// Says the same of every picture, and counts how often it was asked.
+/// Returns the same for every picture, and counts its calls.
 struct Says(&'static str, AtomicUsize);
 
 #[async_trait]
@@ -48,7 +48,7 @@ impl PictureReader for Says {
     }
 }
 
-/// Where it is and what it says, of two columns of a page.
+/// The position and text, in two columns of a page.
 struct Columns;
 
 #[async_trait]
@@ -75,7 +75,7 @@ fn text(document: &ReadDocument) -> String {
 }
 
 #[tokio::test]
-async fn scanned_pages_are_read_with_their_places() {
+async fn scanned_pages_are_read_with_positions() {
     let scan = Bytes::from(pdf_with_pictures(&[("", Some(SCAN)), ("Text of page two", None)]));
     let document =
         reader(Columns).read(&"t".into(), &request("a.pdf", ChunkMethod::Naive), scan.clone()).await.unwrap();
@@ -94,7 +94,7 @@ async fn scanned_pages_are_read_with_their_places() {
         "{places:?}"
     );
     assert_eq!(document.warnings, Vec::<String>::new());
-    // Without anybody who reads pictures the page is missing, and that is told.
+    // Without a picture reader the page is missing, which is reported.
     let without = MediaReader::new(Arc::new(InProcess::default()), None, None);
     let document =
         without.read(&"t".into(), &request("a.pdf", ChunkMethod::Naive), scan.clone()).await.unwrap();
@@ -103,7 +103,7 @@ async fn scanned_pages_are_read_with_their_places() {
         "{:?}",
         document.warnings
     );
-    // Nor is anybody asked where the text layer alone is wanted.
+    // Nor is it called if only the text layer is requested.
     let mut plain = request("a.pdf", ChunkMethod::Naive);
     plain.settings.insert("layout_recognize".to_owned(), json!("Plain Text"));
     let document = reader(Columns).read(&"t".into(), &plain, scan).await.unwrap();
@@ -111,17 +111,17 @@ async fn scanned_pages_are_read_with_their_places() {
 }
 
 #[tokio::test]
-async fn a_large_file_is_looked_through_beside_what_is_served() {
+async fn scanning_a_large_file_does_not_block_the_runtime() {
     let reader = MediaReader::new(Arc::new(NoReader), Some(Arc::new(Columns)), None);
     let (tenant, request) = (TenantId::new("t"), request("a.txt", ChunkMethod::Naive));
     let mut read = std::pin::pin!(reader.read(&tenant, &request, Bytes::from(vec![b'x'; 4 << 20])));
-    // Nobody who is served meanwhile waits for it.
+    // No other request waits for it.
     assert!(futures::poll!(read.as_mut()).is_pending());
     assert_eq!(read.await.unwrap_err().kind, ErrorKind::Unavailable);
 }
 
 #[tokio::test]
-async fn scans_on_turned_pages_are_read_as_they_are_seen() {
+async fn scans_on_rotated_pages_are_read_upright() {
     for (degrees, size, right) in [
         (0, (850, 1_100), 600.0),
         (90, (1_100, 850), 800.0),
@@ -149,7 +149,7 @@ async fn scans_on_turned_pages_are_read_as_they_are_seen() {
 }
 
 #[tokio::test]
-async fn figures_stand_in_the_text_of_their_page() {
+async fn figure_texts_are_placed_in_their_page() {
     let file = Bytes::from(pdf_with_pictures(&[("The figure shows the plan.", Some(WORDS_JPEG))]));
     let says = reader(Says("Plan of the house", AtomicUsize::new(0)));
     let document = says.read(&"t".into(), &request("a.pdf", ChunkMethod::Naive), file).await.unwrap();
@@ -157,7 +157,7 @@ async fn figures_stand_in_the_text_of_their_page() {
     assert!(text.contains("The figure shows the plan.") && text.contains("Plan of the house"), "{text}");
 }
 
-/// Files that hold pictures as files of their own: each shows `a.jpg` twice, and has a small ornament.
+/// Files that contain pictures as separate files: each shows `a.jpg` twice, and has a small ornament.
 fn holding_pictures() -> [(&'static str, Vec<u8>); 4] {
     let gif: &[u8] = b"GIF89a\x03\0\x04\0";
     let word = relations(&[("r1", "image", "media/a.jpg"), ("r2", "image", "media/dot.gif")]);
@@ -222,7 +222,7 @@ fn holding_pictures() -> [(&'static str, Vec<u8>); 4] {
 }
 
 #[tokio::test]
-async fn pictures_in_office_files_and_books_stand_in_the_text_where_they_are_shown() {
+async fn pictures_in_office_files_and_books_are_placed_where_shown() {
     for (name, bytes) in holding_pictures() {
         let says = Arc::new(Says("A bridge\nin autumn", AtomicUsize::new(0)));
         let reader = MediaReader::new(Arc::new(InProcess::default()), Some(says.clone()), None);
@@ -233,7 +233,7 @@ async fn pictures_in_office_files_and_books_stand_in_the_text_where_they_are_sho
         assert!(at("Before") < at("A bridge") && at("in autumn") < at("After"), "{name}: {text:?}");
         assert_eq!(text.matches("A bridge").count(), 1, "{name}: {text:?}");
         let asked = says.1.load(Ordering::Relaxed);
-        assert_eq!(asked, 1, "{name}: neither the ornament is read nor what is not shown");
+        assert_eq!(asked, 1, "{name}: neither the ornament nor hidden pictures are read");
         assert_eq!(document.warnings, Vec::<String>::new(), "{name}");
     }
 }
@@ -264,7 +264,7 @@ fn mail_with_attachments(attachments: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn pictures_that_a_page_holds_itself_stand_where_they_are_shown() {
+async fn inline_page_pictures_are_placed_where_shown() {
     let page = Bytes::from(page_with_picture());
     let document = reader(Says("Turnover 4711", AtomicUsize::new(0)))
         .read(&"t".into(), &request("a.html", ChunkMethod::Naive), page)
@@ -273,7 +273,7 @@ async fn pictures_that_a_page_holds_itself_stand_where_they_are_shown() {
     let text = text(&document);
     let places = ["Before.", "A chart", "Turnover 4711", "After."].map(|part| text.find(part));
     assert!(places.is_sorted() && places.iter().all(Option::is_some), "{text}");
-    assert_eq!(text.matches("4711").count(), 1, "what is hidden is not read");
+    assert_eq!(text.matches("4711").count(), 1, "hidden text is not read");
     assert!(
         document.warnings.iter().any(|warning| warning.contains("is damaged")),
         "{:?}",
@@ -308,14 +308,14 @@ async fn pictures_attached_to_a_mail_are_read_and_so_are_those_in_attachments() 
         assert!(text[at..].contains(after), "{name}: {text}");
     }
     assert_eq!(text.matches("Turnover 4711").count(), 5, "{text}");
-    // Without anybody who reads pictures the rest of the mail is read, and each attachment says what is missing.
+    // Without a picture reader the rest of the mail is read, and each attachment reports what is missing.
     let alone =
         InProcess::default().read(&"t".into(), &request("a.eml", ChunkMethod::Naive), mail).await.unwrap();
     assert!(alone.warnings.iter().any(|warning| warning.contains("OCR is needed")), "{:?}", alone.warnings);
 }
 
 #[tokio::test]
-async fn pieces_name_the_picture_that_their_text_was_read_in() {
+async fn chunks_name_the_picture_their_text_comes_from() {
     let note: &[u8] = b"Nothing is to be seen here.";
     let mut files: Vec<(&str, Vec<u8>)> = holding_pictures().into();
     files.extend([
@@ -347,7 +347,7 @@ async fn pieces_name_the_picture_that_their_text_was_read_in() {
 }
 
 #[tokio::test]
-async fn a_picture_that_cannot_be_read_costs_the_file_nothing_else() {
+async fn an_unreadable_picture_does_not_affect_the_rest_of_the_file() {
     for (name, bytes) in holding_pictures() {
         let reader = reader(Says("invalid", AtomicUsize::new(0)));
         let document =
@@ -365,7 +365,7 @@ async fn a_picture_that_cannot_be_read_costs_the_file_nothing_else() {
 const WORDS_JPEG: &[u8] = SCAN;
 
 #[tokio::test]
-async fn picture_files_have_a_method_of_their_own() {
+async fn picture_files_have_their_own_method() {
     let says = reader(Says("A red bridge\nover a river\n\nIn autumn", AtomicUsize::new(0)));
     let document = says
         .read(&"t".into(), &request("a.png", ChunkMethod::Picture), Bytes::from_static(WORDS))
@@ -383,7 +383,7 @@ async fn picture_files_have_a_method_of_their_own() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_told_and_what_may_pass_is_tried_again() {
+async fn unreadable_pictures_are_reported_and_transient_failures_retried() {
     let scan = Bytes::from(pdf_with_pictures(&[("", Some(SCAN)), ("Text", None)]));
     let request = request("a.pdf", ChunkMethod::Naive);
     let document =
@@ -399,7 +399,7 @@ async fn what_cannot_be_read_is_told_and_what_may_pass_is_tried_again() {
 }
 
 #[tokio::test]
-async fn hostile_pictures_are_refused_by_what_they_say_of_themselves() {
+async fn hostile_pictures_are_refused_by_their_headers() {
     let mut bomb = WORDS.to_vec();
     bomb[16..24].copy_from_slice(&[0, 1, 0, 0, 0, 1, 0, 0]);
     let says = Arc::new(Says("x", AtomicUsize::new(0)));
@@ -421,7 +421,7 @@ async fn hostile_pictures_are_refused_by_what_they_say_of_themselves() {
         assert!(text(&document).contains("Text beside it"));
         assert!(document.warnings.iter().any(|one| one.contains("pixels")), "{:?}", document.warnings);
     }
-    assert_eq!(says.1.load(Ordering::Relaxed), 0, "nobody is asked");
+    assert_eq!(says.1.load(Ordering::Relaxed), 0, "no reader is called");
 }
 
 #[tokio::test]
@@ -443,7 +443,7 @@ async fn settings_without_effect_are_named() {
     assert_eq!(document.warnings.len(), 3, "{:?}", document.warnings);
 }
 
-/// Hears the bytes as text.
+/// Transcribes the bytes as text.
 struct Ears;
 
 #[async_trait]
@@ -459,7 +459,7 @@ impl TranscriptionModel for Ears {
 }
 
 #[tokio::test]
-async fn recordings_are_written_down() {
+async fn recordings_are_transcribed() {
     let documents: Arc<dyn DocumentReader> = Arc::new(InProcess::default());
     let reader = MediaReader::new(Arc::clone(&documents), None, Some(Arc::new(Ears)));
     let said = Bytes::from_static(b"ID3Good morning. The pump is broken.");
@@ -524,7 +524,7 @@ async fn tesseract_is_bounded() {
     let limits = Limits { time: Duration::from_millis(1), ..Limits::default() };
     let Some(reader) = tesseract(limits) else { return };
     let picture = weft_testkit::contracts::picture_reader::picture(WORDS, 600, 300);
-    // It ends within the time that a worker is waited for, whatever became of it.
+    // It ends within the time a worker is given, whatever the outcome.
     let ended =
         tokio::time::timeout(Duration::from_secs(20), reader.read(&"t".into(), &picture)).await.unwrap();
     if let Err(error) = ended {
@@ -532,6 +532,6 @@ async fn tesseract_is_bounded() {
     }
     let limits = Limits { memory_bytes: 0, ..Limits::default() };
     let Some(small) = tesseract(limits) else { return };
-    // With the little that the program has for itself it still ends in words.
+    // With little memory of its own the program still ends with a message.
     drop(small.read(&"t".into(), &picture).await);
 }

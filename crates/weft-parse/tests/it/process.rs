@@ -1,4 +1,4 @@
-//! The process around a file.
+//! The process that reads a file.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn request(name: &str) -> ReadRequest {
 }
 
 #[tokio::test]
-async fn both_readers_say_the_same() {
+async fn both_readers_give_the_same_result() {
     for (name, bytes) in samples() {
         let bytes = Bytes::from(bytes);
         let child = reader().read(&"t".into(), &request(name), bytes.clone()).await.unwrap();
@@ -41,9 +41,10 @@ async fn both_readers_say_the_same() {
     }
 }
 
-/// A library may want what a worker has given up, such as threads: what works in this process need not work there.
+/// A library may need what a worker has given up, such as threads: code that works in this process need not
+/// work there.
 #[tokio::test]
-async fn every_format_is_made_in_a_confined_process() {
+async fn every_format_is_generated_in_a_confined_process() {
     // One pixel.
     const PNG: &str =
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -78,7 +79,7 @@ async fn a_long_text_becomes_a_document() {
 }
 
 #[tokio::test]
-async fn letters_that_a_pdf_cannot_hold_are_told_by_both() {
+async fn characters_missing_in_pdf_fonts_are_reported_by_both() {
     let content = DocumentContent::Markdown("a 汉 b".to_owned());
     let request = WriteRequest { format: DocumentFormat::Pdf, content, page: PageSettings::default() };
     assert_eq!(reader().write(&"t".into(), &request).await.unwrap().unwritable, "汉");
@@ -102,13 +103,13 @@ async fn large_files_are_refused_before_anything_is_started() {
     assert!(error.full().contains("/no/such/worker"), "{}", error.full());
 }
 
-/// A document whose reading takes some time in a build for tests.
+/// A document whose reading takes some time in a test build.
 fn long_text() -> Bytes {
     Bytes::from(docx(&"<w:p><w:r><w:t>some words of a text</w:t></w:r></w:p>".repeat(200_000)))
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_ended() {
+async fn a_reading_that_takes_too_long_is_stopped() {
     let limits = Limits { time: Duration::from_millis(5), ..Limits::default() };
     let error = ChildReader::new(worker(), limits, 1)
         .read(&"t".into(), &request("a.docx"), long_text())
@@ -120,21 +121,21 @@ async fn what_takes_too_long_is_ended() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_takes_too_much_memory_is_ended() {
-    // The worker keeps 128 MiB for itself, half of which is its stack.
+async fn a_reading_that_uses_too_much_memory_is_stopped() {
+    // The worker reserves 128 MiB for itself, half of it stack.
     let limits = Limits { memory_bytes: 1, ..Limits::default() };
     let text = Bytes::from("Some words of a text, and some more.\n\n".repeat(3_000_000));
     let reader = ChildReader::new(worker(), limits, 1);
     let error = reader.read(&"t".into(), &request("a.txt"), text).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.full().contains("of memory"), "{}", error.full());
-    // Its place is free again.
+    // Its slot is free again.
     assert!(reader.read(&"t".into(), &request("a.txt"), Bytes::from_static(b"text")).await.is_ok());
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_worker_that_breaks_down_takes_nobody_along() {
+async fn a_crashed_worker_does_not_affect_others() {
     let shell = |script: &str| {
         let worker =
             Worker { program: PathBuf::from("/bin/sh"), arguments: vec!["-c".into(), script.into()] };
@@ -154,7 +155,7 @@ async fn a_worker_that_breaks_down_takes_nobody_along() {
 }
 
 #[tokio::test]
-async fn files_wait_for_a_free_place() {
+async fn files_wait_for_a_free_worker() {
     let reader = reader();
     let bytes = Bytes::from(pdf(&[vec![(10, 50, 700, "text".to_owned())]]));
     let (tenant, request) = (TenantId::new("t"), request("a.pdf"));
@@ -162,7 +163,7 @@ async fn files_wait_for_a_free_place() {
     assert!(futures::future::join_all(all).await.into_iter().all(|read| read.is_ok()));
 }
 
-/// The workers with this word that have not ended.
+/// The workers with this marker that have not ended.
 #[cfg(target_os = "linux")]
 fn workers(mark: &str) -> usize {
     let marked = |path: &PathBuf| {
@@ -174,7 +175,7 @@ fn workers(mark: &str) -> usize {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn who_drops_a_reading_ends_its_worker() {
+async fn dropping_a_reading_stops_its_worker() {
     let mark = "dropped-by-its-test";
     let worker = Worker { arguments: vec![mark.into()], ..worker() };
     let reader = ChildReader::new(worker, Limits::default(), 1);
@@ -185,12 +186,12 @@ async fn who_drops_a_reading_ends_its_worker() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), there).await.expect("the workers begin and end");
+        tokio::time::timeout(Duration::from_secs(60), there).await.expect("the workers start and end");
     };
     let mut reading = reader.read(&tenant, &request, long_text());
     tokio::select! {
         read = &mut reading => panic!("{:?}", read.map(|read| read.pieces.len())),
-        // The one that reads, and the one that it was forked from.
+        // The reading worker, and the one that it was forked from.
         () = until_there_are(2) => {}
     }
     drop(reading);

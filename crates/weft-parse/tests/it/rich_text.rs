@@ -1,4 +1,4 @@
-//! RTF, by its own name and by others.
+//! RTF, under its own extension and others.
 
 use crate::build::{read, reason, shown};
 
@@ -17,8 +17,8 @@ const RULES: &str = r#"{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0\fcharset0 Time
 \pard After{\*\atnauthor Bob}{\*\annotation Why?}\par} behind the end"#;
 
 #[test]
-fn rich_text_is_read_with_what_its_words_say() {
-    // Word saves it under the name of a document, too.
+fn rich_text_is_read_with_its_control_words() {
+    // Word saves it under a document extension, too.
     for name in ["a.rtf", "a.doc"] {
         let parsed = read(name, RULES.as_bytes());
         let expected = [
@@ -42,7 +42,7 @@ fn rich_text_is_read_with_what_its_words_say() {
 }
 
 #[test]
-fn rich_text_that_is_broken_is_read_as_far_as_it_goes() {
+fn broken_rich_text_is_read_as_far_as_possible() {
     assert_eq!(shown(&read("a.rtf", b"{\\rtf1 whole\\par {\\b half")), ["whole", "half"]);
     assert_eq!(shown(&read("a.rtf", b"{\\rtf1 text{\\footnote a note")), ["text", "a note"]);
     let deep = [b"{\\rtf1 ".to_vec(), b"{".repeat(100_000)].concat();

@@ -1,18 +1,18 @@
-//! Tables of PDFs with lines between their cells.
+//! Tables of PDFs with ruling lines between their cells.
 
 use crate::build::{pdf_of, read, shown};
 
-/// Text at a place of a page.
+/// Text at a position on a page.
 fn at(left: u32, height: u32, text: &str) -> String {
     format!("BT /F1 10 Tf {left} {height} Td ({text}) Tj ET\n")
 }
 
-/// A line from one place to another.
+/// A line from one point to another.
 fn rule(left: u32, top: u32, right: u32, bottom: u32) -> String {
     format!("{left} {top} m {right} {bottom} l S\n")
 }
 
-/// A grid with lines at these places.
+/// A grid with lines at these positions.
 fn grid(xs: &[u32], ys: &[u32]) -> String {
     let (left, right, top, bottom) = (xs[0], xs[xs.len() - 1], ys[0], ys[ys.len() - 1]);
     let across = ys.iter().map(|y| rule(left, *y, right, *y));
@@ -60,7 +60,7 @@ fn cells_with_one_digit_and_with_dashes_are_kept() {
 }
 
 #[test]
-fn rows_without_lines_between_them_are_told_apart_by_their_text() {
+fn rows_without_rulings_are_separated_by_their_text() {
     let row = |height: u32, cells: [&str; 3]| -> String {
         cells.iter().zip([55, 155, 305]).map(|(cell, left)| at(left, height, cell)).collect()
     };
@@ -84,9 +84,9 @@ fn rows_without_lines_between_them_are_told_apart_by_their_text() {
 }
 
 #[test]
-fn cells_over_several_columns_and_rows_are_one() {
+fn spanning_cells_are_one_cell() {
     let drawn = [
-        // Each cell is a box of its own, half a point from the next one.
+        // Each cell is a separate box, half a point from the next one.
         "50 720 300 20 re S\n".to_owned(),
         "50 680 99.5 39.5 re S\n150 700 99.5 19.5 re S\n250 700 100 19.5 re S\n".to_owned(),
         "150 680 99.5 19.5 re S\n250 680 100 19.5 re S\n".to_owned(),
@@ -99,11 +99,11 @@ fn cells_over_several_columns_and_rows_are_one() {
 }
 
 #[test]
-fn a_string_that_goes_on_behind_a_line_is_cut_there() {
+fn a_string_crossing_a_ruling_is_split_there() {
     let drawn = [
         grid(&[50, 95, 300, 380], &[740, 720, 700]),
         at(55, 726, "Number") + &at(115, 726, "Name") + &at(305, 726, "Sum"),
-        // Drawn as one string, with a little more than a blank at the line.
+        // Drawn as one string, with slightly more than a space at the line.
         "BT /F1 10 Tf 55 706 Td [(1204558) -300 (Meyer and sons) ] TJ ET\n".to_owned(),
         at(305, 706, "17"),
     ];
@@ -112,7 +112,7 @@ fn a_string_that_goes_on_behind_a_line_is_cut_there() {
 }
 
 #[test]
-fn a_table_without_its_outer_lines_is_one_and_so_is_one_that_is_turned() {
+fn tables_without_outer_rulings_and_rotated_tables_are_recognised() {
     let cells = |height: u32, cells: [&str; 3]| -> String {
         cells.iter().zip([55, 155, 255]).map(|(cell, left)| at(left, height, cell)).collect()
     };
@@ -129,11 +129,11 @@ fn a_table_without_its_outer_lines_is_one_and_so_is_one_that_is_turned() {
 }
 
 #[test]
-fn drawings_and_boxes_around_text_are_no_tables() {
+fn drawings_and_text_boxes_are_not_tables() {
     let boxed = |left: u32, height: u32, text: &str| {
         format!("{left} {height} 100 30 re S\n") + &at(left + 10, height + 10, text)
     };
-    // Boxes that lead to each other.
+    // Boxes connected by lines.
     let chart = [
         boxed(50, 700, "Begin"),
         boxed(250, 700, "Ask again"),
@@ -145,7 +145,7 @@ fn drawings_and_boxes_around_text_are_no_tables() {
         rule(150, 615, 250, 615),
     ];
     assert_eq!(tables(&chart), Vec::<String>::new());
-    // A chart with its grid, whose numbers stand beside it.
+    // A chart with its grid, with the numbers beside it.
     let axes = grid(&[100, 150, 200, 250, 300], &[700, 660, 620, 580])
         + &(0..4).map(|line| at(80, 578 + line * 40, &line.to_string())).collect::<String>()
         + &at(120, 640, "sales");
@@ -157,7 +157,7 @@ fn drawings_and_boxes_around_text_are_no_tables() {
 }
 
 #[test]
-fn a_word_that_is_too_long_for_its_cell_stays_whole() {
+fn an_overlong_word_in_a_cell_stays_whole() {
     let drawn = [
         grid(&[50, 95, 300, 380], &[740, 720, 700]),
         at(55, 726, "Name") + &at(115, 726, "Seen") + &at(305, 726, "Sum"),
@@ -169,9 +169,9 @@ fn a_word_that_is_too_long_for_its_cell_stays_whole() {
 }
 
 #[test]
-fn the_parts_of_a_slide_are_no_table() {
+fn slide_layout_boxes_are_not_a_table() {
     let slide = [
-        // Head, side and foot, each painted up to the edges of the page.
+        // Header, sidebar and footer, each painted up to the edges of the page.
         "0.9 g 0 740 600 60 re f\n0.8 g 450 0 150 740 re f\n0.9 g 0 0 450 40 re f\n0 g\n".to_owned(),
         at(20, 760, "What a heron eats") + &at(470, 760, "Birds") + &at(470, 700, "Contents"),
         at(20, 600, "Fish that are not too large") + &at(20, 580, "Frogs") + &at(20, 15, "Page seven"),

@@ -1,4 +1,4 @@
-//! Scans in PDFs that are packed as JBIG2 and JPEG 2000.
+//! Scans in PDFs compressed as JBIG2 and JPEG 2000.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use weft_parse::{ChildReader, InProcess, Limits, MediaReader, Worker};
 
 use crate::build::pdf_with_scans;
 
-// Made for these tests, and looked at with decoders that are not ours: two letters in a dictionary of symbols; a page of JBIG2
-// that has three of them in a text region, and a line in a generic region; the same page as JPEG 2000 without loss; and two
-// colours side by side in a bare codestream.
+// Made for these tests and checked with independent decoders: two letters in a symbol dictionary; a JBIG2 page
+// with three of them in a text region, and a line in a generic region; the same page as lossless JPEG 2000; and
+// two adjacent colours in a bare codestream.
 const SYMBOLS: &[u8] = include_bytes!("files/scans/symbols.jb2");
 const PAGE: &[u8] = include_bytes!("files/scans/page.jb2");
 const GRAY: &[u8] = include_bytes!("files/scans/gray.jp2");
 const COLOUR: &[u8] = include_bytes!("files/scans/colour.j2k");
-/// Where the segment of a JBIG2 that says what its page is has the width and the height.
+/// Where the page information segment of a JBIG2 has the width and the height.
 const SIZE: std::ops::Range<usize> = 11..19;
 
 fn request() -> ReadRequest {
@@ -42,7 +42,7 @@ fn child() -> ChildReader {
     ChildReader::new(Worker { program, arguments: Vec::new() }, Limits::default(), 2)
 }
 
-/// The sizes of pictures, as those who find them and the pictures themselves say.
+/// The sizes of pictures, as found in the PDF and in the pictures themselves.
 fn sizes(found: &FoundPictures) -> Vec<(u32, u32)> {
     let size = |picture: &Picture| {
         assert_eq!(picture.media_type, "image/png");
@@ -69,14 +69,14 @@ async fn scans_in_jbig2_and_jpeg_2000_are_found() {
         let found = reader.pictures(&"t".into(), &request(), file.clone()).await.unwrap();
         assert_eq!(sizes(&found), [(52, 32), (52, 32), (40, 32), (52, 32)], "{:?}", found.warnings);
         assert!(found.warnings.is_empty(), "{:?}", found.warnings);
-        // The same page in three ways is the same picture, byte for byte.
+        // The same page in three encodings is the same picture, byte for byte.
         let [first, second, _, fourth] = [0, 1, 2, 3].map(|number| &found.pictures[number].picture.bytes);
         assert!(first == second && second == fourth);
     }
 }
 
 #[tokio::test]
-async fn scans_that_cannot_be_unpacked_are_told_of_and_the_others_read() {
+async fn scans_that_cannot_be_decoded_are_reported_and_others_read() {
     let mut huge = PAGE.to_vec();
     huge[SIZE].copy_from_slice(&[0, 0, 0xea, 0x60, 0, 0, 0xea, 0x60]);
     let scans = [
@@ -101,7 +101,7 @@ async fn scans_that_cannot_be_unpacked_are_told_of_and_the_others_read() {
 }
 
 #[tokio::test]
-async fn letters_in_masks_are_drawn() {
+async fn text_in_image_masks_is_rendered() {
     const INK: &[u8] = &[0];
     const STRIPES: &[u8] = &[0x0f; 256];
     let stencil = "/Subtype /Image /ImageMask true /BitsPerComponent 1 /Height 32";
@@ -117,11 +117,11 @@ async fn letters_in_masks_are_drawn() {
     let found = InProcess::default().pictures(&"t".into(), &request(), file).await.unwrap();
     assert_eq!(sizes(&found), [(52, 32), (52, 32), (64, 32)], "{:?}", found.warnings);
     assert!(found.warnings.is_empty(), "{:?}", found.warnings);
-    // Black ink on white paper is what the mask shows by itself.
+    // The mask alone shows black ink on white paper.
     assert!(found.pictures[0].picture.bytes == found.pictures[1].picture.bytes);
 }
 
-/// Reads the same in every picture.
+/// Reads the same text in every picture.
 struct Says;
 
 #[async_trait]
@@ -136,7 +136,7 @@ impl PictureReader for Says {
 }
 
 #[tokio::test]
-async fn what_is_read_in_a_packed_scan_is_the_text_of_its_page() {
+async fn text_read_in_a_compressed_scan_is_the_text_of_its_page() {
     let file = Bytes::from(pdf_with_scans(&[(jbig2(52), PAGE)], SYMBOLS));
     let reader = MediaReader::new(Arc::new(child()), Some(Arc::new(Says)), None);
     let document = reader.read(&"t".into(), &request(), file).await.unwrap();

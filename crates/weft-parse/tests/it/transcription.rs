@@ -1,4 +1,4 @@
-//! Recordings that a program of the system writes down.
+//! Recordings transcribed by an external program.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use weft_core::{Error, ErrorKind, Result};
 use weft_parse::{Limits, ProgramTranscription, TranscriptionProgram, TranscriptionSettings, Worker};
 use weft_testkit::contracts::transcription::{said, transcription_model_keeps_its_contract};
 
-/// Says what stands behind the first three bytes of the recording, and fails when these are others. With what a shell does
-/// itself, since it can start no process.
+/// Returns the data after the first three bytes of the recording, and fails if these differ. Uses shell
+/// builtins only, since it can start no process.
 const HEARS: &str = r#"IFS= read -r line < "$1"
 case "$line" in ID3*) printf '%s\n' "${line#ID3}" ;; *) exit 3 ;; esac"#;
 
@@ -36,7 +36,7 @@ fn opened(settings: TranscriptionSettings, limits: Limits) -> Result<ProgramTran
     ProgramTranscription::open(worker(), settings, limits)
 }
 
-/// A program that a test has written.
+/// A program written by a test.
 fn hearing(folder: &Path, text: &str, limits: Limits) -> ProgramTranscription {
     let path = script(folder, text);
     opened(settings(&[path.to_str().unwrap(), "{file}"]), limits).unwrap()
@@ -90,7 +90,7 @@ echo "[00:00:04.000 --> 00:00:06.000]   [BLANK_AUDIO]""#;
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let program = script(folder.path(), "exit 0");
     let text = folder.path().join("text");
@@ -113,7 +113,7 @@ fn what_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn failures_are_told() {
+async fn failures_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let program = script(folder.path(), "exit 7");
     let command = [program.to_str().unwrap(), "--key=s3cret", "{file}"];
@@ -121,7 +121,7 @@ async fn failures_are_told() {
     let error = failure(&model, &said("x")).await;
     assert!(error.kind == ErrorKind::Invalid && error.full().contains("code 7"), "{}", error.full());
     let told = error.full();
-    assert!(!told.contains("s3cret") && !told.contains(command[0]), "a tenant is told no place: {told}");
+    assert!(!told.contains("s3cret") && !told.contains(command[0]), "a tenant is shown no path: {told}");
     let model = hearing(folder.path(), "exit 0", Limits::default());
     let error = failure(&model, &said("x")).await;
     assert!(error.full().contains("has written nothing"), "{}", error.full());
@@ -135,9 +135,9 @@ async fn failures_are_told() {
 }
 
 #[tokio::test]
-async fn a_program_ends_when_its_time_is_up() {
+async fn a_program_ends_at_its_time_limit() {
     let limits = Limits { time: Duration::from_secs(1), ..Limits::default() };
-    // One computes, and one waits for what never comes.
+    // One computes, and one waits forever.
     for text in ["while :; do :; done", "read -r never"] {
         let folder = tempfile::tempdir().unwrap();
         let model = hearing(folder.path(), text, limits);
@@ -165,7 +165,7 @@ fn is_running(folder: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn a_program_reads_what_it_is_given_and_nothing_else() {
+async fn a_program_reads_only_its_input() {
     let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let secret = elsewhere.path().join("secret");
     std::fs::write(&secret, "precious\n").unwrap();

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_has_many_names() {
+    fn json_media_types_are_recognised() {
         for json in [
             "application/json",
             "Application/JSON; charset=utf-8",

@@ -1,4 +1,4 @@
-//! What is sent, and what the answers mean.
+//! The requests, and the meaning of the answers.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ async fn called(http: &FakeHttp, settings: &str, tool: &str, arguments: Json) ->
 }
 
 #[tokio::test]
-async fn arguments_go_where_the_document_says() {
+async fn arguments_are_placed_as_the_document_says() {
     let http = FakeHttp::new().on("weather.test", 200, r#"{"sky": "grey"}"#);
     let settings = "headers = { Authorization = \"Bearer k\", X-Trace = \"ours\" }";
     let arguments = json!({"city": "São Paulo/../x?", "units": "c", "days": 3, "X-Trace": "theirs"});
@@ -64,7 +64,7 @@ async fn arguments_go_where_the_document_says() {
 }
 
 #[tokio::test]
-async fn nothing_leads_elsewhere() {
+async fn arguments_cannot_change_the_destination() {
     let http = FakeHttp::new().on("", 200, "");
     for (arguments, part) in [
         (json!({"city": ".."}), "part of the path"),
@@ -88,7 +88,7 @@ async fn nothing_leads_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_a_failure_that_the_model_reads() {
+async fn a_refusal_is_a_failure_reported_to_the_model() {
     let http = FakeHttp::new()
         .once("forecast", 404, r#"{"detail": "no such city"}"#)
         .once("forecast", 204, "")
@@ -101,15 +101,11 @@ async fn a_refusal_is_a_failure_that_the_model_reads() {
     );
     assert_eq!(ask().await.unwrap().to_text(), "done (204)");
     assert_eq!(ask().await.unwrap().to_text(), "plain words");
-    assert_eq!(
-        ask().await.unwrap_err().kind,
-        ErrorKind::Denied,
-        "the door to the network is the same for all"
-    );
+    assert_eq!(ask().await.unwrap_err().kind, ErrorKind::Denied, "the network client is shared");
 }
 
 #[tokio::test]
-async fn plugins_stand_beside_other_sources() {
+async fn plugins_work_beside_other_tool_sources() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("weather.json"), weather().to_string()).unwrap();
     let plugins = Plugins::open(folder.path(), &NoSandbox).await.unwrap();

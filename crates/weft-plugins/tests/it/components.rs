@@ -61,7 +61,7 @@ async fn a_component_is_a_tool_that_runs_in_the_sandbox() {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_says_why() {
+async fn a_failed_call_reports_why() {
     for (failure, words) in [
         (
             Failure::Program { message: "no such city".to_owned(), line: None },
@@ -83,7 +83,7 @@ async fn refused(files: &[(&str, &str)], sandbox: &dyn Sandbox) -> String {
 }
 
 #[tokio::test]
-async fn a_component_that_is_no_tool_stops_the_start_and_is_named() {
+async fn a_component_that_is_not_a_tool_prevents_the_start_by_name() {
     let says = |said: Json| ScriptedSandbox::new(&[]).with_wasm(move |_| Ok(said.to_string()));
     let bad = says(json!({"name": "two words", "description": "d", "parameters": {"type": "object"}}));
     let error = refused(&[("a.wasm", ""), ("b.wasm", "")], &bad).await;
@@ -105,7 +105,7 @@ async fn a_component_that_is_no_tool_stops_the_start_and_is_named() {
 }
 
 #[tokio::test]
-async fn two_plugins_of_one_name_stop_the_start() {
+async fn two_plugins_of_one_name_prevent_the_start() {
     let skill = "---\nname: say\ndescription: x\n---\n";
     let sandbox = sandbox(|_| Ok(String::new()));
     let document = crate::documents::weather().to_string();

@@ -1,4 +1,4 @@
-//! What documents and settings say.
+//! What documents and settings define.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::ToolSource as _;
@@ -77,11 +77,11 @@ fn operations_become_tools() {
         body["properties"]["next"]["properties"]["place"]["type"], "string",
         "references are filled in"
     );
-    assert!(body.to_string().len() < 10_000, "also those that lead to themselves");
+    assert!(body.to_string().len() < 10_000, "even recursive ones");
 }
 
 #[test]
-fn an_operator_chooses_what_is_offered() {
+fn an_operator_selects_the_operations() {
     let read = |text: &str| {
         let settings: PluginSettings = toml::from_str(text).unwrap();
         Plugin::new("weather", &weather(), settings)
@@ -108,9 +108,9 @@ fn an_operator_chooses_what_is_offered() {
     assert!(toml::from_str::<PluginSettings>("headerz = {}").is_err());
 }
 
-/// Names are the document's own, also those that are words of schemas, and those that no model can be told.
+/// Names belong to the document, including keywords of schemas and names that no model accepts.
 #[test]
-fn properties_and_operations_may_be_called_anything() {
+fn properties_and_operations_may_have_any_name() {
     let properties = json!({"example": {"type": "string", "example": "x"}, "xml": {"type": "object", "properties": {
         "examples": {"type": "integer"}}}});
     let schema = json!({"type": "object", "properties": properties, "example": {"xml": {}}});
@@ -129,7 +129,7 @@ fn properties_and_operations_may_be_called_anything() {
 }
 
 #[tokio::test]
-async fn a_folder_with_too_many_files_is_told_of() {
+async fn a_folder_with_too_many_files_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     for n in 0..=FILES_MAX {
         std::fs::write(folder.path().join(format!("{n}.txt")), "").unwrap();
@@ -139,7 +139,7 @@ async fn a_folder_with_too_many_files_is_told_of() {
 }
 
 #[test]
-fn documents_that_are_not_valid_are_refused_in_words() {
+fn invalid_documents_are_refused_with_a_reason() {
     let refused = |document: Json, part: &str| {
         let error = Plugin::new("p", &document, PluginSettings::default()).expect_err(part);
         assert!(error.kind == ErrorKind::Invalid && error.full().contains(part), "{part}: {}", error.full());
@@ -153,7 +153,7 @@ fn documents_that_are_not_valid_are_refused_in_words() {
     let many: serde_json::Map<String, Json> =
         (0..=OPERATIONS_MAX).map(|nth| (format!("/{nth}"), json!({"get": {}}))).collect();
     refused(json!({"openapi": "3.0.0", "servers": server, "paths": many}), "more than 1000");
-    // Circles and dead ends leave an operation out and nothing else.
+    // Cycles and dead ends omit one operation and nothing else.
     let odd = json!({
         "/a": {"get": {"operationId": "circle", "parameters": [{"$ref": "#/components/parameters/A"}]}},
         "/b": {"get": {"operationId": "dead", "parameters": [{"$ref": "#/nowhere"}]}},
@@ -166,7 +166,7 @@ fn documents_that_are_not_valid_are_refused_in_words() {
 }
 
 #[tokio::test]
-async fn a_folder_is_read_when_the_program_starts() {
+async fn a_folder_is_read_at_start() {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     assert_eq!(Plugins::open(folder.path().join("nowhere"), &NoSandbox).await.unwrap().names().count(), 0);

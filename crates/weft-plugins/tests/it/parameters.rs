@@ -1,4 +1,4 @@
-//! What documents say of arguments: their schemas, names and ways into a request, and where the service is.
+//! Arguments in documents: their schemas, names and placement in a request, and the server URL.
 #![expect(clippy::needless_pass_by_value, reason = "documents are written where they are used")]
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn only(plugin: &Plugin) -> &Arc<Tool> {
     &plugin.tools()[0]
 }
 
-/// What is sent for these arguments, once they fit the schema.
+/// The request for these arguments, once they fit the schema.
 async fn sent(tool: &Tool, arguments: Json) -> Result<HttpRequest> {
     let arguments = arguments.as_object().unwrap().clone();
     let arguments = ArgumentSchema::new(&tool.parameters).unwrap().check(arguments).unwrap();
@@ -50,14 +50,14 @@ fn with_body(schema: Json) -> Json {
         "content": {"application/json": {"schema": schema}}}}}})
 }
 
-/// The place of a pet's `name` below so many parents.
+/// The path of a pet's `name` below this many parents.
 fn name_below(tool: &Tool, parents: usize) -> Option<&Json> {
     tool.parameters
         .pointer(&format!("/properties/body{}/properties/name", "/properties/parent".repeat(parents)))
 }
 
 #[tokio::test]
-async fn a_body_that_refers_to_itself_is_open_at_its_deepest_part() {
+async fn a_recursive_body_is_unconstrained_at_its_deepest_level() {
     let pet = json!({"Pet": {"type": "object", "additionalProperties": false, "properties": {
         "name": {"type": "string"}, "parent": {"$ref": "#/components/schemas/Pet"}}}});
     let plugin = pets(with_body(json!({"$ref": "#/components/schemas/Pet"})), json!({"schemas": pet}));
@@ -83,9 +83,9 @@ fn bodies_may_have_many_levels() {
     assert!(ArgumentSchema::new(&tool.parameters).is_ok());
 }
 
-/// An alternative that is left open fits everything, and another one then fits, too.
+/// An open alternative matches everything, and another one then matches, too.
 #[test]
-fn alternatives_that_are_left_open_refuse_nothing() {
+fn open_alternatives_accept_everything() {
     let node = json!({"oneOf": [{"type": "string"}, {"$ref": "#/components/schemas/Node"}],
         "not": {"$ref": "#/components/schemas/Node"}});
     let plugin =
@@ -95,7 +95,7 @@ fn alternatives_that_are_left_open_refuse_nothing() {
 }
 
 #[test]
-fn a_schema_that_cannot_be_used_is_told() {
+fn an_unusable_schema_is_reported() {
     let plugin =
         pets(with_body(json!({"type": "object", "properties": {"a": {"type": "strin"}}})), json!({}));
     assert!(plugin.tools().is_empty());
@@ -104,8 +104,8 @@ fn a_schema_that_cannot_be_used_is_told() {
 }
 
 #[test]
-fn schemas_that_lead_to_each_other_stay_within_bounds() {
-    // Each leads to all of them, so that there are millions of ways.
+fn mutually_recursive_schemas_are_bounded() {
+    // Each refers to all of them, so that there are millions of paths.
     let names: Vec<String> = (0..8).map(|n| format!("S{n}")).collect();
     let members = |of: &[String]| -> Json {
         of.iter()
@@ -122,7 +122,7 @@ fn schemas_that_lead_to_each_other_stay_within_bounds() {
 }
 
 #[tokio::test]
-async fn variables_of_an_address_have_their_defaults() {
+async fn server_variables_have_their_defaults() {
     let paths = json!({"/pets": {"get": {"operationId": "pets"}}});
     let server = |variables: Json| json!([{"url": "http://{host}:{port}/v1", "variables": variables}]);
     let variables = json!({"host": {"default": "127.0.0.1"}, "port": {"default": 18080}});
@@ -177,7 +177,7 @@ async fn a_query_is_written_in_the_style_of_the_document() {
 }
 
 #[tokio::test]
-async fn what_is_reserved_is_kept_where_the_document_says_so() {
+async fn reserved_characters_are_kept_if_allowed() {
     let kept = |said: Json| {
         let mut said = said;
         said["allowReserved"] = json!(true);
@@ -198,7 +198,7 @@ async fn what_is_reserved_is_kept_where_the_document_says_so() {
 }
 
 #[tokio::test]
-async fn an_operation_and_a_path_may_have_servers_of_their_own() {
+async fn operations_and_paths_may_have_their_own_servers() {
     let server = |url: &str| json!([{"url": url}]);
     let operation = |id: &str| json!({"operationId": id});
     let with = |id: &str, url: &str| json!({"operationId": id, "servers": [{"url": url}]});
@@ -225,11 +225,11 @@ async fn an_operation_and_a_path_may_have_servers_of_their_own() {
     assert_eq!(found, expected);
     assert_eq!(pets.left_out().len(), 1);
     assert!(pets.left_out()[0].to_string().starts_with("relative: its address `/v3` is not an absolute URL"));
-    // A document whose operations all have one needs none.
+    // A document whose operations all have a server needs none itself.
     let alone = json!({"/b": paths["/b"]});
     assert_eq!(urls(&plugin(json!([]), alone, json!({})).unwrap()).await.len(), 3);
     assert_eq!(plugin(json!([]), paths.clone(), json!({})).unwrap_err().kind, ErrorKind::Invalid);
-    // What an operator says counts for all.
+    // The operator's setting applies to all.
     let document = json!({"openapi": "3.0.3", "paths": paths});
     let settings =
         PluginSettings { base_url: Some("https://us.test".to_owned()), ..PluginSettings::default() };
@@ -239,7 +239,7 @@ async fn an_operation_and_a_path_may_have_servers_of_their_own() {
 }
 
 #[tokio::test]
-async fn json_may_have_another_name() {
+async fn json_media_types_with_a_suffix_are_accepted() {
     let content = |kind: &str| json!({kind: {"schema": {"type": "object"}}});
     let operation = |kind: &str, answers: &[&str]| {
         let answers: serde_json::Map<String, Json> =
@@ -259,14 +259,14 @@ async fn json_may_have_another_name() {
     assert_eq!(headers(operation(api, &[api])).await, named);
     assert_eq!(headers(operation(api, &[usual, api])).await, [format!("Content-Type: {api}")]);
     assert_eq!(headers(operation("application/json; charset=utf-8", &["text/csv"])).await.len(), 1);
-    // Whoever sends writes one of those that such a range has.
+    // A client sends one concrete type of such a range.
     assert_eq!(headers(operation("application/*+json", &["application/*+json"])).await, [""; 0]);
     let broken = operation("application/json;\r\nHost: a", &[]);
     assert!(pets(broken, json!({})).left_out()[0].reason.contains("a media type that cannot be sent"));
 }
 
 #[tokio::test]
-async fn paths_and_names_with_signs_may_be_referred_to() {
+async fn references_may_contain_escaped_characters() {
     let page = json!({"type": "object", "properties": {"of": {"type": "string"}}});
     let body =
         json!({"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Page%3CPet%3E"}}}});
@@ -290,7 +290,7 @@ async fn paths_and_names_with_signs_may_be_referred_to() {
 }
 
 #[test]
-fn what_stands_beside_a_reference_holds_in_3_1() {
+fn siblings_of_a_reference_apply_in_3_1() {
     let reference = "#/components/schemas/Name";
     let body = json!({"type": "object", "properties": {
         "described": {"$ref": reference, "description": "Its nickname."},
@@ -345,7 +345,7 @@ async fn a_path_is_written_in_the_style_of_the_document() {
         let request = written("path", said.clone(), value).await.unwrap();
         assert_eq!(request.url, format!("http://pets.test/x/{expected}/y"), "{said}");
     }
-    // None of the styles leads up in the path.
+    // None of the styles allows path traversal.
     for (style, value) in [("simple", json!([".."])), ("label", json!(".")), ("label", json!(""))] {
         let error = written("path", json!({"style": style}), value).await.unwrap_err();
         assert!(error.full().contains("part of the path"), "{}", error.full());
@@ -384,7 +384,7 @@ fn a_style_that_is_not_supported_is_named() {
 }
 
 #[tokio::test]
-async fn parameters_of_one_name_are_told_apart() {
+async fn parameters_of_one_name_are_distinguished() {
     let parameter =
         |name: &str, place: &str| json!({"name": name, "in": place, "schema": {"type": "string"}});
     let own = json!([parameter("id", "query"), parameter("id_query", "query"), parameter("body", "header")]);
@@ -404,7 +404,7 @@ async fn parameters_of_one_name_are_told_apart() {
     assert_eq!(request.headers, [("body".to_owned(), "4".to_owned())]);
     assert_eq!(request.body, HttpBody::Json(json!({"a": 5})));
 
-    // The plain case, and an operation that says again what its path says.
+    // The plain case, and an operation that repeats a parameter of its path.
     let paths = json!({"/pets/{id}": {
         "parameters": [parameter("id", "path")],
         "get": {"operationId": "get", "parameters": [
@@ -417,14 +417,14 @@ async fn parameters_of_one_name_are_told_apart() {
 }
 
 #[tokio::test]
-async fn arguments_that_there_are_not_are_refused_with_those_that_there_are() {
+async fn unknown_arguments_are_refused_with_the_known_ones() {
     let plugin = pets(with_body(json!({"type": "object", "properties": {"a": {}}})), json!({}));
     let tool = only(&plugin);
     let wrong = json!({"a": 1}).as_object().unwrap().clone();
     let problem =
         ArgumentSchema::new(&tool.parameters).unwrap().check(wrong.clone()).unwrap_err().to_string();
     assert!(problem.contains("there is no `a` in the schema; there is `body`"), "{problem}");
-    // Also where nobody has checked them.
+    // Also if nobody has validated them.
     let error = called(tool, wrong).await.unwrap_err();
     assert_eq!(
         (error.kind, error.full()),

@@ -65,11 +65,11 @@ async fn called(folder: &Path, arguments: Json) -> Result<ToolOutput> {
 }
 
 #[tokio::test]
-async fn a_skill_is_told_as_far_as_it_is_asked_for() {
+async fn a_skill_is_disclosed_progressively() {
     let folder = invoices();
     let plugins = Plugins::open(folder.path(), &NoSandbox).await.unwrap();
     let tool = &plugins.get("invoice-check").unwrap().tools()[0];
-    // What every request holds: what it is for and what there is, none of the instructions.
+    // What every request contains: the purpose and the list of skills, none of the instructions.
     assert!(tool.description.contains("Checks invoices."), "{}", tool.description);
     assert!(!tool.description.contains("Add up"));
     assert_eq!(
@@ -126,7 +126,7 @@ async fn nothing_outside_the_skill_is_read_or_run() {
 }
 
 #[tokio::test]
-async fn a_skill_that_is_not_valid_is_named() {
+async fn an_invalid_skill_is_named() {
     let refused = async |files: &[(&str, &str)]| {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), files);

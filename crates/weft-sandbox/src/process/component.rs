@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_has_left_half_written_is_forgotten_in_time() {
+    fn half_written_files_are_removed_after_a_while() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("digest.cwasm");
         let left = unfinished(&target);

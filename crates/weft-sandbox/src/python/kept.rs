@@ -80,9 +80,9 @@ mod tests {
 
     use super::*;
 
-    /// `python/build.sh` has to be run after its sources have changed.
+    /// `python/build.sh` must be run after its sources have changed.
     #[test]
-    fn the_component_is_made_of_the_sources() {
+    fn the_component_matches_its_sources() {
         let digest = |bytes: &[u8]| weft_core::hex(&Sha256::digest(bytes));
         let sources = include_str!("../../python/sources.sha256");
         for (name, text) in [

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_in_texts_comments_and_brackets_are_none() {
+    fn lines_in_strings_comments_and_brackets_do_not_count() {
         for (source, expected) in [
             ("", &[""] as &[&str]),
             ("a\nb", &["a", "b"]),

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_run_parses_has_its_places() {
+    fn parse_errors_have_their_positions() {
         let check = |source: &str, arguments: &[String], expected: &str| {
             assert_eq!(as_parsed(source, arguments), expected, "{source}");
         };
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_at_the_end_are_known_and_nothing_else_is_changed() {
+    fn final_calls_are_recognised_and_nothing_else_changes() {
         let none = Map::new();
         for (source, expected) in [
             ("const main = () => 1;\nmain();\n", "const main = () => 1;\n__main(main)();\n"),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_known_where_the_last_line_is_no_call() {
+    fn variables_are_recognised_if_the_last_line_is_no_call() {
         let none = Map::new();
         for (source, expected, is_variable) in [
             ("const main = () => 1;\nmain();\nf()", "var   main = () => 1;\nmain();\nf()", true),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn with_arguments_a_call_at_the_end_is_passed_over() {
+    fn with_arguments_a_final_call_is_skipped() {
         let given = json!({"a": 1}).as_object().cloned().unwrap_or_default();
         for (source, expected) in [
             ("const main = () => 1;\nmain();\n", "const main = () => 1;\n"),

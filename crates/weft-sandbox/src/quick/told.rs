@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_runs_another_text_is_none_of_a_cause() {
+    fn a_line_running_other_source_is_not_part_of_a_cause() {
         let stack = "    at f (<input>:3:5)\n    at main (program.js:12:5)";
         assert_eq!((line(stack, "program.js"), own_line(stack, "program.js")), (Some(12), None));
         assert_eq!(own_line("    at main (program.js:12:5)", "program.js"), Some(12));

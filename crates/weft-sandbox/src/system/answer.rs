@@ -113,7 +113,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn whatever_a_program_says_its_guard_has_the_last_word() {
+    fn the_guard_overrides_whatever_a_program_reports() {
         let limits = crate::LIMITS;
         let check = |said: &str, expected: Result<Json, Failure>| {
             assert_eq!(read(said.as_bytes(), limits).result, expected, "{said}");

@@ -18,7 +18,7 @@ fn tool(bytes: Vec<u8>) -> WasmTool {
     WasmTool { bytes: bytes.into(), digest }
 }
 
-/// All tests share the machine code that is made.
+/// All tests share the compiled code.
 fn sandbox_of_components() -> ProcessSandbox {
     sandbox().with_components(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("wasm"))
 }
@@ -39,7 +39,7 @@ async fn called(text: &WasmToolText<'_>, limits: Limits) -> std::result::Result<
 const SHORT: Limits = Limits { time: Duration::from_millis(400), memory_bytes: 8 << 20, ..LIMITS };
 
 #[tokio::test]
-async fn a_component_says_what_it_is_and_is_called() {
+async fn a_component_describes_itself_and_is_called() {
     let text = WasmToolText::default();
     let said = asked(text.bytes(), WasmCall::Describe, LIMITS).await.unwrap();
     assert_eq!(said, Ok(json!(WasmToolText::ECHO)));
@@ -50,7 +50,7 @@ async fn a_component_says_what_it_is_and_is_called() {
 }
 
 #[tokio::test]
-async fn machine_code_is_made_once_and_made_again_when_it_is_gone_or_not_ours() {
+async fn compiled_code_is_cached_and_rebuilt_when_missing_or_foreign() {
     let folder = tempfile::tempdir().unwrap();
     let sandbox = sandbox().with_components(folder.path().to_owned());
     let component = tool(WasmToolText::default().bytes());
@@ -74,7 +74,7 @@ async fn machine_code_is_made_once_and_made_again_when_it_is_gone_or_not_ours() 
 }
 
 #[tokio::test]
-async fn what_is_no_tool_is_named() {
+async fn a_component_that_is_not_a_tool_is_named() {
     let refused = async |bytes: Vec<u8>, words: &str| {
         let error = asked(bytes, WasmCall::Describe, LIMITS).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid);
@@ -98,7 +98,7 @@ async fn what_is_no_tool_is_named() {
     }
 }
 
-/// What a component does, in its call.
+/// The body of a component's call.
 const FAILS: [(&str, &str); 12] = [
     ("unreachable", "unreachable"),
     ("(i32.div_u (i32.const 1) (i32.const 0))", "divide by zero"),
@@ -106,7 +106,8 @@ const FAILS: [(&str, &str); 12] = [
     ("(i32.store (i32.const -4) (i32.const 1)) (i32.const 16)", "out of bounds"),
     ("(memory.fill (i32.const 0) (i32.const 1) (i32.const -1)) (i32.const 16)", "out of bounds"),
     ("(i32.trunc_f32_u (f32.const nan))", "integer"),
-    // Results that are none: an address outside, a text outside, no UTF-8, a kind that does not exist, one that is not aligned.
+    // Invalid results: an address out of bounds, a text out of bounds, invalid UTF-8, an unknown variant, a
+    // misaligned address.
     ("(i32.const -8)", "out of bounds"),
     ("(call $result (i32.const 0) (i32.const 0) (i32.const -1))", "out of bounds"),
     (
@@ -119,7 +120,7 @@ const FAILS: [(&str, &str); 12] = [
 ];
 
 #[tokio::test]
-async fn what_breaks_is_a_failure_with_a_reason() {
+async fn a_trap_is_a_failure_with_a_reason() {
     let module =
         "(func $deeper (param i32) (result i32) (i32.add (call $deeper (local.get 0)) (i32.const 1)))";
     for (call, reason) in FAILS {
@@ -134,7 +135,7 @@ async fn what_breaks_is_a_failure_with_a_reason() {
 }
 
 #[tokio::test]
-async fn what_never_ends_is_ended() {
+async fn endless_code_is_stopped() {
     let endless = "(loop $again (br $again)) (unreachable)";
     let at_its_start = WasmToolText {
         module: "(func $begin (loop $again (br $again))) (start $begin)",
@@ -153,13 +154,13 @@ async fn what_never_ends_is_ended() {
 }
 
 #[tokio::test]
-async fn what_wants_too_much_memory_gets_none() {
+async fn excessive_memory_is_refused() {
     let limits = Limits { memory_bytes: 8 << 20, ..LIMITS };
     let grows =
         "(loop $again (br_if $again (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) (unreachable)";
     let text = WasmToolText { call: grows, ..WasmToolText::default() };
     assert_eq!(called(&text, limits).await, Err(Failure::Memory));
-    // At once, in a second memory, at the beginning, and as entries of tables.
+    // At once, in a second memory, at the start, and as table entries.
     let large = "(loop $again (drop (memory.grow (i32.const 65000))) (drop (call $room (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 99999999))) (br $again)) (unreachable)";
     let all = "(loop $again (br_if $again (i32.ne (table.grow $t (ref.null func) (i32.const 50000)) (i32.const -1)))) (unreachable)";
     for (module, call) in [
@@ -174,16 +175,16 @@ async fn what_wants_too_much_memory_gets_none() {
 }
 
 #[tokio::test]
-async fn a_result_that_is_too_long_is_none() {
+async fn an_oversized_result_is_refused() {
     let long = "(call $result (i32.const 0) (i32.const 4096) (i32.const 2000))";
     let text = WasmToolText { call: long, ..WasmToolText::default() };
     assert_eq!(called(&text, Limits { output_bytes: 1_000, ..LIMITS }).await, Err(Failure::Output));
     assert!(called(&text, LIMITS).await.is_ok());
 }
 
-/// The ways out that the standard interfaces have. None of them is there.
+/// The outside interfaces of the standard worlds. None of them exists.
 #[tokio::test]
-async fn whatever_a_component_imports_leads_nowhere() {
+async fn no_import_of_a_component_reaches_the_host() {
     for (interface, function, signature, core) in [
         ("wasi:cli/environment@0.2.9", "get-arguments-x", "(func)", "(param)"),
         ("wasi:sockets/instance-network@0.2.9", "leave", "(func)", "(param)"),
@@ -205,7 +206,7 @@ async fn whatever_a_component_imports_leads_nowhere() {
             Err(Failure::Program { message, .. }) => assert!(message.contains(function), "{message}"),
             other => panic!("{interface}: {other:?}"),
         }
-        // Whoever never calls it does not need it.
+        // A component that never calls it does not need it.
         let unused = WasmToolText { call: WasmToolText::OK, ..text };
         assert!(called(&unused, LIMITS).await.is_ok(), "{interface}");
     }
@@ -222,7 +223,7 @@ async fn each_call_has_fresh_memory() {
 }
 
 #[tokio::test]
-async fn without_a_folder_or_a_worker_no_component_runs() {
+async fn components_need_a_folder_and_a_worker() {
     let tenant = TenantId::new("t");
     let component = tool(WasmToolText::default().bytes());
     let error = sandbox().call_wasm(&tenant, &component, WasmCall::Describe, LIMITS).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Programs that want out, or want too much. None of them harms, hangs or outlives its run.
+//! Programs that try to escape, or use too much. None of them harms, hangs or outlives its run.
 
 use serde_json::json;
 use weft_core::TenantId;
@@ -8,7 +8,7 @@ use weft_sandbox::{LIMITS, ProcessSandbox};
 
 use crate::kit::{SHORT, failed, program, result, run, worker};
 
-/// Ways to what is outside: each fails, as there is nothing.
+/// Attempts to reach the outside: each fails, as nothing is there.
 const OUTWARD: [&str; 97] = [
     "return require('fs').readFileSync('/etc/passwd', 'utf8')",
     "return require.main.require('fs')",
@@ -110,7 +110,7 @@ const OUTWARD: [&str; 97] = [
 ];
 
 #[tokio::test]
-async fn nothing_of_the_host_is_within_reach() {
+async fn the_host_is_out_of_reach() {
     let names =
         "['require', 'process', 'fetch', 'std', 'os', 'Deno', 'Bun', 'XMLHttpRequest', 'WebSocket', 'Worker',
         'print', 'scriptArgs', 'importScripts', 'WebAssembly', 'gc', 'load', 'bjson']";
@@ -122,7 +122,7 @@ async fn nothing_of_the_host_is_within_reach() {
 }
 
 #[tokio::test]
-async fn what_never_ends_is_ended() {
+async fn endless_code_is_stopped() {
     let bodies = [
         "for (;;);",
         "for (;;) { try { for (;;); } catch {} finally { for (;;); } }",
@@ -156,7 +156,7 @@ async fn what_never_ends_is_ended() {
 }
 
 #[tokio::test]
-async fn what_wants_too_much_memory_gets_none() {
+async fn excessive_memory_is_refused() {
     let check = async |body: &str| {
         let limits = Limits { memory_bytes: 16 << 20, ..LIMITS };
         run(&format!("function main() {{ {body} }}"), limits).await.result
@@ -181,20 +181,20 @@ async fn what_wants_too_much_memory_gets_none() {
     ] {
         assert_eq!(check(body).await, Err(Failure::Memory), "{body}");
     }
-    // What the language refuses by itself is an error like any other.
+    // An error of the language itself is an ordinary error.
     for body in
         ["return 'x'.repeat(2 ** 30)", "return new ArrayBuffer(2 ** 40)", "let b = 2n; for (;;) b = b ** 2n"]
     {
         failed(check(body).await);
     }
-    // A program may catch it, and goes on within its limit.
+    // A program may catch it, and continues within its limit.
     let caught =
         "try { const all = []; for (;;) all.push('x'.repeat(1e5) + all.length) } catch { return 'caught' }";
     assert_eq!(check(caught).await, Ok(json!("caught")));
 }
 
 #[tokio::test]
-async fn what_goes_too_deep_fails_and_breaks_nothing() {
+async fn deep_recursion_fails_and_breaks_nothing() {
     for body in [
         "const f = () => f() + 1; return f()",
         "JSON.parse('['.repeat(1e6))",
@@ -215,7 +215,7 @@ async fn what_goes_too_deep_fails_and_breaks_nothing() {
 }
 
 #[tokio::test]
-async fn what_says_too_much_is_cut_off() {
+async fn excessive_output_is_truncated() {
     let limits = Limits { printed_bytes: 1_000, output_bytes: 1_000, ..LIMITS };
     let ran = run(
         "function main() { for (let i = 0; i < 1e5; i++) { console.log('汉'); console.error('字') } }",
@@ -228,7 +228,7 @@ async fn what_says_too_much_is_cut_off() {
 }
 
 #[tokio::test]
-async fn changed_builtins_change_nothing_for_others() {
+async fn modified_builtins_do_not_affect_other_runs() {
     let source = "
         JSON.stringify = () => 'not json'; JSON.parse = () => { throw 1 };
         Object.prototype.toJSON = undefined; Array.prototype.push = null; Function.prototype.call = null;

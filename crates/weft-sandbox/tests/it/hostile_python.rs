@@ -1,5 +1,5 @@
-//! Programs in Python that want out, or want too much. None of them harms, hangs or outlives its run, and the next
-//! run knows nothing of it.
+//! Python programs that try to escape, or use too much. None of them harms, hangs or outlives its run, and the
+//! next run is unaffected.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use weft_sandbox::{LIMITS, ProcessSandbox};
 
 use crate::kit::{python, run_python, sandbox_of_python};
 
-/// Limits that a test can wait for.
+/// Short limits for tests.
 const SHORT: Limits = Limits { time: Duration::from_millis(700), memory_bytes: 16 << 20, ..LIMITS };
-/// Programs at the same time: more, and those that are to end by memory end by time.
+/// Concurrent programs: with more, those that should end by memory end by time.
 const AT_ONCE: usize = 2;
 
 /// Runs all of them, and checks each.
@@ -34,7 +34,7 @@ async fn each(bodies: &[&str], limits: Limits, check: impl Fn(&str, &Ran)) {
     assert_eq!(ran.result, Ok(json!(42)), "the next run is unaffected");
 }
 
-/// Ways to what is outside.
+/// Attempts to reach the outside.
 const OUTWARD: [&str; 71] = [
     // Files.
     "open('/etc/passwd').read()",
@@ -108,7 +108,7 @@ const OUTWARD: [&str; 71] = [
     "import wit_world; wit_world.show('not a bool', 5, 6)",
     "import wit_world; wit_world.sleep('x')",
     "import componentize_py_runtime as r; r.call_import(None, 10 ** 6, [], 0)",
-    // The end of the process.
+    // Ending the process.
     "import os; os._exit(0)",
     "import sys; sys.exit(0)",
     "raise KeyboardInterrupt",
@@ -116,7 +116,7 @@ const OUTWARD: [&str; 71] = [
 ];
 
 #[tokio::test]
-async fn files_that_a_program_writes_come_along() {
+async fn files_written_by_a_program_are_returned() {
     let source = "import csv, pathlib\ndef main():\n  with open('a.csv', 'w', newline='') as f: csv.writer(f).writerow([1, 2])\n  \
                   open('./b.png', 'wb').write(b'\\x89PNG')\n  pathlib.Path('c.txt').write_text('é')\n  return open('a.csv').read()";
     let ran = run_python(source, LIMITS).await;
@@ -138,7 +138,7 @@ async fn files_that_a_program_writes_come_along() {
 }
 
 #[tokio::test]
-async fn nothing_of_the_host_is_within_reach() {
+async fn the_host_is_out_of_reach() {
     let refused = |body: &str, ran: &Ran| {
         let Err(Failure::Program { message, .. }) = &ran.result else { panic!("{body}: {ran:?}") };
         assert!(!message.is_empty(), "{body}");
@@ -147,7 +147,7 @@ async fn nothing_of_the_host_is_within_reach() {
 }
 
 #[tokio::test]
-async fn a_program_that_breaks_its_interpreter_breaks_nothing_else() {
+async fn a_broken_interpreter_breaks_nothing_else() {
     let bodies = [
         "import os; os.abort()",
         "import faulthandler; faulthandler._sigsegv()",
@@ -196,7 +196,7 @@ async fn a_program_that_breaks_its_interpreter_breaks_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_never_ends_is_ended() {
+async fn endless_code_is_stopped() {
     let bodies = [
         "while True: pass",
         "while True:\n  try:\n    while True: pass\n  except BaseException: pass",
@@ -221,7 +221,7 @@ async fn what_never_ends_is_ended() {
 }
 
 #[tokio::test]
-async fn what_wants_too_much_memory_gets_none() {
+async fn excessive_memory_is_refused() {
     let limits = Limits { memory_bytes: 16 << 20, ..LIMITS };
     let bodies = [
         "a = []\nwhile True: a.append('x' * 1000 + str(len(a)))",
@@ -251,7 +251,7 @@ async fn what_wants_too_much_memory_gets_none() {
         "import string; return '{0:{1}}'.format('', 10 ** 9)",
         "import decimal; decimal.getcontext().prec = 10 ** 9; return decimal.Decimal(1) / 3",
     ];
-    // What the language refuses by itself is an error like any other.
+    // An error of the language itself is an ordinary error.
     let told = |body: &str, ran: &Ran| {
         let refused = match &ran.result {
             Err(Failure::Memory) => true,
@@ -268,7 +268,7 @@ async fn what_wants_too_much_memory_gets_none() {
 }
 
 #[tokio::test]
-async fn what_says_too_much_is_cut_off() {
+async fn excessive_output_is_truncated() {
     let limits = Limits { printed_bytes: 1_000, output_bytes: 1_000, ..LIMITS };
     let bodies = [
         "import sys\nfor i in range(10 ** 4): print('汉'); print('字', file=sys.stderr)",

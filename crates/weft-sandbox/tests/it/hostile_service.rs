@@ -1,5 +1,6 @@
-//! A service that runs programs and means ill: its answers are too large, endless, slow, broken, or lead elsewhere. Whatever
-//! it says, a run ends, with a result within its limits or an error, and nothing else is asked.
+//! A malicious service that runs programs: its answers are too large, endless, slow, broken, or redirect
+//! elsewhere. Whatever it answers, a run ends with a result within its limits or an error, and no other server
+//! is contacted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +28,7 @@ const MOST: Limits =
 enum Says {
     /// These bytes, and the connection is closed.
     Bytes(Vec<u8>),
-    /// These bytes, and then these again and again.
+    /// These bytes, repeated endlessly.
     Endless(Vec<u8>, Vec<u8>),
     /// These bytes, and then nothing, with the connection open.
     Silent(Vec<u8>),
@@ -37,14 +38,14 @@ fn raw(text: &str) -> Says {
     Says::Bytes(text.as_bytes().to_vec())
 }
 
-/// An answer of HTTP with this body.
+/// An HTTP answer with this body.
 fn http(body: impl AsRef<[u8]>) -> Says {
     let body = body.as_ref();
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
     Says::Bytes([head.as_bytes(), body].concat())
 }
 
-/// An answer of an executor, with these members.
+/// An executor answer with these members.
 fn answer(members: &Json) -> Says {
     let mut all = json!({"status": "success", "stdout": "", "stderr": "", "exit_code": 0});
     all.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -66,7 +67,7 @@ async fn serve(mut stream: TcpStream, says: Says) {
         Says::Bytes(bytes) => drop(stream.write_all(&bytes).await),
         Says::Silent(bytes) => {
             drop(stream.write_all(&bytes).await);
-            // Until the other side goes away.
+            // Until the other side disconnects.
             while stream.read(&mut asked).await.is_ok_and(|count| count > 0) {}
         }
         Says::Endless(first, again) => {
@@ -76,7 +77,7 @@ async fn serve(mut stream: TcpStream, says: Says) {
     }
 }
 
-/// A service that gives this answer to whoever comes, and how many have come.
+/// A service that gives this answer to every request, and the number of requests.
 async fn service(says: Says) -> (String, Arc<AtomicUsize>, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -101,10 +102,10 @@ async fn run(says: Says) -> Result<Ran> {
         RemoteSandbox::new(http, &address, MOST, 4).unwrap().with_patience(Duration::from_millis(800));
     let tenant = TenantId::new("t");
     let ran = sandbox.run(&tenant, program("1", MOST));
-    tokio::time::timeout(Duration::from_secs(60), ran).await.expect("a run ends whatever the service does")
+    tokio::time::timeout(Duration::from_secs(60), ran).await.expect("a run ends regardless of the service")
 }
 
-/// What holds whatever a service says.
+/// What holds for any answer of a service.
 fn check_bounds(name: &str, ran: &Result<Ran>) {
     let ran = match ran {
         Ok(ran) => ran,
@@ -127,7 +128,7 @@ fn check_bounds(name: &str, ran: &Result<Ran>) {
     }
 }
 
-/// Runs all of them at the same time, and looks at what became of each.
+/// Runs all of them concurrently, and checks the outcome of each.
 async fn all(cases: Vec<(&'static str, Says)>, is_right: impl Fn(&Result<Ran>) -> bool) {
     let ran = futures::future::join_all(cases.iter().map(|(_, says)| run(says.clone()))).await;
     for ((name, _), ran) in cases.iter().zip(&ran) {
@@ -137,7 +138,7 @@ async fn all(cases: Vec<(&'static str, Says)>, is_right: impl Fn(&Result<Ran>) -
 }
 
 #[tokio::test]
-async fn what_is_no_answer_of_http_is_an_error() {
+async fn an_invalid_http_answer_is_an_error() {
     let long_header = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n{{}}", "x".repeat(2 << 20));
     let many_headers = format!("HTTP/1.1 200 OK\r\n{}\r\n{{}}", "x: y\r\n".repeat(5_000));
     all(
@@ -188,7 +189,7 @@ async fn what_is_no_answer_of_http_is_an_error() {
 }
 
 #[tokio::test]
-async fn what_never_ends_is_left() {
+async fn endless_answers_are_abandoned() {
     let head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n".to_vec();
     let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
     let start = [head.as_slice(), b"{\"status\": \"success\", \"stdout\": \""].concat();
@@ -231,7 +232,7 @@ async fn what_never_ends_is_left() {
 }
 
 #[tokio::test]
-async fn a_service_leads_nowhere_else() {
+async fn redirects_of_a_service_are_not_followed() {
     let (other, asked, _tasks) = service(value(&json!("elsewhere"))).await;
     let to = |status: &str| {
         raw(&format!(
@@ -259,11 +260,11 @@ async fn a_service_leads_nowhere_else() {
         Result::is_err,
     )
     .await;
-    assert_eq!(asked.load(Ordering::SeqCst), 0, "nobody else is asked");
+    assert_eq!(asked.load(Ordering::SeqCst), 0, "no other server is contacted");
 }
 
 #[tokio::test]
-async fn what_is_no_answer_of_an_executor_is_an_error() {
+async fn an_invalid_executor_answer_is_an_error() {
     let deep = format!(
         "{{\"status\": \"success\", \"result\": {{\"value\": {}1{}}}}}",
         "[".repeat(100_000),
@@ -313,7 +314,7 @@ async fn what_is_no_answer_of_an_executor_is_an_error() {
 }
 
 #[tokio::test]
-async fn what_a_service_gives_is_within_the_limits() {
+async fn service_results_are_limited() {
     let long = "x".repeat(1 << 20);
     let file = |name: &str| json!({"name": name, "content_b64": STANDARD.encode("x")});
     let failed = |members: Json| {

@@ -31,7 +31,7 @@ pub(crate) async fn run_python(source: &str, limits: Limits) -> Ran {
     sandbox_of_python().run(&TenantId::new("t"), python(source, limits)).await.unwrap()
 }
 
-/// Limits that a test can wait for.
+/// Short limits for tests.
 pub(crate) const SHORT: Limits =
     Limits { time: Duration::from_millis(400), memory_bytes: 16 << 20, ..LIMITS };
 
@@ -48,12 +48,12 @@ pub(crate) async fn result(source: &str) -> Result<Json, Failure> {
     run(source, LIMITS).await.result
 }
 
-/// What the body of `main` returns.
+/// The result of this body of `main`.
 pub(crate) async fn returned(body: &str) -> Result<Json, Failure> {
     result(&format!("function main() {{ {body} }}")).await
 }
 
-/// The message and the line of a program that fails.
+/// The message and the line of a failing program.
 pub(crate) fn failed(result: Result<Json, Failure>) -> (String, Option<u32>) {
     match result {
         Err(Failure::Program { message, line }) => (message, line),

@@ -1,4 +1,4 @@
-//! Python as the system has it: what its packages give and write.
+//! The system's Python: what its packages return and write.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::sandbox::{Failure, Limits};
@@ -7,7 +7,7 @@ use weft_sandbox::LIMITS;
 use crate::system::{run, sandboxes};
 
 #[tokio::test]
-async fn packages_are_there_and_their_values_are_json() {
+async fn packages_are_available_and_their_values_become_json() {
     for sandbox in sandboxes(&["numpy", "pandas"]) {
         let check = async |source: &str, expected: Json| {
             assert_eq!(run(&sandbox, source, LIMITS).await.result, Ok(expected), "{source}");
@@ -38,7 +38,7 @@ async fn packages_are_there_and_their_values_are_json() {
         .await;
         assert_eq!(ran.result, Ok(json!([2, 2])));
         assert_eq!((ran.files.len(), ran.files[0].name.as_str()), (1, "a.csv"));
-        // Chance is not what it was when the packages were imported.
+        // Random numbers differ from those at the import of the packages.
         let draws = "import numpy, random\n[numpy.random.rand(), random.random()]";
         assert_ne!(run(&sandbox, draws, LIMITS).await.result, run(&sandbox, draws, LIMITS).await.result);
     }
@@ -82,7 +82,7 @@ async fn results_of_pandas_keep_their_labels() {
 }
 
 #[tokio::test]
-async fn libraries_write_files_and_see_them() {
+async fn libraries_can_write_and_read_files() {
     for sandbox in sandboxes(&["numpy", "pandas"]) {
         let source = "import numpy as np, os, tempfile, zipfile, shutil
 np.savetxt('x.csv', np.arange(3)); np.save('artifacts/y.npy', np.arange(3))
@@ -97,7 +97,7 @@ os.rename('z.zip', 'kept.zip'); open('gone', 'w').close(); os.remove('gone')
         let mut names: Vec<_> = ran.files.iter().map(|file| file.name.as_str()).collect();
         names.sort_unstable();
         assert_eq!(names, ["kept.zip", "x.csv", "y.npy"]);
-        // Places that libraries ask for: of matplotlib for what it finds out, and of lists of the system.
+        // Paths that libraries need: of matplotlib for its caches, and of system lists.
         let source = "import mimetypes, os
 os.makedirs(os.environ['MPLCONFIGDIR'])
 open(os.path.join(os.environ['MPLCONFIGDIR'], 'fonts'), 'x').close()
@@ -105,14 +105,14 @@ mimetypes.init()
 [os.environ['MPLBACKEND'], mimetypes.guess_type('a.png')[0], os.listdir(os.environ['MPLCONFIGDIR'])]";
         let ran = run(&sandbox, source, LIMITS).await;
         assert_eq!((ran.result, ran.files.len()), (Ok(json!(["Agg", "image/png", ["fonts"]])), 0));
-        // What belongs to the libraries can be read as before.
+        // Library files can be read as before.
         let source = "import numpy, os\n[os.path.isfile(numpy.__file__), len(open(numpy.__file__).read()) > 100, 'core' in os.listdir(os.path.dirname(numpy.__file__))]";
         assert_eq!(run(&sandbox, source, LIMITS).await.result, Ok(json!([true, true, true])));
     }
 }
 
 #[tokio::test]
-async fn what_is_given_to_threads_is_done_at_once() {
+async fn thread_tasks_run_immediately() {
     for sandbox in sandboxes(&[]) {
         let source = "import asyncio, threading, queue, concurrent.futures as cf
 from concurrent.futures import ThreadPoolExecutor
@@ -145,7 +145,7 @@ async fn charts_become_files() {
 }
 
 #[tokio::test]
-async fn files_of_a_program_have_limits() {
+async fn files_of_a_program_are_limited() {
     for sandbox in sandboxes(&[]) {
         let check = async |source: &str, part: &str| {
             let ran = run(&sandbox, source, LIMITS).await;

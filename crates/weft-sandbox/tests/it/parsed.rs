@@ -1,4 +1,4 @@
-//! Programs that are parsed and not carried out.
+//! Programs that are parsed but not executed.
 
 use weft_core::TenantId;
 use weft_core::component::WrittenProgram;
@@ -18,7 +18,7 @@ async fn said(sandbox: &dyn Sandbox, program: WrittenProgram) -> String {
 }
 
 #[tokio::test]
-async fn what_is_wrong_in_javascript_is_told_with_its_place() {
+async fn javascript_syntax_errors_have_a_position() {
     let sandbox = sandbox();
     let check = async |text: &str, expected: &str| {
         let told = said(&sandbox, program(Language::JavaScript, text, &[])).await;
@@ -27,7 +27,7 @@ async fn what_is_wrong_in_javascript_is_told_with_its_place() {
     for right in [
         "function main(args) { return 1 }",
         "#!/usr/bin/env node\nconst main = async ({a}) => { for await (const x of a) {} return {...a, b: a?.b ?? 1n} }",
-        // What is declared has the names of what parses it.
+        // Programs may declare names that the parser itself uses.
         "function SyntaxError() { throw 1 }\nfunction RegExp() {}\nfunction JSON() {}\nfunction main() {}",
         "var eval = 1; with ({}) {}\nlet x = 08",
         "while (true) {}",
@@ -38,7 +38,7 @@ async fn what_is_wrong_in_javascript_is_told_with_its_place() {
         check(right, "").await;
     }
     let left_out = program(Language::JavaScript, "async function main({a}) {}\nawait main({a: 1})", &["a"]);
-    assert_eq!(said(&sandbox, left_out).await, "", "with arguments the call is left out");
+    assert_eq!(said(&sandbox, left_out).await, "", "with arguments the call is omitted");
     check("function main() {\n  const x = ;\n}", "line 2, column 13: SyntaxError: ").await;
     check("return 5", "line 1, column 1: SyntaxError: ").await;
     check("const müll = 'ä'; const y = ü ü", "line 1, column 31: SyntaxError: ").await;
@@ -49,7 +49,7 @@ async fn what_is_wrong_in_javascript_is_told_with_its_place() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_in_python_is_told_with_its_place() {
+async fn python_syntax_errors_have_a_position() {
     // The interpreter is prepared by the first program that runs.
     assert!(run_python("1", LIMITS).await.result.is_ok());
     let sandbox = sandbox_of_python();
@@ -58,7 +58,7 @@ async fn what_is_wrong_in_python_is_told_with_its_place() {
         assert!(told.starts_with(expected) && told.is_empty() == expected.is_empty(), "{text}: {told}");
     };
     let right: [(&str, &[&str]); 13] = [
-        // It is not carried out.
+        // It is not executed.
         ("raise SyntaxError('never raised')", &[]),
         ("def main(a):\n    return a", &["a"]),
         ("def main(args):\n    return args['a']", &["a", "b"]),
@@ -92,7 +92,7 @@ async fn what_is_wrong_in_python_is_told_with_its_place() {
 }
 
 #[tokio::test]
-async fn nothing_is_said_where_nothing_runs_at_once() {
+async fn nothing_is_reported_when_no_parser_is_ready() {
     let unprepared = tempfile::tempdir().unwrap();
     let sandbox = sandbox().with_python(unprepared.path().join("python"));
     assert!(sandbox.is_ready(Language::JavaScript) && !sandbox.is_ready(Language::Python));

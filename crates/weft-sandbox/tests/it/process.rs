@@ -1,4 +1,4 @@
-//! The process around a program.
+//! The process that runs a program.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +44,7 @@ async fn without_a_worker_nothing_runs() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_worker_that_breaks_down_takes_nobody_along() {
+async fn a_crashed_worker_does_not_affect_others() {
     let shell = |script: &str| Worker {
         program: PathBuf::from("/bin/sh"),
         arguments: vec!["-c".into(), script.into()],
@@ -63,7 +63,7 @@ async fn a_worker_that_breaks_down_takes_nobody_along() {
 }
 
 #[tokio::test]
-async fn programs_wait_for_a_free_place() {
+async fn programs_wait_for_a_free_worker() {
     let sandbox = ProcessSandbox::new(worker(), LIMITS, 2);
     let tenant = TenantId::new("t");
     let source = "function main() { return 1 }";
@@ -71,9 +71,9 @@ async fn programs_wait_for_a_free_place() {
     assert!(all.into_iter().all(|ran| ran.unwrap().result == Ok(1.into())));
 }
 
-/// Endless programs of one tenant keep another waiting for the one that runs and the one whose turn it is.
+/// Endless programs of one tenant delay another by the running one and the one whose turn it is.
 #[tokio::test]
-async fn a_tenant_with_many_programs_does_not_go_before_all_others() {
+async fn a_tenant_with_many_programs_does_not_starve_others() {
     let sandbox = ProcessSandbox::new(worker(), LIMITS, 1);
     let (loud, quiet, ended) = (TenantId::new("loud"), TenantId::new("quiet"), AtomicUsize::new(0));
     let (shared, owner, count) = (&sandbox, &loud, &ended);
@@ -91,7 +91,7 @@ async fn a_tenant_with_many_programs_does_not_go_before_all_others() {
 }
 
 #[tokio::test]
-async fn what_a_program_draws_and_leaves_is_its_own() {
+async fn randomness_and_leftovers_are_private_to_a_program() {
     let (sandbox, tenant) = (ProcessSandbox::new(worker(), LIMITS, 4), TenantId::new("t"));
     let source =
         "function main() { const seen = globalThis.mark; globalThis.mark = 1; Array.prototype.mark = 2;
@@ -104,7 +104,7 @@ async fn what_a_program_draws_and_leaves_is_its_own() {
     }
 }
 
-/// A sandbox whose workers can be told from those of other tests by this word.
+/// A sandbox whose workers are distinguishable from those of other tests by this marker.
 #[cfg(target_os = "linux")]
 fn marked(mark: &str) -> ProcessSandbox {
     ProcessSandbox::new(Worker { arguments: vec![mark.into()], ..worker() }, LONG, 1)
@@ -113,7 +113,7 @@ fn marked(mark: &str) -> ProcessSandbox {
 #[cfg(target_os = "linux")]
 const LONG: Limits = Limits { time: Duration::from_secs(3_600), ..LIMITS };
 
-/// The processes of programs with this word that have not ended: what another one with it has forked.
+/// The program processes with this marker that have not ended: forks of another one with it.
 #[cfg(target_os = "linux")]
 fn workers(mark: &str) -> Vec<PathBuf> {
     let parent = |path: &PathBuf| {
@@ -141,12 +141,12 @@ async fn until_there_are(mark: &str, count: usize) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), there).await.expect("the workers begin and end");
+    tokio::time::timeout(Duration::from_secs(60), there).await.expect("the workers start and end");
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn who_drops_a_run_ends_its_program() {
+async fn dropping_a_run_stops_its_program() {
     let (mark, tenant) = ("dropped-by-its-test", TenantId::new("t"));
     let sandbox = marked(mark);
     // One that can be interrupted, one that cannot.
@@ -158,16 +158,16 @@ async fn who_drops_a_run_ends_its_program() {
         }
         drop(endless);
         until_there_are(mark, 0).await;
-        // Its place is free again.
+        // Its slot is free again.
         let ran = sandbox.run(&tenant, program("function main() { return 1 }", LONG)).await.unwrap();
         assert_eq!(ran.result, Ok(1.into()));
     }
 }
 
-/// The other end of the pipe is gone when the process that wanted the result is.
+/// The other end of the pipe is closed when the process that wanted the result is gone.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_worker_ends_when_nobody_wants_its_result() {
+fn a_worker_ends_when_its_result_is_no_longer_wanted() {
     use std::io::Write as _;
     use std::process::{Command, Stdio};
     let mut child =
@@ -180,7 +180,7 @@ fn a_worker_ends_when_nobody_wants_its_result() {
     assert!(!child.wait().unwrap().success());
 }
 
-/// Seen from outside, since the language has no way to look.
+/// Checked from outside, since the language cannot look.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn workers_inherit_nothing_and_may_open_nothing() {
@@ -195,7 +195,7 @@ async fn workers_inherit_nothing_and_may_open_nothing() {
                 let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
                 line.split_whitespace().nth(1).map(str::to_owned)
             };
-            // The last one that is set. A file would have a number below it, and those are taken.
+            // The last one that is set. A file would get a lower number, and those are taken.
             if hard("Max open files").as_deref() == Some("1") {
                 for name in ["Max processes", "Max file size", "Max core file size"] {
                     assert_eq!(hard(name).as_deref(), Some("0"), "{limits}");

@@ -1,4 +1,4 @@
-//! Programs in Python as people and models write them.
+//! Python programs as people and models write them.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn given(source: &str, arguments: Json) -> Result<Json, Failure> {
 }
 
 #[tokio::test]
-async fn main_takes_its_arguments_as_people_write_it() {
+async fn main_accepts_arguments_in_any_style() {
     let arguments = json!({"a": 3, "b": 4});
     for source in [
         "def main(a, b): return a + b",
@@ -57,7 +57,7 @@ async fn an_asynchronous_generator_gives_a_list() {
 }
 
 #[tokio::test]
-async fn keys_that_are_no_texts_are_written_as_their_values_are() {
+async fn non_string_keys_are_written_like_values() {
     let check =
         async |source: &str, expected: Json| assert_eq!(result(source).await, Ok(expected), "{source}");
     let dated = json!({"2024-01-02": {"2024-01-02T00:00:00": [null]}});
@@ -73,7 +73,7 @@ async fn keys_that_are_no_texts_are_written_as_their_values_are() {
 }
 
 #[tokio::test]
-async fn bytes_are_printed_as_the_text_that_they_are() {
+async fn bytes_written_to_stdout_are_text() {
     let source = "import sys\nprint('a')\nsys.stdout.buffer.write('é\\n'.encode()[:1])\nsys.stdout.buffer.write('é\\n'.encode()[1:])\n\
         sys.stdout.buffer.flush()\nsys.stderr.buffer.write(b'no')\nprint('b')";
     let ran = run_python(source, LIMITS).await;
@@ -81,7 +81,7 @@ async fn bytes_are_printed_as_the_text_that_they_are() {
 }
 
 #[tokio::test]
-async fn a_program_without_main_gives_its_last_expression() {
+async fn a_program_without_main_returns_its_last_expression() {
     let check =
         async |source: &str, expected: Json| assert_eq!(result(source).await, Ok(expected), "{source}");
     check("x = 6\nx * 7", json!(42)).await;
@@ -102,7 +102,7 @@ async fn a_program_without_main_gives_its_last_expression() {
 }
 
 #[tokio::test]
-async fn results_are_what_json_has_words_for() {
+async fn results_become_json() {
     let check = async |body: &str, expected: Json| {
         assert_eq!(result(&format!("def main():\n  {body}")).await, Ok(expected), "{body}");
     };
@@ -133,7 +133,7 @@ async fn results_are_what_json_has_words_for() {
 }
 
 #[tokio::test]
-async fn failures_name_the_line_and_what_was_raised() {
+async fn failures_name_the_line_and_the_exception() {
     let check = async |source: &str, part: &str, line: Option<u32>| {
         let (message, found) = failed(result(source).await);
         assert!(message.contains(part) && found == line, "{source}: {message} {found:?}");
@@ -195,8 +195,12 @@ async fn a_program_that_calls_main_itself_runs_it_once() {
     let ended = "import sys\ndef main():\n  print('once')\n  return 0\nsys.exit(main())";
     assert_eq!(result(ended).await, Ok(json!(0)));
     let once = "def main():\n  yield 1\nfor n in main(): print(n)";
-    assert_eq!(result(once).await, Ok(json!([1])), "what can be gone through once is made anew");
-    // With arguments a call at the end would be one with others.
+    assert_eq!(
+        result(once).await,
+        Ok(json!([1])),
+        "a generator can be consumed only once, so it is recreated"
+    );
+    // With arguments, a final call would have others.
     for last in ["main(1)", "print(main(1))"] {
         let source = format!("seen = []\ndef main(n):\n  seen.append(n)\n  return seen\n{last}");
         assert_eq!(given(&source, json!({"n": 7})).await, Ok(json!([7])), "{source}");
@@ -205,7 +209,7 @@ async fn a_program_that_calls_main_itself_runs_it_once() {
     assert_eq!((message.as_str(), line), ("KeyError: 'k'", Some(2)));
 }
 
-/// Programs that wait for what never comes, and the line in which they do.
+/// Programs that wait forever, and the line in which they do.
 pub(crate) const WAITING: [(&str, &str, u32); 8] = [
     (
         "import queue, threading\nq = queue.Queue()\ndef consume():\n  print(q.get())\nt = threading.Thread(target=consume)\n\
@@ -228,7 +232,7 @@ pub(crate) const WAITING: [(&str, &str, u32); 8] = [
 ];
 
 #[tokio::test]
-async fn who_waits_for_ever_is_told_that_there_is_one_thread() {
+async fn waiting_forever_reports_that_there_is_one_thread() {
     for (source, call, line) in WAITING {
         let (message, found) = failed(result(source).await);
         assert!(message.starts_with(&format!("`{call}` would wait for ever")), "{source}: {message}");
@@ -248,7 +252,7 @@ with condition: met = condition.wait_for(lambda: False, 0.01)
     assert_eq!(result(source).await, Ok(expected));
 }
 
-/// Programs that fail for a reason that they tell, and what is told.
+/// Programs that fail with a specific reason, and the report.
 pub(crate) const CAUSED: [(&str, &str); 5] = [
     (
         "import asyncio\nasync def a(): raise ValueError('a')\nasync def b(): raise KeyError('b')\nasync def main():\n  \
@@ -268,7 +272,7 @@ pub(crate) const CAUSED: [(&str, &str); 5] = [
 ];
 
 #[tokio::test]
-async fn failures_tell_their_causes() {
+async fn failures_include_their_causes() {
     for (source, expected) in CAUSED {
         assert_eq!(failed(result(source).await).0, expected, "{source}");
     }
@@ -278,20 +282,20 @@ async fn failures_tell_their_causes() {
     let deep = "e = ValueError(1)\nfor n in range(9): e = ExceptionGroup(str(n), [e])\nraise e";
     let (message, _) = failed(result(deep).await);
     assert_eq!(message.lines().count(), 4, "{message}");
-    // What is tried before `main` is called is no cause of what it raises.
+    // Errors before `main` is called are no cause of what it raises.
     let message = failed(given("def main(args): raise ValueError('x')", json!({"a": 1, "b": 2})).await).0;
     assert_eq!(message, "ValueError: x");
 }
 
 #[tokio::test]
-async fn whole_numbers_keep_all_their_digits() {
+async fn integers_keep_all_digits() {
     let source = "import math\n{'f': math.factorial(25), 'n': -2 ** 64, 'k': 2 ** 63, 's': '1' * 30}";
     let expected = json!({"f": "15511210043330985984000000", "n": "-18446744073709551616", "k": 1_u64 << 63, "s": "1".repeat(30)});
     assert_eq!(result(source).await, Ok(expected));
 }
 
 #[tokio::test]
-async fn files_that_are_not_kept_are_told_why() {
+async fn files_that_are_not_kept_are_reported_with_a_reason() {
     let check = async |source: &str, part: &str| {
         let (message, _) = failed(result(source).await);
         assert!(message.contains(part), "{source}: {message}");
@@ -303,7 +307,7 @@ async fn files_that_are_not_kept_are_told_why() {
 }
 
 #[tokio::test]
-async fn the_standard_library_is_there() {
+async fn the_standard_library_is_available() {
     let source = "
 import ast, base64, bisect, collections, contextlib, csv, dataclasses, datetime, decimal, enum, functools, hashlib, heapq
 import html, io, itertools, json, logging, math, operator, os, pathlib, pickle, random, re, secrets, statistics, string
@@ -336,7 +340,7 @@ def main():
 }
 
 #[tokio::test]
-async fn more_of_the_standard_library_is_there() {
+async fn more_of_the_standard_library_is_available() {
     let source = "import gzip, io, tarfile, tomllib, plistlib, wave, shelve, filecmp, fileinput, tempfile, os
 from concurrent.futures import ThreadPoolExecutor
 import threading
@@ -361,7 +365,7 @@ with ThreadPoolExecutor() as pool: squares = list(pool.map(lambda n: n * n, rang
 }
 
 #[tokio::test]
-async fn chance_differs_from_run_to_run() {
+async fn randomness_differs_between_runs() {
     let source = "import random, secrets, uuid\ndef main(): return [random.random(), secrets.token_hex(8), str(uuid.uuid4())]";
     let (one, other) = (result(source).await.unwrap(), result(source).await.unwrap());
     for at in 0..3 {
@@ -372,7 +376,7 @@ async fn chance_differs_from_run_to_run() {
 }
 
 #[tokio::test]
-async fn what_was_printed_before_the_time_was_up_is_told() {
+async fn output_before_a_timeout_is_reported() {
     let limits = Limits { time: Duration::from_millis(300), ..LIMITS };
     for wait in ["while True: pass", "import time; time.sleep(3600)"] {
         let ran = run_python(&format!("print('so far')\n{wait}"), limits).await;
@@ -381,7 +385,7 @@ async fn what_was_printed_before_the_time_was_up_is_told() {
 }
 
 #[tokio::test]
-async fn without_an_interpreter_programs_in_python_are_refused_by_name() {
+async fn without_an_interpreter_python_programs_are_refused_by_name() {
     let ran = sandbox().run(&TenantId::new("t"), python("1", LIMITS)).await.unwrap();
     assert_eq!(ran.result, Err(Failure::Language(weft_core::seam::sandbox::Language::Python)));
     let folder = tempfile::tempdir().unwrap();
@@ -392,7 +396,7 @@ async fn without_an_interpreter_programs_in_python_are_refused_by_name() {
     assert!(error.full().contains("in the way is writable"), "{}", error.full());
 }
 
-/// As two processes would, which know nothing of each other.
+/// As two independent processes would.
 #[tokio::test]
 async fn the_interpreter_is_prepared_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -406,7 +410,7 @@ async fn the_interpreter_is_prepared_once() {
     let files = std::fs::read_dir(folder.path().join("deep/python")).unwrap().flatten();
     let code = files.filter(|entry| entry.path().extension().is_some_and(|ending| ending == "cwasm"));
     let [code] = code.collect::<Vec<_>>().try_into().unwrap();
-    // What cannot be read is made anew. Who has it in memory goes on.
+    // An unreadable file is rebuilt. A process that has it in memory continues.
     let other = folder.path().join("other");
     std::fs::write(&other, "no machine code").unwrap();
     std::fs::rename(&other, code.path()).unwrap();

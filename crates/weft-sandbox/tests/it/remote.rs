@@ -1,4 +1,4 @@
-//! Programs at a service: an executor that is made of our own sandbox, behind a real HTTP server.
+//! Programs at a remote service: an executor made of our own sandbox, behind a real HTTP server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use weft_testkit::contracts::sandbox::{JAVASCRIPT, PYTHON, Programs, sandbox_kee
 
 use crate::kit::{program, sandbox_of_python};
 
-/// What an executor does with a request. It has limits of its own: those that a test wants.
+/// How an executor handles a request. It has its own limits: those of the test.
 async fn execute(
     State((sandbox, limits)): State<(Arc<ProcessSandbox>, Limits)>,
     Body(asked): Body<Json>,
@@ -48,7 +48,7 @@ async fn execute(
     Body(answer)
 }
 
-/// An executor with these limits, and where it is.
+/// An executor with these limits, and its URL.
 async fn executor(limits: Limits) -> (String, JoinSet<()>) {
     let router = Router::new()
         .route("/run", post(execute))
@@ -65,13 +65,13 @@ fn remote(address: &str, limits: Limits) -> RemoteSandbox {
     RemoteSandbox::new(Arc::new(OperatorHttp::new().unwrap()), address, limits, 4).unwrap()
 }
 
-/// The contract, at a service whose limits are those of the suite: it has no way to tell a service others.
+/// The contract, at a service with the limits of the suite: they cannot be set by request.
 #[tokio::test]
-async fn programs_at_a_service_give_what_they_give_here() {
+async fn remote_programs_give_the_same_results_as_local_ones() {
     let limits = Limits { time: Duration::from_millis(1_500), memory_bytes: 8 << 20, ..LIMITS };
     let (address, _server) = executor(limits).await;
     for programs in [JAVASCRIPT, PYTHON] {
-        // The service runs both languages, and tells what a program raises in its own words.
+        // The service runs both languages, and reports exceptions in its own words.
         let programs = Programs { foreign: None, line: None, ..programs };
         let sandbox = remote(&address, limits);
         sandbox_keeps_its_contract(&sandbox, &programs).await;
@@ -79,7 +79,7 @@ async fn programs_at_a_service_give_what_they_give_here() {
 }
 
 #[tokio::test]
-async fn both_names_of_the_route_are_understood() {
+async fn both_names_of_the_route_are_supported() {
     let (address, _server) = executor(LIMITS).await;
     for path in ["", "/", "/run", "/execute"] {
         let sandbox = remote(&format!("{address}{path}"), LIMITS);
@@ -96,7 +96,7 @@ async fn both_names_of_the_route_are_understood() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_away_or_never_answers_is_told() {
+async fn an_unreachable_or_silent_service_is_reported() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

@@ -1,4 +1,4 @@
-//! Python as the system has it: the contract, packages, and programs that want out.
+//! The system's Python: the contract, packages, and programs that try to escape.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -53,7 +53,7 @@ async fn programs_in_the_python_of_the_system_keep_the_contract() {
 }
 
 #[tokio::test]
-async fn namespaces_are_had_where_there_is_bubblewrap() {
+async fn namespaces_are_used_if_bubblewrap_is_installed() {
     let [with, without] = sandboxes(&[]).try_into().unwrap_or_else(|_| [sandbox(&[]), sandbox(&[])]);
     let name =
         async |sandbox: &SystemPython| run(sandbox, "import os\nos.uname().nodename", LIMITS).await.result;
@@ -66,7 +66,7 @@ async fn namespaces_are_had_where_there_is_bubblewrap() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_imported_and_what_is_no_python_is_told() {
+async fn import_and_syntax_errors_are_reported() {
     if sandboxes(&[]).is_empty() {
         return;
     }
@@ -86,7 +86,7 @@ async fn what_cannot_be_imported_and_what_is_no_python_is_told() {
     told(other("/no/such/python")).await;
 }
 
-/// A process and a folder that programs would harm if they got out.
+/// A process and a folder that programs would harm if they escaped.
 struct Host {
     victim: Child,
     folder: tempfile::TempDir,
@@ -116,7 +116,7 @@ impl Host {
     }
 }
 
-/// Runs all of them, `{F}` being the folder and `{P}` the process that they are after, and checks each.
+/// Runs all of them, `{F}` being the target folder and `{P}` the target process, and checks each.
 async fn each(bodies: &[&str], limits: Limits, check: impl Fn(&str, &Ran)) {
     for sandbox in sandboxes(&[]) {
         let host = Host::new();
@@ -137,7 +137,7 @@ async fn each(bodies: &[&str], limits: Limits, check: impl Fn(&str, &Ran)) {
     }
 }
 
-/// Ways to what is outside; each fails, or returns `refused` when the system has said no.
+/// Attempts to reach the outside; each fails, or returns `refused` when the system has denied it.
 const OUTWARD: [&str; 74] = [
     // Files.
     "open('{F}/kept').read()",
@@ -178,7 +178,7 @@ const OUTWARD: [&str; 74] = [
     "C.open.restype = ctypes.c_int; assert C.open(b'{F}/kept', 0) >= 0",
     "assert C.unlink(b'{F}/kept') == 0",
     "assert C.creat(b'{F}/new', 0o644) >= 0",
-    // What the system tells of itself and of others.
+    // Information the system gives about itself and others.
     "open('/proc/self/mem', 'rb').read(1)",
     "open('/proc/self/environ', 'rb').read()",
     "open('/proc/1/environ', 'rb').read()",
@@ -204,7 +204,7 @@ const OUTWARD: [&str; 74] = [
     "os.posix_spawn('/bin/true', ['true'], {})",
     "import _thread; _thread.start_new_thread(print, ())",
     "import multiprocessing; multiprocessing.Process(target=print).start()",
-    // The network, and what else processes speak through.
+    // The network, and other inter-process communication.
     "import socket; socket.create_connection(('127.0.0.1', 80))",
     "import socket; socket.socket(socket.AF_UNIX).connect('\\0abstract')",
     "import socket; socket.socketpair()",
@@ -219,7 +219,7 @@ const OUTWARD: [&str; 74] = [
     "assert C.unshare(0x10000000) == 0",
 ];
 
-/// More of them, by calls that no library makes.
+/// More of them, by system calls that no library makes.
 const OUTWARD_CALLS: [&str; 16] = [
     "assert C.mount(0, b'/', 0, 32, 0) == 0",
     "assert C.syscall(321, 0, 0, 0) >= 0, 'bpf'",
@@ -240,7 +240,7 @@ const OUTWARD_CALLS: [&str; 16] = [
 ];
 
 #[tokio::test]
-async fn nothing_of_the_host_is_within_reach() {
+async fn the_host_is_out_of_reach() {
     let refused = |body: &str, ran: &Ran| {
         let Err(Failure::Program { message, .. }) = &ran.result else { panic!("{body}: {ran:?}") };
         assert!(
@@ -253,7 +253,7 @@ async fn nothing_of_the_host_is_within_reach() {
 }
 
 #[tokio::test]
-async fn what_there_is_none_of_is_told_as_by_the_built_in_interpreter() {
+async fn unavailable_features_are_reported_as_by_the_built_in_interpreter() {
     for sandbox in sandboxes(&[]) {
         let check = async |source: &str, part: &str| {
             let (message, _) = failed(run(&sandbox, source, LIMITS).await.result);
@@ -280,7 +280,7 @@ async fn what_there_is_none_of_is_told_as_by_the_built_in_interpreter() {
 const SHORT: Limits = Limits { time: Duration::from_millis(700), memory_bytes: 16 << 20, ..LIMITS };
 
 #[tokio::test]
-async fn what_never_ends_or_breaks_is_ended() {
+async fn endless_and_crashing_programs_are_stopped() {
     let bodies = [
         "while True: pass",
         "while True:\n  try:\n    while True: pass\n  except BaseException: pass",
@@ -320,7 +320,7 @@ async fn what_never_ends_or_breaks_is_ended() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_run_and_tenants_have_their_own_process() {
+async fn nothing_remains_of_a_run_and_tenants_have_separate_processes() {
     for sandbox in sandboxes(&[]) {
         let parent = async |tenant: &str| {
             let source = "import builtins, os, random\nseen = getattr(builtins, 'mark', None)\nbuiltins.mark = 1\n\
@@ -332,14 +332,14 @@ async fn nothing_is_left_of_a_run_and_tenants_have_their_own_process() {
             values[2].clone()
         };
         let first = parent("a").await;
-        assert_eq!(parent("a").await, first, "the process that it is forked from stays");
-        // Addresses are drawn anew for each.
+        assert_eq!(parent("a").await, first, "its parent process stays");
+        // Addresses are randomised for each.
         assert_ne!(parent("b").await, first);
     }
 }
 
 #[tokio::test]
-async fn a_parent_that_is_gone_is_followed_by_another_and_ends_with_its_sandbox() {
+async fn a_dead_parent_process_is_replaced_and_ends_with_its_sandbox() {
     for sandbox in sandboxes(&[]) {
         assert_eq!(run(&sandbox, "1 + 1", LIMITS).await.result, Ok(json!(2)));
         let of_this_process = || {
@@ -364,10 +364,10 @@ async fn a_parent_that_is_gone_is_followed_by_another_and_ends_with_its_sandbox(
     }
 }
 
-/// Longer than any test waits: what ends before has been ended.
+/// Longer than any test waits: a process that ends earlier has been stopped.
 const LONG: Limits = Limits { time: Duration::from_secs(3_600), ..LIMITS };
 
-/// Waits until so many processes have this in their command lines.
+/// Waits until this many processes have this in their command lines.
 async fn until_there_are(mark: &str, count: usize) {
     let marked = || {
         let lines = fs::read_dir("/proc")
@@ -380,11 +380,11 @@ async fn until_there_are(mark: &str, count: usize) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), there).await.expect("the processes begin and end");
+    tokio::time::timeout(Duration::from_secs(60), there).await.expect("the processes start and end");
 }
 
 #[tokio::test]
-async fn who_drops_a_run_ends_its_program() {
+async fn dropping_a_run_stops_its_program() {
     if sandboxes(&[]).is_empty() {
         return;
     }
@@ -394,30 +394,30 @@ async fn who_drops_a_run_ends_its_program() {
         SystemPython::new(worker(), interpreter, LONG, 1)
     };
     for (sandbox, idle) in [(sandbox(), 1_000_001), (sandbox().without_namespaces(), 1_000_002)] {
-        // What the process is told of this shows in its command line, and in those of its forks.
+        // The argument is visible in the command line of the process and of its forks.
         let (sandbox, mark) =
             (sandbox.with_idle(Duration::from_secs(idle)), format!("\"idle_seconds\":{idle}"));
         for body in ["while True: pass", "import time\ntime.sleep(3600)"] {
             let mut endless = sandbox.run(&tenant, python(body, LONG));
             tokio::select! {
                 ran = &mut endless => panic!("{ran:?}"),
-                // The one that forks, the program's guard, and the program.
+                // The forking process, the program's guard, and the program.
                 () = until_there_are(&mark, 3) => {}
             }
             drop(endless);
             until_there_are(&mark, 1).await;
-            // Its place is free again.
+            // Its slot is free again.
             assert_eq!(run(&sandbox, "6 * 7", LONG).await.result, Ok(json!(42)), "{body}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_parent_without_programs_ends_and_is_followed_by_another() {
+async fn an_idle_parent_process_ends_and_is_replaced() {
     const IDLE: Duration = Duration::from_secs(1);
     for sandbox in sandboxes(&[]) {
         let sandbox = sandbox.with_idle(IDLE);
-        // The place of something in the memory that all programs of a parent share.
+        // The address of something in the memory that all programs of a parent share.
         let parent = async || run(&sandbox, "import builtins\nid(builtins)", LIMITS).await.result.unwrap();
         let first = parent().await;
         // It stays as long as a program runs.
@@ -436,14 +436,14 @@ async fn a_parent_without_programs_ends_and_is_followed_by_another() {
 }
 
 #[tokio::test]
-async fn a_boundary_without_namespaces_is_told() {
+async fn confinement_without_namespaces_is_reported() {
     let reason = sandbox(&[]).without_namespaces().lacks_namespaces().await;
     assert!(reason.is_some_and(|reason| reason.contains("bwrap")), "{reason:?}");
     let there = Path::new("/usr/bin/bwrap").exists();
     assert!(there || sandbox(&[]).lacks_namespaces().await.is_some());
 }
 
-/// Whether it is an interpreter of this test's that serves programs.
+/// Whether it is an interpreter of this test that serves programs.
 fn is_parent_below(id: &str, root: u32) -> bool {
     let text = |of: &str, file: &str| fs::read_to_string(format!("/proc/{of}/{file}")).unwrap_or_default();
     if !text(id, "cmdline").contains("python") || !text(id, "cmdline").contains("LISTENER") {

@@ -1,4 +1,4 @@
-//! What `main` may be, and what it may return.
+//! Accepted forms of `main`, and its return values.
 
 use serde_json::{Value as Json, json};
 
@@ -10,7 +10,7 @@ use crate::kit::{failed, program, result, returned, run, sandbox};
 use weft_sandbox::LIMITS;
 
 #[tokio::test]
-async fn main_may_be_offered_in_many_ways() {
+async fn main_can_be_exported_in_many_ways() {
     for source in [
         "function main() { return 7 }",
         "async function main() { await null; return 7 }",
@@ -48,7 +48,7 @@ async fn a_script_that_only_prints_needs_no_main() {
 }
 
 #[tokio::test]
-async fn timers_run_in_their_order_and_within_the_time() {
+async fn timers_run_in_order_within_the_time_limit() {
     let body = "const seen = [];
         setTimeout((a, b) => seen.push(a + b), 30, 1, 2); setTimeout(() => seen.push('first'), 5);
         const every = setInterval(() => { seen.push('tick'); if (seen.length > 5) clearInterval(every) }, 10);
@@ -73,7 +73,7 @@ async fn timers_run_in_their_order_and_within_the_time() {
 }
 
 #[tokio::test]
-async fn texts_become_bytes_and_values_are_cloned() {
+async fn texts_are_encoded_and_values_cloned() {
     let check = async |body: &str, expected: Json| assert_eq!(returned(body).await, Ok(expected), "{body}");
     check(
         "return [...new TextEncoder().encode('a\u{e9}\u{6c49}\u{1f600}')]",
@@ -100,9 +100,9 @@ async fn texts_become_bytes_and_values_are_cloned() {
     assert!(failed(returned("return structuredClone({f() {}})").await).0.contains("cannot be cloned"));
 }
 
-/// What is expected here is what Node.js 20 gives for the same programs.
+/// The expected values are those of Node.js 20 for the same programs.
 #[tokio::test]
-async fn addresses_and_bytes_are_as_in_node() {
+async fn urls_and_buffers_behave_as_in_node() {
     let check = async |body: &str, expected: &str| {
         let expected: Json = serde_json::from_str(expected).unwrap();
         assert_eq!(returned(body).await, Ok(expected), "{body}");
@@ -171,7 +171,7 @@ async fn addresses_and_bytes_are_as_in_node() {
 }
 
 #[tokio::test]
-async fn what_is_no_address_is_told() {
+async fn invalid_urls_are_reported() {
     for body in ["new URL('no')", "new URL('/a', 'b')", "new URL('https://a').href = 'b'"] {
         let (message, _) = failed(returned(body).await);
         assert!(message.contains("TypeError: Invalid URL"), "{body}: {message}");
@@ -182,7 +182,7 @@ async fn what_is_no_address_is_told() {
 }
 
 #[tokio::test]
-async fn what_is_read_of_addresses_has_limits_of_its_own() {
+async fn url_parsing_has_its_own_limits() {
     let longer = failed(returned("new URL('https://a/' + '\\u20ac'.repeat(1e6))").await).0;
     assert!(longer.contains("4194304 bytes at most"), "{longer}");
     let (message, _) = failed(returned("new URLSearchParams('a&'.repeat(1e6))").await);
@@ -192,7 +192,7 @@ async fn what_is_read_of_addresses_has_limits_of_its_own() {
 }
 
 #[tokio::test]
-async fn results_are_what_json_has_words_for() {
+async fn results_become_json() {
     let check = async |body: &str, expected: Json| assert_eq!(returned(body).await, Ok(expected), "{body}");
     check("return 60 * 60", json!(3600)).await;
     check("", Json::Null).await;
@@ -215,7 +215,7 @@ async fn results_are_what_json_has_words_for() {
 }
 
 #[tokio::test]
-async fn maps_sets_and_large_whole_numbers_are_what_json_has() {
+async fn maps_sets_and_bigints_become_json() {
     let check = async |body: &str, expected: Json| assert_eq!(returned(body).await, Ok(expected), "{body}");
     check("return 10n", json!(10)).await;
     check(
@@ -232,7 +232,7 @@ async fn maps_sets_and_large_whole_numbers_are_what_json_has() {
     check("const m = new Map([['a', 1]]); return [m, m]", json!([{"a": 1}, {"a": 1}])).await;
     check("return new (class Own extends Map {})([['a', 1]])", json!({"a": 1})).await;
     check("return [Object.create(Map.prototype), new Proxy(new Set(), {})]", json!([{}, {}])).await;
-    // What a program does to its language is no matter, and what it says of its own values counts.
+    // Modified builtins do not matter, and conversions defined by its own values count.
     let changed = "Map.prototype.forEach = Set.prototype.forEach = () => { throw 1 }; Map.prototype[Symbol.iterator] = null;
         JSON.stringify = () => 'no'; Reflect.apply = WeakMap.prototype.get = Number = String = null;
         Object.defineProperty(Map, Symbol.hasInstance, {value() { throw 2 }});
@@ -246,7 +246,7 @@ async fn maps_sets_and_large_whole_numbers_are_what_json_has() {
 }
 
 #[tokio::test]
-async fn errors_and_what_comes_one_by_one_are_what_json_has() {
+async fn errors_and_iterators_become_json() {
     let check =
         async |source: &str, expected: Json| assert_eq!(result(source).await, Ok(expected), "{source}");
     check("function* main() { yield 1; yield {a: 2n} }", json!([1, {"a": 2}])).await;
@@ -266,7 +266,7 @@ async fn errors_and_what_comes_one_by_one_are_what_json_has() {
         json!([{"name": "RangeError", "message": "r", "code": 3}, 4]),
     )
     .await;
-    // A program that goes through it itself has left nothing in it.
+    // A program that consumes it itself leaves nothing in it.
     let ran = run("function* main() { yield 1 }\nfor (const one of main()) console.log(one)", LIMITS).await;
     assert_eq!((ran.result, ran.stdout.as_str()), (Ok(json!([1])), "1\n"));
     let printed = "const g = (function* () { yield 1 })(); console.log(g, [new Error('e')]);
@@ -282,7 +282,7 @@ async fn errors_and_what_comes_one_by_one_are_what_json_has() {
 }
 
 #[tokio::test]
-async fn a_console_has_what_programs_use_of_it() {
+async fn the_console_has_the_usual_methods() {
     let source = "function main() {
         console.table([{a: 1}]); console.dir({b: 2}); console.group('g'); console.groupEnd(); console.groupCollapsed();
         console.time('t'); console.timeLog('t'); console.timeEnd('t'); console.count(); console.count(); console.countReset();
@@ -315,7 +315,7 @@ async fn results_without_json_are_failures_with_a_reason() {
 }
 
 #[tokio::test]
-async fn failures_name_the_line_and_what_was_thrown() {
+async fn failures_name_the_line_and_the_thrown_value() {
     let check = async |source: &str, part: &str, line: Option<u32>| {
         let (message, found) = failed(result(source).await);
         assert!(message.contains(part) && found == line, "{source}: {message} {found:?}");
@@ -353,7 +353,7 @@ async fn failures_name_the_line_and_what_was_thrown() {
 }
 
 #[tokio::test]
-async fn failures_tell_their_causes() {
+async fn failures_include_their_causes() {
     let check = async |source: &str, expected: &str| {
         let (message, _) = failed(result(source).await);
         assert_eq!(message, expected, "{source}");
@@ -374,7 +374,7 @@ async fn failures_tell_their_causes() {
         &format!("AggregateError: many{}\n  - and 2 more", "\n  - \"x\"".repeat(5)),
     )
     .await;
-    // It comes from itself, and three are told.
+    // It is its own cause, and three are reported.
     check(
         "const e = new Error('e'); e.cause = e; throw e",
         "Error: e\n  caused by Error: e (line 1)\n    caused by Error: e (line 1)\n      caused by Error: e (line 1)",
@@ -386,7 +386,7 @@ async fn failures_tell_their_causes() {
 }
 
 #[tokio::test]
-async fn who_wants_a_module_is_told_that_there_are_none() {
+async fn importing_a_module_reports_that_there_are_none() {
     for source in [
         "function main() { return require('fs') }",
         "import x from 'lodash';\nfunction main() { return x }",
@@ -423,7 +423,7 @@ async fn a_program_that_calls_main_itself_runs_it_once() {
         let ran = run(source, LIMITS).await;
         assert_eq!((ran.result, ran.stdout.as_str()), (Ok(json!(7)), "once\n"), "{source}");
     }
-    // What it prints of that is printed, also when it comes later.
+    // Printed output is kept, even if it comes later.
     for source in [
         "function main() { return 7 }\nconsole.log(main())",
         "const main = () => 7\nconsole.log(main())",
@@ -434,12 +434,12 @@ async fn a_program_that_calls_main_itself_runs_it_once() {
     }
     let (message, line) = failed(result("function main() {\n  null.x }\nmain()").await);
     assert!(message.contains("TypeError") && line == Some(2), "{message} {line:?}");
-    // Nothing of what knows it is left.
+    // No object that refers to it is left.
     assert_eq!(returned("return typeof __main").await, Ok(json!("undefined")));
 }
 
 #[tokio::test]
-async fn with_arguments_a_call_at_the_end_is_passed_over() {
+async fn with_arguments_a_final_call_is_skipped() {
     for source in [
         "function main({n}) { console.log('once'); return n }\nmain({n: 1});",
         "const main = ({n}) => { console.log('once'); return n };\nconsole.log(main({n: 1}))",
@@ -467,9 +467,9 @@ async fn printed_lines_are_kept() {
     assert_eq!(ran.stderr, "w\n");
 }
 
-/// What there are no tables for is told, and not answered as if nobody had asked for a language. English is there.
+/// A missing locale is an error, and not answered as if no locale had been given. English is there.
 #[tokio::test]
-async fn languages_are_told_to_be_missing() {
+async fn unavailable_languages_are_reported() {
     let check = async |body: &str, told: &[&str]| {
         let (message, line) = failed(returned(body).await);
         assert_eq!(line, Some(1), "{body}: {message}");
@@ -512,9 +512,9 @@ async fn languages_are_told_to_be_missing() {
     assert!(returned("return new Date(0).toLocaleTimeString()").await.is_ok());
 }
 
-/// Programs sort by it, and options that did nothing would put their lists into another order without a word.
+/// Programs sort by it, and ignored options would silently change the order of their lists.
 #[tokio::test]
-async fn texts_are_compared_as_in_a_dictionary_and_as_the_options_say() {
+async fn locale_compare_follows_dictionaries_and_options() {
     let sorted = async |options: &str, words: &str| {
         let body =
             format!("return {words}.sort((one, other) => one.localeCompare(other, undefined, {options}))");
@@ -539,7 +539,7 @@ async fn texts_are_compared_as_in_a_dictionary_and_as_the_options_say() {
 }
 
 #[tokio::test]
-async fn who_waits_outside_of_an_async_function_is_told_what_to_write() {
+async fn await_outside_an_async_function_reports_the_remedy() {
     for source in [
         "const x = await 1\nfunction main() { return x }",
         "for await (const x of []) {}\nfunction main() {}",

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_taken_apart_where_they_are_put_together() {
+    fn names_are_split_at_their_parts() {
         let check = |name: &str, expected: &str| {
             let found: Vec<&str> = parts(name).into_iter().map(|part| &name[part]).collect();
             assert_eq!(found.join(" "), expected, "{name}");

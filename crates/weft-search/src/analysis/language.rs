@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn languages_are_told_by_their_commonest_words() {
+    fn languages_are_detected_by_stop_words() {
         for (text, language) in [
             ("The pump of the boiler has to be looked after every ninety days.", English),
             ("Die Pumpe des Kessels muss alle neunzig Tage gewartet werden.", German),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn one_word_of_a_question_tells_no_language() {
+    fn one_word_does_not_determine_a_language() {
         for question in ["cat dog", "die casting", "war museum"] {
             assert_eq!(of_question(question), English, "{question}");
         }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn english_wins_where_two_are_as_likely() {
+    fn english_wins_ties() {
         for text in ["to die in an accident", "was in Berlin"] {
             assert_eq!(of_text(text), English, "{text}");
         }
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_apart() {
+    fn language_tags_are_distinct() {
         let tags: std::collections::BTreeSet<&str> = OTHERS.iter().map(|known| known.tag).collect();
         assert_eq!(tags.len(), OTHERS.len());
         for known in &OTHERS {

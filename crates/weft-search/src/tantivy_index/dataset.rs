@@ -424,7 +424,8 @@ mod tests {
         vec![IndexChange::Document(document), IndexChange::Chunks(id, vec![(ChunkId::new("c"), chunk)])]
     }
 
-    /// Somebody reads what another process has written while a write begins: that builds on it nevertheless.
+    /// A reader loads what another process has written while a write starts: the write builds on it
+    /// nevertheless.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_write_waits_for_the_latest_state() {
         let folder = tempfile::tempdir().unwrap();
@@ -444,11 +445,11 @@ mod tests {
         other.write(write_of("new")).await.unwrap();
         reader.join().unwrap();
         let size = other.snapshot().size;
-        assert_eq!((size.documents, size.chunks), (1, 1), "the old ones were replaced");
+        assert_eq!((size.documents, size.chunks), (1, 1), "the old files were replaced");
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_was_removed_takes_no_writes() {
+    async fn a_removed_index_takes_no_writes() {
         let key = DatasetKey::new(&TenantId::new("t"), "k");
         let dataset = Arc::new(IndexedDataset::open(&key, None).unwrap());
         dataset.write(write_of("old")).await.unwrap();

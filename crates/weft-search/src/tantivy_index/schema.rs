@@ -250,7 +250,7 @@ mod tests {
     use crate::vectors::row;
 
     #[test]
-    fn entries_come_back_whole() {
+    fn entries_round_trip() {
         let (_, fields) = schema();
         let parent = Some(ChunkId::new("p"));
         let chunk = IndexedChunk { content: "x".to_owned(), parent, ..IndexedChunk::default() };
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_count_as_often_as_they_should() {
+    fn fields_have_the_right_weights() {
         let chunk =
             IndexedChunk { title: "Title".to_owned(), content: "text".to_owned(), ..IndexedChunk::default() };
         let text = fields::joined(&chunk);

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_that_is_removed_in_the_middle_of_a_change_may_be_written_again() {
+    fn an_index_removed_during_a_change_can_be_written_again() {
         let kind = |cause: TantivyError| unwritable(cause).kind;
         assert_eq!(kind(io::Error::from(io::ErrorKind::NotFound).into()), ErrorKind::Unavailable);
         assert_eq!(kind(io::Error::from(io::ErrorKind::StorageFull).into()), ErrorKind::Internal);

@@ -1,4 +1,4 @@
-//! The two indexes of chunks.
+//! The two implementations of the chunk index.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use weft_core::seam::index::{
 use weft_search::{MemoryChunkIndex, TantivyIndex};
 use weft_testkit::Dice;
 use weft_testkit::contracts::index::{
-    an_index_is_shared, index_keeps_its_contract, index_keeps_what_was_written,
+    an_index_is_shared_by_handles, index_keeps_its_contract, index_keeps_what_was_written,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,7 +32,7 @@ async fn tantivy_keeps_the_contract_in_memory() {
     index_keeps_its_contract(&TantivyIndex::in_memory()).await;
 }
 
-/// With no memory allowed, every dataset is closed as soon as another one is opened.
+/// Without memory, every dataset is closed as soon as another one is opened.
 #[tokio::test(flavor = "multi_thread")]
 async fn tantivy_keeps_the_contract_with_hardly_any_memory() {
     let folder = tempfile::tempdir().unwrap();
@@ -40,16 +40,19 @@ async fn tantivy_keeps_the_contract_with_hardly_any_memory() {
 }
 
 #[tokio::test]
-async fn tantivy_keeps_what_was_written() {
+async fn tantivy_persists_writes() {
     let folder = tempfile::tempdir().unwrap();
     index_keeps_what_was_written(|| TantivyIndex::in_folder(folder.path())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_handles_of_a_folder_take_turns() {
+async fn two_handles_on_a_folder_take_turns() {
     let folder = tempfile::tempdir().unwrap();
-    an_index_is_shared(&TantivyIndex::in_folder(folder.path()), &TantivyIndex::in_folder(folder.path()))
-        .await;
+    an_index_is_shared_by_handles(
+        &TantivyIndex::in_folder(folder.path()),
+        &TantivyIndex::in_folder(folder.path()),
+    )
+    .await;
 }
 
 fn key() -> DatasetKey {
@@ -90,7 +93,7 @@ async fn found(index: &dyn Index, words: &str) -> Vec<String> {
     ids
 }
 
-/// The folder with the files of the one dataset.
+/// The folder with the files of the only dataset.
 fn inner(folder: &Path) -> PathBuf {
     let only = |folder: &Path| fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
     only(&only(folder))
@@ -103,9 +106,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The process dies after the files of a write are there, whole or in part, and before the commit.
+/// The process dies after the files of a write exist, completely or in part, and before the commit.
 #[tokio::test]
-async fn a_write_that_was_cut_off_is_not_there() {
+async fn an_interrupted_write_is_not_visible() {
     let (folder, before) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let index = TantivyIndex::in_folder(folder.path());
     put(&index, "a", "apple").await;
@@ -149,9 +152,10 @@ async fn a_damaged_index_is_an_error_that_names_the_remedy() {
     assert_eq!(found(&index, "apple").await, ["b"]);
 }
 
-/// What was accepted is there after the process has waited for it, and an index of a version before takes no room.
+/// Accepted writes exist after the process has waited for them, and an index of an older version takes no
+/// space.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_accepted_is_kept() {
+async fn accepted_writes_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let index = TantivyIndex::in_folder(folder.path());
     let other = TantivyIndex::in_folder(folder.path());
@@ -161,7 +165,7 @@ async fn what_was_accepted_is_kept() {
     kept.await.unwrap();
     assert_eq!(found(&other, "apple").await, ["c"]);
     let chunks = IndexChange::Chunks(DocumentId::new("d"), vec![chunk("e", "apple", vec![1.0, 0.5])]);
-    // Nobody asks and nobody waits: it is kept all the same.
+    // Nobody queries and nobody waits: it is stored anyway.
     drop(index.write_behind(&key(), vec![chunks]).await.unwrap());
     drop(index);
     let kept = async {
@@ -173,7 +177,7 @@ async fn what_was_accepted_is_kept() {
 }
 
 #[tokio::test]
-async fn an_index_of_an_older_version_gives_way() {
+async fn an_index_of_an_older_version_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     put(&TantivyIndex::in_folder(folder.path()), "a", "apple").await;
     let now = inner(folder.path());
@@ -182,17 +186,17 @@ async fn an_index_of_an_older_version_gives_way() {
     fs::rename(&now, version("v0")).unwrap();
     fs::create_dir(&other).unwrap();
     let index = TantivyIndex::in_folder(folder.path());
-    assert!(found(&index, "apple").await.is_empty(), "and nothing was touched");
+    assert!(found(&index, "apple").await.is_empty(), "and nothing was changed");
     assert!(version("v0").exists());
     put(&index, "b", "apple").await;
     assert_eq!(found(&index, "apple").await, ["b"]);
     assert!(now.exists() && other.exists() && !version("v0").exists());
 }
 
-/// The entries with their vectors are most of an index. What a question needs of them is in memory already.
+/// The entries with their vectors are most of an index. What a query needs of them is in memory already.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_entries_are_mapped_only_while_they_are_read() {
+async fn entry_files_are_mapped_only_while_read() {
     let folder = tempfile::tempdir().unwrap();
     let mapped = |ending: &str| {
         let own = fs::read_to_string("/proc/self/maps").unwrap();
@@ -213,16 +217,16 @@ async fn files_of_entries_are_mapped_only_while_they_are_read() {
 }
 
 #[tokio::test]
-async fn a_search_makes_no_folder() {
+async fn a_search_creates_no_folder() {
     let folder = tempfile::tempdir().unwrap();
     let index = TantivyIndex::in_folder(folder.path().join("index"));
     assert!(found(&index, "apple").await.is_empty());
     assert!(!folder.path().join("index").exists());
 }
 
-/// Writes that arrive at the same time share a commit, and one that is refused spoils no other.
+/// Concurrent writes share a commit, and a refused one does not affect the others.
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_at_the_same_time_share_commits() {
+async fn concurrent_writes_share_commits() {
     let folder = tempfile::tempdir().unwrap();
     let index = Arc::new(TantivyIndex::in_folder(folder.path()));
     put(&*index, "first", "apple").await;
@@ -241,7 +245,7 @@ async fn writes_at_the_same_time_share_commits() {
     assert_eq!((size.documents, size.chunks), (41, 41));
 }
 
-/// Random changes and questions: the two indexes say the same.
+/// Random changes and queries: the two indexes agree.
 #[tokio::test]
 async fn tantivy_agrees_with_the_plain_index() {
     const WORDS: [&str; 12] = [

@@ -1,11 +1,11 @@
-//! Questions and texts in many languages: another form of a word finds it, and the commonest words do not.
+//! Queries and texts in many languages: inflected forms match, and stop words do not.
 
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, TenantId};
 use weft_core::seam::Index;
 use weft_core::seam::index::{IndexChange, IndexQuery, IndexedChunk, IndexedDocument, TextQuery};
 use weft_search::{MemoryChunkIndex, TantivyIndex};
 
-/// A text, and questions that it alone answers, in other forms of its words.
+/// A text, and queries that only it answers, with inflected forms of its words.
 struct Passage(&'static str, &'static str, &'static [&'static str]);
 
 const PASSAGES: &[Passage] = &[
@@ -147,7 +147,7 @@ async fn found(index: &dyn Index, question: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_forms_of_words_find_them_in_every_language() {
+async fn inflected_words_are_found_in_every_language() {
     let folder = tempfile::tempdir().unwrap();
     let (large, small) = (TantivyIndex::in_folder(folder.path()), MemoryChunkIndex::new());
     filled(&large).await;
@@ -165,9 +165,9 @@ async fn other_forms_of_words_find_them_in_every_language() {
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
-/// What is found by its commonest words alone would be found by everything.
+/// Text found by its stop words alone would be found by everything.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_commonest_words_of_a_language_are_not_looked_for() {
+async fn stop_words_of_a_language_are_not_searched() {
     let index = MemoryChunkIndex::new();
     filled(&index).await;
     for question in
@@ -177,7 +177,7 @@ async fn the_commonest_words_of_a_language_are_not_looked_for() {
     }
 }
 
-/// Names are the same in every language, so a question in one finds texts in others.
+/// Names are the same in every language, so a query in one finds texts in others.
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_found_across_languages() {
     let index = MemoryChunkIndex::new();
@@ -187,7 +187,7 @@ async fn names_are_found_across_languages() {
     assert_eq!(found(&index, "What is a Kessel?").await, ["de-pump"]);
 }
 
-/// What an older program has written is made anew, and its files are gone.
+/// Data written by an older program is rebuilt, and its files are removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn folders_of_older_versions_are_removed() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,11 +197,7 @@ async fn folders_of_older_versions_are_removed() {
     let older = own.with_extension("v1");
     std::fs::rename(&own, &older).unwrap();
     let index = TantivyIndex::in_folder(folder.path());
-    assert_eq!(
-        index.size(&key()).await.unwrap().chunks,
-        0,
-        "it is made again by whoever sees that it is not there"
-    );
+    assert_eq!(index.size(&key()).await.unwrap().chunks, 0, "it is rebuilt by whoever finds it missing");
     filled(&index).await;
     assert!(!older.exists() && own.exists());
 }

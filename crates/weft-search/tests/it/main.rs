@@ -1,4 +1,4 @@
-//! The indexes as their users see them.
+//! The indexes as seen by their users.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

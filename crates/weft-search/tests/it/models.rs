@@ -1,4 +1,4 @@
-//! Models whose cosines lie far apart or close together, through the indexes and the ranking.
+//! Models with a wide or narrow range of cosines, through the indexes and the ranking.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use weft_testkit::HashEmbedder;
 const THRESHOLD: f32 = 0.2;
 const CHUNKS: usize = 1_200;
 
-/// A model as a change of another one's vectors.
+/// A model defined as a transformation of another one's vectors.
 #[derive(Clone, Copy)]
 enum Model {
     /// Unrelated texts have cosines near 0.
@@ -40,7 +40,7 @@ fn key(id: &str) -> DatasetKey {
     DatasetKey::new(&TenantId::new("t"), id)
 }
 
-/// Texts of six words, of which each is in many.
+/// Texts of six words, each of which occurs in many.
 fn text(number: usize) -> String {
     (0..6).map(|place| format!("w{} ", number * (7 + place * 2) % (97 + place * 4))).collect()
 }
@@ -66,7 +66,7 @@ fn document(id: &str) -> IndexChange {
     })
 }
 
-/// The question is put in words that no chunk has, so that vectors alone find.
+/// The query uses words that no chunk contains, so that only vectors match.
 fn question(datasets: &[&DatasetKey], model: Model) -> IndexQuery {
     IndexQuery {
         datasets: datasets.iter().map(|dataset| dataset.id.clone()).collect(),
@@ -108,7 +108,7 @@ async fn models_are_comparable(index: &dyn Index) {
     for found in [&of_wide, &of_narrow] {
         assert!((2..CHUNKS / 8).contains(&found.len()), "the threshold leaves {}", found.len());
     }
-    // Cosines as they come: everything reaches the threshold.
+    // Cosines taken as they are: everything reaches the threshold.
     let unknown = IndexAnswer { cosine_count: 0, ..answer };
     assert_eq!(scores(&unknown, THRESHOLD).len(), CHUNKS);
 }
@@ -137,13 +137,13 @@ async fn scores_stay(index: &dyn Index) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scores_mean_the_same_with_every_model() {
+async fn scores_are_comparable_across_models() {
     models_are_comparable(&MemoryChunkIndex::new()).await;
     models_are_comparable(&TantivyIndex::in_memory()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_passage_has_one_score_whatever_else_is_found() {
+async fn the_score_of_a_passage_is_independent_of_other_hits() {
     scores_stay(&MemoryChunkIndex::new()).await;
     scores_stay(&TantivyIndex::in_memory()).await;
 }

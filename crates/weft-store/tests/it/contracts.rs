@@ -49,7 +49,7 @@ async fn keeps_all_contracts(opened: &Store) {
     credentials::credentials_keep_their_contract(&weft_store::SealedCredentials(vault)).await;
     chats::chat_store_keeps_its_contract(opened).await;
     memories::memory_store_keeps_its_contract(opened).await;
-    store::stores_remove_what_belongs_together(opened, opened, opened, opened, opened).await;
+    store::stores_remove_related_data_together(opened, opened, opened, opened, opened).await;
     store::stores_keep_large_values(opened, opened).await;
 }
 

@@ -56,16 +56,16 @@ async fn new_tenant(stores: ContractStores<'_>) -> TenantId {
 /// Checks the contract of [`UserStore`] and [`TenantStore`].
 pub async fn account_stores_keep_their_contract(stores: ContractStores<'_>) {
     tenants_are_stored_once(stores).await;
-    users_come_back_as_they_were(stores).await;
+    users_round_trip(stores).await;
     a_tenant_keeps_an_owner(stores).await;
-    sign_ins_follow_their_users(stores).await;
-    what_a_member_has_ends_with_the_membership(stores).await;
+    sign_ins_belong_to_their_users(stores).await;
+    credentials_of_a_member_end_with_the_membership(stores).await;
     an_invitation_is_accepted_once(stores).await;
-    invitations_are_no_more_than_may_be_open(stores).await;
-    a_tenant_goes_with_what_it_has(stores).await;
+    open_invitations_are_limited(stores).await;
+    a_tenant_is_removed_with_its_data(stores).await;
 }
 
-async fn a_tenant_goes_with_what_it_has(stores: ContractStores<'_>) {
+async fn a_tenant_is_removed_with_its_data(stores: ContractStores<'_>) {
     let ContractStores { users, tenants, tokens } = stores;
     let (home, away) = (new_tenant(stores).await, new_tenant(stores).await);
     let ann = user(10);
@@ -139,7 +139,7 @@ async fn tenants_are_stored_once(stores: ContractStores<'_>) {
     assert_eq!(seen.iter().filter(|id| **id == one.id).count(), 1);
 }
 
-async fn users_come_back_as_they_were(stores: ContractStores<'_>) {
+async fn users_round_trip(stores: ContractStores<'_>) {
     let ContractStores { users, tenants, .. } = stores;
     let home = new_tenant(stores).await;
     let one = user(5);
@@ -238,7 +238,7 @@ fn login(tenant: &TenantId, user: &User, created_ms: i64) -> Login {
     }
 }
 
-async fn sign_ins_follow_their_users(stores: ContractStores<'_>) {
+async fn sign_ins_belong_to_their_users(stores: ContractStores<'_>) {
     let ContractStores { users, tenants, .. } = stores;
     let (home, away) = (new_tenant(stores).await, new_tenant(stores).await);
     let (ann, bob) = (user(1), user(2));
@@ -272,9 +272,9 @@ async fn sign_ins_follow_their_users(stores: ContractStores<'_>) {
     fine(users.change_user(&ann.id, &enabled(false)).await);
     refused(users.login(&second.hash).await, NotFound);
     fine(users.change_user(&ann.id, &enabled(true)).await);
-    assert_eq!(fine(users.remove_logins(&bob.id, Logins::One(&first.hash)).await), 0, "not his");
+    assert_eq!(fine(users.remove_logins(&bob.id, Logins::One(&first.hash)).await), 0, "not Bob's");
     for none in ["%", "", &first.hash, second.id()] {
-        assert_eq!(fine(users.remove_logins(&bob.id, Logins::Named(none)).await), 0, "not his: {none}");
+        assert_eq!(fine(users.remove_logins(&bob.id, Logins::Named(none)).await), 0, "not Bob's: {none}");
     }
     assert_eq!(fine(users.remove_logins(&ann.id, Logins::Named(first.id())).await), 1);
     fine(users.add_login(&first).await);
@@ -290,7 +290,7 @@ async fn sign_ins_follow_their_users(stores: ContractStores<'_>) {
     fine(tenants.remove_member(&home, &ann.id).await);
 }
 
-async fn what_a_member_has_ends_with_the_membership(stores: ContractStores<'_>) {
+async fn credentials_of_a_member_end_with_the_membership(stores: ContractStores<'_>) {
     let ContractStores { users, tenants, tokens } = stores;
     let (home, away) = (new_tenant(stores).await, new_tenant(stores).await);
     let ann = user(1);
@@ -377,7 +377,7 @@ async fn an_invitation_is_accepted_once(stores: ContractStores<'_>) {
     refused(tenants.remove_invitation(&home, &taken.hash).await, NotFound);
 }
 
-async fn invitations_are_no_more_than_may_be_open(stores: ContractStores<'_>) {
+async fn open_invitations_are_limited(stores: ContractStores<'_>) {
     let tenants = stores.tenants;
     let home = new_tenant(stores).await;
     let one = |nth: u64| invitation(&home, &format!("{nth}@example.com"), MemberRole::User);

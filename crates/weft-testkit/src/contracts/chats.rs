@@ -32,13 +32,13 @@ async fn names(store: &dyn ChatStore, tenant: &TenantId, filter: ChatFilter) -> 
 
 /// Checks the contract of [`ChatStore`].
 pub async fn chat_store_keeps_its_contract(store: &dyn ChatStore) {
-    assistants_come_back_as_they_were(store).await;
+    assistants_round_trip(store).await;
     names_are_unique_within_a_tenant(store).await;
-    of_many_changes_one_wins(store).await;
+    one_of_many_concurrent_changes_wins(store).await;
     assistants_are_listed_by_filter(store).await;
 }
 
-async fn assistants_come_back_as_they_were(store: &dyn ChatStore) {
+async fn assistants_round_trip(store: &dyn ChatStore) {
     let one = chat(&tenant(), "One", 5);
     refused(store.get(&one.key).await, NotFound);
     fine(store.create(&one).await);
@@ -78,7 +78,7 @@ async fn names_are_unique_within_a_tenant(store: &dyn ChatStore) {
     assert_eq!(fine(store.get(&second.key).await), second);
 }
 
-async fn of_many_changes_one_wins(store: &dyn ChatStore) {
+async fn one_of_many_concurrent_changes_wins(store: &dyn ChatStore) {
     let one = chat(&tenant(), "one", 5);
     fine(store.create(&one).await);
     let changes = (0..8).map(|number| {

@@ -18,9 +18,9 @@ pub async fn credentials_keep_their_contract(store: &dyn ToolCredentials) {
     let of = |text: &str, revision| Some(StoredCredentials { sealed: Secret::new(text), revision });
     assert_eq!(fine(store.get(files).await), None);
     assert!(!fine(store.remove(files).await), "there are none");
-    assert!(!fine(store.put(files, &Secret::new("x"), 1).await), "there are none to be replaced");
+    assert!(!fine(store.put(files, &Secret::new("x"), 1).await), "there are none to replace");
     assert!(fine(store.put(files, &Secret::new("rosebud 汉"), 0).await));
-    assert!(!fine(store.put(files, &Secret::new("late"), 0).await), "somebody was first");
+    assert!(!fine(store.put(files, &Secret::new("late"), 0).await), "another caller was first");
     assert_eq!(fine(store.get(files).await), of("rosebud 汉", 1));
     for other in [mail, theirs] {
         assert_eq!(fine(store.get(other).await), None);
@@ -30,15 +30,15 @@ pub async fn credentials_keep_their_contract(store: &dyn ToolCredentials) {
     assert!(fine(store.put(files, &Secret::new(""), 1).await));
     assert!(!fine(store.put(files, &Secret::new("late"), 1).await));
     assert_eq!((fine(store.get(files).await), fine(store.get(theirs).await)), (of("", 2), of("theirs", 1)));
-    changes_at_the_same_time_all_stay(store, files).await;
+    concurrent_changes_are_all_kept(store, files).await;
     let revision = fine(store.get(files).await).map_or(0, |there| there.revision);
     assert!(fine(store.remove(files).await));
-    assert!(!fine(store.put(files, &Secret::new("late"), revision).await), "what is removed stays so");
+    assert!(!fine(store.put(files, &Secret::new("late"), revision).await), "removed data stays removed");
     assert_eq!((fine(store.get(files).await), fine(store.get(theirs).await)), (None, of("theirs", 1)));
 }
 
 /// Concurrent changes, each of which adds to what it has read, are all kept.
-async fn changes_at_the_same_time_all_stay(store: &dyn ToolCredentials, key: &CredentialKey) {
+async fn concurrent_changes_are_all_kept(store: &dyn ToolCredentials, key: &CredentialKey) {
     let text = async || {
         let there = store.get(key).await?;
         Ok::<_, Error>(

@@ -10,19 +10,19 @@ const DIFFERENCE_MAX: f32 = 1e-4;
 /// # Panics
 /// If the contract is violated.
 pub async fn embedder_keeps_its_contract(embedder: &dyn Embedder) {
-    assert!(!embedder.name().trim().is_empty(), "datasets remember the name");
-    assert!(embedder.tokens_max() > 0, "a model reads something");
-    nothing_gives_nothing(embedder).await;
+    assert!(!embedder.name().trim().is_empty(), "datasets store the name");
+    assert!(embedder.tokens_max() > 0, "a model reads tokens");
+    no_texts_give_no_vectors(embedder).await;
     every_text_has_its_vector(embedder).await;
     a_vector_depends_on_its_text_alone(embedder).await;
-    long_texts_are_cut(embedder).await;
+    long_texts_are_truncated(embedder).await;
 }
 
 /// Checks models that know the meaning of words: texts with a shared meaning are closer than texts without.
 ///
 /// # Panics
 /// If they are not.
-pub async fn near_texts_have_near_vectors(embedder: &dyn Embedder) {
+pub async fn similar_texts_have_similar_vectors(embedder: &dyn Embedder) {
     let passages = texts(&[
         "The cat sleeps on the warm sofa all day.",
         "Interest rates of central banks rose again in the spring.",
@@ -34,7 +34,7 @@ pub async fn near_texts_have_near_vectors(embedder: &dyn Embedder) {
     assert!(near(0) > near(1) + 0.1, "{} is not well above {}", near(0), near(1));
 }
 
-async fn nothing_gives_nothing(embedder: &dyn Embedder) {
+async fn no_texts_give_no_vectors(embedder: &dyn Embedder) {
     for purpose in [EmbeddingPurpose::Query, EmbeddingPurpose::Passage] {
         let embedded = fine(embedder, purpose, &[]).await;
         assert_eq!(embedded.vectors, Vec::<Vec<f32>>::new());
@@ -61,7 +61,7 @@ async fn a_vector_depends_on_its_text_alone(embedder: &dyn Embedder) {
     }
 }
 
-async fn long_texts_are_cut(embedder: &dyn Embedder) {
+async fn long_texts_are_truncated(embedder: &dyn Embedder) {
     let words = embedder.tokens_max().min(10_000) * 2;
     let long = texts(&[&"word ".repeat(words), &"字".repeat(words), &"x".repeat(words * 4)]);
     check(&fine(embedder, EmbeddingPurpose::Passage, &long).await, long.len());

@@ -32,13 +32,13 @@ fn bytes(size: usize) -> Bytes {
 /// Checks the contract of [`FileStore`] for a store that is opened with [`FILE_BYTES_MAX`] and [`TENANT_BYTES_MAX`].
 pub async fn file_store_keeps_its_contract(files: &dyn FileStore) {
     let (ours, theirs) = (tenant(), tenant());
-    kept_as_they_are(files, &ours, &theirs).await;
-    quotas_hold(files).await;
+    files_round_trip(files, &ours, &theirs).await;
+    quotas_are_enforced(files).await;
     found_by_age_and_session(files).await;
     found_by_user(files).await;
 }
 
-async fn kept_as_they_are(files: &dyn FileStore, ours: &TenantId, theirs: &TenantId) {
+async fn files_round_trip(files: &dyn FileStore, ours: &TenantId, theirs: &TenantId) {
     let first = file("Ünïcode \"汉\".txt", 3, 10);
     refused(files.find(ours, &first.id).await, NotFound);
     refused(files.read(ours, &first.id).await, NotFound);
@@ -59,7 +59,7 @@ async fn kept_as_they_are(files: &dyn FileStore, ours: &TenantId, theirs: &Tenan
     assert_eq!(fine(files.remove(ours, &[first.id]).await), 0);
 }
 
-async fn quotas_hold(files: &dyn FileStore) {
+async fn quotas_are_enforced(files: &dyn FileStore) {
     let (ours, theirs) = (tenant(), tenant());
     refused(files.put(&ours, &file("large", 1_001, 1), bytes(1_001)).await, Invalid);
     let kept = [file("a", 1_000, 1), file("b", 1_000, 1), file("c", 500, 1)];

@@ -73,13 +73,13 @@ impl<'a> Tree<'a> {
 pub async fn folder_store_keeps_its_contract(store: &dyn FolderStore) {
     there_is_one_root(store).await;
     entries_are_kept_and_listed(store).await;
-    folders_are_as_large_as_what_is_below_them(store).await;
+    folder_sizes_include_their_contents(store).await;
     files_arrive(store).await;
     entries_move(store).await;
     entries_are_removed(store).await;
-    limits_hold(store).await;
-    tenants_are_apart(store).await;
-    changes_come_one_after_the_other(store).await;
+    limits_are_enforced(store).await;
+    tenants_are_isolated(store).await;
+    changes_are_serialised(store).await;
 }
 
 async fn there_is_one_root(store: &dyn FolderStore) {
@@ -146,7 +146,7 @@ async fn entries_are_kept_and_listed(store: &dyn FolderStore) {
     assert_eq!(found, expected);
 }
 
-async fn folders_are_as_large_as_what_is_below_them(store: &dyn FolderStore) {
+async fn folder_sizes_include_their_contents(store: &dyn FolderStore) {
     let tree = Tree::new(store).await;
     let root = &tree.root;
     let large = tree.folder(root, "large").await;
@@ -263,7 +263,7 @@ async fn entries_are_removed(store: &dyn FolderStore) {
     assert_eq!(fine(store.remove(ours, &[other.id]).await), 0);
 }
 
-async fn limits_hold(store: &dyn FolderStore) {
+async fn limits_are_enforced(store: &dyn FolderStore) {
     let tree = Tree::new(store).await;
     let (ours, root) = (&tree.tenant, &tree.root);
     let mut deepest = root.clone();
@@ -292,7 +292,7 @@ async fn limits_hold(store: &dyn FolderStore) {
     refused(store.add(ours, &entry(&first.id, "thirteenth", EntryKind::File)).await, QuotaExceeded);
 }
 
-async fn tenants_are_apart(store: &dyn FolderStore) {
+async fn tenants_are_isolated(store: &dyn FolderStore) {
     let (ours, theirs) = (Tree::new(store).await, Tree::new(store).await);
     assert_ne!(ours.root.id, theirs.root.id);
     let file = ours.file(&ours.root, "f", 1).await;
@@ -310,7 +310,7 @@ async fn tenants_are_apart(store: &dyn FolderStore) {
     assert_eq!(fine(store.list(&ours.tenant, &filter).await), (vec![file], 1));
 }
 
-async fn changes_come_one_after_the_other(store: &dyn FolderStore) {
+async fn changes_are_serialised(store: &dyn FolderStore) {
     let tree = Tree::new(store).await;
     let (ours, root) = (&tree.tenant, &tree.root);
     let (a, b) = (tree.folder(root, "a").await, tree.folder(root, "b").await);

@@ -57,7 +57,7 @@ fn request(user: Option<&UserId>, expires_ms: i64) -> AuthorizationRequest {
 /// Checks the contract of [`IdentityStore`].
 pub async fn identity_store_keeps_its_contract(users: &dyn UserStore, store: &dyn IdentityStore) {
     an_identity_is_one_users(users, store).await;
-    identities_are_neither_too_many_nor_too_few(users, store).await;
+    identities_have_a_minimum_and_a_maximum(users, store).await;
     a_request_is_taken_once(users, store).await;
 }
 
@@ -89,7 +89,7 @@ async fn an_identity_is_one_users(users: &dyn UserStore, store: &dyn IdentitySto
     an_identity_never_outlives_its_user(users, store).await;
 }
 
-async fn identities_are_neither_too_many_nor_too_few(users: &dyn UserStore, store: &dyn IdentityStore) {
+async fn identities_have_a_minimum_and_a_maximum(users: &dyn UserStore, store: &dyn IdentityStore) {
     let (ann, bob) = (new_user(users).await, new_user(users).await);
     let mut theirs: Vec<Identity> = (1..20).map(|n| identity(&ann, n)).collect();
     for one in &theirs {

@@ -25,7 +25,7 @@ pub async fn index_keeps_its_contract(index: &dyn Index) {
     writes::a_refused_write_changes_nothing(index).await;
     writes::a_dataset_can_begin_anew(index).await;
     writes::an_answer_is_of_one_state(index).await;
-    writes::tenants_are_apart(index).await;
+    writes::tenants_are_isolated(index).await;
     conditions::every_operator_filters_both_parts(index).await;
     conditions::documents_and_availability_count_together(index).await;
     conditions::metadata_changes_without_the_chunks(index).await;
@@ -70,7 +70,7 @@ pub async fn index_keeps_what_was_written<I: Index>(open: impl Fn() -> I) {
 ///
 /// # Panics
 /// If the contract is violated.
-pub async fn an_index_is_shared(one: &dyn Index, other: &dyn Index) {
+pub async fn an_index_is_shared_by_handles(one: &dyn Index, other: &dyn Index) {
     let dataset = dataset();
     put(one, &dataset, "a", &[("a", "apple", &[1.0, 0.0])]).await;
     assert_eq!(ids(&text(other, &dataset, "apple").await), ["a"]);

@@ -67,8 +67,8 @@ async fn taken(store: &dyn MemoryStore, key: &MemoryKey, now_ms: i64) -> Vec<Tak
 pub async fn memory_store_keeps_its_contract(store: &dyn MemoryStore) {
     memories_are_kept(store).await;
     messages_are_kept(store).await;
-    there_is_room_for_the_new(store).await;
-    turns_are_looked_at(store).await;
+    old_messages_make_room_for_new_ones(store).await;
+    turns_are_taken_for_extraction(store).await;
 }
 
 async fn memories_are_kept(store: &dyn MemoryStore) {
@@ -163,7 +163,7 @@ async fn messages_are_kept(store: &dyn MemoryStore) {
     assert_eq!(fine(store.add(&key, "three", &message("third"), 1).await), 3);
 }
 
-async fn there_is_room_for_the_new(store: &dyn MemoryStore) {
+async fn old_messages_make_room_for_new_ones(store: &dyn MemoryStore) {
     let ours = tenant();
     let key = fine(store.create(&memory(&ours, "m")).await).key;
     let large = |letter: &str| message(&letter.repeat(3_000));
@@ -183,7 +183,7 @@ async fn there_is_room_for_the_new(store: &dyn MemoryStore) {
     assert_eq!(numbers(store, &key, &all()).await, [5]);
 }
 
-async fn turns_are_looked_at(store: &dyn MemoryStore) {
+async fn turns_are_taken_for_extraction(store: &dyn MemoryStore) {
     let ours = tenant();
     let key = fine(store.create(&memory(&ours, "m")).await).key;
     fine(store.add(&key, "one", &message("first"), 1_000).await);

@@ -31,7 +31,7 @@ pub async fn picture_reader_keeps_its_contract(reader: &dyn PictureReader) {
     let page = picture(WORDS, 600, 300);
     let (one, other) = tokio::join!(text(reader, &page), text(reader, &page));
     assert_eq!(one, LINES, "lines in reading order");
-    assert_eq!(one, other, "two at once do not get into each other's way");
+    assert_eq!(one, other, "two concurrent calls do not interfere");
     assert_eq!(text(reader, &picture(BLANK, 300, 200)).await, Vec::<String>::new());
     for broken in [&WORDS[..40], b"no picture at all", b""] {
         let error = reader.read(&tenant(), &picture(broken, 600, 300)).await;

@@ -14,7 +14,7 @@ pub async fn reranker_keeps_its_contract(reranker: &dyn Reranker) {
         ["Central banks raised their rates.", "The cat does sleep on the sofa.", "", "汉字", "Rates fell."];
     let scored = scores(reranker, question, &passages).await;
     let best = scored.iter().copied().fold(0.0, f32::max);
-    assert_eq!(scored[1], best, "scores stand in the order of the passages: {scored:?}");
+    assert_eq!(scored[1], best, "scores are in the order of the passages: {scored:?}");
     assert!(scored[0] < best && scored[4] < best, "{scored:?}");
     // Also for more passages than fit in one request, and each one independently.
     let many: Vec<&str> = (0..130).map(|at| passages[at % 2]).collect();

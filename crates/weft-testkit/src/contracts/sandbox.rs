@@ -98,7 +98,7 @@ pub const PYTHON_FILES: Programs = Programs {
 /// If the contract is violated.
 pub async fn sandbox_keeps_its_contract(sandbox: &dyn Sandbox, programs: &Programs) {
     let most = sandbox.limits();
-    values_arrive_and_come_back(sandbox, programs).await;
+    values_round_trip(sandbox, programs).await;
     let check =
         async |source: &'static str, limits: Limits| run(sandbox, programs, source, json!({}), limits).await;
 
@@ -116,7 +116,7 @@ pub async fn sandbox_keeps_its_contract(sandbox: &dyn Sandbox, programs: &Progra
     assert_eq!(
         (ran.stdout.as_str(), ran.stderr.as_str()),
         ("out\n", "err\n"),
-        "errors that are printed are no failure"
+        "printed errors are no failure"
     );
     let ran = check(programs.prints_much, Limits { printed_bytes: 100, ..most }).await;
     assert_eq!((ran.result, ran.truncated, ran.stdout.len()), (Ok(Json::Null), true, 100));
@@ -130,7 +130,7 @@ pub async fn sandbox_keeps_its_contract(sandbox: &dyn Sandbox, programs: &Progra
 
     for _ in 0..2 {
         let ran = check(programs.counts, most).await;
-        assert_eq!(ran.result, Ok(json!([1, 1])), "nothing is left of an earlier run");
+        assert_eq!(ran.result, Ok(json!([1, 1])), "nothing remains of an earlier run");
     }
     if let Some(foreign) = programs.foreign {
         let ran =
@@ -138,7 +138,7 @@ pub async fn sandbox_keeps_its_contract(sandbox: &dyn Sandbox, programs: &Progra
         assert_eq!(ran.result, Err(Failure::Language(foreign)));
     }
     files_are_handed_over(sandbox, programs).await;
-    limits_are_at_most_the_operators(sandbox, programs).await;
+    limits_never_exceed_the_operators(sandbox, programs).await;
 }
 
 async fn files_are_handed_over(sandbox: &dyn Sandbox, programs: &Programs) {
@@ -158,7 +158,7 @@ async fn files_are_handed_over(sandbox: &dyn Sandbox, programs: &Programs) {
     }
 }
 
-async fn values_arrive_and_come_back(sandbox: &dyn Sandbox, programs: &Programs) {
+async fn values_round_trip(sandbox: &dyn Sandbox, programs: &Programs) {
     let given = json!({
         "a": 1, "b": [true, false, null, -1.5, "汉 \u{2028}\0\"'`${x}\\", {"__proto__": {"c": 2}}], "": {},
     });
@@ -166,7 +166,7 @@ async fn values_arrive_and_come_back(sandbox: &dyn Sandbox, programs: &Programs)
     assert_eq!(ran, Ran::silent(Ok(given)));
 }
 
-async fn limits_are_at_most_the_operators(sandbox: &dyn Sandbox, programs: &Programs) {
+async fn limits_never_exceed_the_operators(sandbox: &dyn Sandbox, programs: &Programs) {
     let most = sandbox.limits();
     let wished = Limits { output_bytes: most.output_bytes * 2, ..most };
     let given = json!({"x": "x".repeat(most.output_bytes)});
@@ -185,5 +185,5 @@ async fn run(sandbox: &dyn Sandbox, programs: &Programs, source: &str, given: Js
 #[track_caller]
 #[expect(clippy::panic, reason = "a contract fails by panicking")]
 fn unkept(program: &str) -> ! {
-    panic!("the program `{program}` has not failed as it should")
+    panic!("the program `{program}` has not failed as expected")
 }

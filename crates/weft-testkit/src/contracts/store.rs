@@ -30,7 +30,7 @@ pub use schedule::schedule_store_keeps_its_contract;
 pub use session::session_store_keeps_its_contract;
 pub use spending::spending_store_keeps_its_contract;
 pub use task::task_store_keeps_its_contract;
-pub use together::{stores_keep_large_values, stores_remove_what_belongs_together};
+pub use together::{stores_keep_large_values, stores_remove_related_data_together};
 pub use token::token_store_keeps_its_contract;
 pub use tool_pin::pin_store_keeps_its_contract;
 pub use usage::usage_store_keeps_its_contract;

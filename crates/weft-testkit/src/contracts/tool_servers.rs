@@ -47,7 +47,7 @@ pub async fn tool_servers_keep_their_contract(store: &dyn ToolServerStore) {
         ErrorKind::Conflict,
     );
     refused(store.add(ours, &server("BETA")).await, ErrorKind::Conflict);
-    assert!(!fine(store.change(theirs, &first).await), "it is another's");
+    assert!(!fine(store.change(theirs, &first).await), "it belongs to another");
     refused(
         store.change(ours, &StoredToolServer { name: "ALPHA".into(), ..first.clone() }).await,
         ErrorKind::Conflict,
@@ -66,7 +66,7 @@ pub async fn tool_servers_keep_their_contract(store: &dyn ToolServerStore) {
     let many: Vec<StoredToolServer> = (0..4).map(|_| server("same")).collect();
     let put = futures::future::join_all(many.iter().map(|one| store.add(ours, one))).await;
     assert_eq!(put.iter().filter(|one| one.is_ok()).count(), 1);
-    changes_at_the_same_time_all_stay(store, ours, &second.id).await;
+    concurrent_changes_are_all_kept(store, ours, &second.id).await;
     let known = fine(store.list(ours).await).len() as u64;
     for nth in known + 1..SERVERS_MAX {
         fine(store.add(ours, &server(&format!("n{nth}"))).await);
@@ -77,13 +77,13 @@ pub async fn tool_servers_keep_their_contract(store: &dyn ToolServerStore) {
     assert_eq!(put.iter().filter(|one| one.is_ok()).count(), 1);
     refused(store.add(ours, &server("one more")).await, ErrorKind::QuotaExceeded);
     fine(store.remove(ours, &first.id).await);
-    assert!(!fine(store.change(ours, &changed).await), "what is removed stays so");
+    assert!(!fine(store.change(ours, &changed).await), "removed data stays removed");
     refused(store.get(ours, &first.id).await, ErrorKind::NotFound);
     refused(store.remove(ours, &first.id).await, ErrorKind::NotFound);
 }
 
 /// Concurrent changes, each of which adds to what it has read, are all kept.
-async fn changes_at_the_same_time_all_stay(store: &dyn ToolServerStore, ours: &TenantId, id: &str) {
+async fn concurrent_changes_are_all_kept(store: &dyn ToolServerStore, ours: &TenantId, id: &str) {
     let add = async |n: u64| {
         changes::made("MCP server", || async {
             let mut there = store.get(ours, id).await?;

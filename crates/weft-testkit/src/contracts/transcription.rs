@@ -34,7 +34,7 @@ pub async fn transcription_model_keeps_its_contract(model: &dyn TranscriptionMod
     let [first, second] = SENTENCES.map(said);
     let tenant = TenantId::new("t");
     let (one, other) = tokio::join!(model.transcribe(&tenant, &first), model.transcribe(&tenant, &second));
-    assert_eq!([fine(one), fine(other)], SENTENCES, "two at once do not get into each other's way");
+    assert_eq!([fine(one), fine(other)], SENTENCES, "two concurrent calls do not interfere");
     // The name comes from the sender of the recording.
     for name in ["../../etc/passwd", "-m", "$(touch x).mp3", ""] {
         let named = Recording { name: name.to_owned(), ..said(SENTENCES[0]) };
@@ -46,5 +46,5 @@ pub async fn transcription_model_keeps_its_contract(model: &dyn TranscriptionMod
         Err(error) => assert_eq!(error.kind, ErrorKind::Invalid, "{}", error.full()),
     }
     let broken = model.transcribe(&tenant, &recording(b"no recording at all".to_vec())).await;
-    assert!(broken.is_err_and(|error| error.kind == ErrorKind::Invalid), "what is no recording is refused");
+    assert!(broken.is_err_and(|error| error.kind == ErrorKind::Invalid), "data that is not audio is refused");
 }

@@ -12,15 +12,15 @@ use super::{fine, refused, tenant};
 /// # Panics
 /// If the contract is violated.
 pub async fn workspace_keeps_its_contract(files: &dyn Workspace, bytes_max: usize) {
-    texts_come_back_whole(files).await;
-    tenants_are_apart(files).await;
-    sizes_are_bounded_both_ways(files, bytes_max).await;
+    texts_round_trip(files).await;
+    tenants_are_isolated(files).await;
+    reads_and_writes_are_bounded(files, bytes_max).await;
     paths_stay_inside(files).await;
-    folders_are_no_files(files).await;
-    nothing_added_at_the_same_time_is_lost(files).await;
+    folders_are_not_files(files).await;
+    concurrent_appends_are_all_kept(files).await;
 }
 
-async fn texts_come_back_whole(files: &dyn Workspace) {
+async fn texts_round_trip(files: &dyn Workspace) {
     let tenant = tenant();
     refused(files.read(&tenant, "a.md").await, ErrorKind::NotFound);
     assert!(!fine(files.write(&tenant, "a.md", "eins\r\n").await));
@@ -33,7 +33,7 @@ async fn texts_come_back_whole(files: &dyn Workspace) {
     assert_eq!(fine(files.read(&tenant, "x//y/z").await), "");
 }
 
-async fn tenants_are_apart(files: &dyn Workspace) {
+async fn tenants_are_isolated(files: &dyn Workspace) {
     let (one, two) = (tenant(), TenantId::new(format!("{}/..", generate())));
     fine(files.write(&one, "a", "one").await);
     refused(files.read(&two, "a").await, ErrorKind::NotFound);
@@ -45,7 +45,7 @@ async fn tenants_are_apart(files: &dyn Workspace) {
     }
 }
 
-async fn sizes_are_bounded_both_ways(files: &dyn Workspace, bytes_max: usize) {
+async fn reads_and_writes_are_bounded(files: &dyn Workspace, bytes_max: usize) {
     let tenant = tenant();
     let full = "x".repeat(bytes_max);
     fine(files.write(&tenant, "a", &full).await);
@@ -70,7 +70,7 @@ async fn paths_stay_inside(files: &dyn Workspace) {
     }
 }
 
-async fn folders_are_no_files(files: &dyn Workspace) {
+async fn folders_are_not_files(files: &dyn Workspace) {
     let tenant = tenant();
     fine(files.write(&tenant, "a/b", "x").await);
     refused(files.read(&tenant, "a").await, ErrorKind::Invalid);
@@ -80,7 +80,7 @@ async fn folders_are_no_files(files: &dyn Workspace) {
     assert_eq!(fine(files.read(&tenant, "a/b").await), "x");
 }
 
-async fn nothing_added_at_the_same_time_is_lost(files: &dyn Workspace) {
+async fn concurrent_appends_are_all_kept(files: &dyn Workspace) {
     let tenant = tenant();
     let added = futures::future::join_all((0..4).map(|_| files.append(&tenant, "log", "x"))).await;
     let begun = added.into_iter().map(fine).filter(|existed| !existed).count();

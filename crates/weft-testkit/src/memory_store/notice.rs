@@ -46,7 +46,7 @@ impl StoreTables {
 impl NoticeStore for MemoryStore {
     async fn push_notices(&self, notices: &[Notice]) -> Result<()> {
         if notices.iter().any(|notice| notice.key.subject.is_empty()) {
-            return Err(Error::invalid("a notice is about nothing"));
+            return Err(Error::invalid("a notice needs a subject"));
         }
         let mut tables = self.tables();
         notices.iter().for_each(|notice| tables.note(notice));

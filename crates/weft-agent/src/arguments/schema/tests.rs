@@ -7,7 +7,7 @@ fn object(value: Json) -> Map<String, Json> {
 }
 
 #[test]
-fn what_is_beyond_doubt_is_converted() {
+fn unambiguous_values_are_converted() {
     let schema = ArgumentSchema::new(&json!({
         "$schema": "https://example.com/dialect",
         "$id": "https://example.com/tool",
@@ -48,7 +48,7 @@ fn what_is_beyond_doubt_is_converted() {
     check(json!({"optional": {"n": "1"}}), json!({"optional": {"n": 1}}));
     check(json!({"pair": ["1", "false"]}), json!({"pair": [1, false]}));
     check(json!({"other": "8"}), json!({"other": 8}));
-    // A null for what may be left out.
+    // A null for an optional value.
     check(json!({"text": null, "count": 1}), json!({"count": 1}));
     // Texts stay texts.
     check(json!({"text": "3"}), json!({"text": "3"}));
@@ -89,7 +89,7 @@ fn defaults_are_filled_in() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_with_its_place() {
+fn every_violation_is_reported_with_its_path() {
     let schema = ArgumentSchema::new(&json!({
         "type": "object",
         "properties": {
@@ -124,7 +124,7 @@ fn everything_that_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
-fn schemas_that_are_none_are_refused() {
+fn invalid_schemas_are_refused() {
     let check = |schema: Json, expected: &str| {
         let error = ArgumentSchema::new(&schema).expect_err(expected);
         assert_eq!(error.kind, weft_core::ErrorKind::Invalid);
@@ -160,10 +160,10 @@ fn schemas_that_are_none_are_refused() {
     assert!(generic.check(object(json!({"a": "x"}))).is_err());
 }
 
-/// Schemas that mean more steps than there is time for. A check that followed them would not end, or end in
-/// an overflow of the stack.
+/// Schemas that expand to more steps than there is time for. A check that followed them would not end, or
+/// overflow the stack.
 #[test]
-fn hostile_schemas_are_no_danger() {
+fn hostile_schemas_are_harmless() {
     let chain = |combine: fn(Json, Json) -> Json| {
         let defs = (0..60).map(|n| {
             let next = json!({"$ref": format!("#/$defs/s{}", n + 1)});
@@ -188,7 +188,7 @@ fn hostile_schemas_are_no_danger() {
         json!({"additionalProperties": {"$ref": "#"}, "properties": {"a": {"$ref": "#"}}}),
     ];
     for schema in schemas {
-        // Whichever way it is refused, or even accepted, it ends.
+        // Whether refused or accepted, it ends.
         if let Ok(schema) = ArgumentSchema::new(&schema) {
             let _ = schema.check(object(deep.clone()));
         }
@@ -220,7 +220,7 @@ fn recursive_schemas_work() {
 
 proptest! {
     #[test]
-    fn what_fits_already_is_left_alone(n: i64, text: String, flag: bool, list: Vec<i32>) {
+    fn valid_values_are_unchanged(n: i64, text: String, flag: bool, list: Vec<i32>) {
         let schema = ArgumentSchema::new(&json!({"type": "object", "properties": {
             "n": {"type": "integer"}, "text": {"type": "string"}, "flag": {"type": "boolean"},
             "list": {"type": "array", "items": {"type": "integer"}}
@@ -231,7 +231,7 @@ proptest! {
 }
 
 #[test]
-fn a_schema_is_made_ready_once_and_few_are_kept() {
+fn a_schema_is_compiled_once_and_the_cache_is_bounded() {
     let schema = json!({"properties": {"once": {"type": "integer"}}});
     let first = ArgumentSchema::shared(&schema).unwrap();
     assert!(Arc::ptr_eq(&first, &ArgumentSchema::shared(&schema).unwrap()));
@@ -245,5 +245,5 @@ fn a_schema_is_made_ready_once_and_few_are_kept() {
     }
     assert!(!ready.schemas.is_empty());
     ready.keep("x".repeat(READY_BYTES_MAX), &first);
-    assert!(ready.schemas.keys().all(|text| text.len() == 50_000), "one must not push out all others");
+    assert!(ready.schemas.keys().all(|text| text.len() == 50_000), "one must not evict all others");
 }

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_parts_are_asked_about_as_the_questions_last_for() {
+    fn the_question_limit_bounds_the_parts_asked_about() {
         for calls in 0..500 {
             let parts = TemplateKind::Tree.parts_max(calls);
             let questions = |parts: usize| TemplateKind::Tree.questions(parts);

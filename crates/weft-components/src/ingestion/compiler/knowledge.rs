@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_parts_tell_of_is_one_entry() {
+    fn entries_of_several_parts_are_merged() {
         let found = collected(
             TemplateKind::KnowledgeGraph,
             &[
@@ -365,7 +365,7 @@ mod tests {
         let [ada] = &found.items[..] else { panic!("{found:?}") };
         assert_eq!((ada.name.as_str(), ada.kind.as_str()), ("Ada Lovelace", "person"));
         assert_eq!(ada.description, "Wrote programs. A countess.");
-        assert_eq!(ada.sources, BTreeSet::from([2, 3]), "what it was not shown is no source");
+        assert_eq!(ada.sources, BTreeSet::from([2, 3]), "a part it was not shown is no source");
         let [knew] = &found.relations[..] else { panic!("{found:?}") };
         assert_eq!((knew.description.as_str(), knew.sources.len()), ("By letters.", 4));
         let wiki = collected(
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_of_one_name_are_told_apart_by_their_chapters() {
+    fn sections_of_one_name_are_distinguished_by_their_chapters() {
         let section = |name: &str, level: u64| json!({"name": name, "level": level, "description": name});
         let found = collected(
             TemplateKind::PageIndex,
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_part_there_is_one_summary() {
+    fn a_part_has_one_summary() {
         let summary = |name: &str| json!({"name": name, "description": name});
         let answers = [
             json!({"items": [{"name": " "}, summary("one"), summary("more")]}),
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_never_ends_fills_no_memory() {
+    fn an_endless_model_does_not_fill_memory() {
         let items: Vec<Json> =
             (0..ENTRIES_MAX + 7).map(|number| json!({"name": number.to_string()})).collect();
         let mut collected = Collected::new(TemplateKind::List);

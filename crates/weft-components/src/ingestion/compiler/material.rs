@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_have_room_and_are_counted() {
+    fn parts_are_packed_and_counted() {
         let long = "word ".repeat(400);
         let mut compiled = chunk("a timeline");
         compiled.rest.insert(crate::ingestion::passed::COMPILED.to_owned(), json!({}));

@@ -1,4 +1,4 @@
-//! A document that is compiled, from the parameters of the node to the chunks that are found.
+//! The compiler of documents, from the parameters of the node to the searchable chunks.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ fn chunks() -> Json {
     ])
 }
 
-/// The templates of a node, and the places of what is wrong and of what is warned of.
+/// The templates of a node, and the places of errors and warnings.
 fn read(params: Json) -> (Vec<CompilationTemplate>, Vec<String>, Vec<String>) {
     let node = compiler(params);
     let source = node.source();
@@ -39,7 +39,7 @@ fn read(params: Json) -> (Vec<CompilationTemplate>, Vec<String>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn what_was_found_stands_beside_the_chunks_of_the_document() {
+async fn compiled_knowledge_is_added_beside_the_document_chunks() {
     let node = compiler(json!({"compilation_template_group_id": "timeline"}));
     let component = node.build();
     let mut stage =
@@ -60,7 +60,7 @@ async fn what_was_found_stands_beside_the_chunks_of_the_document() {
     assert_eq!(found["compiled"][0]["items"][0]["time"], "1928");
     assert_eq!(found["document"].get("warnings"), None);
 
-    // The model sees the passages with their numbers, and the form of its answer.
+    // The model sees the passages with their numbers, and the format of its answer.
     let asked = stage.asked().remove(0);
     assert_eq!(asked.messages.len(), 2);
     assert!(asked.messages[1].text.starts_with("[1] History\nThe bridge was opened"), "{asked:?}");
@@ -74,7 +74,7 @@ async fn what_was_found_stands_beside_the_chunks_of_the_document() {
 }
 
 #[tokio::test]
-async fn a_part_that_the_model_cannot_answer_is_missing_and_told() {
+async fn a_part_the_model_fails_on_is_omitted_and_reported() {
     let long = "words about the bridge ".repeat(30);
     let given = json!([{"text": long}, {"text": long}, {"text": "the end"}, {"text": " "}]);
     let params = json!({"compilation_template_group_id": "wiki", "llm_id": "small", "max_calls": 2});
@@ -82,7 +82,7 @@ async fn a_part_that_the_model_cannot_answer_is_missing_and_told() {
     let component = node.build();
     let mut stage = Stage::new(&node, &*component, Setting { values: values(given), ..Setting::default() });
     let page = json!({"items": [{"name": "Bridge", "type": "building", "description": "It stands.", "facts": ["It is red."]}]});
-    // Four answers: each of the two parts is asked about, and once more as the answer has no form.
+    // Four answers: each of the two parts is requested, and once more as the answer has the wrong format.
     for answer in ["none", "none", "none", "none"] {
         stage.answer_text(answer);
     }
@@ -99,7 +99,7 @@ async fn a_part_that_the_model_cannot_answer_is_missing_and_told() {
     );
     assert_eq!((found["chunks"].as_array().unwrap().len(), &found["compiled"][0]["items"]), (4, &json!([])));
 
-    // One question is enough for one call; what comes behind it is told of as well.
+    // One call covers one part; the parts after it are reported as well.
     let params = json!({"compilation_template_group_id": "wiki", "llm_id": "small", "max_calls": 1});
     let node = compiler(params);
     let component = node.build();
@@ -114,12 +114,12 @@ async fn a_part_that_the_model_cannot_answer_is_missing_and_told() {
     );
     assert!(
         stage.asked()[1].messages.last().unwrap().text.contains("can't be used"),
-        "one answer is put right"
+        "one answer is repaired"
     );
 }
 
 #[tokio::test]
-async fn what_one_template_does_not_need_is_asked_for_another() {
+async fn calls_unused_by_one_template_go_to_another() {
     let long = "words about the bridge ".repeat(30);
     let given = |count: usize| Json::from(vec![json!({"text": long}); count]);
     let found = async |templates: Json, calls: usize, count: usize| {
@@ -143,7 +143,7 @@ async fn what_one_template_does_not_need_is_asked_for_another() {
 }
 
 #[tokio::test]
-async fn summaries_are_summed_up_to_one_of_the_whole() {
+async fn summaries_are_combined_into_one() {
     let long = "words about the bridge ".repeat(30);
     let node = compiler(json!({"compilation_template_group_id": "tree", "llm_id": "small"}));
     let component = node.build();
@@ -165,7 +165,7 @@ async fn summaries_are_summed_up_to_one_of_the_whole() {
 }
 
 #[tokio::test]
-async fn without_a_model_that_writes_the_document_says_that_nothing_is_compiled() {
+async fn without_a_writing_model_the_document_reports_that_nothing_is_compiled() {
     let node = compiler(json!({"compilation_template_group_id": "tree", "llm_id": "quoting"}));
     let component = node.build();
     let mut stage =
@@ -180,7 +180,7 @@ async fn without_a_model_that_writes_the_document_says_that_nothing_is_compiled(
 }
 
 #[tokio::test]
-async fn a_second_compiler_reads_the_document_and_not_the_first() {
+async fn a_second_compiler_reads_the_document_not_the_first_result() {
     let mut given = chunks();
     given.as_array_mut().unwrap().push(json!({"text": "Timeline", "compiled": {"kind": "timeline"}}));
     let node = compiler(json!({"compilation_template_group_id": "graph"}));
@@ -199,7 +199,7 @@ async fn a_second_compiler_reads_the_document_and_not_the_first() {
 }
 
 #[test]
-fn templates_are_built_in_or_written_down() {
+fn templates_are_built_in_or_custom() {
     for kind in KINDS {
         let (templates, problems, warnings) = read(json!({"compilation_template_group_id": kind.value}));
         assert_eq!((problems, warnings), (Vec::new(), Vec::new()), "{}", kind.value);
@@ -237,7 +237,7 @@ fn templates_are_built_in_or_written_down() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_named_with_what_to_do() {
+async fn missing_prerequisites_are_named_with_the_remedy() {
     let node = compiler(json!({"compilation_template_group_id": "d8c5d296aa0511f1998b3dc126099a8d"}));
     let said = node.build().shape().unsupported.unwrap();
     assert!(said.contains("`d8c5d296aa0511f1998b3dc126099a8d`") && said.contains("`timeline`"), "{said}");
@@ -248,7 +248,7 @@ async fn what_is_not_there_is_named_with_what_to_do() {
         "{error:?}"
     );
 
-    // Beside templates of its own a group that is not there is a warning.
+    // Beside its own templates, an unknown group is a warning.
     let both = json!({"compilation_template_group_id": "d8c5", "templates": [{"kind": "tree"}]});
     assert_eq!(compiler(both.clone()).build().shape().unsupported, None);
     assert_eq!(read(both).2, ["/compilation_template_group_id"]);

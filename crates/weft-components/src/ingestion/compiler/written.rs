@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outline_has_everything_once_also_what_hangs_on_itself() {
+    fn an_outline_lists_everything_once_even_cycles() {
         let items = [
             item("a", ""),
             item("c", "b"),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_small_and_say_where_they_are_from() {
+    fn chunks_are_small_and_name_their_source() {
         let at = |page| Position { page, ..Position::default() };
         let chunk = |page| PipelineChunk { positions: vec![at(page)], ..PipelineChunk::default() };
         let chunks = [chunk(1), chunk(2)];
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_for_a_chunk_goes_on_in_the_next() {
+    fn overlong_text_continues_in_the_next_chunk() {
         let template = CompilationTemplate::built_in(TemplateKind::Tree);
         let compiled = Compiled { document: "a.pdf", chunks: &[], template: &template };
         for (sentence, apart) in
@@ -329,7 +329,7 @@ mod tests {
             assert!(made.iter().all(|chunk| chunk.text.starts_with("Summaries (a.pdf)\n\n")), "{made:?}");
             let said: usize =
                 made.iter().map(|chunk| chunk.text.matches(sentence.trim_end_matches('.')).count()).sum();
-            assert!(said >= 118, "nothing but what stands across a cut is in two pieces: {said}");
+            assert!(said >= 118, "only text across a boundary is in two chunks: {said}");
         }
         assert_eq!(pieces(&"x".repeat(1_500)).concat().len(), 1_500);
         assert!(pieces(" ").len() <= 1 && pieces("").is_empty());

@@ -61,9 +61,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// However a text is written, what a component makes of it is the text.
+    /// However a text is written, a component reads it as that text.
     #[test]
-    fn no_way_of_writing_a_text_makes_it_a_reference() {
+    fn no_spelling_of_an_argument_makes_it_a_reference() {
         let components = std::collections::HashSet::from([ComponentId::from(ARGUMENTS), "A:x".into()]);
         let item = "Item:i".into();
         let names = weft_core::reference::Names { components: &components, item: Some(&item) };
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_writes_is_never_read_as_a_reference() {
+    fn model_output_is_never_read_as_a_reference() {
         let params = json!({"query": "{sys.query}", "top_n": 3});
         let arguments =
             json!({"query": "tell me {sys.secret}", "more": ["plain", "sys.query", 4], "to": "a@b.c"});

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_given_the_data_of_a_component() {
+    fn scripts_receive_the_data_of_a_component() {
         let rows = json!([[{"id": 1}, {"id": 2}]]);
         let outputs =
             Outputs::from_iter([("formalized_content", json!("| id |\n| 1 |")), ("json", rows.clone())]);
@@ -248,14 +248,14 @@ mod tests {
             returns(sql.spec).as_deref(),
             Some("array (for each statement a list of its rows as objects)")
         );
-        // It has nothing besides its text.
+        // It has no data besides its text.
         let outputs = Outputs::from_iter([("result", json!("5"))]);
         assert_eq!(tool("Calculator").data(&outputs, "result"), ToolData::Same);
         assert_eq!(returns(tool("Calculator").spec), None);
     }
 
     #[test]
-    fn sources_keep_their_numbers_and_bring_no_marks() {
+    fn sources_keep_their_numbers_and_contain_no_marks() {
         let outputs = Outputs::from_iter([
             ("formalized_content", json!("ID: 3\n…")),
             ("json", json!([{"title": "see [ID:0]"}])),

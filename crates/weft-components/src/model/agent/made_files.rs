@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_that_are_kept_and_not_shown_yet_are_linked() {
+    fn only_stored_files_not_shown_yet_are_linked() {
         let check = |text: &str, results: &[Json], expected: &str| {
             let Ok(End::Answered(answer)) = shown(Ok(End::Answered(answered(text, results))), None) else {
                 panic!("it has answered");
@@ -87,11 +87,11 @@ mod tests {
         let link = |id: &str| format!("(/api/v1/agents/attachments/{id}/download)");
         let both = format!("So.\n\n![x1.png]{}\n[t.csv]{}", link("a"), link("b"));
         check("So.", &[picture.clone(), json!("text"), json!({"artifacts": "none"})], &both);
-        // What the model shows itself is not shown again, and of two with one name the later counts.
+        // A file shown by the model is not shown again, and of two with one name the later counts.
         let shows = format!("![it]{}", link("a"));
         let again = json!({"artifacts": [file("c", "t.csv", "text/csv")]});
         check(&shows, &[picture, again], &format!("{shows}\n\n[t.csv]{}", link("c")));
-        // Some give what there is to get as a text.
+        // Some return the file as text.
         let document = json!(file("d", "r.pdf", "application/pdf").to_string());
         check("So.", std::slice::from_ref(&document), &format!("So.\n\n[r.pdf]{}", link("d")));
         check("So.", &[json!({"download": document})], &format!("So.\n\n[r.pdf]{}", link("d")));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_structured_answer_stays_as_it_is() {
+    fn a_structured_answer_is_unchanged() {
         let made = json!({"artifacts": [file("a", "x.png", "image/png")]});
         let answer = Answer { structured: Some(json!({})), ..answered("{}", &[made]) };
         let end = shown(Ok(End::Answered(answer.clone())), None).unwrap();

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_task_is_put_in_labelled_parts() {
+    fn the_task_is_sent_in_labelled_parts() {
         let check = |arguments: Json, expected: &str| {
             assert_eq!(question(arguments.as_object().unwrap()), expected);
         };

@@ -11,7 +11,7 @@ use weft_testkit::{MemoryFiles, ScriptedSandbox};
 use crate::testing::{Node, Setting, Stage, failure};
 
 #[tokio::test]
-async fn without_tools_it_is_an_llm() {
+async fn without_tools_an_agent_is_an_llm() {
     let node = Node::new("Agent", json!({"llm_id": "m", "tools": [], "mcp": [], "max_rounds": 5}));
     let component = node.build();
     assert!(component.shape().streams && component.shape().unsupported.is_none());
@@ -22,9 +22,9 @@ async fn without_tools_it_is_an_llm() {
     assert!(stage.asked()[0].tools.is_empty());
 }
 
-/// What a canvas has written down for a tool is looked at as on the canvas; what its model fills in is not.
+/// A tool's literal parameters are checked as on the canvas; arguments filled in by the model are not.
 #[test]
-fn programs_and_sql_of_tools_are_known_before() {
+fn programs_and_sql_of_tools_are_known_in_advance() {
     let code =
         |script: &str| json!({"component_name": "CodeExec", "name": "Code", "params": {"script": script}});
     let sql = json!({"component_name": "ExeSQL", "name": "Rows", "params": {"db_type": "sqlite", "database": "d", "sql": "DROP TABLE t"}});
@@ -41,7 +41,7 @@ fn programs_and_sql_of_tools_are_known_before() {
     );
 }
 
-/// A limit on money says so when it cannot hold.
+/// A money limit warns if it cannot be enforced.
 #[tokio::test]
 async fn a_budget_of_money_warns_of_a_model_without_prices() {
     let check = async |budget: serde_json::Value, expected: usize| {
@@ -59,9 +59,9 @@ async fn a_budget_of_money_warns_of_a_model_without_prices() {
     check(json!({"tokens": 1000}), 0).await;
 }
 
-/// What a program has drawn is seen by whoever asked, also when the model only talks of it.
+/// Files drawn by a program are shown to the user, even if the model only mentions them.
 #[tokio::test]
-async fn files_that_tools_make_stand_below_the_answer() {
+async fn files_made_by_tools_are_listed_below_the_answer() {
     let source = "open('chart.png', 'wb').write(b'PNG')";
     let drawn = |_: &Program| Ran {
         files: vec![WrittenFile { name: "chart.png".to_owned(), base64: "UE5H".to_owned() }],
@@ -99,7 +99,7 @@ async fn files_that_tools_make_stand_below_the_answer() {
 }
 
 #[tokio::test]
-async fn a_budget_holds_without_tools_too() {
+async fn a_budget_holds_even_without_tools() {
     let node = Node::new("Agent", json!({"llm_id": "m", "budget": {"model_calls": 0}}));
     let error = failure(&node, Setting { query: "Q", ..Setting::default() }).await;
     assert_eq!(error.kind, ErrorKind::QuotaExceeded);
@@ -107,7 +107,7 @@ async fn a_budget_holds_without_tools_too() {
 
 /// An agent has no document for them; as tools they would fail at every call.
 #[test]
-fn steps_of_a_pipeline_are_no_tools() {
+fn pipeline_steps_are_not_tools() {
     for kind in ["File", "Parser", "TokenChunker", "Extractor", "Tokenizer", "Compiler"] {
         let tools = json!([{"component_name": kind, "name": "x", "params": {"field_name": "summary"}}]);
         let node = Node::new("Agent", json!({"llm_id": "m", "tools": tools}));
@@ -117,9 +117,9 @@ fn steps_of_a_pipeline_are_no_tools() {
     }
 }
 
-/// What is not there is told at its place, and the agent goes on without it.
+/// A missing tool is reported at its place, and the agent works without it.
 #[tokio::test]
-async fn tools_that_are_not_there_are_left_out() {
+async fn missing_tools_are_omitted() {
     let below =
         json!({"component_name": "Agent", "name": "sub", "params": {"tools": ["Calculator", "Nosuch"]}});
     let tools = json!([{"component_name": "WenCai", "name": "Search", "params": {}}, "Calculater", below,
@@ -152,9 +152,9 @@ async fn tools_that_are_not_there_are_left_out() {
     assert_eq!(stage.signals().iter().filter(|signal| warned(signal)).count(), 4);
 }
 
-/// With conditions or without: what it gives is where a run goes on, which a model can do nothing with.
+/// With conditions or without: it returns the next nodes of a run, which are useless to a model.
 #[tokio::test]
-async fn a_switch_is_no_tool() {
+async fn a_switch_is_not_a_tool() {
     let conditions =
         json!([{"items": [{"cpn_id": "sys.query", "operator": "=", "value": "x"}], "to": ["Agent:A"]}]);
     let tools = json!([
@@ -178,9 +178,9 @@ async fn a_switch_is_no_tool() {
     assert_eq!(offered, ["calculator_2"]);
 }
 
-/// A key that a variable or a secret was to bring is known to be missing only when the agent works.
+/// A key from a variable or a secret is known to be missing only when the agent runs.
 #[tokio::test]
-async fn tools_that_turn_out_to_lack_a_key_are_left_out() {
+async fn tools_without_their_key_at_run_time_are_omitted() {
     let below = json!({"component_name": "Agent", "name": "sub", "params": {"sys_prompt": "S", "tools": [
         {"component_name": "TavilySearch", "name": "T", "params": {"api_key": "{secret.THEIRS}"}}]}});
     let tools = json!([
@@ -222,7 +222,7 @@ async fn tools_that_turn_out_to_lack_a_key_are_left_out() {
         "{}",
         told[1]
     );
-    // Done again it leaves out the same, although there is a key by then, and nobody is told a second time.
+    // On replay it omits the same tools, although there is a key by then, and nothing is reported again.
     let setting = Setting { query: "Q", ..Setting::values([("secret.THERE", json!("k-1"))]) };
     let mut before = Stage::new(&node, &*component, setting);
     before.answer_text("so");
@@ -236,7 +236,7 @@ async fn tools_that_turn_out_to_lack_a_key_are_left_out() {
 }
 
 #[test]
-fn what_is_wrong_with_tools_is_told_with_its_place() {
+fn tool_problems_are_reported_with_their_place() {
     let check = |params: serde_json::Value, expected: &[&str]| {
         assert_eq!(Node::new("Agent", params).problems(), expected);
     };
@@ -278,7 +278,7 @@ fn what_is_wrong_with_tools_is_told_with_its_place() {
         ],
     );
     check(json!({"max_parallel_tools": 0}), &["/max_parallel_tools"]);
-    // A model may name the language of its programs, and the canvas none that there is not.
+    // A model may choose the language of its programs, and the canvas may set none that does not exist.
     check(
         json!({"tools": [{"component_name": "CodeExec", "params": {"lang": "ruby"}}]}),
         &["/tools/0/params/lang"],
@@ -287,7 +287,7 @@ fn what_is_wrong_with_tools_is_told_with_its_place() {
 }
 
 #[test]
-fn slips_of_the_pen_are_told_with_what_was_meant() {
+fn typos_are_reported_with_a_suggestion() {
     let check = |params: serde_json::Value, expected: &[(&str, &str)]| {
         let warnings = Node::new("Agent", params).build().shape().warnings;
         let told = warnings.iter().map(|w| (w.pointer.as_str(), w.help.as_deref().unwrap_or_default()));
@@ -307,14 +307,15 @@ fn slips_of_the_pen_are_told_with_what_was_meant() {
         json!({"mcp": [{"mcp_id": "s", "tools": {"t": meta}}]}),
         &[("/mcp/0/tools/t/aproval", "did you mean `approval`?")],
     );
-    // Headers that a canvas chooses are not sent to the operator's servers.
+    // Headers set by a canvas are not sent to the operator's servers.
     let warnings = Node::new("Agent", json!({"custom_header": {"X-Key": "k"}})).build().shape().warnings;
     assert_eq!((warnings.len(), warnings[0].pointer.as_str()), (1, "/custom_header"));
 }
 
-/// What a canvas fixes is neither asked of the model nor taken from it; what editors leave behind stays open.
+/// Parameters fixed by a canvas are neither requested from the model nor accepted from it; leftovers of editors
+/// stay open.
 #[test]
-fn a_set_argument_is_no_longer_the_models() {
+fn an_argument_set_by_the_canvas_is_hidden_from_the_model() {
     let check = |kind: &str, params: serde_json::Value, open: &[&str], required: &[&str]| {
         let spec = crate::catalog::find(kind).unwrap();
         let schema = super::component_tool::parameters(spec, params.as_object().unwrap());
@@ -331,7 +332,7 @@ fn a_set_argument_is_no_longer_the_models() {
     check("CodeExec", json!({"lang": "python", "script": "x"}), &[], &[]);
     let editors = json!({"lang": "python", "script": "def main(arg1: str, arg2: str) -> dict:\n  return {}"});
     check("CodeExec", editors, &["lang", "script"], &["lang", "script"]);
-    // The editor's arguments go with its program, and a canvas's own stay.
+    // The editor's arguments are dropped with its program, and a canvas's own stay.
     let left = |script: &str| {
         let params = json!({"script": script, "arguments": {"arg1": "", "arg2": ""}, "outputs": {}});
         let spec = crate::catalog::find("CodeExec").unwrap();
@@ -341,9 +342,9 @@ fn a_set_argument_is_no_longer_the_models() {
     assert!(left("def main(arg1):\n  return arg1"));
 }
 
-/// A canvas may be stricter than the operator, and never laxer.
+/// A canvas may be stricter than the operator, but never laxer.
 #[test]
-fn what_the_operator_says_of_a_servers_tool_is_a_floor() {
+fn operator_settings_of_a_server_tool_are_a_minimum() {
     use std::time::Duration;
     use weft_core::tool::ToolTraits;
     let seconds = Duration::from_secs;
@@ -392,7 +393,7 @@ fn an_agent_that_is_its_own_tool_is_refused_where_it_is_named() {
 }
 
 #[test]
-fn a_tool_is_read_with_what_it_refers_to() {
+fn a_tool_is_read_with_its_references() {
     let tools = json!([{"component_name": "Agent", "name": "sub", "params": {"sys_prompt": "for {sys.user_id} {Agent:A@content}", "llm_id": "small"}}]);
     let shape =
         Node::new("Agent", json!({"tools": tools, "llm_id": "large", "prompts": "x"})).build().shape();

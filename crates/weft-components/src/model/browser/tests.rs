@@ -11,7 +11,7 @@ use weft_testkit::MemoryFiles;
 
 use crate::testing::{Node, Setting, Stage, ended, failure};
 
-/// A browser that shows prepared views, and remembers what was done in it.
+/// A browser that shows prepared views, and records the actions.
 #[derive(Debug, Default)]
 struct Prepared {
     views: Mutex<Vec<Result<PageView>>>,
@@ -78,7 +78,7 @@ fn call(stage: &Stage, calls: &[(&str, Json)]) {
 }
 
 #[tokio::test]
-async fn a_task_is_worked_on_step_by_step() {
+async fn a_task_is_performed_step_by_step() {
     let node = Node::new(
         "Browser",
         json!({"prompts": "Find {sys.query}", "sys_prompt": "Be quick.", "llm_id": "tools"}),
@@ -127,7 +127,7 @@ async fn a_task_is_worked_on_step_by_step() {
 }
 
 #[tokio::test]
-async fn steps_end_at_their_limit_and_profiles_belong_to_conversations() {
+async fn steps_are_limited_and_profiles_belong_to_conversations() {
     for (params, kept) in [
         (json!({"max_steps": 1, "llm_id": "tools"}), true),
         (json!({"max_steps": 1, "persist_session": false, "llm_id": "tools"}), false),
@@ -148,7 +148,7 @@ async fn steps_end_at_their_limit_and_profiles_belong_to_conversations() {
 }
 
 #[tokio::test]
-async fn of_too_many_files_the_first_are_given_with_a_warning() {
+async fn excess_files_are_omitted_with_a_warning() {
     let node = Node::new("Browser", json!({"llm_id": "tools", "upload_sources": ["sys.files"]}));
     let files = Arc::new(MemoryFiles::default());
     for number in 0..21 {
@@ -179,7 +179,7 @@ async fn of_too_many_files_the_first_are_given_with_a_warning() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_said() {
+async fn invalid_settings_and_tasks_are_reported() {
     let node = Node::new("Browser", json!({"prompts": " "}));
     assert_eq!(failure(&node, Setting::default()).await.kind, ErrorKind::Invalid);
     assert_eq!(Node::new("Browser", json!({"max_steps": 0})).problems(), ["/max_steps"]);

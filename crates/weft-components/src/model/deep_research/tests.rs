@@ -22,7 +22,7 @@ fn setting() -> Setting {
     Setting { query: "Why?", ..Setting::default() }
 }
 
-/// A node that has these answers of its model, and these passages in its datasets.
+/// A node with these answers of its model, and these passages in its datasets.
 fn stage(node: &Node, setting: Setting, answers: &[&str], passages: &[&str]) -> Stage {
     let stage = Stage::new(node, &*node.build(), setting);
     for answer in answers {
@@ -44,7 +44,7 @@ async fn a_question_is_answered_from_all_that_was_found() {
         [&*first, "A [ID:0].", &*third, "B [ID:1].", "Enough.", "It rains [ID:0] and snows [ID: 1] [ID:9]."];
     let stage = stage(&node, setting(), &answers, &["a", "b"]);
     let outputs = json!(node.build().run(&stage.ctx).await.unwrap().outputs);
-    // A mark of nothing is taken out, and others are put right.
+    // A mark without a source is removed, and others are normalised.
     assert_eq!(outputs["content"], "It rains [ID:0] and snows [ID:1].");
     assert_eq!(outputs["chunks"].as_array().unwrap().len(), 2);
     assert_eq!(outputs["queries"][1]["query"], "snow");
@@ -58,9 +58,9 @@ async fn a_question_is_answered_from_all_that_was_found() {
     assert_eq!(stage.outside.searched.lock().unwrap()[1].questions, ["snow"]);
 }
 
-/// At its last step a model may ask once more out of habit; nobody sees it, and nothing else than it is no answer.
+/// At its last step a model may send one more stray query; it is not shown, and only a query is no answer.
 #[tokio::test]
-async fn an_answer_has_no_requests_in_it() {
+async fn an_answer_contains_no_search_tags() {
     let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"], "reasoning": false}));
     let ran = async |answers: &[&str]| {
         let stage = stage(&node, setting(), answers, &["a"]);
@@ -74,9 +74,9 @@ async fn an_answer_has_no_requests_in_it() {
     assert!(ran(&[asks, asks]).await.unwrap_err().gave_nothing);
 }
 
-/// What was made out is told in any case, however often the model goes on to ask.
+/// The findings are reported in any case, however often the model continues to search.
 #[tokio::test]
-async fn a_model_that_only_asks_ends_no_research() {
+async fn a_model_that_only_searches_still_gets_an_answer() {
     let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"], "max_steps": 1}));
     let (first, more) = (tags::query("rain"), tags::query("more"));
     let answers = [&*first, "It rains [ID:0].", &*more, &*more];
@@ -93,9 +93,9 @@ async fn a_model_that_only_asks_ends_no_research() {
     assert_eq!((said.as_str(), end), ("It rains [ID:0].", None));
 }
 
-/// Also when nothing was found that a mark could lead to.
+/// Even if nothing was found that a mark could lead to.
 #[tokio::test]
-async fn marks_of_nothing_are_no_part_of_the_answer() {
+async fn marks_without_a_source_are_removed_from_the_answer() {
     let node = Node::new("DeepResearch", json!({"dataset_ids": ["missing"]}));
     let query = tags::query("rain");
     let answers = [&*query, "Enough.", "It is so [ID:1]."];
@@ -105,7 +105,7 @@ async fn marks_of_nothing_are_no_part_of_the_answer() {
     assert!(stage.ctx.run.citations.was_searched());
 }
 
-/// A switch of a form, or of the canvas, turns it off: then it searches once, as Retrieval does.
+/// A switch in a form, or on the canvas, turns it off: then it searches once, as Retrieval does.
 #[tokio::test]
 async fn without_reasoning_it_searches_once() {
     for (reasoning, setting) in [
@@ -124,7 +124,7 @@ async fn without_reasoning_it_searches_once() {
     }
 }
 
-/// The pieces that a listener sees.
+/// The chunks that a listener sees.
 async fn heard(stage: &mut Stage) -> (Vec<Piece>, Option<ErrorKind>) {
     let mut pieces = Vec::new();
     for signal in stage.signals() {
@@ -167,7 +167,7 @@ async fn the_research_is_shown_as_thinking_and_the_answer_as_text() {
 }
 
 #[tokio::test]
-async fn a_failure_ends_what_is_shown() {
+async fn a_failure_ends_the_stream() {
     let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"]}));
     let mut stage = stage(&node, Setting { heard: true, ..setting() }, &[], &["a"]);
     stage.answer([ChatDelta::Text("I look.".to_owned()), ChatDelta::Warning("break".to_owned())]);
@@ -179,7 +179,7 @@ async fn a_failure_ends_what_is_shown() {
 }
 
 #[tokio::test]
-async fn the_web_is_searched_as_well() {
+async fn the_web_is_searched_too() {
     let params = json!({"dataset_ids": ["missing"], "api_key": "k-12345", "strategy": "tree", "depth": 0});
     let node = Node::new("DeepResearch", params);
     let verdict = json!({"is_sufficient": false, "missing_information": ["when"]}).to_string();
@@ -195,11 +195,11 @@ async fn the_web_is_searched_as_well() {
     assert_eq!(outputs["sources"], json!([{"kind": "web", "count": 1}]));
     assert_eq!((&outputs["gaps"], &outputs["stop_reason"]), (&json!(["when"]), &json!("limit")));
     assert!(outputs["notes"][0].as_str().unwrap().contains("the source `dataset` failed: "));
-    assert!(last_system(&stage).contains("## Not found\n\n- when"), "what is missing is told to who answers");
+    assert!(last_system(&stage).contains("## Not found\n\n- when"), "the model learns what is missing");
 }
 
 #[tokio::test]
-async fn nothing_found_and_nothing_to_search() {
+async fn no_hits_and_no_sources_are_reported() {
     let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"], "reasoning": false}));
     let stage = stage(&node, setting(), &["I found nothing."], &[]);
     let outputs = json!(node.build().run(&stage.ctx).await.unwrap().outputs);
@@ -243,14 +243,14 @@ async fn points_that_are_not_certain_are_answered_with_a_caveat() {
     }
 }
 
-/// The effort of `reasoning` decides what the canvas does not name.
+/// The effort of `reasoning` sets what the canvas leaves open.
 #[tokio::test]
-async fn the_effort_is_a_word_of_reasoning() {
+async fn the_effort_is_read_from_the_reasoning_setting() {
     for (reasoning, params, searches) in [
         (json!("low"), json!({}), 1),
         (json!("{begin@effort}"), json!({}), 1),
         (json!(1), json!({"max_searches": 5, "depth": 1}), 2),
-        // Other strategies know no efforts.
+        // Other strategies have no efforts.
         (json!("low"), json!({"strategy": "tree", "depth": 1}), 1),
     ] {
         let mut all = json!({"dataset_ids": ["one"], "strategy": "agentic", "reasoning": reasoning});
@@ -269,7 +269,7 @@ async fn the_effort_is_a_word_of_reasoning() {
 }
 
 #[tokio::test]
-async fn with_the_highest_effort_the_model_may_answer_by_itself() {
+async fn at_the_highest_effort_the_model_may_answer_from_its_own_knowledge() {
     for (reasoning, by_itself) in [(json!("ultra"), true), (json!("high"), false)] {
         let node = Node::new(
             "DeepResearch",

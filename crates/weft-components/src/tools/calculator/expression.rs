@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_place() {
+    fn errors_have_their_position() {
         let check = |expression: &str, at: usize, part: &str| {
             let said = told(expression);
             assert!(
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn large_and_deep_inputs_end_at_once() {
+    fn large_and_deep_inputs_end_quickly() {
         let check =
             |expression: &str, part: &str| assert!(told(expression).contains(part), "{}", told(expression));
         check(&"1".repeat(1_000_000), "10000 characters");
@@ -393,12 +393,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics_or_goes_on_for_ever(text in "\\PC{0,200}") {
+        fn no_text_panics_or_runs_forever(text in "\\PC{0,200}") {
             let _ = evaluate(&text).map(|number| number.told());
         }
 
         #[test]
-        fn no_expression_panics_or_goes_on_for_ever(
+        fn no_expression_panics_or_runs_forever(
             text in "([0-9]{1,9}|\\.|e[-+]?[0-9]{1,9}|[-+*/%^!(),]|\\*\\*| |pi|sqrt\\(|round\\(|log\\(|gcd\\(|max\\(){0,80}"
         ) {
             let _ = evaluate(&text).map(|number| number.told());

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn results_fill_outputs_by_name_by_place_or_as_a_whole() {
+    fn results_fill_outputs_by_name_by_position_or_whole() {
         let check = |names: &[&str], result: Json, expected: Json| {
             let outputs: Map<String, Json> =
                 names.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
@@ -249,7 +249,7 @@ mod tests {
         check(&["a"], json!({"a": 1, "b": 2}), json!({"a": 1}));
         check(&["x"], json!({"a": 1}), json!({"x": {"a": 1}}));
         check(&["x"], json!([1, 2]), json!({"x": [1, 2]}));
-        // Written down as JSON, which texts stay where no output is meant.
+        // A JSON text is parsed for several outputs and stays a text for a single one.
         check(&["a", "b"], json!("{\"a\": 1, \"b\": [2]}"), json!({"a": 1, "b": [2]}));
         check(&["a", "b"], json!("[1, 2]"), json!({"a": 1, "b": 2}));
         check(&["x"], json!("{\"a\": 1}"), json!({"x": "{\"a\": 1}"}));
@@ -297,7 +297,7 @@ mod tests {
         check("Object", json!({}), Some(json!({})));
         check("Array<Number>", json!([1, "2", null]), Some(json!([1, 2, null])));
         check("Array<Array<String>>", json!([[1]]), Some(json!([["1"]])));
-        // Whoever draws a canvas chooses how long this is.
+        // The author of the canvas chooses its length.
         check(&"array".repeat(100_000), json!([1]), Some(json!([1])));
         check("Array<Number>", json!([1, "x"]), None);
         check("Array<String>", json!({}), None);

@@ -108,7 +108,7 @@ mod tests {
         check(json!({"errors": [{"code": "InsufficientAuthorization"}]}), Some("InsufficientAuthorization"));
         check(json!({"error": true}), Some(&to_text(&json!(true))));
         let found = rows_if_any(&json!({"error": "slow", "results": [{}]}), "/results").unwrap();
-        assert_eq!(found.unwrap().len(), 1, "what was found counts");
+        assert_eq!(found.unwrap().len(), 1, "found results count");
         assert!(rows(&json!({"error": "down"}), "/results").unwrap_err().message.contains("down"));
     }
 }

@@ -66,13 +66,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_in_a_text_go() {
+    fn images_in_a_text_are_removed() {
         assert_eq!(without_images("a ![x](data:image/png;base64,AA==) b data:image/gif;x"), "a ![x]() b ");
         assert_eq!(without_images("plain"), "plain");
     }
 
     #[test]
-    fn what_cannot_be_opened_is_no_source() {
+    fn hits_without_a_valid_url_are_no_sources() {
         let hit = |url: &str| Hit { url: url.to_owned(), score: Some(7.0), ..Hit::default() };
         for url in ["", "javascript:alert(1)", "/relative", "ftp://a.example"] {
             assert!(chunk(&hit(url), 10).is_none(), "{url}");

@@ -151,7 +151,7 @@ mod tests {
     use weft_core::ErrorKind;
 
     #[test]
-    fn a_tree_is_read_and_what_is_none_is_refused() {
+    fn valid_xml_is_parsed_and_invalid_refused() {
         let document =
             parse("<?xml version='1.0'?><a:f x='1&amp;2'><t>A <i>b</i> &lt; c</t><t/><u><t>d</t></u></a:f>")
                 .unwrap();

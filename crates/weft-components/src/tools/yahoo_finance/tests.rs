@@ -26,7 +26,7 @@ fn series(all: &[(&str, &[(&str, f64)])]) -> HttpResponse {
         json!({"meta": {"symbol": ["A"], "type": [name]}, "timestamp": [1, 2], *name: points})
     };
     let mut result: Vec<_> = all.iter().map(one).collect();
-    // What the company does not report.
+    // Figures that the company does not report.
     result.push(json!({"meta": {"symbol": ["A"], "type": ["annualInventory"]}}));
     good(json!({"timeseries": {"result": result, "error": null}}))
 }
@@ -44,7 +44,7 @@ fn news() -> HttpResponse {
 }
 
 #[tokio::test]
-async fn it_does_what_every_service_does() {
+async fn it_fulfils_the_service_tool_contract() {
     let sample = Sample {
         kind: "YahooFinance",
         params: json!({"stock_code": "AAPL"}),
@@ -61,7 +61,7 @@ async fn it_does_what_every_service_does() {
 }
 
 #[tokio::test]
-async fn a_report_has_what_is_wanted_and_no_more_is_asked() {
+async fn a_report_has_and_requests_only_what_is_configured() {
     let params = json!({"stock_code": "0700.HK", "history": true, "income_stmt": true, "count": true});
     let revenue: &[(&str, f64)] = &[("2022-09-30", 394.0e9), ("2023-09-30", 383.0e9)];
     let answers = [
@@ -102,9 +102,9 @@ async fn a_report_has_what_is_wanted_and_no_more_is_asked() {
     assert_eq!(sent.len(), 1);
 }
 
-/// Scripts of canvases read them: by the names of the items, and the first number of a line as that of the newest year.
+/// Canvas scripts read them: by the item names, and the first number of a line as that of the newest year.
 #[tokio::test]
-async fn statements_have_whole_numbers_of_each_year_and_no_empty_cells() {
+async fn statements_have_integers_per_year_and_no_empty_cells() {
     let params = json!({"stock_code": "A", "info": false, "news": false, "balance_sheet": true});
     let answer = series(&[
         ("annualLongTermDebtAndCapitalLeaseObligation", &[("2023-09-30", 2.0)]),
@@ -114,7 +114,7 @@ async fn statements_have_whole_numbers_of_each_year_and_no_empty_cells() {
     ]);
     let (sent, result) = asked("YahooFinance", params, &[answer]).await;
     let result = result.unwrap();
-    assert_eq!(sent.len(), 1, "neither a cookie nor its word is needed");
+    assert_eq!(sent.len(), 1, "neither a cookie nor its token is needed");
     let report = "# A\n\n## Balance sheets\n\n| item | 2023-09-30 | 2022-09-30 |\n| --- | --- | --- |\n\
         | Total Assets | 0.5 | 352755000000 |\n| Long Term Debt | nan | 98959000000 |\n\
         | Long Term Debt And Capital Lease Obligation | 2 | nan |";
@@ -127,7 +127,7 @@ async fn statements_have_whole_numbers_of_each_year_and_no_empty_cells() {
 }
 
 #[tokio::test]
-async fn what_is_no_symbol_is_not_asked_for() {
+async fn an_invalid_symbol_is_not_requested() {
     for code in ["../../v1", "a/b", "?x", &"A".repeat(50), "what about Apple?"] {
         let (sent, result) = asked("YahooFinance", json!({"stock_code": code}), &[]).await;
         assert_eq!((sent.len(), result.unwrap_err().kind), (0, ErrorKind::Invalid), "{code}");
@@ -135,7 +135,7 @@ async fn what_is_no_symbol_is_not_asked_for() {
 }
 
 #[tokio::test]
-async fn a_refusal_without_a_cookie_is_told_by_its_status() {
+async fn a_refusal_without_a_cookie_is_reported_by_its_status() {
     for (status, kind) in
         [(500, ErrorKind::Unavailable), (401, ErrorKind::Unauthenticated), (404, ErrorKind::NotFound)]
     {

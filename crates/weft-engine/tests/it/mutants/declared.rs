@@ -1,22 +1,22 @@
-//! What the components declare of a place in their parameters.
+//! What the components declare about a place in their parameters.
 
 use weft_core::field::{AnyField as _, Field, FieldSpec, Kind, Widget, common, specs};
 use weft_core::{Catalog, Json};
 
-/// What is known of a value or a name.
+/// What is known about a value or a name.
 #[derive(Clone, Copy)]
 pub(super) enum Declared {
     /// A parameter, or a member of one.
     Field(&'static FieldSpec),
-    /// A text of a list of texts.
+    /// A text in a list of texts.
     Text,
-    /// The author's own: a name that the author gives, or a value that may be any.
+    /// Free: a name that the author chooses, or a value without restrictions.
     Own,
     /// Nothing: a leftover of another editor.
     Nothing,
 }
 
-/// What is declared of a place in the parameters of a component of this type.
+/// What a component of this type declares about a place in its parameters.
 pub(super) fn at(catalog: &Catalog, kind: &str, params: &Json, path: &[String]) -> Declared {
     let (Some(spec), Some((name, rest))) = (catalog.get(kind), path.split_first()) else {
         return Declared::Nothing;

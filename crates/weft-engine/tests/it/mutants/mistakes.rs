@@ -1,4 +1,4 @@
-//! Mistakes, one at a time, in everything that a canvas says.
+//! Single mistakes in every part of a canvas.
 
 use serde_json::{Map, json};
 use weft_core::field::Kind;
@@ -6,7 +6,7 @@ use weft_core::{Catalog, Json};
 
 use super::declared::{self, Declared};
 
-/// What a mistake is made in.
+/// Where a mistake is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sort {
     Parameter,
@@ -48,16 +48,16 @@ impl Sort {
     }
 }
 
-/// Names that component types had.
+/// Former names of component types.
 const RENAMED: [(&str, &str); 3] =
     [("Splitter", "TokenChunker"), ("HierarchicalMerger", "TitleChunker"), ("PDFGenerator", "DocGenerator")];
 
 /// One mistake.
 pub(super) struct Mutant {
     pub sort: Sort,
-    /// What was done, for people.
+    /// What was changed, for display.
     pub what: String,
-    /// Why it may be no mistake.
+    /// Why it may not be a mistake.
     pub reason: Option<&'static str>,
     at: String,
     change: Change,
@@ -93,8 +93,7 @@ const OTHER_TEXT: &str = "another text in the place of a list of texts";
 const OLD_ID: &str = "an older id, which is renamed only where a reference is whole";
 const PROSE: &str = "a sentence of the author's that is another one now";
 
-/// The ways in which a name goes wrong: two letters have changed places, early or late in it; one is missing, one is there
-/// twice, or it is another one.
+/// How a name goes wrong: two letters swapped, early or late in it; one missing, one doubled, or one replaced.
 pub(super) fn misspelled(name: &str) -> Vec<String> {
     let letters: Vec<char> = name.chars().collect();
     let swaps = |at: &usize| {
@@ -201,7 +200,7 @@ impl Maker<'_> {
             }
             let kind = variable["type"].as_str().unwrap_or_default();
             self.spelled(Sort::Word, &format!("{at}/type"), kind, None);
-            // A text may be any.
+            // Any text is allowed.
             if !kind.is_empty() && kind != "string" {
                 self.other_types(&format!("{at}/value"), &variable["value"], None);
             }
@@ -253,7 +252,7 @@ impl Walk<'_, '_> {
 
     fn value(&mut self, value: &Json) {
         let declared = self.declared();
-        // What is compared or sent, inside of objects, may be a number as well as a text.
+        // Inside objects, a compared or sent value may be a number as well as a text.
         let inside = self.path.len() > 1;
         let any = match declared {
             Declared::Own => true,
@@ -264,7 +263,7 @@ impl Walk<'_, '_> {
             },
             Declared::Text | Declared::Nothing => false,
         };
-        // A text is a list of one.
+        // A text in place of a list of one.
         let texts =
             matches!(declared, Declared::Field(field) if matches!(field.kind, Kind::Texts | Kind::List));
         let reason =
@@ -317,7 +316,7 @@ impl Walk<'_, '_> {
         self.references(&at, text);
     }
 
-    /// A word of a fixed list, or a sign.
+    /// A word of a fixed list, or an operator.
     fn word(&mut self, at: &str, text: &str) {
         let signs = match text {
             "=" => "=>",
@@ -340,7 +339,7 @@ impl Walk<'_, '_> {
         self.made.add(Sort::Word, at, Change::Set(signs.into()), None);
     }
 
-    /// Everything in braces that is a reference.
+    /// Every reference in braces.
     fn references(&mut self, at: &str, text: &str) {
         let mut from = 0;
         while let Some(open) = text[from..].find('{').map(|found| from + found) {

@@ -27,20 +27,20 @@ enum How {
     Sample(PathBuf),
     /// On a document.
     Pipeline,
-    /// With a question to models that answer anything.
+    /// With a question, and models that answer anything.
     Asked,
 }
 
-/// What goes through pipelines.
+/// The document for pipelines.
 const DOCUMENT: &str = "# Goods\n\nYou may return goods within 30 days.\n\n## By mail\n\n1. Pack them.\n2. Send them.\n\n# Payment\n\nBy card, or on account.\n";
 
 impl Subject {
-    /// Whether somebody else has drawn it: there may be something wrong with it.
+    /// Whether it was drawn by others, so that it may have errors of its own.
     pub(super) fn is_drawn_by_others(&self) -> bool {
         self.shared
     }
 
-    /// All that it shows and asks.
+    /// Everything that it shows and requests.
     pub(super) fn run(&self, plan: &Arc<Plan>) -> String {
         runtime().block_on(async {
             let (world, conversations) = match &self.how {
@@ -67,7 +67,7 @@ impl Subject {
     }
 }
 
-/// A world whose models answer anything, and something else to each request.
+/// A world whose models answer anything, and differently to each request.
 fn answering() -> World {
     World::of(ScriptedModel::from_fn(|request, _| {
         let asked = serde_json::to_string(&request.messages).unwrap_or_default();
@@ -107,7 +107,7 @@ pub(super) fn samples() -> Vec<Subject> {
     canvases.chain(pipelines).collect()
 }
 
-/// The canvases that others have drawn, where the folder with them is there and they run.
+/// The canvases drawn by others, from their folder if it exists, as far as they run.
 pub(super) fn shared() -> Vec<Subject> {
     let Some(folder) = crate::shared::folder() else {
         weft_testkit::skipped("there is no folder of existing canvases (WEFT_SHARED)");

@@ -1,4 +1,4 @@
-//! What must hold, whatever goes wrong.
+//! Invariants that must hold under any fault.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use weft_core::seam::chat_model::Usage;
 use super::town::{Held, Turn};
 use crate::survival::{check, place_of};
 
-/// A conversation in trouble against the same one without.
+/// A conversation with faults against the same one without.
 pub(super) fn compare(plain: &Held, rough: &Held) {
     for (n, turn) in plain.turns.iter().enumerate() {
         keeps_its_promises(turn, &format!("without trouble, turn {n}"));
@@ -16,7 +16,7 @@ pub(super) fn compare(plain: &Held, rough: &Held) {
     for (n, turn) in rough.turns.iter().enumerate() {
         keeps_its_promises(turn, &format!("turn {n}"));
     }
-    // Every turn is kept once: a run that was not begun, or was given up, leaves the session as it was.
+    // Every turn is stored once: a run that was not started, or was given up, leaves the session unchanged.
     let kept = rough.turns.iter().filter(|turn| turn.has_begun() && !turn.was_given_up()).count();
     assert_eq!(rough.session.revision, kept as i64, "the session counts its turns");
     let hurt = rough.turns.iter().any(Turn::was_hurt);
@@ -36,14 +36,14 @@ pub(super) fn compare(plain: &Held, rough: &Held) {
     let endings: Vec<_> = begun.iter().map(|turn| turn.run.ending).collect();
     assert_eq!(endings, plain.turns.iter().map(|turn| turn.run.ending).collect::<Vec<_>>());
     let (ours, theirs) = (used(begun.iter().copied()), used(plain.turns.iter()));
-    assert!(ours.calls >= theirs.calls, "what was used is counted: {ours:?} {theirs:?}");
+    assert!(ours.calls >= theirs.calls, "usage is counted: {ours:?} {theirs:?}");
     let made: u64 = rough.calls.iter().filter(|(who, _)| is_model(who)).map(|(_, count)| count).sum();
     assert!(rough.tells_the_time || ours.calls <= made, "and counted once: {ours:?} of {made}");
     if !rough.tells_the_time {
-        assert_eq!(values(rough), values(plain), "every node gives what it gives without trouble");
-        assert_eq!(letters(rough), letters(plain), "what is said is said once");
+        assert_eq!(values(rough), values(plain), "every node has the outputs it has without faults");
+        assert_eq!(letters(rough), letters(plain), "every text is shown once");
     } else {
-        assert_eq!(nodes(rough), nodes(plain), "the same nodes come to their ends");
+        assert_eq!(nodes(rough), nodes(plain), "the same nodes end");
     }
 }
 
@@ -60,14 +60,14 @@ fn keeps_its_promises(turn: &Turn, place: &str) {
             counted += *usage;
         }
     }
-    assert_eq!(*usage, counted, "{place}: what was used is what was written down");
+    assert_eq!(*usage, counted, "{place}: usage equals recorded usage");
     let events: Vec<_> = turn.entries.iter().filter(|entry| entry.event.is_some()).cloned().collect();
     for seen in &turn.seen {
         assert_eq!(*seen, events, "{place}: every reader sees every event once");
     }
 }
 
-/// A model that was cut off may be asked again.
+/// An interrupted model may be called again.
 fn is_model(who: &str) -> bool {
     who.starts_with("model ")
 }
@@ -82,7 +82,7 @@ fn used<'a>(turns: impl Iterator<Item = &'a Turn>) -> Usage {
     all
 }
 
-/// What every node gave at last, in each of its rounds.
+/// The last outputs of every node, in each of its rounds.
 fn values(held: &Held) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     for entry in held.turns.iter().flat_map(|turn| &turn.entries) {
@@ -110,7 +110,7 @@ fn nodes(held: &Held) -> Vec<String> {
     nodes
 }
 
-/// Everything that was said, in no order: messages side by side may mix differently.
+/// Everything that was shown, unordered: parallel messages may interleave differently.
 fn letters(held: &Held) -> Vec<char> {
     let mut letters: Vec<char> = held.said.iter().flat_map(|text| text.chars()).collect();
     letters.sort_unstable();

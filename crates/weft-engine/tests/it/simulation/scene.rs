@@ -1,4 +1,4 @@
-//! What a history is about: a canvas, and what is said to it.
+//! The subject of a history: a canvas, and the messages to it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,17 +23,17 @@ use crate::kit::{Does, Outside, asking, node, plan, seams};
 use crate::real::compiled;
 use crate::survival::{OneModel, steady};
 
-/// One in so many histories holds a conversation of a sample canvas.
+/// One in this many histories is a conversation of a sample canvas.
 const SAMPLES_ONE_IN: u64 = 6;
 
-/// How long a call to the outside may take.
+/// How long an external call may take.
 const OUTSIDE_MS_MAX: u64 = 400;
 
-/// The calls that have been made outside, by who made them.
+/// The external calls that were made, by node.
 pub(super) type Calls = Arc<Mutex<BTreeMap<String, u64>>>;
 
 pub(super) enum Scene {
-    /// A random canvas of fakes, with so many items for its Iterations.
+    /// A random canvas of fakes, with this many items for its Iterations.
     Drawn(Vec<Spot>, usize),
     /// A sample canvas.
     Sample(Box<Sample>),
@@ -76,7 +76,7 @@ impl Scene {
         Self::Sample(Box::new(Sample { folder, plan, turns, model, knowledge }))
     }
 
-    /// The world as one process finds it. Who is cut off from its store gets no answers from outside either.
+    /// The world as one process sees it. A process cut off from its store gets no external answers either.
     pub(super) fn world(
         &self,
         (store, calls, files): (&Arc<FaultyStore>, &Calls, &Arc<MemoryWorkspace>),
@@ -111,7 +111,7 @@ impl Scene {
         }
     }
 
-    /// The next thing that is said, after so many turns of which the last left these forms open.
+    /// The next message, after this many turns of which the last left these forms open.
     pub(super) fn says(&self, turn: usize, forms: &[WaitingForm]) -> Option<TurnInput> {
         match self {
             Self::Sample(sample) => sample.turns.get(turn).cloned(),
@@ -133,7 +133,7 @@ impl Scene {
         }
     }
 
-    /// Whether what nodes give may depend on the time of day.
+    /// Whether outputs may depend on the time of day.
     pub(super) fn tells_the_time(&self) -> bool {
         matches!(self, Self::Sample(_))
     }

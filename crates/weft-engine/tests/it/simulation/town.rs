@@ -1,4 +1,4 @@
-//! Where a history happens: a store, processes that come and go, someone who talks, and readers.
+//! The setting of a history: a store, processes that start and stop, a user, and readers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,30 +22,30 @@ use weft_testkit::{Dice, FaultRates, FaultyStore, MemoryWorkspace};
 use super::scene::{Calls, Scene};
 use crate::kit::turn;
 
-/// When nothing goes wrong any more, so that a run can come to its end.
+/// Time without further faults, so that a run can end.
 const CALM_AFTER: Duration = Duration::from_secs(300);
 
 /// A run that has not ended by then never will.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
-/// How long a process that is gone goes unnoticed.
+/// How long a dead process stays unnoticed.
 const SILENT: Duration = Duration::from_secs(7);
 
 /// Readers that follow a run.
 const READERS: usize = 3;
 
-/// Processes that there are at the same time.
+/// Concurrent processes.
 const PROCESSES: usize = 2;
 
-/// What goes wrong in a history.
+/// The faults of a history.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trouble {
     rates: FaultRates,
-    /// Processes that end in the middle of a turn, at most.
+    /// Maximum number of processes that die in the middle of a turn.
     crashes: u64,
-    /// Processes that are stopped in the middle of a turn and go on later, at most.
+    /// Maximum number of processes that are paused in the middle of a turn and resumed later.
     naps: u64,
-    /// How many of a thousand looks take an owner for dead that is not.
+    /// Per mille of checks that wrongly take an owner for dead.
     suspicion: u16,
 }
 
@@ -69,7 +69,7 @@ impl Trouble {
     }
 }
 
-/// A clock that goes wrong by so many milliseconds.
+/// A clock that is off by this many milliseconds.
 struct Wrong {
     began: Instant,
     by_ms: AtomicI64,
@@ -82,7 +82,7 @@ impl Clock for Wrong {
     }
 
     fn running(&self) -> std::time::Duration {
-        // Whatever the time of day does.
+        // Monotonic, independent of the time of day.
         self.began.elapsed()
     }
 }
@@ -92,11 +92,11 @@ struct Process {
     engine: Engine,
     plan: Arc<Plan>,
     clock: Arc<Wrong>,
-    /// When it wakes up again, while it is stopped.
+    /// When it resumes, while it is paused.
     wakes: Option<Instant>,
 }
 
-/// One turn as it is stored in the end, and as every reader saw it.
+/// One turn as it is stored at the end, and as every reader saw it.
 pub(super) struct Turn {
     pub run: StoredRun,
     pub entries: Vec<Entry>,
@@ -108,8 +108,7 @@ impl Turn {
         matches!(self.entries.first().map(|entry| &entry.record), Some(Record::RunStarted { .. }))
     }
 
-    /// Why its outcome need not be what it would have been: a call of which nobody knows what came, or too
-    /// many cuts.
+    /// Why its outcome may differ: a call with an unknown outcome, or too many crashes.
     pub(super) fn was_hurt(&self) -> bool {
         self.entries.iter().any(|entry| match &entry.record {
             Record::NodeFinished { error: Some(error), .. } => error.contains("may have been carried out"),
@@ -134,7 +133,7 @@ impl Turn {
     }
 }
 
-/// What a history came to.
+/// The result of a history.
 pub(super) struct Held {
     pub turns: Vec<Turn>,
     pub session: Session,
@@ -152,7 +151,7 @@ impl Held {
         entries.filter(|entry| matches!(entry.record, Record::PickedUp { .. })).count() as u64
     }
 
-    /// All entries in words, without the names that are different every time.
+    /// All entries as text, without names that differ every time.
     pub(super) fn log(&self) -> String {
         let mut log = String::new();
         for (n, turn) in self.turns.iter().enumerate() {
@@ -178,7 +177,7 @@ impl Held {
     }
 }
 
-/// Everything that is there at a time.
+/// The state of the setting.
 struct Town<'a> {
     scene: &'a Scene,
     /// How many processes have started so far.
@@ -191,7 +190,7 @@ struct Town<'a> {
     /// Files outlive processes.
     files: Arc<MemoryWorkspace>,
     processes: Vec<Process>,
-    /// Processes that have ended; what they began late still happens.
+    /// Dead processes; effects they started late still happen.
     gone: Vec<Process>,
     crashes_left: u64,
     crashes: u64,
@@ -199,7 +198,7 @@ struct Town<'a> {
     naps: u64,
 }
 
-/// Holds a whole conversation.
+/// Runs a whole conversation.
 pub(super) async fn hold(scene: &Scene, trouble: Trouble, dice: Dice) -> Held {
     let memory = Arc::new(MemoryStore::at(0));
     let mut town = Town {
@@ -235,11 +234,11 @@ pub(super) async fn hold(scene: &Scene, trouble: Trouble, dice: Dice) -> Held {
         turns.push(town.turn(&input).await);
         assert!(turns.len() < 200, "the conversation does not end");
     }
-    // Whoever is not gone yet, who slept, and what is late, may do their worst.
+    // Processes still alive, resumed, or with late effects may now cause any remaining trouble.
     town.wake(Instant::now() + PATIENCE);
     sleep(Duration::from_secs(600)).await;
     for turn in &turns {
-        assert_eq!(town.journal(&turn.run.key).await, turn.entries, "what has ended does not change");
+        assert_eq!(town.journal(&turn.run.key).await, turn.entries, "a finished run does not change");
         assert_eq!(RunStore::get(&*memory, &turn.run.key).await.unwrap().ending, turn.run.ending);
     }
     let messages = memory.messages(&town.key, i64::MAX, u64::MAX).await.unwrap();
@@ -261,7 +260,7 @@ fn session(key: &SessionKey, plan: &Plan) -> Session {
 }
 
 impl Town<'_> {
-    /// A process that has just started. It may be one that ends soon.
+    /// A process that has just started. It may be one that dies soon.
     fn process(&mut self) -> Process {
         let store =
             Arc::new(FaultyStore::new(Arc::clone(&self.memory), self.trouble.rates, self.dice.split()));
@@ -279,7 +278,7 @@ impl Town<'_> {
             messages: store.clone(),
         };
         let limits = EngineLimits { nodes_at_once: 1 + self.dice.below(5) as usize, ..Default::default() };
-        // By its number, not by chance: a seed tells one history only.
+        // By its number, not by chance: a seed has exactly one history.
         self.started += 1;
         let id = format!("process-{:04}", self.started).into();
         let identity = ProcessIdentity { id, ..ProcessIdentity::nameless() };
@@ -291,14 +290,14 @@ impl Town<'_> {
         Process { store, engine, plan, clock, wakes: None }
     }
 
-    /// After how many calls of its store a process ends, if it is one that does.
+    /// After how many store calls a process dies, if it is one that does.
     fn fate(&mut self) -> Option<u64> {
         let ends = self.crashes_left > 0 && self.dice.below(2) == 0;
         self.crashes_left -= u64::from(ends);
         ends.then(|| 1 + self.dice.below(30))
     }
 
-    /// Ended processes are replaced.
+    /// Dead processes are replaced.
     fn restart(&mut self) {
         for place in 0..self.processes.len() {
             if self.processes[place].store.is_cut() {
@@ -310,7 +309,7 @@ impl Town<'_> {
         }
     }
 
-    /// Those wake up who have slept until then.
+    /// Resumes processes whose pause has ended.
     fn wake(&mut self, now: Instant) {
         for process in self.processes.iter_mut().chain(&mut self.gone) {
             if process.wakes.take_if(|wakes| *wakes <= now).is_some() {
@@ -319,8 +318,8 @@ impl Town<'_> {
         }
     }
 
-    /// One process at most is stopped at a time, for longer than it takes others to notice, or not so long. The
-    /// other one is there to go on.
+    /// At most one process is paused at a time, for longer or shorter than others take to notice. The other one
+    /// is there to continue.
     fn nap(&mut self) {
         if self.naps_left == 0 || self.dice.below(8) > 0 || self.processes.iter().any(|p| p.wakes.is_some()) {
             return;
@@ -334,7 +333,7 @@ impl Town<'_> {
         process.store.fall_asleep();
     }
 
-    /// One of the processes that are not stopped.
+    /// One of the processes that are not paused.
     fn somebody_awake(&mut self) -> usize {
         loop {
             let place = self.dice.below(self.processes.len() as u64) as usize;
@@ -363,16 +362,16 @@ impl Town<'_> {
             }
             match process.engine.start(turn(&process.plan, input.clone())).await {
                 Ok(handle) => break handle.key,
-                Err(error) => assert!(began.elapsed() < PATIENCE, "it never begins: {}", error.full()),
+                Err(error) => assert!(began.elapsed() < PATIENCE, "it never starts: {}", error.full()),
             }
             sleep(Duration::from_secs(20)).await;
-            // A run that was announced and never began keeps its session until somebody closes it.
+            // A run that was announced and never started keeps its session until it is closed.
             self.pick_up_what_is_left().await;
         };
         let mut readers: Vec<Reader> = (0..READERS).map(|_| Reader::new(self.dice.split())).collect();
         let mut looked = Instant::now();
         loop {
-            // The readers read for a while, and then it is seen to the processes.
+            // The readers read for a while, then the processes are checked.
             join_all(readers.iter_mut().map(|reader| reader.read(&self.processes, &key))).await;
             self.look_after(&key, began, &mut looked).await;
             let run = RunStore::get(&*self.memory, &key).await.unwrap();
@@ -397,7 +396,7 @@ impl Town<'_> {
             }
         }
         for process in &self.processes {
-            // Clocks jump, backwards as well.
+            // Clocks jump, backwards too.
             if self.dice.below(10) == 0 && self.trouble.suspicion > 0 {
                 process.clock.by_ms.store(self.dice.below(60_000).cast_signed() - 30_000, Ordering::SeqCst);
             }
@@ -417,7 +416,7 @@ impl Town<'_> {
         }
     }
 
-    /// One of the processes goes on with what has no end. Whether there was something to go on with.
+    /// One of the processes recovers runs without an ending. Returns whether there was one.
     async fn pick_up_what_is_left(&mut self) -> bool {
         let place = self.somebody_awake();
         let process = &self.processes[place];
@@ -433,7 +432,7 @@ impl Town<'_> {
         goes_on
     }
 
-    /// A run's journal as people are shown it: with masks where secrets stood.
+    /// The journal of a run as it is shown to people: with masks in place of secrets.
     async fn journal(&self, key: &RunKey) -> Vec<Entry> {
         let stored = self.memory.entries(key, 0, u64::MAX).await.unwrap();
         let entry = |stored: weft_core::seam::run_store::StoredEntry| Entry {
@@ -446,7 +445,7 @@ impl Town<'_> {
     }
 }
 
-/// Somebody who follows a run, and comes back with the number that they have.
+/// A reader that follows a run and reconnects with its last number.
 struct Reader {
     dice: Dice,
     seen: Vec<Entry>,
@@ -461,7 +460,7 @@ impl Reader {
         self.seen.last().is_some_and(|entry| matches!(entry.record, Record::RunFinished { .. }))
     }
 
-    /// Reads for some seconds, from whichever process.
+    /// Reads for some seconds, from any process.
     async fn read(&mut self, processes: &[Process], key: &RunKey) {
         let until = Instant::now() + Duration::from_millis(500 + self.dice.below(4_000));
         while !self.is_done() {
@@ -470,7 +469,7 @@ impl Reader {
                 return;
             };
             let place = self.dice.below(processes.len() as u64) as usize;
-            // Nobody waits for ever for a process that does not answer.
+            // Nobody waits forever for a process that does not answer.
             let _ = timeout(left, self.follow(&processes[place], key)).await;
             sleep(Duration::from_millis(300)).await;
         }

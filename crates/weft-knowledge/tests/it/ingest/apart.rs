@@ -1,4 +1,4 @@
-//! Several who change the same at the same time, in one process and in several.
+//! Concurrent changes of the same data, in one process and in several.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn new(content: &str) -> NewChunk {
     NewChunk { content: content.into(), ..NewChunk::default() }
 }
 
-/// A world with a document that is done.
+/// A world with a finished document.
 async fn done(embedder: &str, text: &str) -> (World, DocumentKey) {
     let world = World::new(embedder).await;
     let key = world.add("d", text).await;
@@ -37,12 +37,12 @@ async fn sorted(world: &World, key: &DocumentKey) -> Vec<String> {
     texts
 }
 
-/// Whether the index is right, or it is noted that it may not be.
+/// Whether the index is consistent, or is recorded as possibly inconsistent.
 async fn is_known(world: &World, key: &DocumentKey) -> bool {
     world.index.contents(key) == sorted(world, key).await || !world.noted().await.is_empty()
 }
 
-/// Lets a process work and, when it is held, something else happen. Whether it was held.
+/// Lets a process work and, while it is held, something else happen. Returns whether it was held.
 async fn meanwhile(world: &World, process: &Process, other: impl Future<Output = ()>) -> bool {
     let mut other = std::pin::pin!(other);
     let mut held = false;
@@ -62,8 +62,8 @@ async fn meanwhile(world: &World, process: &Process, other: impl Future<Output =
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_process_that_starts_or_mends_disturbs_nobody() {
-    // Three pages, of a document that is new and of one that is read again.
+async fn a_second_process_that_starts_or_repairs_does_not_disturb_others() {
+    // Three pages, of a new document and of one that is read again.
     for again in [false, true] {
         for step in 0.. {
             let world = World::new("").await;
@@ -83,7 +83,7 @@ async fn another_process_that_starts_or_mends_disturbs_nobody() {
                 assert_eq!(library.check().await.unwrap(), [], "nothing is wrong at step {step}");
                 library.mend().await.unwrap();
                 if world.texts(&key).await.len() < 2_200 {
-                    // Neither what is found nor what is going in.
+                    // Neither searchable entries nor those being indexed.
                     assert_eq!(world.index.contents(&key), before, "at step {step}");
                 }
             };
@@ -122,7 +122,7 @@ async fn an_edit_in_another_process_is_not_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn edits_in_two_processes_are_both_found() {
+async fn edits_in_two_processes_are_both_indexed() {
     for step in 0.. {
         let (world, key) = done("", "a\nb").await;
         let ids: Vec<_> = world.found(&key).await.into_iter().map(|chunk| chunk.id).collect();
@@ -151,7 +151,7 @@ async fn edits_in_two_processes_are_both_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_one_chunk_in_two_processes_both_stay() {
+async fn changes_of_one_chunk_in_two_processes_are_both_kept() {
     let (world, key) = done("", "a\nb").await;
     let one = world.process(Faults::default()).library;
     let other = world.process(Faults::default()).library;
@@ -174,12 +174,12 @@ async fn changes_of_one_chunk_in_two_processes_both_stay() {
     assert_eq!(world.index.contents(&key), ["b", "same", "same"]);
 }
 
-/// What would be taken away when the reading ends.
+/// Its data would be removed when the reading ends.
 #[tokio::test(start_paused = true)]
-async fn a_chunk_is_refused_whose_document_begins_to_be_read_meanwhile() {
+async fn a_chunk_is_refused_if_its_document_starts_being_read_meanwhile() {
     let (world, key) = done("hash@Test", "a").await;
     let id = world.found(&key).await.remove(0).id;
-    // The first step is that of the embedder, which is asked after the document was looked at.
+    // The first step is the embedder's, which is called after the document was checked.
     let process = world.process(Faults::at(0, Fault::Hold));
     let meanwhile = async |process: &Process| {
         process.faults.held().await;
@@ -198,10 +198,10 @@ async fn a_chunk_is_refused_whose_document_begins_to_be_read_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chunk_gets_its_vector_of_the_embedder_that_its_dataset_has_by_then() {
+async fn a_chunk_is_embedded_with_the_current_embedder_of_its_dataset() {
     let world = World::new("hash@Test").await;
     let key = world.add("d", "a").await;
-    // The first step is that of the embedder, which is asked after the dataset was looked at.
+    // The first step is the embedder's, which is called after the dataset was checked.
     let process = world.process(Faults::at(0, Fault::Hold));
     let meanwhile = async {
         process.faults.held().await;
@@ -217,7 +217,7 @@ async fn a_chunk_gets_its_vector_of_the_embedder_that_its_dataset_has_by_then() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_after_one_that_was_cut_off_does_not_hide_it() {
+async fn a_later_change_does_not_hide_an_interrupted_one() {
     for step in 0..20 {
         let (world, key) = done("", "a\nb\nc").await;
         let ids: Vec<_> = world.found(&key).await.into_iter().map(|chunk| chunk.id).collect();
@@ -248,11 +248,11 @@ async fn a_change_after_one_that_was_cut_off_does_not_hide_it() {
         assert_eq!(world.index.contents(&key), found, "after a crash at step {step}");
         assert!(world.noted().await.is_empty());
     }
-    panic!("there are more steps");
+    panic!("more steps exist");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_goes_on_when_nobody_waits_for_it() {
+async fn a_change_completes_even_if_its_caller_leaves() {
     for step in 0.. {
         let (world, key) = done("", "a\nb").await;
         let process = world.process(Faults::at(step, Fault::Hold));
@@ -283,7 +283,7 @@ async fn a_change_goes_on_when_nobody_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edit_writes_the_document_as_it_is_by_then() {
+async fn an_edit_indexes_the_current_state_of_the_document() {
     let (world, key) = done("hash@Test", "a").await;
     // The first step of an embedder comes after the document was read.
     let process = world.process(Faults::at(0, Fault::Hold));
@@ -294,7 +294,7 @@ async fn an_edit_writes_the_document_as_it_is_by_then() {
         let metadata = json!({"year": 1}).as_object().cloned();
         let change = DocumentChange { metadata, name: Some("other.txt".into()), ..DocumentChange::default() };
         world.process(Faults::default()).library.update_document(&key, &change).await.unwrap();
-        // Nobody has to wait for an embedder that others have asked.
+        // No caller has to wait for an embedder called by others.
         let ids: Vec<_> = world.found(&key).await.into_iter().map(|chunk| chunk.id).collect();
         let switch = process.library.switch_chunks(&key, &ids, Availability::Hidden);
         assert_eq!(tokio::time::timeout(Duration::from_secs(1), switch).await.unwrap().unwrap(), 1);
@@ -305,10 +305,10 @@ async fn an_edit_writes_the_document_as_it_is_by_then() {
     assert_eq!(held.documents[&key.id].metadata, json!({"year": 1}).as_object().cloned().unwrap());
     let added = added.unwrap();
     assert_eq!(held.chunks[&added.id].1.title, "other");
-    // Its vector has the share of the name that the document has now.
+    // Its vector includes the name that the document has now.
     let again = process.library.add_chunk(&key, new("b")).await.unwrap();
     assert_eq!(again.vector, added.vector);
-    // Also when nothing has changed that its vector depends on.
+    // Even if nothing has changed that its vector depends on.
     let process = world.process(Faults::at(0, Fault::Hold));
     let add = process.library.add_chunk(&key, new("c"));
     let meanwhile = async {
@@ -322,7 +322,7 @@ async fn an_edit_writes_the_document_as_it_is_by_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_difference_is_mended_without_beginning_anew() {
+async fn a_difference_is_repaired_without_rebuilding() {
     let (world, key) = done("", "a\nb").await;
     let stranger = IndexedDocument {
         id: "x".into(),
@@ -345,7 +345,7 @@ async fn a_difference_is_mended_without_beginning_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_document_is_found_while_its_name_changes() {
+async fn a_long_document_stays_searchable_while_it_is_renamed() {
     for step in 0.. {
         let (world, key) = done("", &lines("line", 2_200)).await;
         let process = world.process(Faults::at(step, Fault::Hold));
@@ -372,7 +372,7 @@ async fn a_long_document_is_found_while_its_name_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_that_is_going_in_takes_no_place() {
+async fn a_document_being_indexed_takes_no_place_in_results() {
     for step in 0.. {
         let world = World::new("").await;
         let key = world.add("d", &lines("line", 1_200)).await;
@@ -392,7 +392,7 @@ async fn a_document_that_is_going_in_takes_no_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_indexed_keeps_nobody_from_it() {
+async fn a_document_that_cannot_be_indexed_does_not_block_others() {
     let world = World::new("").await;
     let mut keys = Vec::new();
     for n in 0..130 {
@@ -410,11 +410,11 @@ async fn what_cannot_be_indexed_keeps_nobody_from_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_goes_on_beside_what_it_mends() {
+async fn a_worker_keeps_working_while_it_repairs_the_index() {
     let (world, key) = done("", "a").await;
     world.queue.unindexed(&key).await.unwrap();
     let more = world.add("more", "b").await;
-    // The first thing that it does is to mend; it does not come to an end with that.
+    // It starts with the repair, and does not finish it yet.
     let process = world.process(Faults::at(0, Fault::Hold));
     let stop = CancellationToken::new();
     let all = async {
@@ -427,11 +427,13 @@ async fn a_worker_goes_on_beside_what_it_mends() {
     };
     let worker = process.worker.run(&stop, Duration::from_secs(60));
     let both = futures::future::join(worker, all);
-    tokio::time::timeout(Duration::from_secs(270), both).await.expect("it does not stay for what is cut off");
+    tokio::time::timeout(Duration::from_secs(270), both)
+        .await
+        .expect("it does not wait for interrupted work");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_has_to_go_lets_what_is_done_be_found() {
+async fn a_stopping_worker_leaves_finished_documents_searchable() {
     for step in 0.. {
         let world = World::new("").await;
         let key = world.add("d", "a").await;
@@ -441,7 +443,7 @@ async fn a_worker_that_has_to_go_lets_what_is_done_be_found() {
         let all = async {
             let held = tokio::time::timeout(Duration::from_secs(5), process.faults.held()).await;
             stop.cancel();
-            // Longer than it has time to end.
+            // Longer than it has time to finish.
             tokio::time::sleep(Duration::from_secs(1)).await;
             process.faults.release();
             held.is_ok()
@@ -459,7 +461,7 @@ async fn a_worker_that_has_to_go_lets_what_is_done_be_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_has_nothing_more_to_read_mends_to_the_end() {
+async fn an_idle_worker_completes_the_index_repair() {
     let (world, key) = done("", "a").await;
     world.queue.unindexed(&key).await.unwrap();
     world.index.lose();
@@ -476,7 +478,7 @@ async fn a_worker_that_has_nothing_more_to_read_mends_to_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_that_a_model_finds_is_in_the_index_whatever_follows() {
+async fn model_metadata_is_indexed_even_if_later_stages_fail() {
     let settings = json!({"enable_metadata": true, "metadata": [{"key": "author"}]});
     let (world, key) = done("hash@Test", "a").await;
     let change = DocumentChange { settings: settings.as_object().cloned(), ..DocumentChange::default() };

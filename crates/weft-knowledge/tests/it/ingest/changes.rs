@@ -1,4 +1,4 @@
-//! What people do by hand, and the index that follows.
+//! Manual changes, and the index that follows them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use weft_knowledge::ingest::{Availability, ChunkEdit, Naming, NewChunk};
 use super::fakes::{Fault, Faults, hashed};
 use super::kit::{World, dataset};
 
-/// A world with a document that is done.
+/// A world with a finished document.
 async fn done(text: &str) -> (World, DocumentKey, Arc<Library>) {
     let world = World::new("hash@Test").await;
     let key = world.add("d", text).await;
@@ -25,9 +25,9 @@ async fn done(text: &str) -> (World, DocumentKey, Arc<Library>) {
     (world, key, process.library)
 }
 
-/// Nobody is so slow that others are always faster.
+/// No caller is so slow that others are always faster.
 #[tokio::test(start_paused = true)]
-async fn many_changes_of_one_chunk_at_once_are_all_made() {
+async fn concurrent_changes_of_one_chunk_are_all_applied() {
     let (world, key, library) = done("a\nb").await;
     let id = world.found(&key).await.remove(0).id;
     let edit = |nth: usize| ChunkEdit { content: Some(format!("at once {nth}")), ..ChunkEdit::default() };
@@ -37,11 +37,7 @@ async fn many_changes_of_one_chunk_at_once_are_all_made() {
     }
     let stored = world.found(&key).await.remove(0);
     assert!(stored.content.starts_with("at once "));
-    assert_eq!(
-        world.index.held(&world.dataset).chunks[&id].1.content,
-        stored.content,
-        "the index has the same"
-    );
+    assert_eq!(world.index.held(&world.dataset).chunks[&id].1.content, stored.content, "the index agrees");
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,7 +108,7 @@ async fn the_index_follows_a_document() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_is_cut_off_is_mended() {
+async fn an_interrupted_change_is_repaired() {
     for step in 0..20 {
         let (world, key, library) = done("a\nb").await;
         let ids: Vec<_> = world.found(&key).await.into_iter().map(|chunk| chunk.id).collect();
@@ -139,11 +135,11 @@ async fn a_change_that_is_cut_off_is_mended() {
         kept.sort();
         assert_eq!(world.index.contents(&key), kept, "after a crash at step {step}");
     }
-    panic!("there are more steps");
+    panic!("more steps exist");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_that_is_lost_is_made_again() {
+async fn a_lost_index_is_rebuilt() {
     let (world, key, library) = done("# p\na\nb\nc").await;
     let id = world.found(&key).await[1].id.clone();
     library.switch_chunks(&key, &[id], Availability::Hidden).await.unwrap();
@@ -159,7 +155,7 @@ async fn an_index_that_is_lost_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_removed_leaves_store_index_and_files() {
+async fn removal_deletes_from_store_index_and_files() {
     let (world, key, library) = done("a").await;
     let other = library.upload(&world.dataset, "b.txt", "b".into(), Naming::Numbered).await.unwrap();
     let ids = [key.id.clone(), "x".into()];
@@ -169,7 +165,7 @@ async fn what_is_removed_leaves_store_index_and_files() {
     library.remove_dataset(&world.dataset).await.unwrap();
     assert!(world.blobs.names().is_empty() && world.index.0.lock().unwrap().is_empty());
     assert_eq!(library.remove_dataset(&world.dataset).await.unwrap_err().kind, ErrorKind::NotFound);
-    // A crash in the middle never lets it be seen again.
+    // A crash in the middle never makes it visible again.
     for step in 0..6 {
         let (world, key, _) = done("a").await;
         let faults = Faults::at(step, Fault::Crash);
@@ -188,7 +184,7 @@ async fn what_is_removed_leaves_store_index_and_files() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_that_is_removed_while_it_is_read_is_gone() {
+async fn a_document_removed_while_being_read_stays_removed() {
     let world = World::new("hash@Test").await;
     let key = world.add("d", "a").await;
     world.queue(std::slice::from_ref(&key)).await;
@@ -204,7 +200,7 @@ async fn a_document_that_is_removed_while_it_is_read_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_that_is_replaced_while_it_is_read_is_the_new_one() {
+async fn a_document_replaced_while_being_read_has_the_new_content() {
     let world = World::new("hash@Test").await;
     let key = world.add("d", "old").await;
     world.queue(std::slice::from_ref(&key)).await;
@@ -228,7 +224,7 @@ async fn a_document_that_is_replaced_while_it_is_read_is_the_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_leaves_the_document_that_was_or_the_one_that_replaces_it() {
+async fn a_crash_leaves_either_the_old_or_the_new_document() {
     for step in 0..6 {
         let (world, key, _) = done("old").await;
         let faults = Faults::at(step, Fault::Crash);
@@ -239,7 +235,7 @@ async fn a_crash_leaves_the_document_that_was_or_the_one_that_replaces_it() {
             () = faults.crashed() => {}
             made = crashing.library.replace_document(&key, ("d.txt", "new".into()), change) => drop(made),
         }
-        // Until the file is not expected any more.
+        // Until the file is no longer expected.
         tokio::time::sleep(std::time::Duration::from_secs(25 * 3_600)).await;
         let next = world.process(Faults::default());
         assert!(world.work(&next).await);
@@ -257,7 +253,7 @@ async fn a_crash_leaves_the_document_that_was_or_the_one_that_replaces_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replacement_that_is_refused_takes_nothing_away() {
+async fn a_refused_replacement_removes_nothing() {
     let (world, key, library) = done("old").await;
     library.upload(&world.dataset, "b.txt", "b".into(), Naming::Exact).await.unwrap();
     let before = world.dump().await;
@@ -274,7 +270,7 @@ async fn a_replacement_that_is_refused_takes_nothing_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn uploads_get_names_of_their_own() {
+async fn uploads_get_unique_names() {
     let world = World::new("hash@Test").await;
     let library = world.process(Faults::default()).library;
     let mut names = Vec::new();
@@ -300,12 +296,12 @@ async fn uploads_get_names_of_their_own() {
     let nowhere = DatasetKey::new(&TenantId::from("other"), "d");
     let refused = library.upload(&nowhere, "a", "x".into(), Naming::Numbered).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::NotFound);
-    assert_eq!(world.blobs.names().len(), 7, "what was refused is not kept");
+    assert_eq!(world.blobs.names().len(), 7, "refused data is not stored");
 }
 
-/// What would be lost, or not used, when the reading ends.
+/// These would be lost, or not used, when the reading ends.
 #[tokio::test(start_paused = true)]
-async fn a_document_that_is_being_read_takes_no_chunks_and_no_settings() {
+async fn a_document_being_read_refuses_chunks_and_settings() {
     let world = World::new("hash@Test").await;
     let library = world.process(Faults::default()).library;
     let document = library.upload(&world.dataset, "a.txt", "text".into(), Naming::Exact).await.unwrap();
@@ -329,15 +325,15 @@ async fn datasets_keep_their_embedder() {
     let refused = library.update_dataset(without.clone()).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
     assert!(refused.full().contains("`d` has 1"), "{}", refused.full());
-    // The same one by another name, and everything else, may be written.
+    // The same model under another name, and everything else, may be written.
     let changed = Dataset { embedder: "hash".into(), pagerank: 9, ..held };
     let changed = library.update_dataset(changed).await.unwrap().unwrap();
     assert_eq!((changed.embedder.as_str(), changed.pagerank), ("hash@Test", 9));
     let ids: Vec<_> = world.documents().await.into_iter().map(|one| one.key.id).collect();
-    // While it is being read there may be vectors already.
+    // While it is being read, vectors may already exist.
     library.reset_documents(&world.dataset, &ids).await.unwrap();
     library.queue(&world.dataset, &ids).await.unwrap();
-    assert_eq!(library.update_dataset(without.clone()).await.unwrap(), None, "it was read too long ago");
+    assert_eq!(library.update_dataset(without.clone()).await.unwrap(), None, "its reading is too old");
     let without = Dataset { revision: changed.revision, ..without };
     assert_eq!(library.update_dataset(without.clone()).await.unwrap_err().kind, ErrorKind::Conflict);
     library.remove_documents(&world.dataset, &ids).await.unwrap();
@@ -359,7 +355,7 @@ async fn datasets_keep_their_embedder() {
 }
 
 #[tokio::test]
-async fn documents_that_are_gone_keep_no_others_from_a_change() {
+async fn removed_documents_do_not_prevent_a_bulk_change() {
     let world = World::new("").await;
     let process = world.process(Faults::default());
     let mut ids = Vec::new();
@@ -378,7 +374,7 @@ async fn documents_that_are_gone_keep_no_others_from_a_change() {
     assert_eq!(library.remove_documents(&world.dataset, &ids[1..2]).await.unwrap(), 1);
     assert_eq!(library.rework_documents(&world.dataset, &ids, change).await.unwrap(), 2);
     assert_eq!(calls.load(Ordering::SeqCst), 2);
-    // What is so already has not changed.
+    // A value that is set already is no change.
     assert_eq!(library.rework_documents(&world.dataset, &ids, change).await.unwrap(), 0);
     let last = world.store.document(&world.key("c")).await.unwrap();
     assert_eq!(last.metadata["year"], 2026);

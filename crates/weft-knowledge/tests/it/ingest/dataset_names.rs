@@ -1,4 +1,4 @@
-//! Names that mean the same in the graphs of several documents.
+//! Synonymous names in the graphs of several documents.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ async fn work(process: &Process) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_of_several_documents_are_compared_once_and_forgotten_with_them() {
+async fn name_comparisons_across_documents_are_cached_and_removed_with_them() {
     let memory = weft_testkit::MemoryDatasets::new();
     let settings = json!({"graphrag": {"use_graphrag": true, "resolution": true}});
     let world = World::over(Arc::new(memory.clone()), Arc::new(memory), dataset("", &settings)).await;
@@ -46,7 +46,7 @@ async fn names_of_several_documents_are_compared_once_and_forgotten_with_them() 
         work(&process).await;
         assert_eq!(world.state(&together).await.0, DocumentState::Done);
         assert_eq!(said().await["aliases"], json!([["A. Lovelace", "Ada Lovelace"]]));
-        assert_eq!(asked(), 1, "what is known is not asked again");
+        assert_eq!(asked(), 1, "known results are not requested again");
     }
     process.library.remove_documents(&world.dataset, &["b".into()]).await.unwrap();
     work(&process).await;

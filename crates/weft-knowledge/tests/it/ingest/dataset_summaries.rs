@@ -21,7 +21,7 @@ fn over_all() -> Json {
     json!({"raptor": {"use_raptor": true, "scope": "dataset"}})
 }
 
-/// Lines about one thing more than about others.
+/// Lines about one subject more than about others.
 fn text(about: usize) -> String {
     let lines = (0..18).map(|n| format!("about {}: line {n} of {about}", (about + n % 2) % 7));
     lines.collect::<Vec<_>>().join("\n")
@@ -36,7 +36,7 @@ fn summaries_key(world: &World) -> DocumentKey {
     DocumentKey::new(&world.dataset, document_id(&world.dataset))
 }
 
-/// Lets a process work for a while, which is no time on a clock that is stopped. Whether it did not crash.
+/// Lets a process work for a while, which takes no time on a stopped clock. Returns whether it did not crash.
 async fn work(world: &World, process: &Process) -> bool {
     let stop = CancellationToken::new();
     tokio::select! {
@@ -65,21 +65,21 @@ fn asked(process: &Process) -> usize {
     process.models.chat.1.load(Ordering::SeqCst)
 }
 
-/// Ids of the documents that summaries are of.
+/// Ids of the documents that summaries cover.
 fn sources(summaries: &[StoredChunk]) -> BTreeSet<String> {
     let listed = summaries.iter().filter_map(|one| one.fields[DOCUMENTS].as_array()).flatten();
     listed.map(|id| id.as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn documents_are_summed_up_together_and_the_summaries_name_them() {
+async fn dataset_summaries_cover_documents_and_name_them() {
     let world = world("hash@Test").await;
     let process = read(&world, &[("a", 1), ("b", 1), ("c", 2)]).await;
     let key = summaries_key(&world);
     let document = world.store.document(&key).await.unwrap();
     assert_eq!((document.name.as_str(), document.state), (NAME, DocumentState::Done));
     let summaries = world.found(&key).await;
-    assert_eq!(summaries.len(), asked(&process), "one question for each, and one time for all documents");
+    assert_eq!(summaries.len(), asked(&process), "one request for each, and one more for all documents");
     assert!(summaries.iter().all(|one| is_summary(one) && one.vector.is_some()));
     assert!(summaries.iter().any(|one| one.fields[LEVEL].as_u64() > Some(1)));
     assert!(
@@ -93,37 +93,37 @@ async fn documents_are_summed_up_together_and_the_summaries_name_them() {
         assert!(!world.found(&world.key(id)).await.iter().any(is_summary), "no document has its own");
     }
     let held = world.index.held(&world.dataset).chunks;
-    assert!(summaries.iter().all(|one| held[&one.id].0 == key.id), "they are found, as what they are");
+    assert!(summaries.iter().all(|one| held[&one.id].0 == key.id), "they are found with their kind");
     assert_eq!(String::from_utf8_lossy(&process.library.file(&key).await.unwrap()).lines().count(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn they_follow_the_documents() {
+async fn dataset_summaries_follow_document_changes() {
     let world = world("hash@Test").await;
     let first = read(&world, &[("a", 1), ("b", 3)]).await;
     let key = summaries_key(&world);
     let before = world.found(&key).await;
-    // Nothing has changed: no question, and the same summaries.
+    // Nothing has changed: no request, and the same summaries.
     let idle = world.process(Faults::default());
     assert!(work(&world, &idle).await);
     assert_eq!((asked(&idle), world.found(&key).await == before), (0, true));
-    // One more document: the summaries are of it, too.
+    // One more document: the summaries cover it, too.
     let more = read(&world, &[("c", 5)]).await;
     assert!(asked(&more) > 0);
     assert!(sources(&world.found(&key).await).contains("c"));
-    // It goes again: at once nothing that may be of it is left, and then all is as it was.
+    // It is removed again: at once nothing derived from it is left, and then everything is as before.
     more.library.remove_documents(&world.dataset, &["c".into()]).await.unwrap();
-    assert!(!sources(&world.found(&key).await).contains("c"), "nobody waits for a model");
+    assert!(!sources(&world.found(&key).await).contains("c"), "no request to a model is pending");
     assert!(work(&world, &more).await);
     let texts =
         |chunks: &[StoredChunk]| chunks.iter().map(|one| one.content.clone()).collect::<BTreeSet<_>>();
     assert_eq!(texts(&world.found(&key).await), texts(&before));
-    // A document that is not to be found is not told of.
+    // A document that is not searchable is not mentioned.
     let hide = DocumentChange { enabled: Some(false), ..DocumentChange::default() };
     more.library.update_document(&world.key("b"), &hide).await.unwrap();
     assert!(work(&world, &more).await);
     assert_eq!(sources(&world.found(&key).await), ["a".to_owned()].into());
-    // Without documents there is nothing to sum up.
+    // Without documents there is nothing to summarise.
     more.library.remove_documents(&world.dataset, &["a".into(), "b".into()]).await.unwrap();
     assert!(work(&world, &more).await);
     assert_eq!(world.store.document(&key).await.unwrap_err().kind, ErrorKind::NotFound);
@@ -131,7 +131,7 @@ async fn they_follow_the_documents() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_did_not_change_is_not_asked_again() {
+async fn unchanged_summaries_are_not_requested_again() {
     let world = world("hash@Test").await;
     let process = read(&world, &[("a", 1), ("b", 3)]).await;
     let (key, before) = (summaries_key(&world), asked(&process));
@@ -142,13 +142,13 @@ async fn what_did_not_change_is_not_asked_again() {
     assert!(
         world.found(&key).await.iter().any(|one| one.content.starts_with("Sums up: b.txt, renamed.txt\n\n"))
     );
-    // A text that somebody has changed is another one.
+    // A text changed by hand is another text.
     let chunk = world.found(&world.key("a")).await[0].id.clone();
     let edit = ChunkEdit { content: Some("about 1: another line".to_owned()), ..ChunkEdit::default() };
     process.library.update_chunk(&world.key("a"), &chunk, edit).await.unwrap();
     assert!(work(&world, &process).await);
     assert!(asked(&process) > before);
-    // Somebody who asks for them gets them anew, from what is known.
+    // A request for them rebuilds them from cached results.
     let before = asked(&process);
     process.library.ask_for_summaries(&world.dataset).await.unwrap();
     assert_eq!(world.store.extra(&key, Extra::Summaries).await.unwrap(), None);
@@ -189,7 +189,7 @@ async fn a_crash_at_any_step_leaves_the_same_summaries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_attempt_left_of_a_document_that_is_gone_is_left_out() {
+async fn leftovers_of_removed_documents_are_ignored() {
     let world = world("hash@Test").await;
     let undisturbed = read(&world, &[("a", 1), ("b", 3)]).await;
     let (key, steps) = (summaries_key(&world), undisturbed.faults.steps());
@@ -215,7 +215,7 @@ async fn what_an_attempt_left_of_a_document_that_is_gone_is_left_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_vectors_every_document_says_why_there_are_none() {
+async fn without_vectors_documents_report_why_there_are_no_summaries() {
     let world = world("").await;
     read(&world, &[("a", 1)]).await;
     let (state, message) = world.state(&world.key("a")).await;
@@ -224,11 +224,11 @@ async fn without_vectors_every_document_says_why_there_are_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dataset_that_cannot_be_summed_up_keeps_no_other_from_it() {
+async fn a_dataset_that_cannot_be_summarised_does_not_block_others() {
     let first = world("hash@Test").await;
     let process = first.process(Faults::default());
     let mut all = vec![first.clone()];
-    // In whatever order they are looked at, the first one is hardly before all others.
+    // In whatever order they are visited, the first one is hardly ahead of all others.
     for name in (0..7).map(|n| format!("refused{n}")) {
         let key = DatasetKey::new(&first.dataset.tenant, name.as_str());
         let made = Dataset { key: key.clone(), name, ..dataset("hash@Test", &over_all()) };

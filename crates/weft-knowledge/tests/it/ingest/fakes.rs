@@ -1,4 +1,4 @@
-//! Seams that play a part, and that break when they are told to.
+//! Scripted seams that fail on demand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -34,15 +34,15 @@ use weft_core::{Error, ErrorKind, Result};
 /// What happens at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The process is gone.
+    /// The process dies.
     Crash,
-    /// The seam fails, for this once.
+    /// The seam fails, this once.
     Fail,
-    /// It takes until it is released.
+    /// It blocks until it is released.
     Hold,
 }
 
-/// Counts the steps of all seams, two for each call: before it, and after it has happened.
+/// Counts the steps of all seams, two for each call: before and after it.
 #[derive(Clone, Default)]
 pub(super) struct Faults(Arc<State>);
 
@@ -79,7 +79,7 @@ impl Faults {
         self.0.released.cancel();
     }
 
-    /// From here on the index takes nothing of this document.
+    /// From here on the index accepts nothing of this document.
     pub(super) fn refuse(&self, document: &DocumentKey) {
         self.0.refused.lock().unwrap().insert(document.id.clone());
     }
@@ -124,14 +124,14 @@ impl Faults {
     }
 }
 
-/// All that an index holds, in full.
+/// The complete contents of an index.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Held {
     pub documents: BTreeMap<DocumentId, IndexedDocument>,
     pub chunks: BTreeMap<ChunkId, (DocumentId, IndexedChunk)>,
 }
 
-/// An index that only remembers.
+/// An index that only stores entries.
 #[derive(Clone, Default)]
 pub(super) struct FakeIndex(pub Arc<Mutex<BTreeMap<(TenantId, DatasetId), Held>>>);
 
@@ -196,7 +196,7 @@ impl Index for FakeIndex {
     }
 }
 
-/// Any seam, with faults around it.
+/// Any seam, with injected faults.
 #[derive(Clone)]
 pub(super) struct Faulty<T> {
     pub inner: T,
@@ -236,7 +236,7 @@ impl IngestQueue for Faulty<Arc<dyn IngestQueue>> {
     }
 
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenDocument>> {
-        // Looking for nothing is no step.
+        // Finding nothing to do is no step.
         let taken = self.inner.take(now_ms, until_ms, count_max).await?;
         if !taken.is_empty() {
             self.faults.step().await?;
@@ -319,21 +319,21 @@ impl IngestQueue for Faulty<Arc<dyn IngestQueue>> {
     }
 }
 
-/// Reads each line as a piece; `#` begins a parent, `broken` breaks, and what follows `picture` was read in a picture, which is
-/// one unless it is a `fake`.
+/// Reads each line as a chunk; `#` starts a parent, `broken` fails, and text after `picture` was read in a
+/// picture, which is valid unless it is a `fake`.
 #[derive(Default)]
 pub(super) struct LineReader {
     pub faults: Faults,
     pub reads: AtomicUsize,
-    /// How long each takes.
+    /// How long each reading takes.
     pub pause: Mutex<Duration>,
     pub at_once: AtomicUsize,
     pub most_at_once: AtomicUsize,
-    /// Whether it asks a model for what it reads.
+    /// Whether it uses a model to read.
     pub asks: AtomicBool,
 }
 
-/// Reads whatever it is given by a model.
+/// Reads everything with a model.
 struct AskingReader(Arc<dyn ModelWatcher>);
 
 #[async_trait]
@@ -410,17 +410,17 @@ impl DocumentReader for LineReader {
     }
 }
 
-/// What a line begins with that was read in a picture.
+/// The prefix of a line that was read in a picture.
 const PICTURE: &str = "picture ";
 
-/// Vectors that follow from the text alone.
+/// Vectors computed from the text alone.
 #[derive(Default)]
 pub(super) struct HashEmbedder {
     pub faults: Faults,
     pub texts: AtomicUsize,
-    /// How often it is still too busy.
+    /// How many more times it is busy.
     pub busy: AtomicUsize,
-    /// Whether it is too busy every other time.
+    /// Whether it is busy every other time.
     pub stumbling: AtomicBool,
     pub calls: AtomicUsize,
 }
@@ -452,7 +452,7 @@ impl Embedder for HashEmbedder {
     }
 }
 
-/// The same vectors with more numbers.
+/// The same vectors with more dimensions.
 #[derive(Default)]
 pub(super) struct WideEmbedder {
     pub faults: Faults,
@@ -484,7 +484,7 @@ pub(super) fn hashed(text: &str) -> Vec<f32> {
         (state >> 40) as f32 / (1 << 24) as f32 - 0.5
     };
     let mut vector: Vec<f32> = (0..8).map(|_| next()).collect();
-    // Texts about one thing point the same way.
+    // Texts about one subject have similar directions.
     let about = text.strip_prefix("about ").and_then(|rest| rest.chars().next()?.to_digit(8));
     if let Some(place) = about {
         vector[place as usize] += 5.0;
@@ -493,7 +493,7 @@ pub(super) fn hashed(text: &str) -> Vec<f32> {
     vector.into_iter().map(|value| value / length).collect()
 }
 
-/// Answers what it is asked for by the kind of the question.
+/// Answers by the kind of the request.
 pub(super) struct FormModel(pub ModelInfo, pub AtomicUsize, pub AtomicBool);
 
 #[async_trait]

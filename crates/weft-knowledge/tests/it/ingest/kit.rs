@@ -1,4 +1,4 @@
-//! A world of documents, and processes that come and go in it.
+//! A world of documents, with processes that start and stop in it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use weft_testkit::{MemoryBlobs, MemoryDatasets};
 
 use super::fakes::{FakeIndex, Faults, Faulty, Held, LineReader, Models};
 
-/// The time of the runtime, which tests may stop and move.
+/// The runtime's clock, which tests may stop and advance.
 struct RuntimeClock(Instant);
 
 impl Clock for RuntimeClock {
@@ -37,7 +37,7 @@ impl Clock for RuntimeClock {
     }
 }
 
-/// What outlives a process.
+/// State that outlives a process.
 #[derive(Clone)]
 pub(super) struct World {
     pub store: Arc<dyn DatasetStore>,
@@ -59,7 +59,7 @@ pub(super) struct Process {
     pub faults: Faults,
 }
 
-/// Everything that is to be the same after a crash.
+/// Everything that must be equal after a crash.
 #[derive(Debug, PartialEq)]
 pub(super) struct Dump {
     pub chunks: BTreeMap<DocumentId, Vec<StoredChunk>>,
@@ -132,7 +132,7 @@ impl World {
         Process { library, worker, reader, models, faults }
     }
 
-    /// A process that notes here what it uses of models.
+    /// A process that records its model usage here.
     pub(super) fn noting_process(&self, uses: &Arc<MemoryStore>) -> Process {
         let process = self.process(Faults::default());
         let noting = Library::clone(&process.library).noting_usage(Arc::clone(uses) as Arc<dyn UsageStore>);
@@ -141,7 +141,7 @@ impl World {
         Process { library, worker, ..process }
     }
 
-    /// What was used since yesterday: node, model, agent and user, with tokens.
+    /// The usage since yesterday: node, model, agent and user, with tokens.
     pub(super) async fn used(&self, uses: &MemoryStore) -> Vec<(String, u64)> {
         let yesterday = self.clock.now_ms().div_euclid(86_400_000) - 1;
         let by = vec![UsageBy::Node, UsageBy::Model, UsageBy::Agent, UsageBy::User];
@@ -154,7 +154,7 @@ impl World {
         DocumentKey::new(&self.dataset, id)
     }
 
-    /// Adds a document with an id that does not change from world to world.
+    /// Adds a document with an id that is the same in every world.
     pub(super) async fn add(&self, id: &str, text: &str) -> DocumentKey {
         let key = self.key(id);
         let blob = format!("documents/{id}");
@@ -182,7 +182,7 @@ impl World {
         assert_eq!(queued.len(), ids.len());
     }
 
-    /// How many summaries are kept of a document, whatever becomes of it.
+    /// How many summaries of a document are stored, whatever its state.
     pub(super) async fn kept_summaries(&self, key: &DocumentKey) -> usize {
         let now_ms = self.clock.now_ms() + 3_600_000_000;
         let mut kept = 0;
@@ -208,13 +208,13 @@ impl World {
         (document.state, document.message)
     }
 
-    /// Documents whose index may differ, as is noted.
+    /// Documents recorded as possibly differing from the index.
     pub(super) async fn noted(&self) -> Vec<DocumentKey> {
         let filter = NotedFilter { now_ms: i64::MAX, count_max: 99, ..NotedFilter::default() };
         self.queue.to_index(&filter).await.unwrap()
     }
 
-    /// Whether nothing is left to do.
+    /// Whether no work is left.
     pub(super) async fn idle(&self) -> bool {
         let states = vec![DocumentState::Running];
         let running = DocumentFilter { states, ..DocumentFilter::default() };
@@ -223,7 +223,7 @@ impl World {
             && self.queue.removed(self.clock.now_ms(), 1).await.unwrap().is_empty()
     }
 
-    /// Lets a process work until nothing is left to do, or it crashes. Whether it did not.
+    /// Lets a process work until no work is left, or it crashes. Returns whether it did not.
     pub(super) async fn work(&self, process: &Process) -> bool {
         let stop = CancellationToken::new();
         let worker = process.worker.run(&stop, Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Pictures in documents: kept beside these as long as chunks name them.
+//! Pictures in documents: stored with them as long as chunks refer to them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::fakes::Faults;
 use super::kit::{Process, World, dataset};
 use super::recovery::{LastStored, parts};
 
-/// The names of all pictures that are kept.
+/// The names of all stored pictures.
 fn kept(world: &World) -> Vec<String> {
     world.blobs.names().into_iter().filter(|name| name.contains(".pictures/")).collect()
 }
@@ -30,13 +30,13 @@ async fn read(world: &World, process: &Process, key: &DocumentKey) {
     assert!(world.work(process).await);
 }
 
-/// The pictures of the chunks of a document, in their order.
+/// The pictures of the chunks of a document, in order.
 async fn pictures(world: &World, key: &DocumentKey) -> Vec<Option<String>> {
     world.found(key).await.into_iter().map(|chunk| chunk.picture).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn pictures_are_kept_beside_their_document_and_replaced_with_its_chunks() {
+async fn pictures_are_stored_with_their_document_and_replaced_with_its_chunks() {
     let world = World::new("").await;
     let process = world.process(Faults::default());
     let key = world.add("a", "text\npicture one\npicture two\npicture one\npicture fake").await;
@@ -46,13 +46,13 @@ async fn pictures_are_kept_beside_their_document_and_replaced_with_its_chunks() 
         first[0].is_none() && first[1].is_some() && first[2].is_some() && first[4].is_none(),
         "{first:?}"
     );
-    assert!(first[1] == first[3] && first[1] != first[2], "equal ones are one: {first:?}");
+    assert!(first[1] == first[3] && first[1] != first[2], "equal ones are merged: {first:?}");
     assert_eq!(kept(&world).len(), 2);
     let document = world.store.document(&key).await.unwrap();
     assert_eq!(document.picture, first[1]);
     let one = first[1].as_deref().unwrap();
     assert_eq!(&*process.library.picture(&document, one).await.unwrap(), b"GIF89a one");
-    // Those that come again have the names that they had, and what nobody names is gone.
+    // Pictures that recur keep their names, and unreferenced ones are gone.
     world.write(&key, "picture two\npicture three").await;
     read(&world, &process, &key).await;
     let again = pictures(&world, &key).await;
@@ -65,7 +65,7 @@ async fn pictures_are_kept_beside_their_document_and_replaced_with_its_chunks() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_picture_goes_with_the_last_chunk_that_is_shown_with_it() {
+async fn a_picture_is_removed_with_its_last_chunk() {
     let world = World::new("").await;
     let process = world.process(Faults::default());
     let key = world.add("a", "text\npicture one\npicture two\npicture one").await;
@@ -84,7 +84,7 @@ async fn a_picture_goes_with_the_last_chunk_that_is_shown_with_it() {
     let document = world.store.document(&key).await.unwrap();
     let two = named[2].as_deref().unwrap();
     assert_eq!(&*process.library.picture(&document, two).await.unwrap(), b"GIF89a two");
-    // While it is read again they may be those that come.
+    // During a new reading they may be those that recur.
     world.queue(std::slice::from_ref(&key)).await;
     assert_eq!(remove(2).await, (1, None));
     assert!(world.work(&process).await);
@@ -92,12 +92,12 @@ async fn a_picture_goes_with_the_last_chunk_that_is_shown_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pictures_that_a_crash_has_left_go_when_the_index_is_mended() {
+async fn pictures_left_by_a_crash_are_removed_by_the_index_repair() {
     let world = World::new("").await;
     let key = world.add("a", "picture one\npicture two").await;
     read(&world, &world.process(Faults::default()), &key).await;
     let chunks = world.found(&key).await;
-    // What is done first to remove a chunk, and then the process is killed.
+    // The first step of removing a chunk, and then the process is killed.
     world.store.remove_chunks(&key, std::slice::from_ref(&chunks[0].id)).await.unwrap();
     assert_eq!(kept(&world).len(), 2);
     world.process(Faults::default()).library.mend().await.unwrap();
@@ -106,7 +106,7 @@ async fn pictures_that_a_crash_has_left_go_when_the_index_is_mended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pictures_that_a_tenant_has_no_room_for_are_left_out_and_told() {
+async fn pictures_beyond_the_tenant_quota_are_omitted_and_reported() {
     let world = World::new("").await;
     let text = "picture one\npicture three\npicture two\npicture one";
     let key = world.add("a", text).await;
@@ -120,11 +120,11 @@ async fn pictures_that_a_tenant_has_no_room_for_are_left_out_and_told() {
     let named = pictures(&world, &key).await;
     assert!(named[0].is_some() && named[0] == named[3] && named[2].is_some(), "{named:?}");
     assert_eq!((&named[1], kept(&world).len()), (&None, 2));
-    assert_eq!(world.texts(&key).await.len(), 4, "its text is read all the same");
+    assert_eq!(world.texts(&key).await.len(), 4, "its text is read anyway");
     let (state, message) = world.state(&key).await;
     assert_eq!(state, DocumentState::Done);
     assert!(message.contains("1 pictures") && message.contains("limits.tenant_document_bytes"), "{message}");
-    // Those that come again take no more room; what is gone by then has left its own.
+    // Recurring ones take no more space; removed ones have freed theirs.
     read(&world, &process, &key).await;
     assert_eq!(pictures(&world, &key).await, named);
     world.write(&key, "picture three").await;
@@ -134,21 +134,21 @@ async fn pictures_that_a_tenant_has_no_room_for_are_left_out_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pictures_go_with_their_document_and_their_dataset() {
+async fn pictures_are_removed_with_their_document_and_dataset() {
     let world = World::new("").await;
     let process = world.process(Faults::default());
     let (one, other) = (world.add("a", "picture one").await, world.add("b", "picture one").await);
     for key in [&one, &other] {
         read(&world, &process, key).await;
     }
-    assert_eq!(kept(&world).len(), 2, "each document has its own");
+    assert_eq!(kept(&world).len(), 2, "each document has a separate one");
     process.library.remove_documents(&world.dataset, &[one.id]).await.unwrap();
     assert_eq!(world.blobs.names().len(), 2, "the other one with its picture");
     process.library.remove_dataset(&world.dataset).await.unwrap();
     assert_eq!(world.blobs.names(), Vec::<String>::new());
 }
 
-/// Hands over the second picture of each document.
+/// Delivers the second picture of each document.
 #[derive(Debug)]
 struct SecondPicture;
 
@@ -164,7 +164,7 @@ impl PipelineRunner for SecondPicture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pictures_that_the_chunks_of_a_pipeline_name_are_kept() {
+async fn pictures_named_by_pipeline_chunks_are_stored() {
     let memory = MemoryDatasets::new();
     let piped = dataset("", &json!({"pipeline_id": "p"}));
     let world = World::over(Arc::new(memory.clone()), Arc::new(memory), piped).await;
@@ -182,7 +182,7 @@ async fn pictures_that_the_chunks_of_a_pipeline_name_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_that_is_a_picture_is_not_kept_twice() {
+async fn a_picture_document_is_not_stored_twice() {
     let world = World::new("").await;
     let process = world.process(Faults::default());
     let gif = Bytes::from_static(b"GIF89a\npicture one");
@@ -194,7 +194,7 @@ async fn a_document_that_is_a_picture_is_not_kept_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_killed_reading_leaves_goes_with_the_document() {
+async fn leftovers_of_a_killed_reading_are_removed_with_the_document() {
     let world = World::new("").await;
     let key = world.add("a", "picture one\npicture two").await;
     world.queue(std::slice::from_ref(&key)).await;
@@ -207,7 +207,7 @@ async fn what_a_killed_reading_leaves_goes_with_the_document() {
     let next = world.process(Faults::default()).library;
     next.remove_documents(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
     assert_eq!(world.blobs.names(), Vec::<String>::new());
-    // What was on its way when that was killed arrives after the document is gone.
+    // The write in flight when it was killed arrives after the document is gone.
     let late = "documents/a.pictures/late";
     world.blobs.put(&world.dataset.tenant, late, Bytes::from_static(b"GIF89a")).await.unwrap();
     tokio::time::sleep(world.pace.lease * 2).await;

@@ -1,4 +1,4 @@
-//! Whatever breaks, and wherever: in the end there is what there would have been.
+//! Whatever fails, and wherever: the end result is the same.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,7 +30,7 @@ fn text(n: usize) -> String {
     head.into_iter().chain(lines).collect::<Vec<_>>().join("\n")
 }
 
-/// 26 documents, of which one is broken and one was read before, that wait to be read.
+/// 26 queued documents, of which one is broken and one was read before.
 async fn with_26(world: &World) {
     let before = world.add("d03", "old\ntwice\nwords").await;
     world.queue(std::slice::from_ref(&before)).await;
@@ -71,7 +71,7 @@ fn is_whole(dump: &Dump) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_at_any_step_loses_and_doubles_nothing() {
+async fn a_crash_at_any_step_loses_and_duplicates_nothing() {
     let (expected, steps) = undisturbed().await;
     is_whole(&expected);
     println!("{steps} steps");
@@ -90,7 +90,7 @@ async fn a_crash_at_any_step_loses_and_doubles_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_seam_that_fails_at_any_step_only_delays() {
+async fn a_seam_failure_at_any_step_only_delays() {
     let (expected, steps) = undisturbed().await;
     for step in 0..steps {
         let world = World::new("hash@Test").await;
@@ -130,7 +130,7 @@ async fn a_crash_loses_nothing_in_a_real_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_a_vector_is_not_embedded_again() {
+async fn embedded_chunks_are_not_embedded_again() {
     let world = World::new("hash@Test").await;
     let key = world.add("d", &(0..100).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n")).await;
     world.queue(std::slice::from_ref(&key)).await;
@@ -157,7 +157,7 @@ async fn what_has_a_vector_is_not_embedded_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_that_ends_every_worker_is_given_up() {
+async fn a_document_that_kills_every_worker_is_given_up() {
     let world = World::new("hash@Test").await;
     let (bad, good) = (world.add("bad", "a\nb").await, world.add("good", "c").await);
     world.queue(std::slice::from_ref(&bad)).await;
@@ -175,8 +175,8 @@ async fn a_document_that_ends_every_worker_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_that_its_worker_did_not_live_to_hear_leaves_the_index_right() {
-    // At every step of a second reading the process ends, and then the document is cancelled.
+async fn a_stop_of_a_dead_worker_leaves_the_index_consistent() {
+    // At every step of a second reading the process dies, and then the document is cancelled.
     for step in 0..80 {
         let world = World::new("hash@Test").await;
         let key = world.add("d", "old\nsame").await;
@@ -201,10 +201,10 @@ async fn a_stop_that_its_worker_did_not_live_to_hear_leaves_the_index_right() {
             assert_eq!(world.index.contents(&key), ["more", "new", "same"]);
         }
     }
-    panic!("there are more steps");
+    panic!("more steps exist");
 }
 
-/// The seams of a process that does not break.
+/// The seams of a process that does not fail.
 pub(super) fn parts(world: &World) -> LibraryParts {
     LibraryParts {
         store: Arc::clone(&world.store),
@@ -218,7 +218,7 @@ pub(super) fn parts(world: &World) -> LibraryParts {
     }
 }
 
-/// A place for files whose process is killed as soon as something is stored.
+/// A file store whose process is killed as soon as something is stored.
 pub(super) struct LastStored(pub MemoryBlobs);
 
 #[async_trait]
@@ -246,7 +246,7 @@ impl BlobStore for LastStored {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_whose_upload_was_killed_is_cleared_away() {
+async fn a_file_of_a_killed_upload_is_removed() {
     let world = World::new("").await;
     let parts = LibraryParts { blobs: Arc::new(LastStored(world.blobs.clone())), ..parts(&world) };
     let killed = Library::new(parts, LibraryLimits::default());
@@ -255,14 +255,14 @@ async fn a_file_whose_upload_was_killed_is_cleared_away() {
     let next = world.process(Faults::default()).library;
     let kept = next.upload(&world.dataset, "kept.txt", "text".into(), Naming::Exact).await.unwrap();
     next.mend().await.unwrap();
-    assert_eq!(world.blobs.names().len(), 2, "its process may be slow, and not gone");
+    assert_eq!(world.blobs.names().len(), 2, "its process may be slow, not dead");
     tokio::time::sleep(Duration::from_secs(25 * 3_600)).await;
     next.mend().await.unwrap();
     assert_eq!(world.blobs.names(), [kept.blob]);
     assert!(world.idle().await);
 }
 
-/// An index that accepts what is to be written with others, and does not write it.
+/// An index that accepts entries to be written with others, and does not write them.
 struct Forgetful(FakeIndex);
 
 #[async_trait]
@@ -292,12 +292,12 @@ impl Index for Forgetful {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_index_has_not_written_is_mended_although_the_store_was_away_then() {
+async fn unwritten_index_entries_are_repaired_after_a_store_outage() {
     let world = World::new("").await;
     let key = world.add("d", "a").await;
     world.queue(std::slice::from_ref(&key)).await;
     assert!(world.work(&world.process(Faults::default())).await);
-    // The first thing that the queue hears is that the document is to be put into the index anew.
+    // The first call to the queue marks the document for reindexing.
     let queue = Faulty { inner: Arc::clone(&world.queue), faults: Faults::at(0, Fault::Fail) };
     let index = Arc::new(Forgetful(world.index.clone()));
     let parts = LibraryParts { queue: Arc::new(queue), index, ..parts(&world) };

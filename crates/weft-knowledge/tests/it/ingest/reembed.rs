@@ -1,4 +1,4 @@
-//! New vectors take the place of the old ones at one moment, whatever breaks or changes before and after it.
+//! New vectors replace the old ones at one moment, whatever fails or changes before and after it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl ReembeddingStore for Faulty<MemoryDatasets> {
     }
 
     async fn take(&self, now_ms: i64, until_ms: i64) -> Result<Option<TakenReembedding>> {
-        // Looking for nothing is no step.
+        // Finding nothing to do is no step.
         let taken = ReembeddingStore::take(&self.inner, now_ms, until_ms).await?;
         if taken.is_some() {
             self.faults.step().await?;
@@ -116,11 +116,11 @@ struct Anew {
     memory: MemoryDatasets,
 }
 
-/// What is found, by the one index that a question would read, as long as nothing is amiss.
+/// What is found through the one index that a query would read, as long as nothing is wrong.
 type Found = BTreeMap<ChunkId, Option<Vec<f32>>>;
 
 impl Anew {
-    /// Seven documents that are read, of which one is large.
+    /// Seven documents that are read, one of them large.
     async fn new() -> Self {
         let memory = MemoryDatasets::new();
         let set = dataset("hash@Test", &json!({}));
@@ -133,7 +133,7 @@ impl Anew {
         }
         world.queue(&keys).await;
         assert!(world.work(&world.process(Faults::default())).await);
-        // One chunk is hidden, and would be found again without a model being asked.
+        // One chunk is hidden, and could be unhidden without a model call.
         let hidden = world.found(&keys[2]).await.remove(0).id;
         let edit = ChunkEdit { available: Some(false), ..ChunkEdit::default() };
         world.process(Faults::default()).library.update_chunk(&keys[2], &hidden, edit).await.unwrap();
@@ -158,7 +158,8 @@ impl Anew {
         self.memory.dataset(&self.world.dataset).await.unwrap()
     }
 
-    /// Lets a process work until the task is over, and what it has left is cleared away. Whether it did not crash.
+    /// Lets a process work until the task is over and its leftovers are removed. Returns whether it did not
+    /// crash.
     async fn work(&self, process: &Process) -> bool {
         let stop = CancellationToken::new();
         let worker = self.worker(process);
@@ -175,13 +176,13 @@ impl Anew {
         }
     }
 
-    /// Whether nothing is left beside the index that is searched.
+    /// Whether nothing is left besides the searched index.
     async fn is_clear(&self) -> bool {
         let held = self.world.index.held(&self.set().await.next_index());
         held.documents.is_empty() && held.chunks.is_empty()
     }
 
-    /// What a question finds: all vectors are of the model that the dataset names, and index and store are the same.
+    /// The result of a query: all vectors are of the model that the dataset names, and index and store agree.
     async fn found(&self) -> Found {
         let set = self.set().await;
         let held = self.world.index.held(&set.index());
@@ -239,7 +240,7 @@ async fn undisturbed() -> (Found, usize, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_at_any_step_is_never_seen_and_makes_little_twice() {
+async fn a_crash_at_any_step_is_invisible_and_repeats_little() {
     let (expected, steps, texts) = undisturbed().await;
     assert_eq!(texts, 92 + 7, "every chunk once, and the name of every document");
     assert!(steps > 60, "{steps}");
@@ -250,7 +251,7 @@ async fn a_crash_at_any_step_is_never_seen_and_makes_little_twice() {
         if anew.work(&crashing).await {
             continue;
         }
-        // A question that comes now finds all of one model.
+        // A query at this point finds everything of one model.
         anew.found().await;
         let made = crashing.models.wide.texts.load(Ordering::SeqCst);
         drop(crashing);
@@ -264,7 +265,7 @@ async fn a_crash_at_any_step_is_never_seen_and_makes_little_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_seam_that_fails_at_any_step_only_delays() {
+async fn a_seam_failure_at_any_step_only_delays() {
     let (expected, steps, _) = undisturbed().await;
     for step in 0..steps {
         let anew = Anew::new().await;
@@ -276,7 +277,7 @@ async fn a_seam_that_fails_at_any_step_only_delays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_people_change_at_any_step_is_found_afterwards() {
+async fn edits_at_any_step_are_found_afterwards() {
     let (_, steps, _) = undisturbed().await;
     for step in 0..steps {
         let anew = Anew::new().await;
@@ -311,12 +312,12 @@ async fn what_people_change_at_any_step_is_found_afterwards() {
             (texts, anew.world.texts(&anew.world.key("d6")).await),
             (vec!["edited".into()], vec!["read again".into()])
         );
-        assert!(anew.world.noted().await.is_empty(), "nothing is left to be mended");
+        assert!(anew.world.noted().await.is_empty(), "nothing is left to repair");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_called_off_leaves_nothing() {
+async fn a_cancelled_reembedding_leaves_nothing() {
     let (_, steps, _) = undisturbed().await;
     for step in 0..steps {
         let anew = Anew::new().await;
@@ -341,7 +342,7 @@ async fn what_is_called_off_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dataset_that_is_removed_meanwhile_leaves_no_index() {
+async fn a_dataset_removed_meanwhile_leaves_no_index() {
     let (_, steps, _) = undisturbed().await;
     for step in 0..steps {
         let anew = Anew::new().await;
@@ -365,7 +366,7 @@ async fn a_dataset_that_is_removed_meanwhile_leaves_no_index() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dataset_may_lose_its_vectors_and_get_some_again() {
+async fn a_dataset_can_drop_and_regain_vectors() {
     let anew = Anew::new().await;
     anew.begin("").await;
     let process = anew.world.process(Faults::default());
@@ -379,7 +380,7 @@ async fn a_dataset_may_lose_its_vectors_and_get_some_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_is_gone_is_told_of() {
+async fn a_missing_model_is_reported() {
     let anew = Anew::new().await;
     let before = anew.found().await;
     anew.begin("gone@Test").await;
@@ -391,7 +392,7 @@ async fn a_model_that_is_gone_is_told_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_model_reads_for_new_vectors_is_noted() {
+async fn tokens_read_for_new_vectors_are_recorded() {
     let anew = Anew::new().await;
     let uses = Arc::new(MemoryStore::default());
     let process = anew.world.noting_process(&uses);

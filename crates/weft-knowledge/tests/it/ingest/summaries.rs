@@ -1,4 +1,4 @@
-//! Summaries of what belongs together.
+//! Summaries of related chunks.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use weft_knowledge::raptor::{LEVEL, OF, is_summary};
 use super::fakes::{Fault, Faults};
 use super::kit::{World, dataset};
 
-/// Lines about three things.
+/// Lines about three subjects.
 fn text() -> String {
     let lines = (0..36).map(|n| format!("about {}: number {n}", n % 3));
     lines.collect::<Vec<_>>().join("\n")
@@ -27,7 +27,7 @@ fn level(chunk: &StoredChunk) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_belongs_together_is_summed_up_level_by_level() {
+async fn related_chunks_are_summarised_level_by_level() {
     let world = world(&json!({"raptor": {"use_raptor": true}})).await;
     let key = world.add("d", &text()).await;
     world.queue(std::slice::from_ref(&key)).await;
@@ -38,13 +38,13 @@ async fn what_belongs_together_is_summed_up_level_by_level() {
     let (summaries, chunks): (Vec<_>, Vec<_>) = found.into_iter().partition(is_summary);
     assert_eq!(chunks.len(), 36);
     let asked = process.models.chat.1.load(Ordering::SeqCst);
-    assert_eq!(summaries.len(), asked, "one question for each");
+    assert_eq!(summaries.len(), asked, "one request for each");
     assert!(summaries.len() > 1 && summaries.iter().map(level).max() > Some(1), "{}", summaries.len());
     let highest = summaries.iter().map(level).max().unwrap();
     assert_eq!(
         summaries.iter().filter(|one| level(one) == highest).count(),
         1,
-        "at last there is one of all"
+        "finally there is one of all"
     );
     assert!(summaries.iter().all(|one| one.vector.is_some() && one.content.starts_with("sum of")));
     let held = world.index.held(&key.dataset);
@@ -59,7 +59,7 @@ async fn what_belongs_together_is_summed_up_level_by_level() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_at_any_step_asks_for_no_summary_twice_that_was_kept() {
+async fn after_a_crash_stored_summaries_are_not_requested_again() {
     let settings = json!({"raptor": {"use_raptor": true}});
     let undisturbed = world(&settings).await;
     let key = undisturbed.add("d", &text()).await;
@@ -83,12 +83,12 @@ async fn a_crash_at_any_step_asks_for_no_summary_twice_that_was_kept() {
         assert!(world.work(&second).await);
         assert!(world.dump().await == expected, "after a crash at step {step}");
         let again = second.models.chat.1.load(Ordering::SeqCst);
-        assert!(again <= asked - kept, "step {step}: {again} asked again, {kept} were kept of {first}");
+        assert!(again <= asked - kept, "step {step}: {again} requested again, {kept} were stored of {first}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_summed_up_is_told() {
+async fn chunks_that_cannot_be_summarised_are_reported() {
     let summed = json!({"raptor": {"use_raptor": true}});
     let memory = weft_testkit::MemoryDatasets::new();
     let words =

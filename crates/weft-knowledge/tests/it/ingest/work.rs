@@ -1,4 +1,4 @@
-//! How documents are worked on: paused, cancelled, put off, by one worker or two.
+//! Processing of documents: paused, cancelled, postponed, by one worker or two.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -32,7 +32,7 @@ fn second() -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_is_paused_goes_on_and_is_cancelled() {
+async fn a_document_can_be_paused_resumed_and_cancelled() {
     let world = World::new("hash@Test").await;
     let process = world.process(Faults::default());
     *process.reader.pause.lock().unwrap() = Duration::from_secs(3_600);
@@ -43,13 +43,13 @@ async fn a_document_is_paused_goes_on_and_is_cancelled() {
         for (wanted, state) in
             [(Wanted::Pause, DocumentState::Paused), (Wanted::Cancel, DocumentState::Cancelled)]
         {
-            // It outlives its lease, since its worker says that it is at it.
+            // It outlives its lease, since its worker renews it.
             tokio::time::sleep(Duration::from_secs(100)).await;
             assert_eq!(world.state(&key).await, (DocumentState::Running, "Reading the file".to_owned()));
             process.library.stop(&key, wanted).await.unwrap();
             tokio::time::sleep(second()).await;
             assert_eq!(world.state(&key).await.0, state);
-            assert_eq!(process.reader.at_once.load(Ordering::SeqCst), 0, "nobody reads it any more");
+            assert_eq!(process.reader.at_once.load(Ordering::SeqCst), 0, "it is no longer being read");
             process.library.queue(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
         }
         *process.reader.pause.lock().unwrap() = Duration::ZERO;
@@ -65,7 +65,7 @@ async fn a_document_is_paused_goes_on_and_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_workers_never_read_the_same() {
+async fn two_workers_never_read_the_same_document() {
     let world = World::new("hash@Test").await;
     let mut keys = Vec::new();
     for n in 0..10 {
@@ -85,7 +85,7 @@ async fn two_workers_never_read_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_has_to_go_hands_back_what_it_has() {
+async fn a_stopping_worker_hands_back_its_documents() {
     let world = World::new("hash@Test").await;
     let key = world.add("d", "a").await;
     world.queue(std::slice::from_ref(&key)).await;
@@ -97,13 +97,13 @@ async fn a_worker_that_has_to_go_hands_back_what_it_has() {
         stop.cancel();
     };
     tokio::join!(first.worker.run(&stop, Duration::from_secs(5)), stopping);
-    // At once, and as if nobody had begun.
+    // At once, and as if nobody had started.
     let taken = world.queue.take(world.clock.now_ms(), i64::MAX, 9).await.unwrap();
     assert_eq!((taken.len(), taken[0].attempts), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_embedder_that_is_too_busy_is_asked_later() {
+async fn a_rate_limited_embedder_is_retried_later() {
     let world = World::new("hash@Test").await;
     let key = world.add("d", "a\nb").await;
     world.queue(std::slice::from_ref(&key)).await;
@@ -112,10 +112,10 @@ async fn an_embedder_that_is_too_busy_is_asked_later() {
     let begun = world.clock.now_ms();
     assert!(world.work(&process).await);
     assert_eq!(world.state(&key).await, (DocumentState::Done, "Task done".to_owned()));
-    // As long as it asked for, each time, and the file was read once.
+    // The requested delay each time, and the file was read once.
     assert!(world.clock.now_ms() - begun > 80_000);
     assert_eq!(process.reader.reads.load(Ordering::SeqCst), 1);
-    // Not for ever.
+    // Not forever.
     world.queue(std::slice::from_ref(&key)).await;
     process.models.embedder.busy.store(usize::MAX, Ordering::SeqCst);
     assert!(world.work(&process).await);
@@ -124,18 +124,18 @@ async fn an_embedder_that_is_too_busy_is_asked_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_goes_on_is_not_given_up() {
+async fn work_that_progresses_is_not_given_up() {
     let world = with_settings(json!({"filename_embd_weight": 0.0})).await;
     let text = |n: usize| (0..n).map(|line| format!("line {line}")).collect::<Vec<_>>().join("\n");
     let key = world.add("d", &text(32 * 12)).await;
     world.queue(std::slice::from_ref(&key)).await;
     let process = world.process(Faults::default());
-    // Twelve batches, and after each of them somebody has to wait.
+    // Twelve batches, and a wait after each of them.
     process.models.embedder.stumbling.store(true, Ordering::SeqCst);
     assert!(world.work(&process).await);
     assert_eq!(world.state(&key).await, (DocumentState::Done, "Task done".to_owned()));
     assert_eq!(process.models.embedder.texts.load(Ordering::SeqCst), 32 * 12);
-    // Five times in vain; the sixth attempt is the last one, and goes on.
+    // Five times in vain; the sixth attempt is the last one, and succeeds.
     world.write(&key, &text(40)).await;
     world.queue(std::slice::from_ref(&key)).await;
     process.models.embedder.calls.store(1, Ordering::SeqCst);
@@ -146,7 +146,7 @@ async fn work_that_goes_on_is_not_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_goes_on_when_it_is_asked_for_again() {
+async fn given_up_work_resumes_on_request() {
     let mut world = with_settings(json!({"filename_embd_weight": 0.0, "toc_extraction": true})).await;
     world.additions = vec![Arc::new(Count)];
     let key = world.add("d", "a").await;
@@ -169,7 +169,7 @@ async fn what_is_given_up_goes_on_when_it_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bad_file_fails_alone_and_says_why() {
+async fn a_bad_file_fails_alone_with_a_reason() {
     let world = World::new("hash@Test").await;
     let keys =
         [world.add("good", "a").await, world.add("bad", "a\nbroken").await, world.add("empty", "\n").await];
@@ -195,7 +195,7 @@ async fn old_chunks_are_found_until_the_new_ones_are_in() {
     let same = world.found(&key).await[1].id.clone();
     world.write(&key, "same\nnew").await;
     world.queue(std::slice::from_ref(&key)).await;
-    // What is found at each step: both of the store and of the index.
+    // The result at each step: both of the store and of the index.
     let seen = async || {
         let held = world.index.held(&world.dataset);
         let found = world.found(&key).await;
@@ -211,19 +211,19 @@ async fn old_chunks_are_found_until_the_new_ones_are_in() {
             assert_eq!(texts, ["same", "new"]);
             break;
         }
-        // Begun anew each time, so that every step comes.
+        // Restarted each time, so that every step occurs.
         tokio::time::sleep(Duration::from_secs(31)).await;
         if world.state(&key).await.0 == DocumentState::Running {
             world.queue.stop(&key, Wanted::Cancel, world.clock.now_ms()).await.unwrap();
             world.queue(std::slice::from_ref(&key)).await;
         }
     }
-    assert_eq!(world.found(&key).await[0].id, same, "what has not changed keeps its id");
+    assert_eq!(world.found(&key).await[0].id, same, "unchanged chunks keep their ids");
     assert_eq!(world.index.contents(&key), ["new", "same"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dataset_without_embedder_says_so() {
+async fn a_dataset_without_an_embedder_is_reported() {
     let world = World::new("").await;
     let key = world.add("d", "a").await;
     world.queue(std::slice::from_ref(&key)).await;
@@ -259,7 +259,7 @@ impl Addition for Count {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_adds_what_the_settings_ask_for() {
+async fn a_model_adds_the_configured_extras() {
     let settings = json!({"auto_keywords": 2, "auto_questions": 1, "enable_metadata": true, "toc_extraction": true,
         "metadata": [{"key": "author"}, {"key": "year"}], "filename_embd_weight": 0.0});
     let mut world = with_settings(settings).await;
@@ -274,7 +274,7 @@ async fn a_model_adds_what_the_settings_ask_for() {
     let found = world.found(&key).await;
     assert_eq!(found[0].keywords, ["key of alpha", "second"]);
     assert_eq!(found[1].questions, ["What of beta?"]);
-    // The vector is that of the questions.
+    // The vector is that of the generated questions.
     assert_eq!(found[1].vector, Some(hashed("What of beta?")));
     let metadata = world.store.document(&key).await.unwrap().metadata;
     assert_eq!(Json::from(metadata.clone()), json!({"author": "by hand", "year": 1843}));
@@ -286,7 +286,7 @@ async fn a_model_adds_what_the_settings_ask_for() {
     let contents = world.store.extra(&key, Extra::Contents).await.unwrap();
     assert_eq!(contents, Some(json!(["alpha", "beta"])));
     assert_eq!(process.models.chat.1.load(Ordering::SeqCst), 5);
-    // What a model refuses is left out, and said.
+    // A model's refusal is left out and reported.
     process.models.chat.2.store(true, Ordering::SeqCst);
     world.queue(std::slice::from_ref(&key)).await;
     assert!(world.work(&process).await);
@@ -302,7 +302,7 @@ async fn a_model_adds_what_the_settings_ask_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_document_goes_into_the_index_in_steps() {
+async fn a_long_document_is_indexed_in_steps() {
     let world = World::new("hash@Test").await;
     let text = |n: usize| (0..n).map(|line| format!("line {line}")).collect::<Vec<_>>().join("\n");
     let key = world.add("d", &text(2_500)).await;
@@ -315,9 +315,9 @@ async fn a_long_document_goes_into_the_index_in_steps() {
     }
 }
 
-/// No run brings a document in, so nothing else would tell what that has used.
+/// No run brings in a document, so its usage would otherwise not be recorded.
 #[tokio::test(start_paused = true)]
-async fn what_models_read_for_documents_is_noted() {
+async fn tokens_read_for_documents_are_recorded() {
     let world = World::new("hash@Test").await;
     let uses = Arc::new(MemoryStore::default());
     let process = world.noting_process(&uses);
@@ -330,9 +330,9 @@ async fn what_models_read_for_documents_is_noted() {
         }
         stop.cancel();
     };
-    // With time to end what comes after the document is found.
+    // With time to finish the work after the document is found.
     tokio::join!(process.worker.run(&stop, second() * 60), read);
-    // The fake reads a token of each text.
+    // The fake counts one token per text.
     let texts = process.models.embedder.texts.load(Ordering::SeqCst) as u64;
     assert!(texts > 0);
     assert_eq!(world.used(&uses).await, [("dataset:d|hash@Test||".to_owned(), texts)]);
@@ -341,7 +341,7 @@ async fn what_models_read_for_documents_is_noted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_models_read_in_pictures_is_noted() {
+async fn tokens_read_in_pictures_are_recorded() {
     let world = World::new("").await;
     let uses = Arc::new(MemoryStore::default());
     let process = world.noting_process(&uses);
@@ -409,7 +409,7 @@ impl PipelineRunner for Chunker {
     async fn stop(&self, _: &Document) {}
 }
 
-/// A pipeline whose chunks are to be found by words alone.
+/// A pipeline whose chunks are found by words alone.
 #[derive(Debug)]
 struct WordsAlone;
 
@@ -490,17 +490,17 @@ async fn crashed_everywhere(settings: &Json) -> usize {
             return step;
         }
     }
-    unreachable!("a document is read in some steps")
+    unreachable!("a document is read in several steps")
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pipeline_that_wants_no_vectors_gets_none_after_a_crash_either() {
+async fn a_pipeline_without_vectors_gets_none_even_after_a_crash() {
     assert!(crashed_everywhere(&json!({"pipeline_id": "p"})).await > 5);
     assert!(crashed_everywhere(&json!({"pipeline_id": "p", "auto_keywords": 1})).await > 8);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_missing_of_what_a_pipeline_asks_for_is_told() {
+async fn missing_parts_that_a_pipeline_needs_are_reported() {
     let mut world = with_settings(json!({"pipeline_id": "p", "filename_embd_weight": 0.0})).await;
     world.additions = vec![Arc::new(Count)];
     let key = world.add("d", "what the pipeline reads").await;
@@ -518,7 +518,7 @@ async fn what_is_missing_of_what_a_pipeline_asks_for_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mind_map_is_there_after_a_crash_at_any_step() {
+async fn a_mind_map_exists_after_a_crash_at_any_step() {
     for step in 0.. {
         let mut world = with_settings(json!({"mindmap": {"use_mindmap": true}})).await;
         world.additions = vec![Arc::new(MindMap)];

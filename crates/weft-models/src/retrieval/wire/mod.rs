@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_its_version_once() {
+    fn a_base_url_has_its_version_once() {
         let check = |base: &str, expected: &str| assert_eq!(at(base, "v2", "embed"), expected);
         check("https://api.cohere.com", "https://api.cohere.com/v2/embed");
         check("https://api.cohere.com/v2/", "https://api.cohere.com/v2/embed");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_come_as_numbers_and_as_bytes() {
+    fn vectors_are_read_from_numbers_and_bytes() {
         let bytes = STANDARD.encode([1.5_f32, -2.0].map(f32::to_le_bytes).concat());
         let read = |embedding: &str| {
             let body = format!(

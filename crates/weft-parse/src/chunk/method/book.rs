@@ -63,7 +63,7 @@ mod tests {
     const BOOK: ChunkMethod = ChunkMethod::Book;
 
     #[test]
-    fn sections_stand_below_their_headings() {
+    fn sections_follow_their_headings() {
         let long = "A sentence of some words is written here. ".repeat(12);
         let text = format!(
             "第一章 开始\n\n第一节 甲\n\n{long}\n\n第二节 乙\n\n{long}\n\n第三节 丙\n\n短。\n\n第四节 丁\n\n也短。\n\n第二章 结束\n\n完。"
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn without_headings_it_is_text() {
+    fn without_headings_a_book_is_plain_text() {
         let document = cut(&"Nothing but text is here. ".repeat(200), "a.txt", BOOK, json!({}));
         assert!(document.pieces.len() > 3 && document.pieces.iter().all(|piece| piece.tokens <= 256));
     }

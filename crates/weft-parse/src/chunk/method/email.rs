@@ -19,7 +19,7 @@ mod tests {
     use crate::chunk::testing::{contents, cut};
 
     #[test]
-    fn a_mail_is_text() {
+    fn a_mail_is_chunked_as_text() {
         let document = cut(
             "From: a@example.org\nSubject: Hello\n\nHow are you?",
             "a.eml",

@@ -38,7 +38,7 @@ mod tests {
     use crate::chunk::testing::{contents, cut};
 
     #[test]
-    fn each_article_stands_below_its_chapter() {
+    fn each_article_is_below_its_chapter() {
         let text = "某某法\n\n第一章 总则\n\n第一条 为了规范，制定本法。\n\n第二条 本法所称：\n\n（一）甲；\n\n（二）乙。\n\n第二章 附则\n\n第三条 自公布之日起施行。";
         let document = cut(text, "a.docx", ChunkMethod::Laws, json!({}));
         assert_eq!(

@@ -39,7 +39,7 @@ mod tests {
     use crate::chunk::testing::{contents, cut};
 
     #[test]
-    fn sections_are_pieces_and_small_ones_go_together() {
+    fn sections_are_chunks_and_small_ones_are_merged() {
         let long = "Press the button and wait for the light. ".repeat(5);
         let text = format!(
             "# 1. Start\n\nShort.\n\n# 2. Use\n\n{long}\n\n## 2.1 More\n\n{long}\n\n# 3. End\n\nBye."

@@ -31,7 +31,7 @@ mod tests {
     const NAIVE: ChunkMethod = ChunkMethod::Naive;
 
     #[test]
-    fn what_stands_around_a_table_is_found_in_moments() {
+    fn the_context_of_a_table_is_found_quickly() {
         let text = format!("{}\n\n|a|b|\n|1|2|", "It is so. ".repeat(20_000));
         let begun = std::time::Instant::now();
         let document = cut(&text, "a.md", ChunkMethod::Naive, json!({ "table_context_size": 16 }));
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_are_packed_and_begin_with_their_heading() {
+    fn sections_are_packed_and_start_with_their_heading() {
         let text = "# Returns\n\nYou may return goods.\n\n## Time\n\nWithin thirty days of the day you got them.\n\n# Payment\n\nBy card.";
         let document = cut(text, "a.md", NAIVE, json!({ "chunk_token_num": 14 }));
         assert_eq!(
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_goes_with_the_text_below() {
+    fn a_heading_stays_with_the_text_below() {
         let first = "word ".repeat(30);
         let long = "One sentence is here. ".repeat(10);
         let document =
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_delimiters_may_cut_and_others_have_to() {
+    fn plain_delimiters_may_split_and_backticked_ones_must() {
         let settings = |delimiter: &str| json!({ "chunk_token_num": 12, "delimiter": delimiter });
         let text = "alpha beta gamma; delta epsilon zeta; eta theta iota; kappa lambda";
         let document = cut(text, "a.txt", NAIVE, settings(";"));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_cut_at_sentences_then_words_then_anywhere() {
+    fn long_text_is_split_at_sentences_then_words_then_anywhere() {
         let settings = json!({ "chunk_token_num": 30 });
         let check = |text: &str, ends: &[char]| {
             let document = cut(text, "a.txt", NAIVE, settings.clone());
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn overlap_is_counted_in_tokens_and_begins_at_a_sentence() {
+    fn overlap_is_measured_in_tokens_and_starts_at_a_sentence() {
         let sentences: Vec<String> =
             (100..140).map(|number| format!("Fact {number} is well known here.")).collect();
         let settings = json!({ "chunk_token_num": 64, "overlapped_percent": 25 });
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_pieces_of_their_own() {
+    fn tables_are_separate_chunks() {
         let text = "# Prices\n\nAll in euros. They hold this year.\n\n## List\n\n|item|price|\n|pen & ink|2|\n\nEnd of it. More.";
         let document = cut(text, "a.md", NAIVE, json!({ "table_context_size": 6 }));
         let table = &document.pieces[1];
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_table_is_cut_between_rows_and_repeats_its_header() {
+    fn a_long_table_is_split_between_rows_and_repeats_its_header() {
         let rows: String = (0..40).map(|row| format!("|name {row}|value {row}|\n")).collect();
         let text = format!("|key|content|\n{}", rows.trim_end());
         let document = cut(&text, "a.md", NAIVE, json!({ "chunk_token_num": 120 }));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_of_what_is_merged_are_kept() {
+    fn positions_of_merged_chunks_are_kept() {
         let parsed = Parsed {
             elements: vec![
                 at("one", 1, 10.0),
@@ -216,12 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn a_document_has_so_many_pieces_and_no_more() {
+    fn the_chunks_of_a_document_are_limited() {
         let words = "one two three four five six seven eight nine.\n\n".repeat(60_000);
         let request = request("a.txt", NAIVE, json!({ "chunk_token_num": 1 }));
         let error = crate::chunk::cut(&parsed(&words), &request).unwrap_err();
         assert!(error.full().contains("more than 50000 pieces"), "{}", error.full());
-        // A piece of a single word is as useless as it is costly.
+        // A chunk of a single word is as useless as it is costly.
         let few = cut("one two three four five six", "a.txt", NAIVE, json!({ "chunk_token_num": 1 }));
         assert_eq!(few.pieces.len(), 1);
     }

@@ -43,7 +43,7 @@ mod tests {
     use crate::chunk::testing::{contents, cut};
 
     #[test]
-    fn a_file_is_one_piece_whatever_the_limit_is() {
+    fn a_file_is_one_chunk_whatever_the_limit_is() {
         let settings = json!({ "chunk_token_num": 5, "delimiter": "`x`" });
         let document = cut("# A x\n\none\n\n|a|\n|1|\n\ntwo", "a.md", ChunkMethod::One, settings);
         assert_eq!(
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_file_is_cut_and_says_so() {
+    fn a_huge_file_is_truncated_with_a_notice() {
         let document = cut(&"word ".repeat(80_000), "a.txt", ChunkMethod::One, json!({}));
         assert_eq!(document.pieces.len(), 3);
         assert!(document.warnings[0].contains("split into 3"));

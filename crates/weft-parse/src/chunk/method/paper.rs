@@ -137,7 +137,7 @@ mod tests {
     const PAPER: ChunkMethod = ChunkMethod::Paper;
 
     #[test]
-    fn the_abstract_is_whole_and_found_by_its_name() {
+    fn the_abstract_is_one_chunk_and_found_by_its_name() {
         let long = "We show a thing that nobody has shown before. ".repeat(40);
         let text = format!(
             "# On things\n\nAda Byron, Grace Hopper\n\nada@example.org\n\n## Abstract\n\n{long}\n\n## 1 Introduction\n\n{long}\n\n### 1.1 More\n\nsmall\n\n## 2 End\n\nBye."

@@ -53,7 +53,7 @@ mod tests {
     use crate::chunk::testing::{contents, cut};
 
     #[test]
-    fn a_slide_is_a_piece() {
+    fn a_slide_is_a_chunk() {
         let text = "=== 1\n\n# Hello\n\n- a\n- b\n\n=== 2\n\n=== 3\n\n# Numbers\n\n|a|\n|1|";
         let document = cut(text, "a.pptx", ChunkMethod::Presentation, json!({}));
         assert_eq!(

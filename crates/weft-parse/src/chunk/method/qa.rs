@@ -251,7 +251,7 @@ mod tests {
     const QA: ChunkMethod = ChunkMethod::Qa;
 
     #[test]
-    fn a_file_of_very_many_questions_is_cut_in_moments() {
+    fn a_file_of_very_many_questions_is_split_quickly() {
         let text: String = (0..40_000).map(|at| format!("Q{at}: why?\nso\nand\nso\non\n")).collect();
         let begun = std::time::Instant::now();
         let document = cut(&text, "a.pdf", QA, json!({}));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_pairs() {
+    fn rows_are_question_answer_pairs() {
         let text = "|Question|Answer|\n|Q: Why?|A: Because, of it.|\n|and more||\n|How long?|two|days|";
         let document = cut(text, "a.xlsx", QA, json!({ "chunk_token_num": 3, "children_delimiter": "," }));
         assert_eq!(
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_a_tab_or_a_comma() {
+    fn lines_are_split_at_a_tab_or_comma() {
         let document = cut("intro\nwhat, then?\tthis\nmore, of it\nwho\tme", "a.txt", QA, json!({}));
         assert_eq!(
             contents(&document),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_mark_questions_of_a_pdf() {
+    fn numbers_mark_questions_in_a_pdf() {
         let text = "FAQ\n\nQ1: Why so?\n\nBecause.\n1. a\n\nQ2: Who?\n\nWe.";
         let document = cut(text, "a.pdf", QA, json!({}));
         assert_eq!(
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_questions_is_refused_and_a_huge_answer_is_cut() {
+    fn a_file_without_questions_is_refused_and_a_huge_answer_is_truncated() {
         let error = crate::chunk::cut(&parsed("just text"), &request("a.docx", QA, json!({}))).unwrap_err();
         assert!(error.message.contains("no question"));
         let text = format!("# Why?\n\n{}", "word ".repeat(40_000));

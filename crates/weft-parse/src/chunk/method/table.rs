@@ -152,7 +152,7 @@ mod tests {
     const TABLE: ChunkMethod = ChunkMethod::Table;
 
     #[test]
-    fn a_row_is_a_piece_with_typed_columns() {
+    fn a_row_is_a_chunk_with_typed_columns() {
         let text = "|name|price|in stock|since|name|\n|pen|1|yes|2024-01-02|a|\n|ink|2.5|no||b|\n|||||\n|cup|x|no|2024/2/3|c|";
         let document = cut(text, "a.xlsx", TABLE, json!({ "chunk_token_num": 4 }));
         assert_eq!(
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_table_it_is_refused() {
+    fn a_file_without_a_table_is_refused() {
         for text in ["only text", "|a|b|", ""] {
             let error = crate::chunk::cut(&parsed(text), &request("a.txt", TABLE, json!({}))).unwrap_err();
             assert!(error.message.contains("no table"), "{error:?}");

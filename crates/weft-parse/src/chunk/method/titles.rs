@@ -260,18 +260,18 @@ mod tests {
     }
 
     #[test]
-    fn headings_of_a_file_are_told_as_markdown_writes_them() {
+    fn headings_are_marked_as_in_markdown() {
         let text = "# A\n\none\n\n## B\n\ntwo\n\n### C\n\nthree\n\n## D\n\nfour";
         let levels = json!([["^#[^#]"], ["^##[^#]"], ["^###[^#]"]]);
         let all = ["A\n\none", "A\nB\n\ntwo", "A\nB\nC\n\nthree", "A\nD\n\nfour"];
         assert_eq!(titled(text, json!({"title_levels": levels})), all);
         let second = ["A\n\none", "A\nB\n\ntwo\n\nC\n\nthree", "A\nD\n\nfour"];
         assert_eq!(titled(text, json!({"title_levels": levels, "hierarchy": 2})), second);
-        assert_eq!(titled(text, json!({})), all, "without patterns the file says it itself");
+        assert_eq!(titled(text, json!({})), all, "without patterns the headings of the file are used");
     }
 
     #[test]
-    fn lines_of_a_plain_text_are_headings_when_a_pattern_says_so() {
+    fn plain_text_lines_that_match_a_pattern_are_headings() {
         let text = "Part 1\nintro\n1.1 First\nbody\nmore\n1.2 Second\nend";
         let levels = json!([["^Part \\d+"], ["^\\d+\\.\\d+ "]]);
         let expected = ["Part 1\nintro", "Part 1\n1.1 First\nbody\nmore", "Part 1\n1.2 Second\nend"];
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_of_a_group_have_no_headings_above_them_and_are_no_scraps() {
+    fn grouped_sections_have_no_parent_headings_and_are_not_too_small() {
         let words = "word ".repeat(40);
         let text = format!("# A\n\n{words}\n\n## B\n\ntwo\n\n### C\n\nthree\n\n## D\n\n{words}");
         let settings = json!({"hierarchy": 2, "title_paths": false});
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_families_the_one_that_most_lines_have_counts() {
+    fn the_pattern_family_with_the_most_lines_is_used() {
         let all = [
             "Preface",
             "PART ONE General\nChapter I Scope\nArticle 1 This law protects, as Section 9 says.",
@@ -307,27 +307,31 @@ mod tests {
             "PART ONE General\nChapter II Duties\nArticle 3 Be fair.",
         ];
         assert_eq!(titled(LAW, json!({"title_families": families()})), all);
-        // There are no sections, so articles are the third level that there is.
+        // There are no sections, so articles are the third existing level.
         assert_eq!(titled(LAW, json!({"title_families": families(), "hierarchy": 3})), all);
         let chapters = titled(LAW, json!({"title_families": families(), "hierarchy": 2}));
         assert_eq!(chapters.len(), 3, "{chapters:?}");
         assert!(chapters[2].starts_with("PART ONE General\nChapter II Duties"), "{chapters:?}");
         let grouped = json!({"title_families": families(), "hierarchy": 0, "title_paths": false, "chunk_token_num": 64});
-        assert_eq!(titled(LAW, grouped).len(), 1, "small sections stand together");
+        assert_eq!(titled(LAW, grouped).len(), 1, "small sections are merged");
     }
 
     #[test]
-    fn what_the_file_marks_is_a_heading_beside_those_of_a_family() {
+    fn marked_headings_count_besides_those_of_a_pattern_family() {
         let text = "# Chapter I Scope\n\none\n\n# Notes\n\ntwo\n\n# Chapter II Duties\n\nthree";
         let pieces = titled(text, json!({"title_families": families()}));
         let chapter = "Chapter I Scope\nNotes\n\ntwo";
         assert_eq!(pieces, ["Chapter I Scope\n\none", chapter, "Chapter II Duties\n\nthree"]);
         let none = titled("# A\n\none\n\n## B\n\ntwo", json!({"title_families": families(), "hierarchy": 2}));
-        assert_eq!(none, ["A\n\none", "A\nB\n\ntwo"], "no line has a pattern: the file says it itself");
+        assert_eq!(
+            none,
+            ["A\n\none", "A\nB\n\ntwo"],
+            "no line matches a pattern: the headings of the file are used"
+        );
     }
 
     #[test]
-    fn what_stands_before_the_first_heading_can_be_put_above_each_chunk() {
+    fn text_before_the_first_heading_can_be_prepended_to_each_chunk() {
         let text = "Ada\n\nada@example.org\n\n# Education\n\nLondon\n\n# Work\n\n## Looms\n\nLead";
         let opened = json!({"title_opening": true});
         let ada = "Ada\n\nada@example.org";
@@ -335,8 +339,8 @@ mod tests {
         assert_eq!(pieces[0], format!("{ada}\nEducation\n\nLondon"));
         assert_eq!(pieces.len(), 2, "{pieces:?}");
         assert!(pieces[1].starts_with(&format!("{ada}\nWork")) && pieces[1].ends_with("Lead"), "{pieces:?}");
-        assert_eq!(titled(text, json!({})).len(), 3, "it is a chunk where nobody asks for that");
-        // What is long, what has no heading below it, and a table stand for themselves.
+        assert_eq!(titled(text, json!({})).len(), 3, "it is a chunk if nothing else is requested");
+        // Long sections, sections without subheadings, and tables are separate chunks.
         let long = format!("{}\n\n# A\n\none", "word ".repeat(200));
         let pieces = titled(&long, opened.clone());
         assert!(pieces.len() == 2 && pieces[1] == "A\n\none", "{pieces:?}");
@@ -348,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_no_headings_begins_no_section() {
+    fn a_number_that_is_no_heading_starts_no_section() {
         for (line, expected) in [
             ("0 to 9", true),
             ("12 - 14", true),
@@ -361,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_not_cut_where_its_section_is() {
+    fn a_table_is_not_split_with_its_section() {
         let text = format!(
             "# A\n\n{}\n\n|a|b|\n|1|2|\n|3|4|\n\nafter\n\n# B\n\nshort\n\n|c|\n|5|",
             "word ".repeat(110)
@@ -371,7 +375,7 @@ mod tests {
         assert!(pieces[0].starts_with("A\n\nword") && !pieces[0].contains('<'), "{pieces:?}");
         assert!(pieces[1].starts_with("<table>") && pieces[1].ends_with("</table>"), "{pieces:?}");
         assert_eq!(pieces[2], "after");
-        // There is room for this one beside the text that it belongs to.
+        // There is room for this one beside its text.
         assert!(
             pieces[3].starts_with("B\n\nshort\n\n<table>") && pieces[3].ends_with("</table>"),
             "{pieces:?}"
@@ -392,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_section_is_cut_at_the_limit() {
+    fn a_long_section_is_split_at_the_limit() {
         let text = format!("# A\n\n{}", "word ".repeat(200));
         let settings = json!({"title_levels": [["^# "]], "chunk_token_num": 64});
         let pieces = titled(&text, settings);

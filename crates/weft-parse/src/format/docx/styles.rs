@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_count_on_their_levels() {
+    fn lists_count_per_level() {
         let mut lists = Lists::read(
             r#"<w:numbering><w:abstractNum w:abstractNumId="0">
                  <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="decimal"/><w:lvlText w:val="%1."/></w:lvl>
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_have_levels_of_their_own_and_those_of_styles() {
+    fn lists_have_their_own_levels_and_those_of_styles() {
         let mut lists = Lists::read(
             r#"<w:numbering><w:abstractNum w:abstractNumId="0"><w:styleLink w:val="Clauses"/>
                  <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="upperRoman"/><w:lvlText w:val="%1."/></w:lvl>
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn styles_that_lead_in_a_circle_end() {
+    fn cyclic_styles_terminate() {
         let styles = Styles::read(
             r#"<w:styles><w:style w:styleId="a"><w:basedOn w:val="b"/></w:style>
                <w:style w:styleId="b"><w:basedOn w:val="a"/></w:style>

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_are_known_by_their_fonts() {
+    fn symbols_are_mapped_by_their_font() {
         let check = |font: &str, code: u32, expected: Option<char>| {
             assert_eq!(of_font(font, code), expected, "{font} {code:x}");
         };

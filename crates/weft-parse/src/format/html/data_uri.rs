@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pictures_are_told_from_addresses() {
+    fn pictures_in_data_uris_are_recognised() {
         assert!(part("https://example.com/a.png").is_none() && part("data:text/plain,x").is_none());
         assert!(part("é").is_none() && part("").is_none());
         let source = " data:image/png;base64,aGVs\n bG8%3D ";

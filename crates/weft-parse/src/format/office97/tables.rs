@@ -148,7 +148,7 @@ mod tests {
         [&version.to_le_bytes()[..], &kind.to_le_bytes(), &size.to_le_bytes(), body].concat()
     }
 
-    /// A shape of some kind at a place, with a text.
+    /// A shape of some type at a position, with a text.
     fn shape(kind: u16, edges: [i32; 4], text: &str) -> Vec<u8> {
         let edges = edges.map(i32::to_le_bytes).concat();
         let text = record(0, 4008, text.as_bytes());
@@ -160,7 +160,7 @@ mod tests {
         record(0xf, kind::SHAPE, &parts.concat())
     }
 
-    /// A group on a slide whose properties say this of tables.
+    /// A group on a slide whose properties have this value for tables.
     fn slide(says: u8, shapes: &[Vec<u8>]) -> Vec<u8> {
         let properties = [0x9f, 3, says, 0, 0, 0, 0xa0, 0xc3, 9, 0, 0, 0];
         let whole = record(0xf, kind::SHAPE, &record(0x23, kind::MORE_PROPERTIES, &properties));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_are_said_to_be_tables_are_some() {
+    fn shape_groups_flagged_as_tables_are_tables() {
         let shapes = [
             shape(1, [0, 0, 100, 50], "Name"),
             shape(1, [100, 0, 300, 50], "Years"),

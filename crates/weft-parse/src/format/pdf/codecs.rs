@@ -243,9 +243,9 @@ mod tests {
     const PAGE: &[u8] = include_bytes!("../../../tests/it/files/scans/page.jb2");
     const GRAY: &[u8] = include_bytes!("../../../tests/it/files/scans/gray.jp2");
     const COLOUR: &[u8] = include_bytes!("../../../tests/it/files/scans/colour.j2k");
-    /// Where the regions of the page say how they combine with what is below them.
+    /// Where the regions of the page declare how they combine with the content below.
     const REGIONS: [usize; 2] = [58, 99];
-    /// Each sign stands for four by four pixels.
+    /// Each symbol stands for four by four pixels.
     const DRAWN: [&str; 8] = [
         ".............",
         ".#...###.#...",
@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    /// What a picture in shades of grey shows, as it is drawn above.
+    /// The content of a greyscale picture, as drawn above.
     fn drawn(image: &PdfImage, scale: usize) -> Vec<String> {
         let rows = samples(image).chunks(image.width() as usize);
         let sign = |sample: &u8| if *sample < 128 { '#' } else { '.' };
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn jbig2_with_and_without_what_pages_have_in_common() {
+    fn jbig2_is_decoded_with_and_without_globals() {
         let image = jbig2(PAGE, Some(SYMBOLS), 0).unwrap();
         assert_eq!((image.width(), image.height()), (52, 32));
         assert_eq!(drawn(&image, 4), DRAWN);
@@ -284,33 +284,33 @@ mod tests {
         let turned: Vec<u8> =
             samples(&jbig2(PAGE, Some(SYMBOLS), 255).unwrap()).iter().map(|sample| !sample).collect();
         assert_eq!(turned, samples(&image));
-        // Without its letters there is the line below them.
+        // Without its symbols there is the line below them.
         let bare = jbig2(PAGE, None, 0).unwrap();
         assert_eq!(drawn(&bare, 4)[6], DRAWN[6]);
     }
 
     #[test]
-    fn jbig2_that_lacks_something_is_known_by_it() {
+    fn incomplete_jbig2_is_recognised() {
         let lack = |bytes: &[u8]| {
             let image = jbig2(bytes, Some(SYMBOLS), 0).unwrap();
             jbig2_lack(bytes, Some(SYMBOLS), &image)
         };
         assert_eq!(lack(PAGE), None);
-        // Writers leave ends of lines behind streams.
+        // Writers leave line ends after streams.
         assert_eq!(lack(&[PAGE, b"\r\n"].concat()), None);
         for end in [PAGE.len() - 1, PAGE.len() - 30, 60] {
             assert_eq!(lack(&PAGE[..end]).as_deref(), Some("it ends early"), "{end}");
         }
-        // A page that has nothing on it but says so is whole.
+        // A blank page that declares itself blank is complete.
         assert_eq!(lack(&PAGE[..30]), None);
-        // Both regions combine with what is below them in a way that there is none of.
+        // Both regions combine with the content below in an undefined way.
         let mut damaged = PAGE.to_vec();
         (damaged[REGIONS[0]], damaged[REGIONS[1]]) = (7, 7);
         assert!(lack(&damaged).is_some());
     }
 
     #[test]
-    fn jpeg_2000_in_grey_and_in_colour() {
+    fn jpeg_2000_is_decoded_in_grey_and_colour() {
         let image = jpeg2000(GRAY).unwrap();
         assert_eq!((image.width(), image.height()), (52, 32));
         assert_eq!(drawn(&image, 4), DRAWN);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_unpacked_smaller() {
+    fn oversized_pictures_are_decoded_at_reduced_size() {
         let image = jpeg2000_within(GRAY, 500).unwrap();
         assert_eq!((image.width(), image.height()), (26, 16));
         let declared = Declared { width: 4_960, height: 7_016, components: 3 };
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_believed_before_anything_is_unpacked() {
+    fn sizes_are_checked_before_decoding() {
         assert_eq!(Declared::of(GRAY), Some(Declared { width: 52, height: 32, components: 1 }));
         assert_eq!(Declared::of(COLOUR), Some(Declared { width: 40, height: 32, components: 3 }));
         let huge = 60_000_u32.to_be_bytes();
@@ -343,7 +343,7 @@ mod tests {
         stream[8..12].copy_from_slice(&huge);
         stream[12..16].copy_from_slice(&huge);
         assert_eq!(jpeg2000(&stream).unwrap_err(), "it has 60000 × 60000 pixels");
-        // Behind the header of the segment that says what the page is.
+        // After the header of the page information segment.
         let mut page = PAGE.to_vec();
         page[11..15].copy_from_slice(&huge);
         page[15..19].copy_from_slice(&huge);
@@ -353,13 +353,13 @@ mod tests {
     }
 
     #[test]
-    fn damaged_pictures_are_refused_or_read_in_part() {
+    fn damaged_pictures_are_refused_or_partly_read() {
         for whole in [GRAY, COLOUR, PAGE] {
             for end in 0..whole.len() {
                 drop(jpeg2000(&whole[..end]));
                 drop(jbig2(&whole[..end], Some(SYMBOLS), 0));
             }
-            // What comes behind the headers.
+            // The data after the headers.
             for at in whole.len() / 2..whole.len() {
                 let mut damaged = whole.to_vec();
                 damaged[at] ^= 0x55;

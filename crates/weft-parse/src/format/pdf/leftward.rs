@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_other_scripts_are_read_to_the_right() {
+    fn numbers_and_other_scripts_are_read_left_to_right() {
         assert_eq!(turned("אב 543.21 גד"), "אב 12.345 גד");
         assert_eq!(turned("אב (ba dc) גד"), "אב (cd ab) גד");
         assert_eq!(turned("אב"), "אב");

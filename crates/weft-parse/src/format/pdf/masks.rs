@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_have_the_size_of_the_mask_and_the_colour_of_the_ink() {
+    fn masks_keep_their_size_and_ink_colour() {
         let mask = grey(4, 2, &[0, 255, 255, 0, 255, 0, 255, 0]);
         let ink = grey(2, 1, &[10, 90]);
         assert_eq!(seen(&mask, MaskKind::Stencil, &ink), [10, 255, 255, 90, 255, 10, 255, 90]);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn light_letters_stand_on_dark_paper() {
+    fn light_text_is_rendered_on_a_dark_background() {
         let mask = grey(2, 1, &[0, 255]);
         assert_eq!(seen(&mask, MaskKind::Stencil, &grey(1, 1, &[250])), [250, 0]);
     }

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn words_from_right_to_left_are_read_so_and_numbers_among_them_are_not() {
+    fn right_to_left_words_are_reversed_but_numbers_are_not() {
         let words = ["ثالث", "12", "345", "ثان", "أول"];
         let pieces = words.iter().zip([0.0, 60.0, 90.0, 130.0, 180.0]);
         let read = read(pieces.map(|(word, left)| piece(word, left, 0)).collect());

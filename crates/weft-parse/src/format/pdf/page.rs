@@ -400,7 +400,7 @@ mod tests {
     use super::{PageBlock, PageLine, is_bold_name, place_among, plain};
 
     #[test]
-    fn tables_stand_in_their_columns() {
+    fn tables_keep_their_columns() {
         let place =
             |left: f32, right: f32, top: f32| Position { page: 1, left, right, top, bottom: top + 8.0 };
         let lines = |left: f32, right: f32, count: u16| {
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn bold_fonts_are_known_by_their_names() {
+    fn bold_fonts_are_recognised_by_name() {
         for name in [
             "ABCDEF+CMBX12",
             "Helvetica-Bold",
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_made_plain() {
+    fn text_is_normalised() {
         assert_eq!(plain("oﬃce"), "office");
         assert_eq!(plain("1.1 Title . . . . . . . . 12"), "1.1 Title … 12");
         assert_eq!(plain("Wait... what? 3.5"), "Wait... what? 3.5");

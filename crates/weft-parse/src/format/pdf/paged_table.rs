@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_table_is_on_the_next_page() {
+    fn a_table_continues_on_the_next_page() {
         let table =
             || PagedTable { rows: rows(&[["name", "sum"], ["a", "1"]]), places: vec![place(1, 550.0)] };
         let mut whole = table();

@@ -40,7 +40,7 @@ mod tests {
     use super::renamed;
 
     #[test]
-    fn the_mark_is_renamed_wherever_it_stands() {
+    fn the_mark_is_renamed_everywhere() {
         assert_eq!(renamed(b"/PlacedPDF BMC EMC/PlacedPDF"), b"/PlacedText BMC EMC/PlacedText");
         assert_eq!(renamed(b"BT ET"), b"BT ET");
     }

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_and_numbers_of_pages_are_dropped() {
+    fn page_headers_and_numbers_are_dropped() {
         let page = |number: usize| PdfPage {
             number,
             height: 800.0,
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_something_else_on_each_page_stays() {
+    fn varying_page_headers_stay() {
         let page = |number: usize| PdfPage {
             number,
             height: 800.0,

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_without_places_have_that_of_their_picture() {
+    fn lines_without_positions_get_that_of_their_picture() {
         let line = |text: &str| ReadingLine { text: text.to_owned(), place: None };
         let lines = vec![line("First line"), line("goes on."), line(""), line("Second paragraph.")];
         let reading = PictureReading { place: at(1, 0.0, 400.0), lines, ..PictureReading::default() };
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_turned_the_way_they_are_seen() {
+    fn pictures_are_rotated_as_displayed() {
         let pixels = vec![1, 2, 3, 4, 5, 6];
         let image = ImageData::Raw { pixels, format: PixelFormat::Grayscale };
         let image = PdfImage::new(3, 2, ColorSpace::DeviceGray, 8, image);
@@ -273,7 +273,7 @@ mod tests {
         check(90, (2, 3), &[4, 1, 5, 2, 6, 3]);
         check(180, (3, 2), &[6, 5, 4, 3, 2, 1]);
         check(270, (2, 3), &[3, 6, 2, 5, 1, 4]);
-        // A page that is turned back by its content stands upright.
+        // A rotated page whose content is rotated back is upright.
         assert_eq!([turn_of(90, 90.0), turn_of(90, 0.0), turn_of(0, 90.0), turn_of(0, 7.0)], [0, 90, 270, 0]);
         assert_eq!(
             (turn_of(270, -90.0), turn_of(0, f32::NAN), turn_of(0, f32::MAX)),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_stand_where_they_are() {
+    fn figures_are_placed_at_their_position() {
         let paragraph = |page, top| {
             let body = ElementBody::Paragraph(format!("{page} {top}"));
             Element::new(body, vec![at(page, top, top + 10.0)])

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fonts_of_text_are_known_by_their_names() {
+    fn tex_text_fonts_are_recognised_by_name() {
         for name in ["LQJZEQ+CMR10", "CMBX12~38", "ABCDEF+CMSS9", "CMTI8"] {
             assert!(is_of_text(name), "{name}");
         }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_are_drawn_as_one_can_be_taken_out() {
+    fn ligatures_can_be_removed() {
         assert_eq!(without("a ﬁle of diﬃculty"), "a le of diculty");
     }
 }

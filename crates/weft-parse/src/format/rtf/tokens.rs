@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_taken_apart() {
+    fn rtf_files_are_tokenised() {
         let word = |name, number| Token::Word { name, number };
         let found: Vec<Token<'_>> = Tokens(b"{\\rtf1 a\\'e4\\~\\u-10\\b  b\\bin3 }}}c\\x-}\r\nd\\").collect();
         let expected = [

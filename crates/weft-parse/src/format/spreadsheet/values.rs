@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_of_day_stands_on_no_day() {
+    fn a_time_of_day_has_no_date() {
         let check = |value: f64, expected: &str| {
             let date = ExcelDateTime::new(value, ExcelDateTimeType::DateTime, false);
             assert_eq!(shown(&Data::DateTime(date)), expected);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_the_digits_that_people_see() {
+    fn numbers_have_their_displayed_digits() {
         let check = |number: f64, expected: &str| assert_eq!(shown(&Data::Float(number)), expected);
         check(0.1 + 0.2, "0.3");
         check(1.000_000_000_000_000_2e-2, "0.01");
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_shown_as_on_a_clock() {
+    fn durations_are_shown_as_clock_times() {
         let check = |text: &str, expected: &str| {
             assert_eq!(shown(&Data::DurationIso(text.to_owned())), expected);
         };

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_with_elements_in_it_is_one_text() {
+    fn mixed_content_is_one_text() {
         let text = "<article><title>Guide</title><section><title>Begin</title><para>Run <command>make</command> in \
             <a href='x'><b>this</b></a> folder.<br/>Then<note><p>wait.</p><p>Long.</p></note></para><para>Plain.</para>\
             <para>H<sub>2</sub>O</para></section><section><para>Last</para></section></article>";
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn property_lists_have_truth_values() {
+    fn property_lists_have_booleans() {
         let text = "<plist version='1.0'><dict><key>Shown</key><true/><key>Locked</key><false/>\
             <key>Name</key><string>Ada</string></dict></plist>";
         assert_eq!(
@@ -285,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn pictures_of_books_are_no_text() {
+    fn embedded_book_pictures_are_not_text() {
         let text = "<FictionBook><body><p>One.</p><p>Two.</p></body>\
             <binary id='a.jpg' content-type='image/jpeg'>/9j/4AAQ</binary></FictionBook>";
         assert_eq!(paragraphs(text), ["p: One.\np: Two."]);
     }
 
     #[test]
-    fn a_long_element_is_read_by_itself() {
+    fn a_long_element_is_read_separately() {
         let long = "word ".repeat(INLINE_BYTES_MAX / 4);
         let read = paragraphs(&format!("<a>before <b>{long}</b> after</a>"));
         assert_eq!(read, ["before after".to_owned(), format!("b: {}", long.trim())]);

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_end_where_readers_expect_it() {
+    fn lines_break_at_expected_places() {
         for (before, next, may) in [
             ('\u{6c49}', '\u{5b57}', true),
             ('\u{6c49}', '\u{ff0c}', false),

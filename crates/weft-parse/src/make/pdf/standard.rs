@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn other_letters_are_set_in_other_fonts() {
+    fn characters_outside_a_font_use_another_font() {
         let italic = RunStyle { italic: true, ..RunStyle::default() };
         assert_eq!(find('a', italic), Some(("Helvetica-Oblique", 556)));
         assert_eq!(

@@ -40,8 +40,8 @@ pub async fn blob_store_keeps_its_contract(blobs: &dyn BlobStore) {
             refused(blobs.remove(&ours, bad).await, Invalid);
             refused(blobs.below(&ours, bad).await, Invalid);
         }
-        one_of_many_writers_is_the_last(blobs, &ours).await;
-        folders_are_looked_through(blobs, [&ours, &theirs]).await;
+        concurrent_writers_leave_one_complete_value(blobs, &ours).await;
+        folders_are_listed(blobs, [&ours, &theirs]).await;
         blobs.put(&theirs, name, Bytes::new()).await.unwrap();
         for _ in 0..2 {
             blobs.remove_all(&ours).await.unwrap();
@@ -51,7 +51,7 @@ pub async fn blob_store_keeps_its_contract(blobs: &dyn BlobStore) {
     }
 }
 
-async fn folders_are_looked_through(blobs: &dyn BlobStore, [ours, theirs]: [&TenantId; 2]) {
+async fn folders_are_listed(blobs: &dyn BlobStore, [ours, theirs]: [&TenantId; 2]) {
     let below = async |tenant: &TenantId, folder: &str| {
         let mut names = blobs.below(tenant, folder).await.unwrap();
         names.sort();
@@ -77,7 +77,7 @@ async fn folders_are_looked_through(blobs: &dyn BlobStore, [ours, theirs]: [&Ten
     }
 }
 
-async fn one_of_many_writers_is_the_last(blobs: &dyn BlobStore, ours: &TenantId) {
+async fn concurrent_writers_leave_one_complete_value(blobs: &dyn BlobStore, ours: &TenantId) {
     let body = |n: u8| Bytes::from(vec![n; 100_000]);
     let writes = join_all((0..8).map(|n| blobs.put(ours, "many/one", body(n))));
     let reads = async {

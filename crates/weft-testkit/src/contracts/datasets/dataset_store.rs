@@ -20,22 +20,22 @@ use crate::contracts::refused;
 
 /// Checks the contract of [`DatasetStore`].
 pub async fn dataset_store_keeps_its_contract(store: &dyn DatasetStore) {
-    a_dataset_comes_back_as_it_was(store).await;
+    a_dataset_round_trips(store).await;
     names_of_datasets_are_unique(store).await;
     at_once::changes_all_stay(store).await;
     datasets_are_listed(store).await;
-    a_document_comes_back_as_it_was(store).await;
+    a_document_round_trips(store).await;
     at_once::documents_are_no_more_than_may_be(store).await;
     documents_are_listed(store).await;
     documents_are_found_by_metadata(store).await;
     every_document_has_a_head(store).await;
     documents_are_changed(store).await;
-    chunks_come_back_as_they_were(store).await;
+    chunks_round_trip(store).await;
     chunks_are_listed(store).await;
     at_once::changes_of_chunks_all_stay(store).await;
-    what_is_removed_is_gone(store).await;
+    removed_data_is_gone(store).await;
     replaced::a_document_takes_the_place_of_another(store).await;
-    extras_are_kept(store).await;
+    extras_are_stored(store).await;
 }
 
 async fn in_dataset(store: &dyn DatasetStore) -> Dataset {
@@ -50,7 +50,7 @@ async fn with_document(store: &dyn DatasetStore, name: &str) -> Document {
     made
 }
 
-async fn a_dataset_comes_back_as_it_was(store: &dyn DatasetStore) {
+async fn a_dataset_round_trips(store: &dyn DatasetStore) {
     let ours = tenant();
     let mut made = dataset(&ours, "Büro 🦜");
     made.description = "ж".repeat(LARGE);
@@ -140,7 +140,7 @@ async fn datasets_are_listed(store: &dyn DatasetStore) {
     check(DatasetFilter::default(), &[], 3).await;
 }
 
-async fn a_document_comes_back_as_it_was(store: &dyn DatasetStore) {
+async fn a_document_round_trips(store: &dyn DatasetStore) {
     let set = in_dataset(store).await;
     let made = document(&set.key, "Überblick 🦜.PDF");
     refused(store.document(&made.key).await, NotFound);
@@ -316,7 +316,7 @@ async fn documents_are_changed(store: &dyn DatasetStore) {
     refused(store.update_document(&DocumentKey::new(&made.key.dataset, "x"), &nothing, 1).await, NotFound);
 }
 
-async fn chunks_come_back_as_they_were(store: &dyn DatasetStore) {
+async fn chunks_round_trip(store: &dyn DatasetStore) {
     let made = with_document(store, "a.txt").await;
     let mut first = chunk(&made.key, 0, &"ж 🦜".repeat(LARGE / 8));
     first.vector = Some(vec![0.25, -0.5, f32::MIN_POSITIVE]);
@@ -411,7 +411,7 @@ async fn chunks_are_listed(store: &dyn DatasetStore) {
     refused(store.chunks_with_vectors(&stranger, &ids).await, NotFound);
 }
 
-async fn what_is_removed_is_gone(store: &dyn DatasetStore) {
+async fn removed_data_is_gone(store: &dyn DatasetStore) {
     let set = in_dataset(store).await;
     let mut all = Vec::new();
     for n in 0..4 {
@@ -457,7 +457,7 @@ async fn what_is_removed_is_gone(store: &dyn DatasetStore) {
     assert_eq!(store.extras(&set.key, Extra::Contents, None, 9).await.unwrap(), []);
 }
 
-async fn extras_are_kept(store: &dyn DatasetStore) {
+async fn extras_are_stored(store: &dyn DatasetStore) {
     let first = with_document(store, "a.txt").await;
     let second = document(&first.key.dataset, "b.txt");
     store.add_document(&second).await.unwrap();

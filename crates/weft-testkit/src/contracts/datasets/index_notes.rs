@@ -23,11 +23,11 @@ fn of(dataset: &DatasetKey) -> NotedFilter {
 impl Both<'_> {
     pub(super) async fn what_may_differ_is_noted(&self) {
         self.notes_are_counted().await;
-        self.changes_are_noted().await;
+        self.changes_are_recorded().await;
         self.notes_are_listed().await;
-        self.who_puts_it_there_is_left_alone().await;
-        self.what_is_to_be_found_is_counted().await;
-        self.what_was_removed_is_noted().await;
+        self.documents_being_indexed_are_left_alone().await;
+        self.searchable_chunks_are_counted().await;
+        self.removals_are_recorded().await;
     }
 
     async fn note(&self, of: &Document) -> IndexNote {
@@ -61,12 +61,12 @@ impl Both<'_> {
         assert!(!self.queue.indexed(&made[0].key, second.number).await.unwrap());
         assert!(self.is_noted(&made[0]).await);
         let again = self.note(&made[0]).await;
-        assert!(again.number > last.number, "a number never comes again");
+        assert!(again.number > last.number, "a number is never reused");
         self.store.remove(&made[0].key.dataset).await.unwrap();
         assert!(!self.is_noted(&made[0]).await);
     }
 
-    async fn changes_are_noted(&self) {
+    async fn changes_are_recorded(&self) {
         let made = self.queued().await;
         let key = &made.key;
         let chunks: Vec<StoredChunk> = (0..2).map(|n| chunk(key, n, "text")).collect();
@@ -118,7 +118,7 @@ impl Both<'_> {
         assert!(all.contains(&other[0].key) && expected.iter().all(|key| all.contains(key)));
     }
 
-    async fn who_puts_it_there_is_left_alone(&self) {
+    async fn documents_being_indexed_are_left_alone(&self) {
         let made = self.queued().await;
         let taken = self.one(1_000, 2_000).await;
         self.note(&made).await;
@@ -140,7 +140,7 @@ impl Both<'_> {
         assert!(self.queue.indexed(&made.key, note.number + 1).await.unwrap());
     }
 
-    async fn what_is_to_be_found_is_counted(&self) {
+    async fn searchable_chunks_are_counted(&self) {
         let made = self.queued().await;
         let set = &made.key.dataset;
         let found = async || self.queue.to_be_found(set).await.unwrap();
@@ -199,7 +199,7 @@ impl Both<'_> {
         assert_eq!(both().await, (Some(json!(["new"])), None));
     }
 
-    async fn what_was_removed_is_noted(&self) {
+    async fn removals_are_recorded(&self) {
         let made = self.queued().await;
         let set = &made.key.dataset;
         let left = async |now_ms: i64| -> Vec<(Option<DocumentId>, String)> {
@@ -238,7 +238,7 @@ impl Both<'_> {
         assert_eq!(left(END).await, std::slice::from_ref(&gone));
         self.store.replace_document(&made, &new.key.id).await.unwrap();
         let gone_too = (Some(new.key.id.clone()), new.blob.clone());
-        assert_eq!(left(END).await, [gone_too], "the first one is there again");
+        assert_eq!(left(END).await, [gone_too], "the first one is stored again");
         self.queue.forget(set, Some(&new.key.id), 1_000).await.unwrap();
         self.store.remove(set).await.unwrap();
         assert_eq!(left(1_000).await, [gone, (None, String::new())]);

@@ -31,23 +31,23 @@ pub async fn ingest_queue_keeps_its_contract(store: &dyn DatasetStore, queue: &d
     let both = Both { store, queue };
     both.documents_are_queued_once().await;
     both.what_is_being_read_keeps_its_embedder().await;
-    both.those_that_waited_longest_are_taken_first().await;
+    both.the_longest_waiting_are_taken_first().await;
     both.tenants_take_turns().await;
-    both.of_many_takers_one_gets_each().await;
-    both.time_that_has_passed_lets_another_one_take().await;
-    both.new_chunks_stand_beside_the_old_ones().await;
+    both.each_item_goes_to_one_of_many_takers().await;
+    both.an_expired_lease_can_be_taken_by_another().await;
+    both.new_chunks_are_stored_beside_the_old_ones().await;
     both.new_chunks_are_amended().await;
     both.new_chunks_are_added().await;
     both.parents_are_not_counted().await;
-    both.what_waits_is_stopped_at_once().await;
+    both.waiting_work_is_stopped_at_once().await;
     both.who_has_it_hears_that_it_is_to_stop().await;
-    both.a_stop_that_nobody_heard_is_heeded().await;
-    both.what_failed_leaves_what_was_there().await;
-    both.work_that_is_put_off_comes_again().await;
-    both.what_is_given_up_goes_on_where_it_was().await;
-    both.what_is_kept_counts_attempts_anew().await;
+    both.an_unobserved_stop_is_applied().await;
+    both.a_failure_leaves_the_previous_chunks().await;
+    both.postponed_work_comes_again().await;
+    both.given_up_work_resumes_where_it_stopped().await;
+    both.stored_progress_resets_the_attempts().await;
     both.extras_come_with_their_chunks().await;
-    both.what_is_removed_is_lost().await;
+    both.the_work_of_removed_documents_is_lost().await;
     both.what_may_differ_is_noted().await;
 }
 
@@ -162,7 +162,7 @@ impl Both<'_> {
         self.drain().await;
     }
 
-    async fn those_that_waited_longest_are_taken_first(&self) {
+    async fn the_longest_waiting_are_taken_first(&self) {
         let made = self.documents(4).await;
         for (one, now_ms) in made.iter().zip([3_000, 1_000, 4_000, 2_000]) {
             self.queue_at(one, now_ms).await;
@@ -179,7 +179,7 @@ impl Both<'_> {
         self.drain().await;
     }
 
-    async fn of_many_takers_one_gets_each(&self) {
+    async fn each_item_goes_to_one_of_many_takers(&self) {
         let made = self.documents(24).await;
         let ids: Vec<DocumentId> = made.iter().map(|one| one.key.id.clone()).collect();
         self.queue.queue(&made[0].key.dataset, &ids, 1_000).await.unwrap();
@@ -199,7 +199,7 @@ impl Both<'_> {
         self.drain().await;
     }
 
-    async fn time_that_has_passed_lets_another_one_take(&self) {
+    async fn an_expired_lease_can_be_taken_by_another(&self) {
         let made = self.queued().await;
         let first = self.one(1_000, 2_000).await;
         self.none(1_999).await;
@@ -232,7 +232,7 @@ impl Both<'_> {
         self.none(END).await;
     }
 
-    async fn new_chunks_stand_beside_the_old_ones(&self) {
+    async fn new_chunks_are_stored_beside_the_old_ones(&self) {
         let made = self.queued().await;
         let chunks: Vec<_> = (0..1_203).map(|n| chunk(&made.key, n, &format!("text {n}"))).collect();
         let first = self.one(1_000, 2_000).await;
@@ -305,7 +305,7 @@ impl Both<'_> {
         assert_eq!(self.found(&made).await, [hidden]);
     }
 
-    async fn what_waits_is_stopped_at_once(&self) {
+    async fn waiting_work_is_stopped_at_once(&self) {
         let made = self.queued().await;
         refused(self.queue.stop(&DocumentKey::new(&made.key.dataset, "x"), Wanted::Pause, 1).await, NotFound);
         refused(self.queue.stop(&made.key, Wanted::GoOn, 1).await, Invalid);
@@ -326,7 +326,7 @@ impl Both<'_> {
         assert_eq!(self.state(&made).await, DocumentState::Cancelled);
     }
 
-    async fn a_stop_that_nobody_heard_is_heeded(&self) {
+    async fn an_unobserved_stop_is_applied(&self) {
         for (wanted, state) in
             [(Wanted::Pause, DocumentState::Paused), (Wanted::Cancel, DocumentState::Cancelled)]
         {
@@ -346,7 +346,7 @@ impl Both<'_> {
         self.none(END).await;
     }
 
-    async fn what_failed_leaves_what_was_there(&self) {
+    async fn a_failure_leaves_the_previous_chunks(&self) {
         let made = self.queued().await;
         let old = [chunk(&made.key, 0, "old")];
         let first = self.one(1_000, 2_000).await;
@@ -381,7 +381,7 @@ impl Both<'_> {
         made
     }
 
-    async fn what_is_given_up_goes_on_where_it_was(&self) {
+    async fn given_up_work_resumes_where_it_stopped(&self) {
         let made = self.given_up().await;
         self.queue_at(&made, 2_000).await;
         let again = self.one(2_000, 3_000).await;
@@ -406,7 +406,7 @@ impl Both<'_> {
         }
     }
 
-    async fn what_is_kept_counts_attempts_anew(&self) {
+    async fn stored_progress_resets_the_attempts(&self) {
         let made = self.queued().await;
         let first = self.one(1_000, 2_000).await;
         let new = chunk(&made.key, 0, "new");
@@ -430,7 +430,7 @@ impl Both<'_> {
         self.drain().await;
     }
 
-    async fn work_that_is_put_off_comes_again(&self) {
+    async fn postponed_work_comes_again(&self) {
         let made = self.queued().await;
         let first = self.one(1_000, 2_000).await;
         self.queue.put_new(&first.lease, &[chunk(&made.key, 0, "x")], IngestStage::Embedding).await.unwrap();
@@ -448,7 +448,7 @@ impl Both<'_> {
         self.drain().await;
     }
 
-    async fn what_is_removed_is_lost(&self) {
+    async fn the_work_of_removed_documents_is_lost(&self) {
         let made = self.queued().await;
         let taken = self.one(1_000, 2_000).await;
         self.queue.put_new(&taken.lease, &[chunk(&made.key, 0, "x")], IngestStage::Embedding).await.unwrap();

@@ -20,11 +20,11 @@ pub async fn reading_log_keeps_its_contract(
     log: &dyn ReadingLog,
 ) {
     let three = Three { store, queue, log };
-    three.what_is_over_is_noted_once().await;
-    three.lists_are_chosen_and_have_pages().await;
-    three.of_one_document_the_last_are_kept().await;
-    three.readings_go_with_what_they_are_of().await;
-    three.old_ones_are_forgotten().await;
+    three.a_finished_reading_is_recorded_once().await;
+    three.readings_are_filtered_and_paged().await;
+    three.only_the_latest_readings_of_a_document_are_kept().await;
+    three.readings_are_removed_with_their_subject().await;
+    three.old_readings_are_removed().await;
 }
 
 struct Three<'a> {
@@ -70,7 +70,7 @@ impl Three<'_> {
         self.log.readings(dataset, filter).await.unwrap().0
     }
 
-    async fn what_is_over_is_noted_once(&self) {
+    async fn a_finished_reading_is_recorded_once(&self) {
         let dataset = self.dataset().await;
         let document = self.document(&dataset, "Ä.pdf").await;
         let taken = self.taken(&document, 100).await;
@@ -100,7 +100,7 @@ impl Three<'_> {
         assert_eq!((last.state, last.ended_ms, last.chunk_count), (DocumentState::Cancelled, 320, 0));
     }
 
-    async fn lists_are_chosen_and_have_pages(&self) {
+    async fn readings_are_filtered_and_paged(&self) {
         let dataset = self.dataset().await;
         let (first, second) =
             (self.document(&dataset, "One.txt").await, self.document(&dataset, "Two.txt").await);
@@ -126,7 +126,7 @@ impl Three<'_> {
         assert_eq!(self.listed(&self.dataset().await, &all()).await, []);
     }
 
-    async fn of_one_document_the_last_are_kept(&self) {
+    async fn only_the_latest_readings_of_a_document_are_kept(&self) {
         let dataset = self.dataset().await;
         let (often, once) = (self.document(&dataset, "often").await, self.document(&dataset, "once").await);
         self.read(&once, (1, 2), &done()).await;
@@ -141,7 +141,7 @@ impl Three<'_> {
         assert_eq!(self.listed(&dataset, &all()).await.len() as u64, READINGS_MAX + 1);
     }
 
-    async fn readings_go_with_what_they_are_of(&self) {
+    async fn readings_are_removed_with_their_subject(&self) {
         let dataset = self.dataset().await;
         let (gone, stays) = (self.document(&dataset, "gone").await, self.document(&dataset, "stays").await);
         self.read(&gone, (1, 2), &done()).await;
@@ -154,7 +154,7 @@ impl Three<'_> {
         refused(self.log.reading(&dataset.tenant, &found[0].id).await, NotFound);
     }
 
-    async fn old_ones_are_forgotten(&self) {
+    async fn old_readings_are_removed(&self) {
         let dataset = self.dataset().await;
         let document = self.document(&dataset, "x").await;
         // Older than everything else.

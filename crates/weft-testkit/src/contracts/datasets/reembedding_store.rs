@@ -22,11 +22,11 @@ pub async fn reembedding_store_keeps_its_contract(
 ) {
     let three = Three { store, queue, tasks };
     three.one_task_at_a_time_has_one_owner().await;
-    three.what_is_staged_takes_the_place_of_what_was_found().await;
-    three.what_changes_is_no_longer_staged().await;
-    three.documents_that_are_read_keep_it_from_switching().await;
-    three.what_is_called_off_is_cleared_away().await;
-    three.tasks_go_with_their_datasets().await;
+    three.staged_vectors_replace_the_searchable_ones().await;
+    three.changed_chunks_are_unstaged().await;
+    three.documents_being_read_prevent_the_switch().await;
+    three.a_cancelled_task_is_cleaned_up().await;
+    three.tasks_are_removed_with_their_datasets().await;
 }
 
 struct Three<'a> {
@@ -105,7 +105,7 @@ impl Three<'_> {
         let taken = self.taken(&key).await;
         assert_eq!((taken.attempts, taken.task.embedder.as_str()), (1, "new@Model"));
         refused(self.tasks.begin(&key, "other", BEGUN).await, Conflict);
-        assert_eq!(self.tasks.take(BEGUN + 99, BEGUN + 200).await.unwrap(), None, "somebody has it");
+        assert_eq!(self.tasks.take(BEGUN + 99, BEGUN + 200).await.unwrap(), None, "another worker has it");
         let progress = ReembeddingProgress { share: 0.5, message: "half 🦜".to_owned() };
         self.tasks.report(&taken.lease, &progress, BEGUN + 150).await.unwrap();
         let told = self.tasks.last(&key).await.unwrap().unwrap();
@@ -119,7 +119,7 @@ impl Three<'_> {
         refused(self.tasks.settle(&taken.lease, &released, BEGUN).await, Conflict);
         self.tasks.settle(&again.lease, &released, BEGUN).await.unwrap();
         let third = self.tasks.take(BEGUN, BEGUN + 100).await.unwrap().unwrap();
-        assert_eq!(third.attempts, 2, "who is told to end has not failed");
+        assert_eq!(third.attempts, 2, "a worker that is told to end has not failed");
         let later = ReembeddingOutcome::RetryAt { from_ms: BEGUN + 50, reason: "busy".to_owned() };
         self.tasks.settle(&third.lease, &later, BEGUN).await.unwrap();
         assert_eq!(self.tasks.take(BEGUN + 49, BEGUN + 100).await.unwrap(), None);
@@ -130,7 +130,7 @@ impl Three<'_> {
         assert_eq!((told.state, told.ended_ms), (ReembeddingState::Failed, Some(BEGUN)));
     }
 
-    async fn what_is_staged_takes_the_place_of_what_was_found(&self) {
+    async fn staged_vectors_replace_the_searchable_ones(&self) {
         let key = self.dataset().await;
         let [first, second] = [self.document(&key, "a.txt").await, self.document(&key, "b.txt").await];
         let stranger = self.document(&self.dataset().await, "c.txt").await;
@@ -143,10 +143,10 @@ impl Three<'_> {
         let behind = self.tasks.unstaged(&key, Some(&ids[0]), 99).await.unwrap();
         assert_eq!(behind.iter().map(|one| &one.id).collect::<Vec<_>>(), [&ids[1]]);
         self.stage(&taken, &first).await;
-        assert!(!self.tasks.switch(&taken.lease, 2, 500, 900).await.unwrap(), "one is not there yet");
+        assert!(!self.tasks.switch(&taken.lease, 2, 500, 900).await.unwrap(), "one does not exist yet");
         self.stage(&taken, &second).await;
         assert_eq!(self.tasks.unstaged(&key, None, 99).await.unwrap(), []);
-        assert!(!self.tasks.switch(&taken.lease, 3, 500, 900).await.unwrap(), "the index has another one");
+        assert!(!self.tasks.switch(&taken.lease, 3, 500, 900).await.unwrap(), "the index has another id");
         assert_eq!(self.vectors(&first).await, vec![Some(vec![1.0, 0.0]); 2]);
         let one = chunk(&first, 0, "x").id;
         let ids = [one.clone(), "x".into()];
@@ -202,7 +202,7 @@ impl Three<'_> {
         self.settle(&taken).await;
     }
 
-    async fn what_changes_is_no_longer_staged(&self) {
+    async fn changed_chunks_are_unstaged(&self) {
         let key = self.dataset().await;
         let document = self.document(&key, "a.txt").await;
         let taken = self.taken(&key).await;
@@ -213,7 +213,7 @@ impl Three<'_> {
         assert!(!self.tasks.switch(&taken.lease, 1, 500, 900).await.unwrap());
         let ids = [0, 1].map(|n| chunk(&document, n, "").id);
         let staged = self.tasks.staged_vectors(&document, &ids).await.unwrap();
-        assert!(staged.contains_key(&ids[0]) && !staged.contains_key(&ids[1]), "it has another text");
+        assert!(staged.contains_key(&ids[0]) && !staged.contains_key(&ids[1]), "it has a different text");
         let late = [(ids[1].clone(), vec![9.0, 9.0, 9.0])];
         assert!(!self.tasks.stage(&taken.lease, &before, &late).await.unwrap());
         assert!(!self.tasks.staged_vectors(&document, &ids).await.unwrap().contains_key(&ids[1]));
@@ -222,7 +222,7 @@ impl Three<'_> {
         self.settle(&taken).await;
     }
 
-    async fn documents_that_are_read_keep_it_from_switching(&self) {
+    async fn documents_being_read_prevent_the_switch(&self) {
         let key = self.dataset().await;
         let [read, waits] = [self.document(&key, "a.txt").await, self.document(&key, "b.txt").await];
         let ids = [read.id.clone(), waits.id.clone()];
@@ -258,7 +258,7 @@ impl Three<'_> {
         self.tasks.settle(&left.lease, &ReembeddingOutcome::Cleared, BEGUN).await.unwrap();
     }
 
-    async fn what_is_called_off_is_cleared_away(&self) {
+    async fn a_cancelled_task_is_cleaned_up(&self) {
         let key = self.dataset().await;
         let document = self.document(&key, "a.txt").await;
         let taken = self.taken(&key).await;
@@ -276,7 +276,7 @@ impl Three<'_> {
         assert_eq!(self.tasks.take(BEGUN + 1, BEGUN + 100).await.unwrap(), None);
     }
 
-    async fn tasks_go_with_their_datasets(&self) {
+    async fn tasks_are_removed_with_their_datasets(&self) {
         let key = self.dataset().await;
         let taken = self.taken(&key).await;
         self.store.remove(&key).await.unwrap();

@@ -185,7 +185,7 @@ pub(super) async fn an_answer_is_of_one_state(index: &dyn Index) {
             ];
             fine(index.write(&dataset, anew).await);
             let found = text(index, &dataset, &format!("round{round}")).await;
-            assert_eq!(ids(&found), ["a", "b"], "what was written is found at once");
+            assert_eq!(ids(&found), ["a", "b"], "written data is found at once");
         }
     };
     let others = async {
@@ -212,7 +212,7 @@ pub(super) async fn an_answer_is_of_one_state(index: &dyn Index) {
     assert_eq!(text(index, &dataset, "plum").await.text_total, ROUNDS);
 }
 
-pub(super) async fn tenants_are_apart(index: &dyn Index) {
+pub(super) async fn tenants_are_isolated(index: &dyn Index) {
     let mine = dataset();
     let theirs = DatasetKey::new(&tenant(), mine.id.clone());
     put(index, &mine, "d", &[("a", "apple", &[1.0])]).await;

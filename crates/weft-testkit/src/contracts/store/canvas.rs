@@ -31,15 +31,15 @@ pub async fn canvas_store_keeps_its_contract(store: &dyn CanvasStore) {
     titles_are_unique_without_regard_to_case(store).await;
     a_refused_change_changes_nothing(store).await;
     keys_are_exact(store).await;
-    an_id_alone_tells_who_was_first(store).await;
-    lists_have_the_order_that_is_asked_for(store).await;
+    an_id_alone_decides_who_was_first(store).await;
+    lists_have_the_requested_order(store).await;
     lists_are_ordered_and_paged(store).await;
     keywords_are_taken_literally(store).await;
-    large_canvases_are_kept(store).await;
-    removed_canvases_are_gone(store).await;
-    of_two_that_want_one_title_one_gets_it(store).await;
-    changes_at_the_same_time_all_stay(store).await;
-    a_change_brings_nothing_back(store).await;
+    large_canvases_round_trip(store).await;
+    removed_canvases_are_deleted(store).await;
+    one_of_two_concurrent_titles_wins(store).await;
+    concurrent_changes_are_all_kept(store).await;
+    a_change_restores_nothing_removed(store).await;
 }
 
 async fn versions_are_immutable_and_named_by_content(store: &dyn CanvasStore) {
@@ -121,7 +121,7 @@ async fn keys_are_exact(store: &dyn CanvasStore) {
     refused(store.get(&CanvasKey::new(&ours, "id\0")).await, NotFound);
 }
 
-async fn an_id_alone_tells_who_was_first(store: &dyn CanvasStore) {
+async fn an_id_alone_decides_who_was_first(store: &dyn CanvasStore) {
     let (first, second) = (tenant(), tenant());
     let id = CanvasId::generate();
     assert_eq!(store.tenant_of(&id).await.unwrap(), None);
@@ -143,7 +143,7 @@ fn ids(found: &[StoredCanvas]) -> Vec<&str> {
     found.iter().map(|canvas| canvas.key.id.as_str()).collect()
 }
 
-async fn lists_have_the_order_that_is_asked_for(store: &dyn CanvasStore) {
+async fn lists_have_the_requested_order(store: &dyn CanvasStore) {
     let tenant = tenant();
     for (id, title) in [("x", "b"), ("y", "C"), ("z", "a")] {
         store.put(&CanvasKey::new(&tenant, id), &titled(title), "{}").await.unwrap();
@@ -220,7 +220,7 @@ async fn keywords_are_taken_literally(store: &dyn CanvasStore) {
     }
 }
 
-async fn large_canvases_are_kept(store: &dyn CanvasStore) {
+async fn large_canvases_round_trip(store: &dyn CanvasStore) {
     let key = CanvasKey::new(&tenant(), "large");
     let dsl = format!("{{\"text\":\"{}\"}}", "ж🦜".repeat(LARGE / 6));
     let head = CanvasHead { avatar: "A".repeat(LARGE), ..titled("large") };
@@ -229,7 +229,7 @@ async fn large_canvases_are_kept(store: &dyn CanvasStore) {
     assert!(*found.dsl == *dsl && found.head == head);
 }
 
-async fn removed_canvases_are_gone(store: &dyn CanvasStore) {
+async fn removed_canvases_are_deleted(store: &dyn CanvasStore) {
     let tenant = tenant();
     let key = CanvasKey::new(&tenant, "gone");
     let stored = store.put(&key, &titled("gone"), "{}").await.unwrap();
@@ -243,7 +243,7 @@ async fn removed_canvases_are_gone(store: &dyn CanvasStore) {
     store.put(&key, &titled("gone"), "{}").await.unwrap();
 }
 
-async fn of_two_that_want_one_title_one_gets_it(store: &dyn CanvasStore) {
+async fn one_of_two_concurrent_titles_wins(store: &dyn CanvasStore) {
     let tenant = TenantId::new(weft_core::id::generate());
     let want = async |n: usize| {
         let key = CanvasKey::new(&tenant, n.to_string());
@@ -260,7 +260,7 @@ async fn of_two_that_want_one_title_one_gets_it(store: &dyn CanvasStore) {
 }
 
 /// Concurrent changes, each of which adds to what it has read, are all kept.
-async fn changes_at_the_same_time_all_stay(store: &dyn CanvasStore) {
+async fn concurrent_changes_are_all_kept(store: &dyn CanvasStore) {
     let key = CanvasKey::new(&tenant(), "shared");
     let first = store.put(&key, &titled("Shared"), "{}").await.unwrap();
     assert!(store.put(&key, &titled("Shared"), "{}").await.unwrap().revision > first.revision);
@@ -291,7 +291,7 @@ async fn changes_at_the_same_time_all_stay(store: &dyn CanvasStore) {
     assert_eq!(store.get(&key).await.unwrap(), there);
 }
 
-async fn a_change_brings_nothing_back(store: &dyn CanvasStore) {
+async fn a_change_restores_nothing_removed(store: &dyn CanvasStore) {
     let key = CanvasKey::new(&tenant(), "gone");
     let seen = store.put(&key, &titled("Gone"), "{}").await.unwrap();
     store.delete(&key).await.unwrap();

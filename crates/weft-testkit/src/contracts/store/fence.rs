@@ -34,10 +34,10 @@ pub struct FencedStores<'a> {
 
 /// Checks that an owner that has lost a run changes nothing in it, whatever has happened to the run since.
 pub async fn stores_are_fenced(stores: FencedStores<'_>) {
-    a_run_is_claimed_by_one(stores.runs).await;
+    a_run_is_claimed_by_one_owner(stores.runs).await;
     runs_are_handed_over(stores.runs).await;
     a_run_is_asked_to_stop(stores.runs).await;
-    a_run_is_asked_to_give_way(stores.runs).await;
+    a_run_is_asked_to_yield(stores.runs).await;
     for ended in [
         OwnerProgress::No,
         OwnerProgress::Shortly,
@@ -46,7 +46,7 @@ pub async fn stores_are_fenced(stores: FencedStores<'_>) {
     ] {
         an_old_owner_writes_nothing(stores, ended).await;
     }
-    an_owner_that_is_overtaken_while_it_writes_stops(stores.runs).await;
+    an_owner_overtaken_during_a_write_stops(stores.runs).await;
 }
 
 /// How far the new owner has got when the old one resumes.
@@ -62,7 +62,7 @@ enum OwnerProgress {
     AfterLargeOnes,
 }
 
-async fn a_run_is_claimed_by_one(store: &dyn RunStore) {
+async fn a_run_is_claimed_by_one_owner(store: &dyn RunStore) {
     let one = run(&tenant(), "one", "s", "c");
     let by = ProcessId::from("first");
     assert_eq!(store.claim(&one.key, one.fence, &by).await.unwrap(), None, "there is no such run");
@@ -131,7 +131,7 @@ async fn a_run_is_asked_to_stop(store: &dyn RunStore) {
     let cancel = [RunRequest { run: one.key.clone(), cancel: true, give_way: GiveWay::default() }];
     for now_ms in [5, 9] {
         assert!(store.request_cancel(&one.key, now_ms).await.unwrap());
-        assert_eq!(store.get(&one.key).await.unwrap().cancel_ms, Some(5), "the first time counts");
+        assert_eq!(store.get(&one.key).await.unwrap().cancel_ms, Some(5), "the first call counts");
         assert_eq!(store.requests(&owner).await.unwrap(), cancel);
     }
     // The new owner receives the request.
@@ -143,7 +143,7 @@ async fn a_run_is_asked_to_stop(store: &dyn RunStore) {
     assert_eq!(store.get(&same.key).await.unwrap(), same);
 }
 
-async fn a_run_is_asked_to_give_way(store: &dyn RunStore) {
+async fn a_run_is_asked_to_yield(store: &dyn RunStore) {
     use GiveWayWord::{Asked, Listened};
     let (ours, theirs) = (tenant(), tenant());
     let (owner, other) = (ProcessId::generate(), ProcessId::generate());
@@ -160,7 +160,7 @@ async fn a_run_is_asked_to_give_way(store: &dyn RunStore) {
     };
     let say = async |word| assert!(store.say_of_giving_way(&one.key, word).await.unwrap());
     say(Listened).await;
-    assert_eq!(store.requests(&owner).await.unwrap(), [], "nobody has asked");
+    assert_eq!(store.requests(&owner).await.unwrap(), [], "no request was made");
     join_all((0..3).map(|_| say(Asked))).await;
     assert_eq!(store.requests(&owner).await.unwrap(), asked(3, 1, false));
     assert_eq!(store.get(&one.key).await.unwrap().give_way, GiveWay { asked: 3, listened: 1 });
@@ -289,7 +289,7 @@ async fn go_on(runs: &dyn RunStore, new: &RunLease, ended: OwnerProgress) -> u64
 
 /// Appends race with a claim: whatever was acknowledged to the old owner was there when the new one got the run, and
 /// nothing of the old one is added later.
-async fn an_owner_that_is_overtaken_while_it_writes_stops(store: &dyn RunStore) {
+async fn an_owner_overtaken_during_a_write_stops(store: &dyn RunStore) {
     let tenant = tenant();
     for n in 0..12 {
         let id = format!("run{n}");
@@ -320,7 +320,7 @@ async fn an_owner_that_is_overtaken_while_it_writes_stops(store: &dyn RunStore) 
             found
         };
         let (told, found) = futures::join!(write, take);
-        assert!(told <= found, "{told} were told to be stored, and {found} were found");
+        assert!(told <= found, "{told} were reported as stored, and {found} were found");
         assert_eq!(store.entries(&one.key, 0, 99).await.unwrap(), entries(1..=found + 2));
     }
 }

@@ -28,11 +28,11 @@ fn notice(tenant: &TenantId, subject: &str, at_ms: i64) -> Notice {
 /// Checks the contract of [`NoticeStore`], and that a failed run creates a notice.
 pub async fn notice_store_keeps_its_contract(store: &dyn NoticeStore, runs: &dyn RunStore) {
     drain(store).await;
-    a_fact_is_noted_once(store).await;
-    of_many_takers_one_gets_each(store).await;
+    a_fact_is_recorded_once(store).await;
+    each_item_goes_to_one_of_many_takers(store).await;
     a_lease_ends_with_its_time(store).await;
-    a_run_that_fails_is_noted(store, runs).await;
-    old_facts_are_forgotten(store).await;
+    a_failed_run_is_recorded(store, runs).await;
+    old_facts_are_removed(store).await;
 }
 
 fn outcome(state: NoticeState, reason: &str) -> NoticeOutcome {
@@ -62,7 +62,7 @@ async fn none(store: &dyn NoticeStore, now_ms: i64) {
     assert_eq!(store.take_notices(now_ms, END, 9).await.unwrap(), []);
 }
 
-async fn a_fact_is_noted_once(store: &dyn NoticeStore) {
+async fn a_fact_is_recorded_once(store: &dyn NoticeStore) {
     let (ours, theirs) = (tenant(), tenant());
     store.push_notices(&[]).await.unwrap();
     refused(store.push_notices(&[notice(&ours, "", 1)]).await, Invalid);
@@ -90,7 +90,7 @@ async fn a_fact_is_noted_once(store: &dyn NoticeStore) {
     none(store, END).await;
 }
 
-async fn of_many_takers_one_gets_each(store: &dyn NoticeStore) {
+async fn each_item_goes_to_one_of_many_takers(store: &dyn NoticeStore) {
     let tenant = tenant();
     let notices: Vec<Notice> = (0..20).map(|n| notice(&tenant, &format!("n{n}"), 100)).collect();
     store.push_notices(&notices).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_lease_ends_with_its_time(store: &dyn NoticeStore) {
     assert_eq!(store.notices(&tenant, 0, 1).await.unwrap().0[0].state, given_up);
 }
 
-async fn a_run_that_fails_is_noted(store: &dyn NoticeStore, runs: &dyn RunStore) {
+async fn a_failed_run_is_recorded(store: &dyn NoticeStore, runs: &dyn RunStore) {
     let tenant = tenant();
     let run = |ending: Ending| {
         StoredRun::begun(
@@ -153,7 +153,7 @@ async fn a_run_that_fails_is_noted(store: &dyn NoticeStore, runs: &dyn RunStore)
     drain(store).await;
 }
 
-async fn old_facts_are_forgotten(store: &dyn NoticeStore) {
+async fn old_facts_are_removed(store: &dyn NoticeStore) {
     // Long ago, so that they can be removed separately.
     let (tenant, base) = (tenant(), -9_000_000);
     store.push_notices(&[notice(&tenant, "a", base), notice(&tenant, "b", base + 1)]).await.unwrap();

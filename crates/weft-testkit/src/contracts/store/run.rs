@@ -31,21 +31,21 @@ pub(super) fn entries(seqs: std::ops::RangeInclusive<u64>) -> Vec<StoredEntry> {
 
 /// Checks the contract of [`RunStore`].
 pub async fn run_store_keeps_its_contract(store: &dyn RunStore) {
-    runs_come_back_as_they_were(store).await;
-    entries_come_back_from_any_place(store).await;
+    runs_round_trip(store).await;
+    entries_are_read_from_any_position(store).await;
     a_journal_has_no_gaps(store).await;
-    of_many_writers_one_goes_on(store).await;
-    runs_do_not_disturb_each_other(store).await;
-    large_records_are_kept(store).await;
+    one_of_many_concurrent_writers_continues(store).await;
+    runs_are_independent(store).await;
+    large_records_round_trip(store).await;
     a_run_ends_with_its_last_entries(store).await;
     an_ended_run_is_left_alone(store).await;
-    a_session_has_one_run_at_work(store).await;
+    a_session_has_one_active_run(store).await;
     runs_are_listed_newest_first(store).await;
     runs_are_removed_by_rule(store).await;
-    tenants_do_not_meet(store).await;
+    tenants_are_isolated(store).await;
 }
 
-async fn runs_come_back_as_they_were(store: &dyn RunStore) {
+async fn runs_round_trip(store: &dyn RunStore) {
     let one = run(&tenant(), "one", "s", "c");
     refused(store.get(&one.key).await, NotFound);
     refused(store.finish(&RunLease::first(&one.key), FinishedRun::new(Ending::Failed, 1)).await, NotFound);
@@ -64,7 +64,7 @@ async fn runs_come_back_as_they_were(store: &dyn RunStore) {
     store.create(&odd).await.unwrap();
 }
 
-async fn entries_come_back_from_any_place(store: &dyn RunStore) {
+async fn entries_are_read_from_any_position(store: &dyn RunStore) {
     let one = run(&tenant(), "one", "s", "c");
     store.create(&one).await.unwrap();
     for seqs in [1..=3, 4..=4, 5..=9, 10..=10] {
@@ -131,7 +131,7 @@ async fn a_run_ends_with_its_last_entries(store: &dyn RunStore) {
     refused(store.end(&nobody, entries(1..=1), FinishedRun::new(Ending::Failed, 1)).await, NotFound);
 }
 
-async fn of_many_writers_one_goes_on(store: &dyn RunStore) {
+async fn one_of_many_concurrent_writers_continues(store: &dyn RunStore) {
     let one = run(&tenant(), "one", "s", "c");
     store.create(&one).await.unwrap();
     let write = async |n: u64| (n, store.append(&RunLease::first(&one.key), entries(1..=n)).await);
@@ -142,7 +142,7 @@ async fn of_many_writers_one_goes_on(store: &dyn RunStore) {
     assert_eq!(store.entries(&one.key, 0, 99).await.unwrap(), entries(1..=won[0].0));
 }
 
-async fn runs_do_not_disturb_each_other(store: &dyn RunStore) {
+async fn runs_are_independent(store: &dyn RunStore) {
     let tenant = tenant();
     let go = async |n: usize| {
         let one = run(&tenant, &format!("run{n}"), &format!("s{n}"), "c");
@@ -174,7 +174,7 @@ async fn runs_do_not_disturb_each_other(store: &dyn RunStore) {
     }
 }
 
-async fn large_records_are_kept(store: &dyn RunStore) {
+async fn large_records_round_trip(store: &dyn RunStore) {
     let one = run(&tenant(), "one", "s", "c");
     store.create(&one).await.unwrap();
     let mut large = entries(1..=3);
@@ -206,7 +206,7 @@ pub(super) fn of_tenant(tenant: &TenantId, runs: Vec<StoredRun>) -> Vec<String> 
     runs.into_iter().filter(|run| run.key.tenant == *tenant).map(|run| run.key.id.to_string()).collect()
 }
 
-async fn a_session_has_one_run_at_work(store: &dyn RunStore) {
+async fn a_session_has_one_active_run(store: &dyn RunStore) {
     let (ours, theirs) = (tenant(), tenant());
     for ending in [Ending::Waiting, Ending::Cancelled, Ending::Failed, Ending::Succeeded] {
         let ids: Vec<_> = (0..8).map(|n| format!("{}{n}", ending.as_str())).collect();
@@ -322,7 +322,7 @@ async fn runs_are_removed_by_rule(store: &dyn RunStore) {
     check(Some(i64::MAX), Some(0), 99, &["b1", "c1", "a2", "a4"]).await;
 }
 
-async fn tenants_do_not_meet(store: &dyn RunStore) {
+async fn tenants_are_isolated(store: &dyn RunStore) {
     let (ours, theirs) = (tenant(), tenant());
     let (mine, yours) = (run(&ours, "same", "s", "c"), run(&theirs, "same", "s", "c"));
     store.create(&mine).await.unwrap();

@@ -35,7 +35,7 @@ pub async fn run_messages_keep_their_contract(store: &dyn RunMessages, runs: &dy
     }
     refused(store.leave_message(&first).await, Conflict);
     let all = [first.clone(), large.clone(), same_time.clone()];
-    assert_eq!(store.messages_for(&one, 99).await.unwrap(), all, "in order, and as they were left");
+    assert_eq!(store.messages_for(&one, 99).await.unwrap(), all, "in order, and in their last state");
     assert_eq!(store.messages_for(&one, 1).await.unwrap(), all[..1]);
     assert!(store.messages_for(&other, 99).await.unwrap().is_empty());
     // They follow the run to the process that takes it over.
@@ -52,7 +52,7 @@ pub async fn run_messages_keep_their_contract(store: &dyn RunMessages, runs: &dy
     assert_eq!(removed.into_iter().map(Result::unwrap).sum::<u64>(), 1, "one of four has taken it");
     assert!(!store.message_waits(key, "a").await.unwrap());
     assert_eq!(store.messages_for(&other, 99).await.unwrap(), all[..1]);
-    of_many_at_once_so_many_are_left(store, key).await;
+    concurrent_messages_are_limited(store, key).await;
     // A run that has ended accepts no messages, and those waiting for it are removed with it.
     let lease = RunLease { run: key.clone(), fence: owned.fence + 1 };
     runs.finish(&lease, FinishedRun::new(Ending::Succeeded, 9)).await.unwrap();
@@ -61,14 +61,14 @@ pub async fn run_messages_keep_their_contract(store: &dyn RunMessages, runs: &dy
     assert!(store.message_waits(key, "b").await.unwrap());
     assert_eq!(runs.remove(&[key.clone(), beside.key.clone()]).await.unwrap(), 1);
     assert!(!store.message_waits(key, "b").await.unwrap());
-    assert_eq!(store.messages_for(&one, 99).await.unwrap(), all[2..], "that run is under way");
+    assert_eq!(store.messages_for(&one, 99).await.unwrap(), all[2..], "that run is active");
     runs.finish(&RunLease::of(&beside), FinishedRun::new(Ending::Succeeded, 9)).await.unwrap();
 }
 
-async fn of_many_at_once_so_many_are_left(store: &dyn RunMessages, key: &RunKey) {
+async fn concurrent_messages_are_limited(store: &dyn RunMessages, key: &RunKey) {
     let many: Vec<_> = (0..2 * MESSAGES_MAX).map(|nth| message(key, &format!("m{nth}"), 3)).collect();
     let outcomes = join_all(many.iter().map(|message| store.leave_message(message))).await;
     let (left, full): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
-    assert_eq!(left.len(), MESSAGES_MAX - 1, "one waits already");
+    assert_eq!(left.len(), MESSAGES_MAX - 1, "one is waiting already");
     full.into_iter().for_each(|outcome| refused(outcome, Conflict));
 }

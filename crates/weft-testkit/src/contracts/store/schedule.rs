@@ -33,15 +33,15 @@ pub(super) fn schedule(tenant: &TenantId, id: &str, canvas: &str) -> Schedule {
 
 /// Checks the contract of [`ScheduleStore`].
 pub async fn schedule_store_keeps_its_contract(store: &dyn ScheduleStore) {
-    schedules_come_back_as_they_were(store).await;
-    a_schedule_is_changed_by_who_knows_it(store).await;
-    of_many_deciders_one_is_noted(store).await;
-    what_is_due_comes_the_longest_overdue_first(store).await;
+    schedules_round_trip(store).await;
+    a_schedule_change_needs_its_current_revision(store).await;
+    one_of_many_concurrent_decisions_is_recorded(store).await;
+    due_schedules_come_longest_overdue_first(store).await;
     schedules_are_listed_by_name(store).await;
-    a_tenant_has_no_more_than_it_may_have(store).await;
+    the_schedules_of_a_tenant_are_limited(store).await;
 }
 
-async fn schedules_come_back_as_they_were(store: &dyn ScheduleStore) {
+async fn schedules_round_trip(store: &dyn ScheduleStore) {
     let (ours, theirs) = (tenant(), tenant());
     let first = schedule(&ours, "first", "c");
     refused(store.get(&first.key).await, NotFound);
@@ -63,7 +63,7 @@ async fn schedules_come_back_as_they_were(store: &dyn ScheduleStore) {
     store.get(&second.key).await.unwrap();
 }
 
-async fn a_schedule_is_changed_by_who_knows_it(store: &dyn ScheduleStore) {
+async fn a_schedule_change_needs_its_current_revision(store: &dyn ScheduleStore) {
     let tenant = tenant();
     let first = schedule(&tenant, "s", "c");
     refused(store.replace(&first).await, Conflict);
@@ -91,7 +91,7 @@ async fn a_schedule_is_changed_by_who_knows_it(store: &dyn ScheduleStore) {
     assert_eq!(store.get(&other.key).await.unwrap(), other);
 }
 
-async fn of_many_deciders_one_is_noted(store: &dyn ScheduleStore) {
+async fn one_of_many_concurrent_decisions_is_recorded(store: &dyn ScheduleStore) {
     let tenant = tenant();
     let first = schedule(&tenant, "s", "c");
     assert!(!store.advance(&first, Some(3_000), 2_500).await.unwrap(), "there is no such schedule");
@@ -106,7 +106,7 @@ async fn of_many_deciders_one_is_noted(store: &dyn ScheduleStore) {
 }
 
 /// Uses times before all others, so that other stored schedules are not due.
-async fn what_is_due_comes_the_longest_overdue_first(store: &dyn ScheduleStore) {
+async fn due_schedules_come_longest_overdue_first(store: &dyn ScheduleStore) {
     const FAR: i64 = i64::MAX;
     let (ours, theirs) = (tenant(), tenant());
     let at = |tenant: &TenantId, id: &str, next_ms| Schedule {
@@ -167,7 +167,7 @@ async fn schedules_are_listed_by_name(store: &dyn ScheduleStore) {
     check(ScheduleFilter::default(), &[], 4).await;
 }
 
-async fn a_tenant_has_no_more_than_it_may_have(store: &dyn ScheduleStore) {
+async fn the_schedules_of_a_tenant_are_limited(store: &dyn ScheduleStore) {
     let (ours, theirs) = (tenant(), tenant());
     store.create(&schedule(&theirs, "theirs", "c"), 1).await.unwrap();
     let many: Vec<Schedule> = (0..8).map(|n| schedule(&ours, &n.to_string(), "c")).collect();

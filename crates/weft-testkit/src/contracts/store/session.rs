@@ -52,19 +52,19 @@ pub(super) fn change<'a>(
 
 /// Checks the contract of [`SessionStore`].
 pub async fn session_store_keeps_its_contract(store: &dyn SessionStore) {
-    sessions_come_back_as_they_were(store).await;
-    messages_come_back_in_order(store).await;
-    messages_come_back_page_by_page(store).await;
+    sessions_round_trip(store).await;
+    messages_are_read_in_order(store).await;
+    messages_are_read_page_by_page(store).await;
     a_commit_needs_the_current_revision(store).await;
-    of_many_commits_one_wins(store).await;
-    any_text_can_be_said(store).await;
+    one_of_many_concurrent_commits_wins(store).await;
+    any_text_can_be_stored(store).await;
     sessions_are_listed_by_filter(store).await;
-    names_are_found_as_they_are_written(store).await;
-    tenants_do_not_meet(store).await;
-    messages_are_judged_and_forgotten(store).await;
+    names_are_searched_literally(store).await;
+    tenants_are_isolated(store).await;
+    messages_are_rated_and_removed(store).await;
 }
 
-async fn sessions_come_back_as_they_were(store: &dyn SessionStore) {
+async fn sessions_round_trip(store: &dyn SessionStore) {
     let tenant = tenant();
     let one = session(&tenant, "one", "c");
     refused(store.load(&one.key).await, NotFound);
@@ -79,7 +79,7 @@ async fn sessions_come_back_as_they_were(store: &dyn SessionStore) {
     assert_eq!(store.messages(&upper.key, i64::MAX, 9).await.unwrap(), []);
 }
 
-async fn messages_come_back_in_order(store: &dyn SessionStore) {
+async fn messages_are_read_in_order(store: &dyn SessionStore) {
     let one = session(&tenant(), "one", "c");
     let mut told = vec![said("assistant", "Hello", None), said("assistant", "How are you?", None)];
     store.create(&one, &told).await.unwrap();
@@ -96,7 +96,7 @@ async fn messages_come_back_in_order(store: &dyn SessionStore) {
     assert_eq!(store.messages(&nobody, i64::MAX, 5).await.unwrap(), []);
 }
 
-async fn messages_come_back_page_by_page(store: &dyn SessionStore) {
+async fn messages_are_read_page_by_page(store: &dyn SessionStore) {
     let one = session(&tenant(), "one", "c");
     let mut told = vec![said("assistant", "Hello", None), said("assistant", "How are you?", None)];
     store.create(&one, &told).await.unwrap();
@@ -143,7 +143,7 @@ async fn a_commit_needs_the_current_revision(store: &dyn SessionStore) {
     store.commit(&one.key, change(4, &turn, &[])).await.unwrap();
 }
 
-async fn of_many_commits_one_wins(store: &dyn SessionStore) {
+async fn one_of_many_concurrent_commits_wins(store: &dyn SessionStore) {
     let one = session(&tenant(), "one", "c");
     store.create(&one, &[]).await.unwrap();
     for revision in 0..3 {
@@ -168,7 +168,7 @@ async fn of_many_commits_one_wins(store: &dyn SessionStore) {
     }
 }
 
-async fn any_text_can_be_said(store: &dyn SessionStore) {
+async fn any_text_can_be_stored(store: &dyn SessionStore) {
     let one = Session { name: "a\0b".into(), ..session(&tenant(), "one", "c") };
     store.create(&one, &[]).await.unwrap();
     let long = "Ω🦜".repeat(LARGE / 6);
@@ -230,7 +230,7 @@ async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
 }
 
 /// In every script, whatever case folding the database uses.
-async fn names_are_found_as_they_are_written(store: &dyn SessionStore) {
+async fn names_are_searched_literally(store: &dyn SessionStore) {
     let one = Session { name: "Ärger mit ÖL_50%".into(), ..session(&tenant(), "one", "c") };
     store.create(&one, &[]).await.unwrap();
     for (keywords, found) in [("Ärger", 1), ("ÖL_50%", 1), ("MIT", 1), ("ÖL 50", 0), ("Übel", 0)] {
@@ -239,7 +239,7 @@ async fn names_are_found_as_they_are_written(store: &dyn SessionStore) {
     }
 }
 
-async fn messages_are_judged_and_forgotten(store: &dyn SessionStore) {
+async fn messages_are_rated_and_removed(store: &dyn SessionStore) {
     let one = session(&tenant(), "one", "c");
     let told = [said("user", "q", Some("r")), said("assistant", "a", Some("r"))];
     store.create(&one, &[said("assistant", "Hello", None)]).await.unwrap();
@@ -269,7 +269,7 @@ async fn messages_are_judged_and_forgotten(store: &dyn SessionStore) {
     assert_eq!(store.list(&one.key.tenant, &other).await.unwrap().1, 0);
 }
 
-async fn tenants_do_not_meet(store: &dyn SessionStore) {
+async fn tenants_are_isolated(store: &dyn SessionStore) {
     let (ours, theirs) = (tenant(), tenant());
     let mine = session(&ours, "same", "c");
     let yours = Session { name: "yours".into(), ..session(&theirs, "same", "c") };

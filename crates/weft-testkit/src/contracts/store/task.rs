@@ -16,12 +16,12 @@ use super::{LARGE, refused, tenant};
 /// Checks the contract of [`TaskStore`], and that of [`SessionStore`] about tasks. The two are one store.
 pub async fn task_store_keeps_its_contract(sessions: &dyn SessionStore, tasks: &dyn TaskStore) {
     let stores = TaskStores { sessions, tasks };
-    tasks_come_back_as_they_were(&stores).await;
+    tasks_round_trip(&stores).await;
     a_turn_replaces_the_open_tasks_of_its_session(&stores).await;
     tasks_are_written_with_their_session_or_not_at_all(&stores).await;
     tasks_are_listed_by_filter(&stores).await;
-    tasks_of_all_tenants_are_due(&stores).await;
-    tasks_go_with_their_session(&stores).await;
+    due_tasks_of_all_tenants_are_listed(&stores).await;
+    tasks_are_removed_with_their_session(&stores).await;
 }
 
 struct TaskStores<'a> {
@@ -80,7 +80,7 @@ pub(super) fn by(run: &str, open: &[Task], ended: &[(&str, TaskStatus)]) -> Task
     TaskChange { run: run.into(), at_ms: 5_000, open: open.to_vec(), ended }
 }
 
-async fn tasks_come_back_as_they_were(stores: &TaskStores<'_>) {
+async fn tasks_round_trip(stores: &TaskStores<'_>) {
     let key = stores.begin(&tenant(), "one", "c").await;
     let first = task(&key, "t-1");
     let long = Form { tips: Some("Ω🦜".repeat(LARGE / 6)), ..Form::default() };
@@ -178,7 +178,7 @@ async fn tasks_are_listed_by_filter(stores: &TaskStores<'_>) {
 /// Earlier than anything that another check leaves behind.
 const LONG_AGO_MS: i64 = -9_000_000;
 
-async fn tasks_of_all_tenants_are_due(stores: &TaskStores<'_>) {
+async fn due_tasks_of_all_tenants_are_listed(stores: &TaskStores<'_>) {
     let due = async |by_ms: i64, count_max: u64| {
         let found = stores.tasks.due(by_ms, count_max).await.unwrap();
         found.into_iter().map(|task| (task.key.tenant, task.key.id.to_string())).collect::<Vec<_>>()
@@ -204,7 +204,7 @@ async fn tasks_of_all_tenants_are_due(stores: &TaskStores<'_>) {
     assert_eq!(due(LONG_AGO_MS + 2, 9).await, []);
 }
 
-async fn tasks_go_with_their_session(stores: &TaskStores<'_>) {
+async fn tasks_are_removed_with_their_session(stores: &TaskStores<'_>) {
     let (ours, theirs) = (tenant(), tenant());
     let mut keys = Vec::new();
     for tenant in [&ours, &theirs] {

@@ -21,7 +21,7 @@ use super::{LARGE, refused, tenant};
 
 /// Checks that removing a canvas removes its sessions, runs, work and schedules, and that removing a session removes
 /// its runs, and nothing else. All are one store.
-pub async fn stores_remove_what_belongs_together(
+pub async fn stores_remove_related_data_together(
     canvases: &dyn CanvasStore,
     sessions: &dyn SessionStore,
     runs: &dyn RunStore,
@@ -116,7 +116,7 @@ pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn Ru
             runs.append(&RunLease::first(&run.key), some).await.unwrap();
         }
         sessions.commit(&one.key, change(turn.cast_signed(), &state(turn + 1), &[])).await.unwrap();
-        assert!(runs.entries(&run.key, 0, 99).await.unwrap() == written, "turn {turn} under way");
+        assert!(runs.entries(&run.key, 0, 99).await.unwrap() == written, "turn {turn} active");
         runs.finish(&RunLease::first(&run.key), FinishedRun::new(Ending::Succeeded, 1)).await.unwrap();
         kept.push((run.key, written));
     }

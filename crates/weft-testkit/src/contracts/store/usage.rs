@@ -65,7 +65,7 @@ pub async fn usage_store_keeps_its_contract(
     let base = 9_000;
     let all =
         |by: &[UsageBy]| UsageFilter { since_day: base, by: by.to_vec(), limit: 9, ..UsageFilter::default() };
-    assert_eq!(store.usage(&ours, &all(&[])).await.unwrap(), [], "nothing is no line of zeros");
+    assert_eq!(store.usage(&ours, &all(&[])).await.unwrap(), [], "no usage is not a line of zeros");
     let stores = (runs, sessions);
     let first = run_in(stores, &ours, ("s1", "ann", "a")).await;
     let uses = [used("Agent:A", "big", 3), used("Agent:A", "small", 1), used("Agent:ü", "big", 2)];
@@ -124,12 +124,12 @@ pub async fn usage_store_keeps_its_contract(
     assert_eq!(store.prune_usage(&ours, base + 2).await.unwrap(), 1);
     assert_eq!(lines(all(&[])).await, [""; 0]);
     assert_eq!(store.prune_usage(&theirs, base + 1).await.unwrap(), 1);
-    work_outside_of_runs_adds_up(store, datasets).await;
+    usage_outside_of_runs_is_summed(store, datasets).await;
     memories_use_models_too(store, memories).await;
     files_of_conversations_use_models_too(store, stores).await;
 }
 
-async fn work_outside_of_runs_adds_up(store: &dyn UsageStore, datasets: &dyn DatasetStore) {
+async fn usage_outside_of_runs_is_summed(store: &dyn UsageStore, datasets: &dyn DatasetStore) {
     let (tenant, day) = (tenant(), 9_000);
     let set = dataset(&tenant, "Used");
     datasets.create(&set).await.unwrap();

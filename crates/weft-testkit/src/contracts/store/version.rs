@@ -42,7 +42,7 @@ async fn versions_are_listed_and_described(canvases: &dyn CanvasStore, store: &d
     later().await;
     canvases.put(&key, &titled("One"), r#"{"n":1}"#).await.unwrap();
     let (found, _) = store.versions(&key, 0, 10).await.unwrap();
-    assert_eq!(hashes(&found), [first.clone(), second.clone()], "what is saved again comes first");
+    assert_eq!(hashes(&found), [first.clone(), second.clone()], "the one saved last comes first");
     assert!(found[0].updated_ms > found[0].created_ms);
     let (some, total) = store.versions(&key, 1, 1).await.unwrap();
     assert_eq!((hashes(&some), total), (vec![second.clone()], 2));
@@ -152,7 +152,7 @@ async fn canvases_have_tags(canvases: &dyn CanvasStore, store: &dyn VersionStore
     assert_eq!(found(&["SALES"]).await, ["a", "b"]);
     assert_eq!(found(&["öl", "none"]).await, ["b"]);
     assert_eq!(found(&["100%_"]).await, ["a"]);
-    assert_eq!(found(&["sale", "%"]).await, [""; 0], "a part of a tag is none");
+    assert_eq!(found(&["sale", "%"]).await, [""; 0], "a part of a tag does not match");
     canvases.put(&key("a"), &titled("a"), r#"{"n":2}"#).await.unwrap();
     assert_eq!(found(&["sales"]).await, ["a", "b"], "saving keeps the tags");
     store.set_tags(&key("a"), &[]).await.unwrap();

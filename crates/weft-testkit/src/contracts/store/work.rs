@@ -24,21 +24,21 @@ pub(super) fn work(tenant: &TenantId, run: &str, due_ms: i64) -> Work {
 
 /// Checks the contract of [`WorkQueue`].
 pub async fn work_queue_keeps_its_contract(queue: &dyn WorkQueue) {
-    work_comes_back_as_it_was(queue).await;
+    work_round_trips(queue).await;
     a_run_is_queued_once(queue).await;
-    a_source_has_no_more_open_than_it_may(queue).await;
-    of_much_work_at_once_the_last_gets_in(queue).await;
-    what_is_due_is_taken_the_longest_waiting_first(queue).await;
-    of_many_takers_one_gets_each(queue).await;
-    time_that_has_passed_lets_another_one_take(queue).await;
+    the_open_work_of_a_source_is_limited(queue).await;
+    beyond_the_limit_the_latest_work_is_queued(queue).await;
+    due_work_is_taken_longest_waiting_first(queue).await;
+    each_item_goes_to_one_of_many_takers(queue).await;
+    an_expired_lease_can_be_taken_by_another(queue).await;
     a_lease_can_be_renewed(queue).await;
-    what_is_settled_is_let_go(queue).await;
-    what_nobody_has_taken_can_be_withdrawn(queue).await;
-    what_was_settled_long_ago_is_forgotten(queue).await;
-    work_is_listed_the_latest_first(queue).await;
+    settled_work_is_released(queue).await;
+    untaken_work_can_be_withdrawn(queue).await;
+    old_settled_work_is_removed(queue).await;
+    work_is_listed_latest_first(queue).await;
 }
 
-async fn a_source_has_no_more_open_than_it_may(queue: &dyn WorkQueue) {
+async fn the_open_work_of_a_source_is_limited(queue: &dyn WorkQueue) {
     let (ours, theirs) = (tenant(), tenant());
     let many: Vec<Work> = (0..8).map(|n| work(&ours, &format!("r{n}"), 1_000)).collect();
     let one = |work: Work, open_max| async move { queue.push_within(&[work], 1, open_max).await.unwrap() };
@@ -57,7 +57,7 @@ async fn a_source_has_no_more_open_than_it_may(queue: &dyn WorkQueue) {
     drain(queue).await;
 }
 
-async fn of_much_work_at_once_the_last_gets_in(queue: &dyn WorkQueue) {
+async fn beyond_the_limit_the_latest_work_is_queued(queue: &dyn WorkQueue) {
     let tenant = tenant();
     let many: Vec<Work> = (0..601).map(|n| work(&tenant, &format!("r{n:04}"), 1_000)).collect();
     assert_eq!(queue.push_within(&[], 1, 0).await.unwrap(), 0);
@@ -117,7 +117,7 @@ async fn none(queue: &dyn WorkQueue, now_ms: i64) {
     assert_eq!(queue.take(now_ms, END, 9).await.unwrap(), []);
 }
 
-async fn work_comes_back_as_it_was(queue: &dyn WorkQueue) {
+async fn work_round_trips(queue: &dyn WorkQueue) {
     let tenant = tenant();
     let mut first = work(&tenant, "first", 1_000);
     first.session = Some("s".into());
@@ -167,7 +167,7 @@ async fn a_run_is_queued_once(queue: &dyn WorkQueue) {
     drain(queue).await;
 }
 
-async fn what_is_due_is_taken_the_longest_waiting_first(queue: &dyn WorkQueue) {
+async fn due_work_is_taken_longest_waiting_first(queue: &dyn WorkQueue) {
     let tenant = tenant();
     let all = [("c", 3_000), ("a", 1_000), ("d", 4_000), ("b", 2_000)];
     push(queue, &all.map(|(run, due)| work(&tenant, run, due)), 0).await;
@@ -183,7 +183,7 @@ async fn what_is_due_is_taken_the_longest_waiting_first(queue: &dyn WorkQueue) {
     drain(queue).await;
 }
 
-async fn of_many_takers_one_gets_each(queue: &dyn WorkQueue) {
+async fn each_item_goes_to_one_of_many_takers(queue: &dyn WorkQueue) {
     let tenant = tenant();
     let all: Vec<Work> = (0..40).map(|n| work(&tenant, &format!("r{n:02}"), 1_000)).collect();
     push(queue, &all, 0).await;
@@ -199,7 +199,7 @@ async fn of_many_takers_one_gets_each(queue: &dyn WorkQueue) {
     drain(queue).await;
 }
 
-async fn time_that_has_passed_lets_another_one_take(queue: &dyn WorkQueue) {
+async fn an_expired_lease_can_be_taken_by_another(queue: &dyn WorkQueue) {
     let tenant = tenant();
     push(queue, &[work(&tenant, "r", 1_000)], 0).await;
     let first = one(queue, 1_000, 2_000).await;
@@ -242,7 +242,7 @@ async fn a_lease_can_be_renewed(queue: &dyn WorkQueue) {
     drain(queue).await;
 }
 
-async fn what_is_settled_is_let_go(queue: &dyn WorkQueue) {
+async fn settled_work_is_released(queue: &dyn WorkQueue) {
     let tenant = tenant();
     for (n, settled) in every_way(3_000).into_iter().enumerate() {
         let one_work = work(&tenant, &format!("r{n}"), 1_000);
@@ -274,7 +274,7 @@ async fn what_is_settled_is_let_go(queue: &dyn WorkQueue) {
     }
 }
 
-async fn what_nobody_has_taken_can_be_withdrawn(queue: &dyn WorkQueue) {
+async fn untaken_work_can_be_withdrawn(queue: &dyn WorkQueue) {
     let (ours, theirs) = (tenant(), tenant());
     let other = Work { source: "other".into(), ..work(&ours, "other", 2_000) };
     let ours_all = [work(&ours, "a", 1_000), work(&ours, "b", 2_000), work(&ours, "c", 3_000), other.clone()];
@@ -295,7 +295,7 @@ async fn what_nobody_has_taken_can_be_withdrawn(queue: &dyn WorkQueue) {
     drain(queue).await;
 }
 
-async fn what_was_settled_long_ago_is_forgotten(queue: &dyn WorkQueue) {
+async fn old_settled_work_is_removed(queue: &dyn WorkQueue) {
     queue.prune(END + 1).await.unwrap();
     let tenant = tenant();
     let all = ["done", "later", "waiting", "taken"].map(|run| work(&tenant, run, 1_000));
@@ -316,7 +316,7 @@ async fn what_was_settled_long_ago_is_forgotten(queue: &dyn WorkQueue) {
     drain(queue).await;
 }
 
-async fn work_is_listed_the_latest_first(queue: &dyn WorkQueue) {
+async fn work_is_listed_latest_first(queue: &dyn WorkQueue) {
     let tenant = tenant();
     let mut all =
         [("a", 1_000), ("b", 4_000), ("c", 2_000), ("d", 2_000)].map(|(r, due)| work(&tenant, r, due));

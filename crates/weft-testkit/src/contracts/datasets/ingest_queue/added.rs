@@ -33,14 +33,14 @@ impl Both<'_> {
         assert_eq!(self.found(&made).await, expected);
         let document = self.store.document(&made.key).await.unwrap();
         assert_eq!((document.chunk_count, document.picture.as_deref()), (4, Some("picture 1")));
-        self.pictures_are_left_by_chunks(&made).await;
-        self.pictures_count_beside_documents().await;
+        self.pictures_remain_with_their_chunks(&made).await;
+        self.pictures_count_towards_the_quota().await;
         self.store.reset_document(&made.key, 2_700).await.unwrap();
         assert_eq!(self.store.document(&made.key).await.unwrap().picture, None);
     }
 
     /// A document whose chunks 1 to 3 have a picture each, the first of which is the document's own.
-    async fn pictures_are_left_by_chunks(&self, made: &Document) {
+    async fn pictures_remain_with_their_chunks(&self, made: &Document) {
         let id = |n: u64| ChunkId::new(format!("{}-{n}", made.key.id));
         let removed = async |ids: &[ChunkId]| {
             let removed = self.store.remove_chunks(&made.key, ids).await.unwrap();
@@ -50,7 +50,7 @@ impl Both<'_> {
         assert_eq!(removed(&[id(0)]).await, (1, Vec::new()));
         let same = StoredChunk { picture: Some("picture 3".into()), ..chunk(&made.key, 7, "the same") };
         self.store.put_chunks(&made.key, std::slice::from_ref(&same), 0).await.unwrap();
-        assert_eq!(removed(&[id(3)]).await, (1, Vec::new()), "another one is shown with it");
+        assert_eq!(removed(&[id(3)]).await, (1, Vec::new()), "another chunk is shown with it");
         assert_eq!(own().await.as_deref(), Some("picture 1"));
         assert_eq!(removed(&[id(1), "x".into()]).await, (1, vec!["picture 1".to_owned()]));
         assert_eq!(own().await.as_deref(), Some("picture 2"));
@@ -60,14 +60,14 @@ impl Both<'_> {
     }
 
     /// Each document has 12 bytes.
-    async fn pictures_count_beside_documents(&self) {
+    async fn pictures_count_towards_the_quota(&self) {
         let made = self.queued().await;
         let lease = self.one(1_000, 2_000).await.lease;
         let picture = |n: u64, bytes| PictureSize { name: format!("picture {n}"), bytes };
         let all = [picture(1, 10), picture(2, 20), picture(3, 5)];
         let counted = async |bytes_max| self.queue.count_pictures(&lease, &all, bytes_max).await.unwrap();
         assert_eq!(counted(27).await, ["picture 1", "picture 3"]);
-        assert_eq!(counted(27).await, ["picture 1", "picture 3"], "they take no more than that");
+        assert_eq!(counted(27).await, ["picture 1", "picture 3"], "they take no more space than that");
         let set = &made.key.dataset;
         // Whether one more document fits within the limit; it is removed again.
         let fits = async |bytes| {
