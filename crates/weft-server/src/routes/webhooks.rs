@@ -226,7 +226,7 @@ async fn admitted(
     let now_ms = state.app.clock.now_ms();
     webhook::check_call(webhook, &parts.method, &parts.headers, peer).map_err(refused)?;
     // Counted before the secret is compared, so that guesses count.
-    if !state.webhook_rates.take(canvas, webhook.rate, now_ms) {
+    if !state.webhook_rates.take(canvas, webhook.rate, state.app.clock.running()) {
         return Err(refused("Rate limit error: Too many requests (rate limit exceeded)"));
     }
     let secret = secret(state, canvas, webhook).await?;
