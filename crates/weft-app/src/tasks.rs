@@ -207,7 +207,8 @@ impl App {
         if waiting_run(&stored).as_ref() != Some(run) {
             return Ok(false);
         }
-        // Otherwise a turn that starts meanwhile would fail at its end, because the session has changed.
+        // Otherwise a turn that starts meanwhile would fail at its end, because the session has changed. One of
+        // another process is found here, or by the store when it makes the change.
         let _held = self.engine.hold_session(session)?;
         if let Some(busy) = self.engine.at_work(session).await? {
             return Err(weft_core::seam::run_store::at_work(&session.id, &busy.key.id));
