@@ -744,6 +744,26 @@ async fn what_is_kept_of_a_person_is_given_to_them_and_removed() {
 }
 
 #[tokio::test]
+async fn who_is_removed_leaves_no_conversation_in_a_tenant_that_they_left_before() {
+    let bench = bench(Script::new()).await;
+    let ann = with_ann(&bench, MemberRole::User).await;
+    let shop = TenantId::from("shop");
+    bench.app.ensure_tenant(&shop).await.unwrap();
+    let sessions = &bench.app.sessions;
+    let [hers, other] = [(0, ann.as_str()), (1, "somebody else")].map(|(nth, user)| {
+        let session = conversation(nth, user);
+        Session { key: SessionKey::new(&shop, session.key.id.clone()), ..session }
+    });
+    for session in [&hers, &other] {
+        sessions.create(session, &[]).await.unwrap();
+    }
+    bench.app.erase_user(&UserId::from(ann.as_str())).await.unwrap();
+    let gone = sessions.load(&hers.key).await.map_err(|error| error.kind);
+    assert_eq!(gone, Err(weft_core::ErrorKind::NotFound));
+    assert_eq!(sessions.load(&other.key).await.unwrap(), other);
+}
+
+#[tokio::test]
 async fn a_tenant_is_removed_with_everything_that_it_has() {
     let bench = bench(Script::new()).await;
     bench.app.ensure_tenant(&TenantId::from("shop")).await.unwrap();
