@@ -41,6 +41,7 @@ mod m0044_reembedding;
 mod m0045_tool_credential;
 mod m0046_picture;
 mod m0047_kept_picture;
+mod m0048_work_crashes;
 
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, Statement, TransactionTrait,
@@ -104,6 +105,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0045_tool_credential::Migration),
             Box::new(m0046_picture::Migration),
             Box::new(m0047_kept_picture::Migration),
+            Box::new(m0048_work_crashes::Migration),
         ]
     }
 }
