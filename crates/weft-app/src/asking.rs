@@ -12,6 +12,15 @@ use weft_engine::RunHandle;
 use crate::app::App;
 use crate::turns::Waiting;
 
+/// Whether a question with a key has started its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunOrigin {
+    /// This question has.
+    Started,
+    /// An equal question has, earlier or at the same time.
+    Known,
+}
+
 impl App {
     /// Starts a turn of a session as soon as it is its turn.
     ///
@@ -53,7 +62,7 @@ impl App {
         self.unless_ended(task.as_ref(), outcome).await
     }
 
-    /// The same for a question with a key: if its run exists already, returns that run.
+    /// The same for a question with a key: if its run exists already, returns that run. Also returns which it was.
     ///
     /// # Errors
     /// As [`App::ask`]; `Invalid` when the run was started for a different question.
@@ -63,13 +72,14 @@ impl App {
         input: &TurnInput,
         run: &RunId,
         waiting: &Waiting,
-    ) -> Result<RunHandle> {
+    ) -> Result<(RunHandle, RunOrigin)> {
         // Concurrent copies of a question take no place in the queue of the session.
         let (_asks, known) =
             self.one_of_equals(&RunKey::new(&session.key.tenant, run.clone()), waiting).await?;
         if let Some(known) = known {
-            return self.again(&known, input).await;
+            return Ok((self.again(&known, input).await?, RunOrigin::Known));
         }
+        let known = AtomicBool::new(false);
         let task = self.answered_by(session, input).await?;
         let read = OnceCell::new();
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
@@ -86,7 +96,10 @@ impl App {
                     // The session may be busy with this very run, or it may exist already.
                     Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&key).await {
                         // It can be read here, whichever process executes it.
-                        Ok(run) => self.again(&run, input).await,
+                        Ok(run) => {
+                            known.store(true, Ordering::Relaxed);
+                            self.again(&run, input).await
+                        }
                         Err(_) => Err(error),
                     },
                     outcome => outcome,
@@ -94,6 +107,8 @@ impl App {
             })
         };
         let outcome = self.take_turn(&session.key, waiting, start).await;
-        self.unless_ended(task.as_ref(), outcome).await
+        let handle = self.unless_ended(task.as_ref(), outcome).await?;
+        let origin = if known.load(Ordering::Relaxed) { RunOrigin::Known } else { RunOrigin::Started };
+        Ok((handle, origin))
     }
 }

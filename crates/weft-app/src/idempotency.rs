@@ -58,8 +58,12 @@ impl App {
                 return Ok(Keyed { known: Some(run), run: id, session });
             }
         }
-        let run = RunId::from(derived("run", canvas, key, today));
-        let session = SessionId::from(derived("session", canvas, key, today));
+        // A question that was asked before midnight may still wait for its turn, and has no run yet.
+        let before = RunId::from(derived("run", canvas, key, today - 1));
+        let waits = self.lines.is_asked_for(&RunKey::new(&canvas.tenant, before));
+        let day = if waits { today - 1 } else { today };
+        let run = RunId::from(derived("run", canvas, key, day));
+        let session = SessionId::from(derived("session", canvas, key, day));
         Ok(Keyed { known: None, run, session })
     }
 

@@ -7,7 +7,7 @@
 pub mod accounts;
 mod alone;
 pub mod app;
-mod asking;
+pub mod asking;
 pub mod assemble;
 pub mod attachments;
 mod backup;

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use serde_json::Map;
 use weft_core::error::found;
 use weft_core::seam::session_store::{Session, SessionCommit};
-use weft_core::seam::task_store::{Task, TaskChange, TaskFilter, TaskKind, TaskStatus};
+use weft_core::seam::task_store::{DuePosition, Task, TaskChange, TaskFilter, TaskKind, TaskStatus};
 use weft_core::{
     CanvasKey, Error, ErrorKind, Json, Result, RunId, RunKey, SessionKey, TaskId, TaskKey, TurnInput,
 };
@@ -207,7 +207,8 @@ impl App {
         if waiting_run(&stored).as_ref() != Some(run) {
             return Ok(false);
         }
-        // Otherwise a turn that starts meanwhile would fail at its end, because the session has changed.
+        // Otherwise a turn that starts meanwhile would fail at its end, because the session has changed. One of
+        // another process is found here, or by the store when it makes the change.
         let _held = self.engine.hold_session(session)?;
         if let Some(busy) = self.engine.at_work(session).await? {
             return Err(weft_core::seam::run_store::at_work(&session.id, &busy.key.id));
@@ -280,7 +281,18 @@ impl App {
     /// # Errors
     /// When the store cannot be read. A failure to resume a single run is logged.
     pub async fn time_out_tasks(&self) -> Result<Vec<RunHandle>> {
-        let tasks = self.tasks.due(self.clock.now_ms(), TIMED_OUT_AT_ONCE_MAX).await?;
+        self.time_out_tasks_after(&mut None).await
+    }
+
+    /// The same for the tasks after this position, which moves past those that were handled: however many of them
+    /// cannot be resumed, the next call handles those behind them. After the last one it starts from the beginning.
+    ///
+    /// # Errors
+    /// As [`App::time_out_tasks`].
+    pub async fn time_out_tasks_after(&self, after: &mut Option<DuePosition>) -> Result<Vec<RunHandle>> {
+        let tasks = self.tasks.due(self.clock.now_ms(), after.as_ref(), TIMED_OUT_AT_ONCE_MAX).await?;
+        let last = tasks.last().filter(|_| tasks.len() as u64 >= TIMED_OUT_AT_ONCE_MAX);
+        *after = last.and_then(|task| Some((task.due_ms?, task.key.clone())));
         let (mut sessions, mut begun) = (HashSet::new(), Vec::new());
         for task in tasks {
             if !sessions.insert((task.key.tenant.clone(), task.session.clone())) {
@@ -304,9 +316,10 @@ impl App {
 
     /// Periodically resumes runs whose tasks have expired. Never returns.
     pub async fn keep_tasks_timely(&self) {
+        let mut after = None;
         loop {
             tokio::time::sleep(EVERY).await;
-            match self.time_out_tasks().await {
+            match self.time_out_tasks_after(&mut after).await {
                 Ok(begun) => {
                     for run in begun {
                         tracing::info!(run.id = %run.key.id, "a wait timed out without an answer");

@@ -70,6 +70,12 @@ impl Lines {
         let of_turns = all.iter().filter(|(of, _)| matches!(of, WaitedFor::Turn(_)));
         of_turns.map(|(_, line)| line.count).sum()
     }
+
+    /// Returns whether a question of this process waits to start this run, or is about to.
+    pub(crate) fn is_asked_for(&self, run: &RunKey) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.contains_key(&WaitedFor::Run(run.clone()))
+    }
 }
 
 /// What questions queue for.

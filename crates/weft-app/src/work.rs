@@ -130,14 +130,11 @@ impl App {
 
     /// Processes a work item: starts it, waits for its end, and returns the outcome.
     pub async fn do_work(&self, stored: &StoredWork) -> WorkOutcome {
-        // Every attempt that ended in another way has left a reason. The reason for waiting until its process is
-        // known to be gone does not count.
-        let own = if has_no_reason(stored) { stored.attempts.saturating_sub(1) } else { 0 };
         if !self.has_ended(&stored.work).await {
             // A schedule requests the next run before the lease on the last one has expired, so the processes that
             // earlier runs have ended count, too.
             let (cut_off, processes) = self.cut_off_beside(&stored.work).await;
-            if own.saturating_add(processes) >= CRASHES_MAX {
+            if stored.crashes.saturating_add(processes) >= CRASHES_MAX {
                 for work in &cut_off {
                     let error =
                         Error::new(ErrorKind::Interrupted, "its process ended while it was under way");
@@ -231,11 +228,8 @@ impl App {
                 return (Vec::new(), 0);
             }
         };
-        let taken = |other: &StoredWork| {
-            other.work.run != work.run
-                && matches!(other.state, WorkState::Taken { .. })
-                && has_no_reason(other)
-        };
+        let taken =
+            |other: &StoredWork| other.work.run != work.run && matches!(other.state, WorkState::Taken { .. });
         let others: Vec<Work> = others.into_iter().filter(taken).map(|other| other.work).collect();
         if others.is_empty() {
             return (others, 0);
@@ -303,11 +297,6 @@ impl App {
     }
 }
 
-/// Returns whether an attempt has left no reason for its end: its process may have ended with it.
-fn has_no_reason(stored: &StoredWork) -> bool {
-    stored.reason.is_empty() || stored.reason == ELSEWHERE
-}
-
 /// Returns the outcome of a failed start. Work whose session is busy waits for it; temporary failures are retried
 /// with a pause that doubles each time; other work is given up.
 fn outcome_of(error: &Error, stored: &StoredWork, now_ms: i64) -> WorkOutcome {
@@ -363,7 +352,7 @@ mod tests {
             due_ms: 1_000,
         };
         let state = WorkState::Taken { until_ms: 0 };
-        StoredWork { work, state, attempts, reason: String::new(), pushed_ms: 500 }
+        StoredWork { work, state, attempts, crashes: 0, reason: String::new(), pushed_ms: 500 }
     }
 
     #[test]

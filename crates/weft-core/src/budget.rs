@@ -243,6 +243,13 @@ impl Budget {
         }
     }
 
+    /// Starts anew, in another period in which this much has been used.
+    pub fn restart(&self, spent: Spent) {
+        for (counter, number) in self.counters().into_iter().zip(numbers(spent)) {
+            counter.store(number, Ordering::Relaxed);
+        }
+    }
+
     fn counters(&self) -> [&AtomicU64; 6] {
         [&self.rounds, &self.tool_calls, &self.model_calls, &self.tokens, &self.micros, &self.millis]
     }
@@ -361,8 +368,10 @@ impl Budget {
             if counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_err() {
                 for counter in taken {
                     // Return what was taken from the inner budgets, so that an exhausted outer budget costs them
-                    // nothing.
-                    counter.fetch_sub(1, Ordering::Relaxed);
+                    // nothing. One that has started anew since has nothing to return.
+                    let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                        Some(count.saturating_sub(1))
+                    });
                 }
                 return Err(limit);
             }

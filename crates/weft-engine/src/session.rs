@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use weft_core::budget::Spent;
 use weft_core::context::HistoryMessage;
 use weft_core::past_calls::PastCalls;
-use weft_core::{Error, Json, Result, RunId, TurnInput};
+use weft_core::{Ending, Error, Json, Result, RunId, TurnInput};
 use weft_dsl::Plan;
 
 use crate::pause::Paused;
@@ -42,6 +42,9 @@ pub struct SessionState {
     /// The run that left it in this state, by which its process recognises its own commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
+    /// How that run ended, for the process that has to write its last record when its own could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
 }
 
 /// What a turn leaves to the session besides its variables.
@@ -53,6 +56,8 @@ pub struct TurnOutcome {
     pub spent: Spent,
     /// The tool calls that later turns are to know.
     pub calls: PastCalls,
+    /// How its run ended.
+    pub ending: Option<Ending>,
 }
 
 impl SessionState {
@@ -63,9 +68,10 @@ impl SessionState {
 
     /// Returns the state without its variables, of which a running turn has its own copy.
     pub fn without_globals(&self) -> Self {
-        let Self { globals: _, turns, paused, spent, calls, run } = self;
+        let Self { globals: _, turns, paused, spent, calls, run, ending } = self;
         let (paused, calls, run) = (paused.clone(), calls.clone(), run.clone());
-        Self { globals: serde_json::Map::new(), turns: *turns, paused, spent: *spent, calls, run }
+        let globals = serde_json::Map::new();
+        Self { globals, turns: *turns, paused, spent: *spent, calls, run, ending: *ending }
     }
 
     /// Reads the state of a stored session.
@@ -137,6 +143,7 @@ impl SessionState {
             spent: self.spent + left.spent,
             calls: left.calls,
             run: Some(run.clone()),
+            ending: left.ending,
         }
     }
 }

@@ -29,6 +29,7 @@ use weft_core::seam::canvas_store::StoredCanvas;
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::process_store::StoredProcess;
 use weft_core::seam::run_messages::RunMessage;
+use weft_core::seam::run_store;
 use weft_core::seam::schedule_store::Schedule;
 use weft_core::seam::session_store::{
     Feedback, MessagePosition, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder,
@@ -217,9 +218,13 @@ impl SessionStore for MemoryStore {
         if let Some(lease) = commit.lease {
             tables.held(lease, "store the session")?;
         }
+        let busy = if commit.lease.is_none() { tables.at_work(key) } else { None };
         let conversation = tables.sessions.get_mut(&at).ok_or_else(|| missing("session", key.id.as_str()))?;
         if conversation.session.revision != commit.revision {
             return Err(conflict(format!("the session `{}` has changed since it was read", key.id)));
+        }
+        if let Some(run) = busy {
+            return Err(run_store::at_work(&key.id, &run));
         }
         conversation.session.state = commit.state.clone();
         conversation.session.revision += 1;

@@ -1,5 +1,7 @@
 //! What is kept of one person: given to them, and removed.
 
+use std::collections::BTreeSet;
+
 use futures::Stream;
 use futures::channel::mpsc;
 use serde_json::json;
@@ -289,20 +291,25 @@ impl App {
         }
     }
 
-    /// Removes a user and what is kept of them: conversations with their runs and files, the files that they have
-    /// attached, what memories have of them, sign-ins, API keys, memberships. What the audit log says stays, with an id
-    /// that leads to nobody any more; so do the agents, the datasets and the file manager of their tenants.
+    /// Removes a user and what is kept of them, in tenants that they have left as well: conversations with their runs
+    /// and files, the files that they have attached, what memories have of them, sign-ins, API keys, memberships. What
+    /// the audit log says stays, with an id that leads to nobody any more; so do the agents, the datasets and the file
+    /// manager of their tenants.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` for the last owner of a tenant that has other members, or while a turn of theirs is under
     /// way.
     pub async fn erase_user(&self, id: &UserId) -> Result<()> {
+        self.accounts.stores.users.user(id).await?;
         let memberships = self.accounts.stores.tenants.memberships(id).await?;
         for membership in &memberships {
             self.check_replaceable(membership).await?;
         }
-        for membership in &memberships {
-            self.erase_in(&membership.tenant, id).await?;
+        // Also in tenants that they have left: what they said there is theirs, and nothing else leads to it.
+        let mut tenants: BTreeSet<TenantId> = self.all_tenants().await?.into_iter().collect();
+        tenants.extend(memberships.into_iter().map(|one| one.tenant));
+        for tenant in &tenants {
+            self.erase_in(tenant, id).await?;
         }
         // The user goes last, so that what breaks off on its way can be asked for again.
         self.accounts.stores.users.remove_user(id).await

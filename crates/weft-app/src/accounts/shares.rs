@@ -73,7 +73,7 @@ impl App {
             self.tokens.find(key.as_str()).await?;
         }
         let rate = Rate { limit: self.accounts.config.share_calls_per_minute, per: Duration::from_secs(60) };
-        if !self.accounts.limits.shares.take(&share.hash, rate, now_ms) {
+        if !self.accounts.limits.shares.take(&share.hash, rate, self.clock.running()) {
             let error = Error::new(ErrorKind::RateLimited, "too many calls with this share token");
             return Err(error.help("try again in a minute"));
         }

@@ -1,5 +1,7 @@
 //! Sign-in with a password, sign-out, and registration.
 
+use std::time::Duration;
+
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
 use weft_core::seam::tenant_store::{Membership, Tenant};
@@ -66,7 +68,7 @@ impl From<Error> for SignInRefusal {
 
 impl Accounts {
     /// Counts an attempt before it is made, so that concurrent attempts are counted, too.
-    fn attempt(&self, email: &str, address: &str, now_ms: i64) -> Result<Vec<Attempts>, SignInRefusal> {
+    fn attempt(&self, email: &str, address: &str, now: Duration) -> Result<Vec<Attempts>, SignInRefusal> {
         let limit = self.config.sign_in_attempts;
         let counted = [
             (Attempts::Address(address.to_owned()), self.config.sign_in_attempts_per_address),
@@ -75,7 +77,7 @@ impl Accounts {
         ];
         let mut taken = Vec::with_capacity(counted.len());
         for (attempt, limit) in counted {
-            if !self.limits.attempts.take(&attempt, Self::rate(limit), now_ms) {
+            if !self.limits.attempts.take(&attempt, Self::rate(limit), now) {
                 // A refused attempt must not use up the attempts of other users at this address.
                 self.give_back(&taken);
                 return Err(SignInRefusal::TooMany);
@@ -118,7 +120,7 @@ impl App {
         address: &str,
     ) -> Result<User, SignInRefusal> {
         let email = email.trim().to_lowercase();
-        let attempts = self.accounts.attempt(&email, address, self.clock.now_ms())?;
+        let attempts = self.accounts.attempt(&email, address, self.clock.running())?;
         let compared = self.known_by(&email, password).await.inspect_err(|_| {
             // Nothing was compared, so it was not a guess: a failure of the server must not lock the user out.
             self.accounts.give_back(&attempts);
@@ -194,7 +196,7 @@ impl App {
         }
         let counted = Attempts::Address(address.to_owned());
         let rate = Accounts::rate(self.accounts.config.sign_in_attempts_per_address);
-        if !self.accounts.limits.attempts.take(&counted, rate, self.clock.now_ms()) {
+        if !self.accounts.limits.attempts.take(&counted, rate, self.clock.running()) {
             return Err(Error::new(ErrorKind::RateLimited, "too many registrations"));
         }
         let user = self.new_user(NewUser { email, nickname, password: Some(password) }).await?;

@@ -146,7 +146,7 @@ impl App {
                 return ended(given_up, "it was more than a day old before anybody could be notified");
             }
             let rate = Rate { limit: self.notifications.config.per_hour, per: HOUR };
-            if !self.notifications.rates.take(&key.tenant, rate, now_ms) {
+            if !self.notifications.rates.take(&key.tenant, rate, self.clock.running()) {
                 return ended(given_up, "too many notices in this hour: see notifications.per_hour");
             }
         }

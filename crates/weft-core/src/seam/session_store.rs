@@ -104,7 +104,8 @@ pub struct SessionCommit<'a> {
     pub messages: &'a [SessionMessage],
     /// Changes to the human tasks of the session; absent leaves them as they are.
     pub tasks: Option<&'a TaskChange>,
-    /// The lease of the run that makes the change; absent if no run does.
+    /// The lease of the run that makes the change; absent if no run does. The session then must have no run under way,
+    /// whose own change would fail in the end.
     pub lease: Option<&'a RunLease>,
 }
 
@@ -191,8 +192,8 @@ pub trait SessionStore: Send + Sync {
     /// Replaces the state, appends messages and changes the human tasks, atomically, and increments the revision.
     ///
     /// # Errors
-    /// `Conflict` when the revision is not the stored one because the session has been changed concurrently, and when
-    /// another process has taken the run over since.
+    /// `Conflict` when the revision is not the stored one because the session has been changed concurrently, when
+    /// another process has taken the run over since, and without a lease when a run of the session has not ended.
     async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()>;
 
     /// Renames a session, even while one of its turns is running.

@@ -154,6 +154,10 @@ pub struct TaskFilter {
     pub limit: u64,
 }
 
+/// A position among the tasks that are due: the deadline of a task, and its key. Tasks are ordered by deadline, tenant
+/// and id.
+pub type DuePosition = (i64, TaskKey);
+
 /// Reads tasks. They are written together with their session, by
 /// [`SessionStore::commit`](super::SessionStore::commit), so that they always match what the session waits for, and
 /// they are deleted with it.
@@ -171,9 +175,10 @@ pub trait TaskStore: Send + Sync {
     /// When the store cannot be read.
     async fn list(&self, tenant: &TenantId, filter: &TaskFilter) -> Result<(Vec<Task>, u64)>;
 
-    /// Returns up to `count_max` open tasks of all tenants that are due by then, longest overdue first.
+    /// Returns up to `count_max` open tasks of all tenants that are due by then, longest overdue first; with `after`
+    /// only those that follow this position in that order.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn due(&self, by_ms: i64, count_max: u64) -> Result<Vec<Task>>;
+    async fn due(&self, by_ms: i64, after: Option<&DuePosition>, count_max: u64) -> Result<Vec<Task>>;
 }

@@ -64,9 +64,10 @@ pub struct StoredWork {
     pub state: WorkState,
     /// Number of times a worker has started on it, not counting workers that released it untouched.
     pub attempts: u32,
-    /// Why it was last postponed, or abandoned; empty if it never was. The first attempt that counts clears it, so
-    /// that an attempt which ends without a reason is told apart from an earlier wait; whoever takes the work then
-    /// still sees it.
+    /// Number of times that a worker's lease has expired: its process has ended, or was silent for too long.
+    pub crashes: u32,
+    /// Why it was last postponed, or abandoned; empty if it never was, and while a worker has it. Whoever takes the
+    /// work still sees it.
     pub reason: String,
     /// When it was queued, in milliseconds since 1970.
     pub pushed_ms: i64,

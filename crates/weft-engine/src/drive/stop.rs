@@ -12,7 +12,7 @@ use weft_core::journal::{Ending, FrameStep, NextEdges};
 use weft_core::{Error, ErrorKind, Outputs, Record};
 
 use super::conclude::Onward;
-use super::{RunDriver, RunningActivation, STOPPED};
+use super::{RUN_CANCELLED, RunDriver, RunningActivation, STOPPED};
 use crate::assign::VariableChanges;
 use crate::machine::{BrokenFrame, Closed, Consequence, FinishedActivation};
 use crate::output_dedup::{OutputDedup, SaidSoFar};
@@ -143,7 +143,7 @@ impl RunDriver<'_> {
     /// Ends everything that is under way, so that every start has its end.
     pub(super) fn stop_all(&mut self, ending: Ending) {
         let why = match ending {
-            Ending::Cancelled => "the run was cancelled",
+            Ending::Cancelled => RUN_CANCELLED,
             _ => "the run failed elsewhere",
         };
         // Dropped before their ends are noted, so that nothing they would still say comes after those.

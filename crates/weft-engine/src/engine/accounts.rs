@@ -31,21 +31,15 @@ pub struct Allowances {
     pub tenant: PeriodLimits,
 }
 
-/// Identifies a count. Counts are opened anew each day: earlier usage is read from the store.
+/// Identifies a count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Account {
     tenant: TenantId,
     canvas: Option<CanvasId>,
     period: Period,
-    day: i64,
 }
 
 impl Account {
-    /// Returns the first day of its period.
-    fn since(&self) -> i64 {
-        first_day(self.period, self.day)
-    }
-
     fn holder(&self) -> Holder {
         match self.canvas {
             Some(_) => Holder::Canvas(self.period),
@@ -56,18 +50,51 @@ impl Account {
 
 /// The counts shared by the runs under way.
 #[derive(Debug, Default)]
-pub(super) struct SharedBudgets(Mutex<HashMap<Account, Weak<Budget>>>);
+pub(super) struct SharedBudgets(Mutex<HashMap<Account, SharedBudget>>);
+
+#[derive(Debug)]
+struct SharedBudget {
+    budget: Weak<Budget>,
+    /// The first day of the period that it counts.
+    since: i64,
+}
+
+/// What has been used in a period, as the store tells.
+#[derive(Clone, Copy)]
+struct PeriodUsage {
+    /// The first day of the period.
+    since: i64,
+    spent: Spent,
+}
 
 impl SharedBudgets {
-    fn open(&self, account: Account, limits: BudgetLimits, around: Option<Arc<Budget>>) -> Arc<Budget> {
+    /// Returns a count, brought up to date with the usage in the store.
+    fn open(
+        &self,
+        account: Account,
+        used: PeriodUsage,
+        limits: BudgetLimits,
+        around: Option<Arc<Budget>>,
+    ) -> Arc<Budget> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(budget) = open.get(&account).and_then(Weak::upgrade) {
+        if let Some(shared) = open.get_mut(&account)
+            && let Some(budget) = shared.budget.upgrade()
+        {
+            if shared.since == used.since {
+                // Only raised: what runs of this process have used since they last reported is not in the store yet.
+                budget.raise_to(used.spent);
+            } else {
+                // A new day or month. The runs under way count in it from now on, as the store counts what they report.
+                shared.since = used.since;
+                budget.restart(used.spent);
+            }
             return budget;
         }
-        // Counts of past days and of ended runs are dropped here, so that the map holds only what is in use.
-        open.retain(|_, budget| budget.strong_count() > 0);
+        // Counts of ended runs are dropped here, so that the map holds only what is in use.
+        open.retain(|_, shared| shared.budget.strong_count() > 0);
         let budget = Budget::new(account.holder(), limits, Spent::default(), around);
-        open.insert(account, Arc::downgrade(&budget));
+        budget.raise_to(used.spent);
+        open.insert(account, SharedBudget { budget: Arc::downgrade(&budget), since: used.since });
         budget
     }
 }
@@ -111,12 +138,11 @@ impl Engine {
             if limits == BudgetLimits::default() {
                 continue;
             }
-            let account = Account { tenant: tenant.clone(), canvas, period, day };
-            let spent = stores.spending.spent(tenant, account.canvas.as_ref(), account.since()).await?;
-            let budget = self.0.accounts.open(account, limits, around.take());
-            // Only raised: what runs of this process have used since they last reported is not in the store yet.
-            budget.raise_to(spent);
-            around = Some(budget);
+            let since = first_day(period, day);
+            let spent = stores.spending.spent(tenant, canvas.as_ref(), since).await?;
+            let account = Account { tenant: tenant.clone(), canvas, period };
+            let used = PeriodUsage { since, spent };
+            around = Some(self.0.accounts.open(account, used, limits, around.take()));
         }
         Ok(around)
     }
@@ -164,12 +190,19 @@ mod tests {
     #[test]
     fn concurrent_users_of_an_account_share_one_budget() {
         let accounts = SharedBudgets::default();
-        let account = |day| Account { tenant: "t".into(), canvas: None, period: Period::Day, day };
-        let first = accounts.open(account(1), BudgetLimits::default(), None);
-        assert!(Arc::ptr_eq(&first, &accounts.open(account(1), BudgetLimits::default(), None)));
-        assert!(!Arc::ptr_eq(&first, &accounts.open(account(2), BudgetLimits::default(), None)));
+        let open = |tenant: &str, since, tokens| {
+            let account = Account { tenant: tenant.into(), canvas: None, period: Period::Day };
+            let used = PeriodUsage { since, spent: Spent { tokens, ..Spent::default() } };
+            accounts.open(account, used, BudgetLimits::default(), None)
+        };
+        let first = open("t", 1, 5);
+        assert!(Arc::ptr_eq(&first, &open("t", 1, 3)));
+        assert_eq!(first.spent().tokens, 5, "what it has counted stays");
+        assert!(Arc::ptr_eq(&first, &open("t", 2, 1)));
+        assert_eq!(first.spent().tokens, 1, "another day");
+        assert!(!Arc::ptr_eq(&first, &open("u", 2, 0)));
         drop(first);
-        let _second = accounts.open(account(3), BudgetLimits::default(), None);
+        let _other = open("u", 2, 0);
         assert_eq!(accounts.0.lock().unwrap().len(), 1, "unused counters are dropped");
     }
 }

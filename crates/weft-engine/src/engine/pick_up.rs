@@ -11,7 +11,7 @@ use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::{RunLease, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
 use weft_core::usage::{self, ModelUse, UsedModel};
-use weft_core::{Entry, Error, ErrorKind, Json, Outputs, Record, Result, SessionKey};
+use weft_core::{Entry, Error, ErrorKind, Json, Outputs, Record, Result, RunId, SessionKey};
 use weft_dsl::Plan;
 
 use super::held::{Became, SessionLock};
@@ -20,11 +20,11 @@ use super::owner::TakenRun;
 use super::rebuild::BegunRun;
 use super::sealed::SecretHandling;
 use super::{Engine, RunHandle, Stores};
-use crate::drive::STOPPED;
+use crate::drive::{RUN_CANCELLED, STOPPED};
 use crate::feed::Feed;
 use crate::journal::RunJournal;
 use crate::machine::Machine;
-use crate::perform::failed_with;
+use crate::perform::{cancelled, failed_with};
 use crate::recover::JournalReader;
 use crate::secrets::SecretValues;
 use crate::session::SessionState;
@@ -120,19 +120,16 @@ impl Engine {
             let error = Error::new(ErrorKind::Interrupted, "the process was stopped before the run began");
             return self.close(stores, cut_off, Ending::Failed, Some(error.help("ask again"))).await;
         };
-        // Counted before the run is resumed: if it ends this process again, nothing is left to count.
-        let fruitless = fruitless_pick_ups(&entries);
-        if fruitless >= self.0.limits.pick_ups {
-            let message = format!("the run was interrupted {} times without progress", fruitless + 1);
-            let error = Error::new(ErrorKind::Interrupted, message)
-                .help("check the log for why the process ends, or raise limits.pick_ups");
-            return self.give_up_turn(stores, cut_off, stored, error).await;
-        }
         if stored.revision != *revision {
             // Its session is stored already and only the last record is missing, or another run has changed
             // the session.
-            let (ending, error) = told(&entries);
+            let (ending, error) = ended_as(&stored, &run.key.id, &entries);
             return self.close(stores, cut_off, ending, error).await;
+        }
+        // Counted before the run is resumed: if it ends this process again, nothing is left to count.
+        let fruitless = fruitless_pick_ups(&entries);
+        if fruitless >= self.0.limits.pick_ups {
+            return self.give_up_turn(stores, cut_off, stored, without_progress(fruitless)).await;
         }
         let (plan, place, lock) = match next {
             PickUpDecision::GoOn(plan, place, lock) => (plan, place, lock),
@@ -145,7 +142,8 @@ impl Engine {
             Ok(prepared) => {
                 let handle =
                     self.launch(stores.clone(), prepared, HeldRun { place, lock, lease: lease.clone() });
-                if run.cancel_ms.is_some() {
+                // Its work may have been stopped already, for a reason that only its process knew.
+                if run.cancel_ms.is_some() || was_cancelled(&entries) {
                     handle.cancel.cancel();
                 }
                 Ok(PickedUp::Running(handle))
@@ -174,6 +172,7 @@ impl Engine {
         let mut state = SessionState::from_json(&session.state)?;
         state.turns += 1;
         state.run = Some(lease.run.id.clone());
+        state.ending = Some(Ending::Failed);
         state.spent += spent_by(entries);
         let asked = SessionMessage {
             role: "user".to_owned(),
@@ -304,6 +303,40 @@ fn fruitless_pick_ups(entries: &[Entry]) -> usize {
     cut_off + handed_over / HANDED_OVER_PER_CUT
 }
 
+fn without_progress(fruitless: usize) -> Error {
+    let message = format!("the run was interrupted {} times without progress", fruitless + 1);
+    Error::new(ErrorKind::Interrupted, message)
+        .help("check the log for why the process ends, or raise limits.pick_ups")
+}
+
+/// Whether the work of a run was stopped because it was cancelled.
+fn was_cancelled(entries: &[Entry]) -> bool {
+    let shared = shared_to(entries);
+    entries.iter().filter(|entry| entry.seq > shared).any(|entry| match &entry.record {
+        Record::NodeFinished { error: Some(error), .. } => {
+            error.strip_prefix(STOPPED).is_some_and(|why| why == RUN_CANCELLED)
+        }
+        _ => false,
+    })
+}
+
+/// Returns how a run whose session is stored ended: as the session says, or else as far as its journal tells.
+fn ended_as(stored: &Session, run: &RunId, entries: &[Entry]) -> (Ending, Option<Error>) {
+    let (told, error) = told(entries);
+    let state = SessionState::from_json(&stored.state).ok();
+    let ending = state.filter(|state| state.run.as_ref() == Some(run)).and_then(|state| state.ending);
+    match ending {
+        Some(Ending::Cancelled) => (Ending::Cancelled, Some(cancelled())),
+        Some(Ending::Failed) => (Ending::Failed, error.or_else(|| Some(abandoned()))),
+        Some(ending @ (Ending::Succeeded | Ending::Waiting)) => (ending, None),
+        None => (told, error),
+    }
+}
+
+fn abandoned() -> Error {
+    Error::new(ErrorKind::Interrupted, "the run was interrupted and abandoned")
+}
+
 /// Returns how a run whose session is stored ended, as far as its journal tells.
 fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
     let waits = entries.iter().any(|entry| matches!(entry.record, Record::Waiting { .. }));
@@ -324,10 +357,7 @@ fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
     });
     // A turn that completed has ended everything it began. This one was given up, and its process ended
     // before it could record that.
-    let failure = failure.or_else(|| {
-        (!waits && !ends(entries).is_empty())
-            .then(|| Error::new(ErrorKind::Interrupted, "the run was interrupted and abandoned"))
-    });
+    let failure = failure.or_else(|| (!waits && !ends(entries).is_empty()).then(abandoned));
     match (waits, failure) {
         (true, _) => (Ending::Waiting, None),
         (false, Some(error)) => (Ending::Failed, Some(error)),

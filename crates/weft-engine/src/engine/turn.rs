@@ -404,7 +404,7 @@ pub(super) fn next_state(before: &SessionState, report: &RunReport, context: &Ru
         Paused::take(machine, context, fields)
     });
     let calls = report.calls.after(&before.calls, &machine.plan, context);
-    let left = TurnOutcome { paused, spent: report.spent, calls };
+    let left = TurnOutcome { paused, spent: report.spent, calls, ending: Some(report.ending) };
     before.after(&context.run, machine.globals.clone(), left)
 }
 

@@ -177,6 +177,32 @@ async fn concurrent_runs_share_one_counter() {
     assert_eq!(b.spent(0).await, 4);
 }
 
+/// What it uses after midnight counts in the new day, for itself as for others.
+#[tokio::test(start_paused = true)]
+async fn a_run_across_midnight_has_the_budget_of_the_new_day() {
+    let b = Bench::new(Allowances {
+        canvas: PeriodLimits { day: calls(3), ..PeriodLimits::default() },
+        ..Allowances::default()
+    });
+    let long = plan(&[
+        node("begin", Does::Echo, &["one"]),
+        node("one", Does::Spend(2), &["slow"]),
+        node("slow", Does::Slow(20_000), &["two"]),
+        node("two", Does::Spend(2), &[]),
+    ]);
+    let engine = b.engine();
+    let (long, next) = (b.session(&long, "c", "long").await, b.session(&spends(2), "c", "next").await);
+    let midnight = async {
+        tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+        b.next_day();
+    };
+    let ((ending, error, spent), ()) = tokio::join!(hold(&engine, &long), midnight);
+    assert_eq!((ending, spent.tool_calls), (Ending::Succeeded, 4), "{error}");
+    assert_eq!((b.spent(0).await, b.spent(30).await), (4, 2));
+    let (ending, _, spent) = hold(&engine, &next).await;
+    assert_eq!((ending, spent.tool_calls), (Ending::Failed, 1));
+}
+
 /// Usage of other processes is noticed while a run is active.
 #[tokio::test(start_paused = true)]
 async fn usage_of_other_processes_counts() {

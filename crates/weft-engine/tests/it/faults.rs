@@ -367,6 +367,93 @@ async fn a_run_whose_end_was_stored_without_confirmation_is_finished() {
     assert!(!engine.is_under_way(&handle.key));
 }
 
+/// A way to `memory` that is held up at an entry, and an engine that uses it.
+fn held_at(memory: &Arc<MemoryStore>, held: Held, entry: u64) -> (Arc<Gate>, Engine) {
+    let gate = Arc::new(Gate {
+        store: Arc::clone(memory),
+        held,
+        shut_from: Mutex::new(Some(entry)),
+        arrived: tokio::sync::Notify::new(),
+        opened: tokio::sync::Notify::new(),
+    });
+    let stores = Stores {
+        runs: gate.clone(),
+        sessions: memory.clone(),
+        spending: memory.clone(),
+        processes: memory.clone(),
+        messages: memory.clone(),
+    };
+    (gate, Engine::new(seams(), Some(stores), EngineLimits::default()))
+}
+
+/// Its process ends after the turn is stored and before the run's last record is, or when only the ends of what was
+/// stopped are stored. Nothing in the store says that it was to stop.
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_run_whose_process_ends_before_its_last_record_is_cancelled() {
+    let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(100_000), &[])]);
+    let cancelled = async |engine: &Engine| {
+        let handle = engine.start(turn(&plan, asking("q"))).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        handle.cancel.cancel();
+        handle
+    };
+    let whole = {
+        let memory = Arc::new(MemoryStore::default());
+        stored(&memory, &plan).await;
+        let mut handle = cancelled(&engine_on(&memory)).await;
+        shown(&mut handle).await;
+        journal(&memory, &handle.key).await
+    };
+    let last = whole.len() as u64;
+    for (held, entry, turns) in [(Held::Asked, last, 1), (Held::Answered, last - 1, 0)] {
+        let memory = Arc::new(MemoryStore::default());
+        stored(&memory, &plan).await;
+        let (gate, old) = held_at(&memory, held, entry);
+        let handle = cancelled(&old).await;
+        gate.arrived.notified().await;
+        assert_eq!(memory.load(&SessionKey::new(&"t".into(), "s")).await.unwrap().revision, turns);
+        let run = memory.get(&handle.key).await.unwrap();
+        assert_eq!((run.ending, run.cancel_ms), (None, None));
+        let new = engine_on(&memory);
+        if let PickedUp::Running(mut handle) = new.pick_up(&run, Arc::clone(&plan)).await.unwrap() {
+            shown(&mut handle).await;
+        }
+        assert_eq!(memory.get(&handle.key).await.unwrap().ending, Some(Ending::Cancelled), "{held:?}");
+        let entries = journal(&memory, &handle.key).await;
+        check(&entries, &format!("{held:?}"));
+        let Some(Record::RunFinished { error: Some(error), .. }) = entries.last().map(|entry| &entry.record)
+        else {
+            panic!("it has an end")
+        };
+        assert_eq!(&**error, "the run was cancelled");
+        assert_eq!(said(&memory).await, ["q"]);
+    }
+}
+
+/// However often its process ended: the conversation has the turn, so the run is not given up.
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_turn_is_stored_is_over_and_not_given_up() {
+    let (plan, _) = calling();
+    let whole = {
+        let memory = Arc::new(MemoryStore::default());
+        stored(&memory, &plan).await;
+        let mut handle = engine_on(&memory).start(turn(&plan, asking("q"))).await.unwrap();
+        shown(&mut handle).await;
+        journal(&memory, &handle.key).await
+    };
+    let memory = Arc::new(MemoryStore::default());
+    let stores = stored(&memory, &plan).await;
+    let (gate, old) = held_at(&memory, Held::Asked, whole.len() as u64);
+    let handle = old.start(turn(&plan, asking("q"))).await.unwrap();
+    gate.arrived.notified().await;
+    let limits = EngineLimits { pick_ups: 0, ..EngineLimits::default() };
+    let run = memory.get(&handle.key).await.unwrap();
+    let picked_up = Engine::new(seams(), Some(stores), limits).pick_up(&run, plan).await.unwrap();
+    assert!(matches!(picked_up, PickedUp::Ended(Ending::Succeeded)));
+    assert_eq!(memory.get(&handle.key).await.unwrap().ending, Some(Ending::Succeeded));
+    assert_eq!(said(&memory).await, ["q", "abc abc!"]);
+}
+
 /// A clock that follows the virtual time.
 struct Virtual(tokio::time::Instant);
 

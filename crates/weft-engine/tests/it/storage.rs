@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use weft_core::journal::{Ending, Record};
+use weft_core::seam::run_store::RunLease;
 use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
 use weft_core::seam::{RunStore, SessionStore};
 use weft_core::{ErrorKind, Json, SessionKey, TurnInput};
@@ -208,7 +209,10 @@ async fn a_turn_overtaken_by_another_process_reports_it_and_keeps_the_other_turn
     let b = bench(&plan).await;
     let mut slow = b.engine.start(turn(&plan, asking("mine"))).await.unwrap();
     let state = SessionState::new(&plan).to_json().unwrap();
-    let commit = SessionCommit { revision: 0, state: &state, messages: &[], tasks: None, lease: None };
+    // Only who has the run may change its session.
+    let lease = RunLease::first(&slow.key);
+    let (revision, lease) = (0, Some(&lease));
+    let commit = SessionCommit { revision, state: &state, messages: &[], tasks: None, lease };
     b.store.commit(&b.key, commit).await.unwrap();
     let records = rest(&mut slow).await;
     let Some(Record::RunFinished { ending: Ending::Failed, error: Some(error), .. }) = records.last() else {

@@ -203,7 +203,7 @@ pub(crate) async fn begin_turn(
         (None, None) => of_id(state, canvas, request, &keyed.session, UnknownSession::Begin).await?,
     };
     let asked = state.app.ask_once(&session, &request.input, &keyed.run, &waiting).await;
-    let handle = kept_with(state, &session, origin, asked).await?;
+    let (handle, _) = kept_with(state, &session, origin, asked).await?;
     Ok((session.key.id, handle))
 }
 
@@ -211,12 +211,12 @@ pub(crate) async fn begin_turn(
 ///
 /// # Errors
 /// The reason for which the question was refused.
-pub(crate) async fn kept_with(
+pub(crate) async fn kept_with<T>(
     state: &ServerState,
     session: &Session,
     origin: Origin,
-    asked: weft_core::Result<RunHandle>,
-) -> weft_core::Result<RunHandle> {
+    asked: weft_core::Result<T>,
+) -> weft_core::Result<T> {
     if asked.is_err() && origin == Origin::Begun {
         forget_empty(state, &session.key).await?;
     }
@@ -225,7 +225,9 @@ pub(crate) async fn kept_with(
 
 /// Removes a conversation that was created for a question, unless it has a run.
 async fn forget_empty(state: &ServerState, session: &SessionKey) -> weft_core::Result<()> {
-    // A copy of the question may have started a run in it meanwhile.
+    // A copy of the question may have started a run in it meanwhile, or be about to: until the conversation is removed,
+    // none starts.
+    let Ok(_held) = state.app.engine.hold_session(session) else { return Ok(()) };
     let filter = RunFilter { session: Some(session.id.clone()), limit: 1, ..RunFilter::default() };
     if state.app.runs.list(&session.tenant, &filter).await?.is_empty() {
         forget(state, session).await;

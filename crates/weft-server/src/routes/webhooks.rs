@@ -33,6 +33,7 @@ use crate::webhook::payload::{self, Call};
 use crate::webhook::{self, Peer};
 use crate::wire::completion::checked_key;
 use crate::wire::envelope::respond;
+use weft_app::asking::RunOrigin;
 use weft_app::config::Auth;
 use weft_app::new_session::NewSession;
 
@@ -147,7 +148,7 @@ async fn answered(
     let begun = begun.await;
     // The files of a call that starts no run of its own belong to no run.
     if !files.is_empty()
-        && !matches!(begun, Ok(Begun { turn: Turn::New, .. }))
+        && !matches!(begun, Ok(Begun { origin: RunOrigin::Started, .. }))
         && let Err(error) = state.app.files.remove(&called.canvas.tenant, &files).await
     {
         tracing::warn!(
@@ -167,19 +168,11 @@ struct Sent {
     bytes: Bytes,
 }
 
-/// Whether a call started a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    New,
-    /// The run was started by an earlier call.
-    Again,
-}
-
 /// The run that belongs to a call.
 struct Begun {
     session: Session,
     handle: RunHandle,
-    turn: Turn,
+    origin: RunOrigin,
 }
 
 /// Returns the canvas that a call addresses if it can be called. Other programs call the published version if there
@@ -226,7 +219,7 @@ async fn admitted(
     let now_ms = state.app.clock.now_ms();
     webhook::check_call(webhook, &parts.method, &parts.headers, peer).map_err(refused)?;
     // Counted before the secret is compared, so that guesses count.
-    if !state.webhook_rates.take(canvas, webhook.rate, now_ms) {
+    if !state.webhook_rates.take(canvas, webhook.rate, state.app.clock.running()) {
         return Err(refused("Rate limit error: Too many requests (rate limit exceeded)"));
     }
     let secret = secret(state, canvas, webhook).await?;
@@ -377,12 +370,12 @@ async fn begun(
         let session = open(None).await?;
         let asked = state.app.ask_of(&session, &input, &state.waiting(None)).await;
         let handle = kept_with(state, &session, Origin::Begun, asked).await?;
-        return Ok(Begun { session, handle, turn: Turn::New });
+        return Ok(Begun { session, handle, origin: RunOrigin::Started });
     };
     // The prefix separates keys of calls from those of other questions to the canvas.
     let keyed = state.app.keyed(&called.canvas, &format!("webhook {key}")).await?;
     let known = SessionKey::new(&called.canvas.tenant, keyed.session.clone());
-    let (session, origin) = match open(Some(keyed.session)).await {
+    let (session, of_session) = match open(Some(keyed.session)).await {
         // The session was created by an earlier call with this key, or by a concurrent one.
         Err(error) if error.kind == ErrorKind::Conflict => {
             (state.app.sessions.load(&known).await?, Origin::Known)
@@ -390,9 +383,8 @@ async fn begun(
         opened => (opened?, Origin::Begun),
     };
     let asked = state.app.ask_once(&session, &input, &keyed.run, &state.waiting(None)).await;
-    let handle = kept_with(state, &session, origin, asked).await?;
-    let turn = if keyed.known.is_some() { Turn::Again } else { Turn::New };
-    Ok(Begun { session, handle, turn })
+    let (handle, origin) = kept_with(state, &session, of_session, asked).await?;
+    Ok(Begun { session, handle, origin })
 }
 
 fn wants_events(headers: &HeaderMap) -> bool {

@@ -259,7 +259,7 @@ impl From<Fire> for FireItem {
     fn from(fire: Fire) -> Self {
         let status = fire_status(&fire);
         let Fire { stored, run } = fire;
-        let StoredWork { work, state: _, attempts, reason, pushed_ms: _ } = stored;
+        let StoredWork { work, state: _, attempts, crashes: _, reason, pushed_ms: _ } = stored;
         // A run without a session of its schedule creates a session with its own id.
         let own = SessionId::new(work.run.id.as_str());
         Self {

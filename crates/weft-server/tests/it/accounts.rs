@@ -797,6 +797,26 @@ async fn the_data_of_a_person_is_exported_and_removed() {
 }
 
 #[tokio::test]
+async fn a_removed_user_leaves_no_conversation_in_a_tenant_they_left_before() {
+    let bench = bench(Script::new()).await;
+    let ann = with_ann(&bench, MemberRole::User).await;
+    let shop = TenantId::from("shop");
+    bench.app.ensure_tenant(&shop).await.unwrap();
+    let sessions = &bench.app.sessions;
+    let [hers, other] = [(0, ann.as_str()), (1, "somebody else")].map(|(nth, user)| {
+        let session = conversation(nth, user);
+        Session { key: SessionKey::new(&shop, session.key.id.clone()), ..session }
+    });
+    for session in [&hers, &other] {
+        sessions.create(session, &[]).await.unwrap();
+    }
+    bench.app.erase_user(&UserId::from(ann.as_str())).await.unwrap();
+    let gone = sessions.load(&hers.key).await.map_err(|error| error.kind);
+    assert_eq!(gone, Err(weft_core::ErrorKind::NotFound));
+    assert_eq!(sessions.load(&other.key).await.unwrap(), other);
+}
+
+#[tokio::test]
 async fn a_tenant_is_removed_with_all_its_data() {
     let bench = bench(Script::new()).await;
     bench.app.ensure_tenant(&TenantId::from("shop")).await.unwrap();

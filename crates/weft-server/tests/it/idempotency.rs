@@ -125,6 +125,38 @@ async fn an_answer_to_a_form_has_its_own_key() {
 }
 
 #[tokio::test]
+async fn a_question_that_waits_across_midnight_is_the_same_question() {
+    let script = Script::new().reply(endless(&["So "]).times(1)).reply(Reply::text("paid").always());
+    // A second before midnight.
+    let clock = HandClock::at(1_700_006_399_000);
+    let made = bench(script).await;
+    let settings = (Auth::On, LimitsConfig::default());
+    let bench = process_at(made.store.clone(), made.model.clone(), settings, clock.clone());
+    let bench = Bench { token: made.token.clone(), ..bench };
+    let id = bench.store("Chat", chat_canvas()).await;
+    let key = weft_core::CanvasKey::new(&crate::support::default_tenant(), id.as_str());
+    bench.app.open_session(&key, "", Some("s".into())).await.unwrap();
+    let busy = json!({"agent_id": id, "query": "first", "session_id": "s", "stream": true});
+    let mut busy = bench.open(ASK, busy).await;
+    busy.until("So ").await;
+    let question = json!({"agent_id": id, "query": "pay", "session_id": "s", "stream": false});
+    let pause = || tokio::time::sleep(std::time::Duration::from_millis(100));
+    let again = async {
+        pause().await;
+        clock.go_on(2_000);
+        let answer = ask(&bench, "k", question.clone());
+        let free = async {
+            pause().await;
+            assert!(bench.app.cancel(&key.tenant, "s").await.unwrap());
+        };
+        futures::join!(answer, free).0
+    };
+    let (first, again) = futures::join!(ask(&bench, "k", question.clone()), again);
+    assert_eq!(run(&again.data()), run(&first.data()));
+    assert_eq!(runs(&bench).await, 2);
+}
+
+#[tokio::test]
 async fn a_key_is_remembered_for_a_day() {
     const HOUR: i64 = 3_600_000;
     let script = Script::new().reply(Reply::text("one").times(1)).reply(Reply::text("two").times(1));

@@ -175,6 +175,7 @@ async fn a_schedule_of_a_removed_agent_is_removed_at_its_next_run() {
         },
         state: WorkState::Taken { until_ms: i64::MAX },
         attempts: 1,
+        crashes: 0,
         reason: String::new(),
         pushed_ms: 0,
     };

@@ -207,7 +207,7 @@ impl Clock for HandClock {
     }
 
     fn running(&self) -> std::time::Duration {
-        std::time::Duration::ZERO
+        std::time::Duration::from_millis(self.now_ms().try_into().unwrap_or_default())
     }
 }
 

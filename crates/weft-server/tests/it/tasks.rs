@@ -8,13 +8,15 @@ use weft_app::config::{Auth, LimitsConfig};
 use weft_app::tasks::waiting_run;
 use weft_core::context::Pin;
 use weft_core::seam::clock::FixedClock;
-use weft_core::{Ending, ErrorKind, Record, SessionKey};
+use weft_core::seam::session_store::SessionCommit;
+use weft_core::seam::task_store::{Task, TaskChange, TaskKind};
+use weft_core::{CanvasKey, Ending, ErrorKind, Record, SessionKey, TaskKey};
 use weft_engine::engine::{ForkPoint, PickedUp};
 use weft_testkit::memory_store::MemoryStore;
-use weft_testkit::{Script, ScriptedModel};
+use weft_testkit::{Script, ScriptedModel, open_task};
 
 use crate::rehearsal::canvas;
-use crate::support::{Bench, bench, default_tenant, events, process_at, said};
+use crate::support::{Bench, bench, default_tenant, echo_canvas, events, process_at, said};
 
 fn approvals(tasks: &[&str]) -> Json {
     let field = |task: &&str| {
@@ -458,6 +460,32 @@ async fn a_fork_of_a_run_that_continued_by_itself_continues_as_well() {
     }
     assert_eq!((text.as_str(), ended), ("go: 7", Some(Ending::Succeeded)));
     assert_eq!(second.inbox("?status=all").await.len(), 1, "there is no other task");
+}
+
+/// However many runs cannot continue, because what they need is gone, those behind them do.
+#[tokio::test]
+async fn waits_that_cannot_end_do_not_hold_up_others() {
+    let store = Arc::new(MemoryStore::new());
+    let first = later(&store, None, 0).await;
+    let key = CanvasKey::new(&default_tenant(), first.store("Echo", echo_canvas()).await);
+    let broken = first.app.open_session(&key, "", None).await.unwrap();
+    let open = (0..1_000).map(|number| {
+        let key = TaskKey::new(&default_tenant(), format!("broken-{number}"));
+        let task = open_task(TaskKind::Form, &json!({}));
+        Task { key, session: broken.key.id.clone(), due_ms: Some(ASKED_MS), ..task }
+    });
+    let change = TaskChange { run: "r".into(), at_ms: ASKED_MS, open: open.collect(), ended: Vec::new() };
+    let (state, tasks) = (&broken.state, Some(&change));
+    let commit = SessionCommit { revision: broken.revision, state, messages: &[], tasks, lease: None };
+    first.app.sessions.commit(&broken.key, commit).await.unwrap();
+    let params = json!({"timeout_seconds": 60, "timeout_default": {"go": false}});
+    let agent = first.store("Timed", timed(&params)).await;
+    first.wait(&agent).await;
+    let second = later(&store, Some(&first), 60).await;
+    let mut after = None;
+    assert_eq!(second.app.time_out_tasks_after(&mut after).await.unwrap().len(), 0);
+    assert_eq!(second.app.time_out_tasks_after(&mut after).await.unwrap().len(), 1);
+    assert_eq!(after, None, "from the beginning again");
 }
 
 /// Also for tenants other than the default one.

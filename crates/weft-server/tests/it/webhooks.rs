@@ -8,11 +8,15 @@ use axum::http::Request;
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
 use weft_app::config::LimitsConfig;
+use weft_core::{CanvasKey, SessionKey};
+use weft_server::router::router;
+use weft_server::state::ServerState;
 use weft_server::webhook::Peer;
-use weft_testkit::Script;
+use weft_testkit::{Dice, FaultRates, FaultyStore, Script};
 
 use crate::support::{
-    Bench, HandClock, Reading, bench, bench_with, chat_canvas, component, echo_canvas, endless, process_at,
+    Bench, HandClock, Reading, bench, bench_with, chat_canvas, component, default_tenant, echo_canvas,
+    endless, process_at,
 };
 
 /// A canvas that outputs the payload it received.
@@ -298,6 +302,24 @@ async fn a_refused_call_leaves_no_session() {
     assert_eq!(sessions["total"], 0, "{sessions}");
 }
 
+/// It may be about to start the run that both ask for.
+#[tokio::test]
+async fn a_call_that_is_refused_leaves_the_conversation_to_its_copy() {
+    let mut limits = LimitsConfig::default();
+    limits.sessions.wait_seconds = 0;
+    let bench = bench_with(Script::new(), Auth::On, limits).await;
+    let id = bench.store("Hook", canvas(&open())).await;
+    let keyed = bench.app.keyed(&CanvasKey::new(&default_tenant(), id.as_str()), "webhook k").await.unwrap();
+    let session = SessionKey::new(&default_tenant(), keyed.session);
+    let path = format!("/api/v1/agents/{id}/webhook");
+    let with_key = [JSON, ("idempotency-key", "k")];
+    let copy = bench.app.engine.hold_session(&session).unwrap();
+    refused(&called(&bench, &path, &with_key, "{\"n\": 1}").await, "has waited 0 s");
+    assert_eq!(bench.app.sessions.load(&session).await.unwrap().revision, 0);
+    drop(copy);
+    assert_eq!(called(&bench, &path, &with_key, "{\"n\": 1}").await.status, 200);
+}
+
 #[tokio::test]
 async fn an_idempotency_key_applies_across_midnight() {
     let clock = HandClock::at(1_700_000_000_000);
@@ -395,6 +417,32 @@ async fn files_of_a_form_are_kept_for_the_canvas_that_declares_them() {
         assert_eq!(answer.status, 200, "{}", answer.text);
     }
     assert_eq!(bench.app.remove_old_files(i64::MAX).await.unwrap(), 2, "the files of the two runs");
+}
+
+#[tokio::test]
+async fn of_equal_calls_at_the_same_time_one_keeps_its_files() {
+    let made = bench(Script::new()).await;
+    let schema = json!({"body": {"properties": {"doc": {"type": "file"}}}});
+    let id = made.store("Files", canvas(&with(open(), &json!({"schema": schema})))).await;
+    let sessions = Arc::new(FaultyStore::new(Arc::clone(&made.store), FaultRates::default(), Dice::new(0)));
+    let app = made.app.with_parts(|parts| parts.sessions = sessions.clone());
+    let router = router(ServerState::new(app.clone(), Auth::On).unwrap());
+    let bench = Bench { app, router, ..made.with(&made.token) };
+    let path = format!("/api/v1/agents/{id}/webhook");
+    let headers = [("content-type", "multipart/form-data; boundary=B"), ("idempotency-key", "k")];
+    let body =
+        "--B\r\nContent-Disposition: form-data; name=\"doc\"; filename=\"a.txt\"\r\n\r\nx\r\n--B--\r\n";
+    // Both have stored their file, and have found no run, before either creates the conversation.
+    sessions.fall_asleep();
+    let call = || called(&bench, &path, &headers, body);
+    let wake = async {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        sessions.wake_up();
+    };
+    let (first, second, ()) = futures::join!(call(), call(), wake);
+    assert_eq!((first.status.as_u16(), second.status.as_u16()), (200, 200), "{} {}", first.text, second.text);
+    assert_eq!(bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(bench.app.remove_old_files(i64::MAX).await.unwrap(), 1, "those of the run");
 }
 
 #[tokio::test]

@@ -173,24 +173,47 @@ async fn work_that_crashed_two_processes_is_not_started_again_and_its_schedule_s
     assert!(matches!(shared.state(&work).await.state, WorkState::Abandoned { .. }));
 }
 
-/// Why it had to wait before says nothing about how its attempts ended.
+/// Why it had to wait before, or in between, says nothing about how its other attempts ended.
 #[tokio::test]
-async fn work_that_has_waited_and_then_ended_its_process_twice_is_not_begun_again_either() {
+async fn work_that_has_waited_and_ended_its_process_twice_is_not_begun_again_either() {
+    let busy = || WorkOutcome::Released { from_ms: NOW, reason: "its session is busy".to_owned() };
+    let failed = || WorkOutcome::RetryAt { from_ms: NOW, reason: "the store is down".to_owned() };
+    let all =
+        [vec![Some(busy()), None, None], vec![Some(failed()), None, None], vec![None, Some(failed()), None]];
+    for attempts in all {
+        let shared = Shared::with(echo_canvas()).await;
+        let work = shared.push("r1").await;
+        let key = shared.schedule().await;
+        let app = shared.process();
+        for attempt in &attempts {
+            let taken = shared.take().await;
+            match attempt {
+                Some(outcome) => app.queue.settle(&taken.lease, outcome, NOW).await.unwrap(),
+                None => shared.clock.go_on(A_WHILE),
+            }
+        }
+        assert_eq!(shared.state(&work).await.reason, "", "{attempts:?}");
+        let WorkOutcome::Abandoned { reason } = shared.next_worker(&app).await else {
+            panic!("it is given up: {attempts:?}")
+        };
+        assert!(reason.contains("ended 2 times"), "{reason}");
+        assert_eq!(app.schedules.get(&key).await.unwrap().next_ms, None);
+    }
+}
+
+/// One that is tried again has not ended any process by that.
+#[tokio::test]
+async fn work_that_ended_its_process_once_and_failed_once_begins_again() {
     let shared = Shared::with(echo_canvas()).await;
     let work = shared.push("r1").await;
-    let key = shared.schedule().await;
     let app = shared.process();
-    let busy = shared.take().await;
-    let waits = WorkOutcome::Released { from_ms: NOW, reason: "its session is busy".to_owned() };
-    app.queue.settle(&busy.lease, &waits, NOW).await.unwrap();
-    assert_eq!(shared.state(&work).await.reason, "its session is busy");
-    for _ in 0..2 {
-        shared.take().await;
-        shared.clock.go_on(A_WHILE);
-    }
-    let WorkOutcome::Abandoned { reason } = shared.next_worker(&app).await else { panic!("it is given up") };
-    assert!(reason.contains("ended 2 times"), "{reason}");
-    assert_eq!(app.schedules.get(&key).await.unwrap().next_ms, None);
+    shared.take().await;
+    shared.clock.go_on(A_WHILE);
+    let taken = shared.take().await;
+    let failed = WorkOutcome::RetryAt { from_ms: NOW, reason: "the store is down".to_owned() };
+    app.queue.settle(&taken.lease, &failed, NOW).await.unwrap();
+    assert_eq!(shared.next_worker(&app).await, WorkOutcome::Done);
+    ran_once(&app, &work).await;
 }
 
 /// A schedule of seconds asks for new runs long before the workers' time is over: what counts is how many processes

@@ -42,6 +42,7 @@ mod m0045_tool_credential;
 mod m0046_picture;
 mod m0047_kept_picture;
 mod m0048_file_owner;
+mod m0049_work_crashes;
 
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, Statement, TransactionTrait,
@@ -106,6 +107,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0046_picture::Migration),
             Box::new(m0047_kept_picture::Migration),
             Box::new(m0048_file_owner::Migration),
+            Box::new(m0049_work_crashes::Migration),
         ]
     }
 }

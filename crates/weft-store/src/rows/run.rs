@@ -18,7 +18,7 @@ use crate::Store;
 use crate::batch::{Batch, BatchOutcome};
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
-use crate::lane::{NumberedColumn, RowId, row_with};
+use crate::lane::{NumberedColumn, Placeholder, RowId, row_with};
 use crate::open::repeated;
 use crate::pace::Haste;
 use crate::pack;
@@ -137,7 +137,43 @@ pub(crate) fn held(backend: DbBackend, RunLease { run, fence }: &RunLease) -> St
     row_with(backend, column, RowId { tenant: run.tenant.as_str(), id: run.id.as_str() }, *fence)
 }
 
+/// Gives a row when a session has no unfinished run. Whoever asks has to hold the lock on the session.
+pub(crate) fn none_at_work(backend: DbBackend, session: &SessionKey) -> Statement {
+    let at = |n| Placeholder(backend, n);
+    let sql = format!(
+        "SELECT s.revision FROM session s WHERE s.tenant_id = {} AND s.id = {} AND NOT EXISTS \
+         (SELECT r.id FROM run r WHERE r.tenant_id = {} AND r.session_id = {} AND r.ending IS NULL)",
+        at(1),
+        at(2),
+        at(3),
+        at(4)
+    );
+    let (tenant, id) = (text(session.tenant.as_str()), text(session.id.as_str()));
+    let values = [tenant.clone(), id.clone(), tenant, id].map(Value::from);
+    Statement::from_sql_and_values(backend, sql, values)
+}
+
 impl Store {
+    /// Why a session could not be changed by anybody but its run.
+    pub(crate) async fn busy(&self, session: &SessionKey, doing: &str) -> Result<Error> {
+        let at_work = Entity::find()
+            .filter(Column::TenantId.eq(text(session.tenant.as_str())))
+            .filter(Column::SessionId.eq(text(session.id.as_str())))
+            .filter(Column::Ending.is_null())
+            .one(&self.inner.write)
+            .await
+            .map_err(|error| self.fail(doing, error))?;
+        Ok(match at_work {
+            Some(run) => run_store::at_work(&session.id, &run.id.into()),
+            // It has ended just now.
+            None => Error::new(
+                ErrorKind::Conflict,
+                format!("cannot {doing}: a run of `{}` was under way", session.id),
+            )
+            .help("read the session again, then repeat the change"),
+        })
+    }
+
     /// Why a run could not be announced: its id is taken, or its session is.
     async fn taken(&self, run: &StoredRun, doing: &str) -> Result<Error> {
         let at_work = Entity::find()

@@ -163,6 +163,8 @@ enum Committed {
     Changed,
     /// Another process has taken over the run that changes it.
     Overtaken,
+    /// It has a run under way, which is not the one that changes it.
+    Busy,
 }
 
 impl Store {
@@ -216,6 +218,10 @@ impl Store {
             .filter(of(key))
             .filter(Column::Revision.eq(revision));
         batch.must(&change);
+        if lease.is_none() {
+            // After the session is locked: a run that is announced at the same time is seen here, or comes too late.
+            batch.check(run::none_at_work(batch.backend, key));
+        }
         session_message::add(&mut batch, key, revision.wrapping_add(1), messages);
         if let Some(change) = tasks {
             task::change(&mut batch, key, change)?;
@@ -223,6 +229,7 @@ impl Store {
         Ok(match self.execute_with(batch, cut, key).await? {
             BatchOutcome::Committed => Committed::Yes,
             BatchOutcome::Refused(0) if lease.is_some() => Committed::Overtaken,
+            BatchOutcome::Refused(1) if lease.is_none() => Committed::Busy,
             BatchOutcome::Refused(_) => Committed::Changed,
         })
     }
@@ -375,6 +382,7 @@ impl SessionStore for Store {
         match (committed.map_err(|error| self.fail(DOING, error))?, commit.lease) {
             (Committed::Yes, _) => return Ok(()),
             (Committed::Overtaken, Some(lease)) => return Err(self.overtaken(lease, DOING)),
+            (Committed::Busy, _) => return Err(self.busy(key, DOING).await?),
             (Committed::Overtaken, None) | (Committed::Changed, _) => {}
         }
         let stored = self.load(key).await?;

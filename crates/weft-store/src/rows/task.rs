@@ -7,7 +7,7 @@ use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::component::Form;
 use weft_core::id::{SessionKey, TaskKey, TenantId};
 use weft_core::seam::TaskStore;
-use weft_core::seam::task_store::{Task, TaskChange, TaskFilter, TaskKind, TaskStatus};
+use weft_core::seam::task_store::{DuePosition, Task, TaskChange, TaskFilter, TaskKind, TaskStatus};
 use weft_core::{Error, ErrorKind, Result, RunId};
 
 use crate::Store;
@@ -195,10 +195,19 @@ impl TaskStore for Store {
         Ok((rows.into_iter().map(Model::into_task).collect::<Result<_>>()?, total))
     }
 
-    async fn due(&self, by_ms: i64, count_max: u64) -> Result<Vec<Task>> {
-        let rows = Entity::find()
+    async fn due(&self, by_ms: i64, after: Option<&DuePosition>, count_max: u64) -> Result<Vec<Task>> {
+        let mut found = Entity::find()
             .filter(Column::Status.eq(TaskStatus::Open.as_str()))
-            .filter(Column::DueMs.lte(by_ms))
+            .filter(Column::DueMs.lte(by_ms));
+        if let Some((due_ms, key)) = after {
+            let tenant = || text(key.tenant.as_str());
+            let of_tenant =
+                Condition::all().add(Column::TenantId.eq(tenant())).add(Column::Id.gt(text(key.id.as_str())));
+            let of_others = Condition::any().add(Column::TenantId.gt(tenant())).add(of_tenant);
+            let of_time = Condition::all().add(Column::DueMs.eq(*due_ms)).add(of_others);
+            found = found.filter(Condition::any().add(Column::DueMs.gt(*due_ms)).add(of_time));
+        }
+        let rows = found
             .order_by_asc(Column::DueMs)
             .order_by_asc(Column::TenantId)
             .order_by_asc(Column::Id)

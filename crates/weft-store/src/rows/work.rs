@@ -43,6 +43,8 @@ pub(crate) struct Model {
     pub at_ms: i64,
     pub fence: i64,
     pub attempts: i64,
+    /// How often its time has passed while a worker had it.
+    pub crashes: i64,
     pub reason: String,
     pub pushed_ms: i64,
 }
@@ -122,6 +124,7 @@ impl Model {
             at_ms: work.due_ms,
             fence: 0,
             attempts: 0,
+            crashes: 0,
             reason: String::new(),
             pushed_ms: now_ms,
         })
@@ -150,24 +153,28 @@ impl Model {
             source: self.source,
             due_ms: self.due_ms,
         };
-        let attempts = u32::try_from(self.attempts).unwrap_or_default();
-        Ok(StoredWork { work, state, attempts, reason: self.reason, pushed_ms: self.pushed_ms })
+        let number = |number| u32::try_from(number).unwrap_or_default();
+        let (attempts, crashes) = (number(self.attempts), number(self.crashes));
+        Ok(StoredWork { work, state, attempts, crashes, reason: self.reason, pushed_ms: self.pushed_ms })
+    }
+
+    /// How often its time has passed, for whoever takes it now.
+    fn crashes_by_now(&self) -> i64 {
+        self.crashes + i64::from(self.state == TAKEN)
     }
 }
 
 impl Store {
     /// Takes what was read just now, unless somebody else was faster.
     async fn take_one(&self, row: &Model, until_ms: i64) -> Result<bool, DbErr> {
-        let mut change = Entity::update_many()
+        let taken = Entity::update_many()
             .col_expr(Column::State, Expr::value(TAKEN))
             .col_expr(Column::AtMs, Expr::value(until_ms))
             .col_expr(Column::Fence, Expr::value(row.fence + 1))
-            .col_expr(Column::Attempts, Expr::value(row.attempts + 1));
-        // Why it had to wait says nothing about the attempt that begins now, which may end without leaving a reason.
-        if row.attempts == 0 {
-            change = change.col_expr(Column::Reason, Expr::value(""));
-        }
-        let taken = change
+            .col_expr(Column::Attempts, Expr::value(row.attempts + 1))
+            .col_expr(Column::Crashes, Expr::value(row.crashes_by_now()))
+            // Why it had to wait says nothing about the attempt that begins now.
+            .col_expr(Column::Reason, Expr::value(""))
             .filter(Column::TenantId.eq(&row.tenant_id))
             .filter(Column::RunId.eq(&row.run_id))
             .filter(Column::State.eq(&row.state))
@@ -227,6 +234,7 @@ impl WorkQueue for Store {
             if !repeated(|| self.take_one(&row, until_ms)).await.map_err(|error| self.fail(DOING, error))? {
                 continue;
             }
+            row.crashes = row.crashes_by_now();
             TAKEN.clone_into(&mut row.state);
             (row.at_ms, row.fence, row.attempts) = (until_ms, row.fence + 1, row.attempts + 1);
             let fence = row.fence;

@@ -109,12 +109,13 @@ pub(crate) async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKe
                 feedback: None,
             };
             let messages = [message("user", query.clone()), message("assistant", answer.concat())];
+            let lease = RunLease::first(&run.key);
             let commit = SessionCommit {
                 revision: turn,
                 state: &state.1,
                 messages: &messages,
                 tasks: None,
-                lease: None,
+                lease: Some(&lease),
             };
             SessionStore::commit(store, &key(), commit).await.unwrap();
         }

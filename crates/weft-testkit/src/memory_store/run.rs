@@ -1,7 +1,7 @@
 //! In-memory runs and journals.
 
 use async_trait::async_trait;
-use weft_core::id::{RunKey, TenantId};
+use weft_core::id::{RunId, RunKey, SessionKey, TenantId};
 use weft_core::seam::ProcessStore;
 use weft_core::seam::notice_store::Notice;
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
@@ -28,6 +28,15 @@ impl StoreTables {
 }
 
 impl StoreTables {
+    /// The unfinished run of a session.
+    pub(super) fn at_work(&self, session: &SessionKey) -> Option<RunId> {
+        let mut runs = self.runs.values().map(|journal| &journal.run);
+        let at_work = runs.find(|run| {
+            run.key.tenant == session.tenant && run.session == session.id && run.ending.is_none()
+        });
+        at_work.map(|run| run.key.id.clone())
+    }
+
     fn announce(&mut self, run: &StoredRun) -> Result<()> {
         let at = (run.key.tenant.clone(), run.key.id.clone());
         if self.runs.contains_key(&at) {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use weft_core::Result;
 use weft_core::id::{SessionKey, TaskKey, TenantId};
-use weft_core::seam::task_store::{Task, TaskChange, TaskFilter, TaskStatus, TaskStore};
+use weft_core::seam::task_store::{DuePosition, Task, TaskChange, TaskFilter, TaskStatus, TaskStore};
 
 use super::{MemoryStore, StoreTables, missing, page};
 
@@ -59,11 +59,15 @@ impl TaskStore for MemoryStore {
         Ok((page(found, filter.offset, filter.limit).0, total))
     }
 
-    async fn due(&self, by_ms: i64, count_max: u64) -> Result<Vec<Task>> {
+    async fn due(&self, by_ms: i64, after: Option<&DuePosition>, count_max: u64) -> Result<Vec<Task>> {
         let open = |task: &&Task| task.status == TaskStatus::Open;
         let due = |task: &&Task| task.due_ms.is_some_and(|due| due <= by_ms);
         let mut found: Vec<_> = self.tables().tasks.values().filter(open).filter(due).cloned().collect();
         found.sort_by(|a, b| (a.due_ms, &a.key.tenant, &a.key.id).cmp(&(b.due_ms, &b.key.tenant, &b.key.id)));
+        if let Some((due_ms, key)) = after {
+            let at = (Some(*due_ms), &key.tenant, &key.id);
+            found.retain(|task| (task.due_ms, &task.key.tenant, &task.key.id) > at);
+        }
         found.truncate(usize::try_from(count_max).unwrap_or(usize::MAX));
         Ok(found)
     }

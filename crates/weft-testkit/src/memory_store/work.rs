@@ -23,6 +23,7 @@ impl Queued {
             work: work.clone(),
             state: WorkState::Waiting { from_ms: work.due_ms },
             attempts: 0,
+            crashes: 0,
             reason: String::new(),
             pushed_ms: now_ms,
         };
@@ -101,12 +102,11 @@ impl WorkQueue for MemoryStore {
         let take = |queued: &mut Queued| {
             queued.fence += 1;
             queued.stored.attempts += 1;
+            queued.stored.crashes += u32::from(matches!(queued.stored.state, WorkState::Taken { .. }));
             queued.stored.state = WorkState::Taken { until_ms };
             let lease = Lease { run: queued.stored.work.run.clone(), fence: queued.fence };
             let stored = queued.stored.clone();
-            if stored.attempts == 1 {
-                queued.stored.reason.clear();
-            }
+            queued.stored.reason.clear();
             Taken { lease, stored }
         };
         Ok(ready.into_iter().take(count_max).map(take).collect())

@@ -176,7 +176,8 @@ impl App {
         let now_ms = self.clock.now_ms();
         // Counted before contacting the provider, which may take long.
         let rate = Accounts::rate(self.accounts.config.sign_in_attempts_per_address);
-        if !self.accounts.limits.attempts.take(&Attempts::Begun(address.to_owned()), rate, now_ms) {
+        let counted = Attempts::Begun(address.to_owned());
+        if !self.accounts.limits.attempts.take(&counted, rate, self.clock.running()) {
             let error = Error::new(ErrorKind::RateLimited, "too many sign-ins were started but not finished");
             return Err(error.help("try again in a quarter of an hour"));
         }

@@ -180,7 +180,7 @@ const LONG_AGO_MS: i64 = -9_000_000;
 
 async fn due_tasks_of_all_tenants_are_listed(stores: &TaskStores<'_>) {
     let due = async |by_ms: i64, count_max: u64| {
-        let found = stores.tasks.due(by_ms, count_max).await.unwrap();
+        let found = stores.tasks.due(by_ms, None, count_max).await.unwrap();
         found.into_iter().map(|task| (task.key.tenant, task.key.id.to_string())).collect::<Vec<_>>()
     };
     let mut expected = Vec::new();
@@ -198,10 +198,35 @@ async fn due_tasks_of_all_tenants_are_listed(stores: &TaskStores<'_>) {
     assert_eq!(due(LONG_AGO_MS + 1, 9).await, expected[..1]);
     assert_eq!(due(LONG_AGO_MS + 2, 9).await, expected);
     assert_eq!(due(LONG_AGO_MS + 2, 1).await, expected[..1]);
+    due_tasks_are_read_in_parts(stores).await;
     for (tenant, _) in &expected {
         stores.sessions.delete(&SessionKey::new(tenant, "one")).await.unwrap();
     }
     assert_eq!(due(LONG_AGO_MS + 2, 9).await, []);
+}
+
+/// Those that are due at the same time come in the order of their tenants and ids.
+async fn due_tasks_are_read_in_parts(stores: &TaskStores<'_>) {
+    let by_ms = LONG_AGO_MS - 1;
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        let key = stores.begin(&tenant(), "parts", "x").await;
+        let tasks = ["a", "b"].map(|id| Task { due_ms: Some(by_ms), ..task(&key, id) });
+        stores.commit(&key, 0, &by("r1", &tasks, &[])).await.unwrap();
+        sessions.push(key);
+    }
+    let all = stores.tasks.due(by_ms, None, 9).await.unwrap();
+    assert_eq!(all.len(), 4);
+    let (mut after, mut parts) = (None, Vec::new());
+    while let Some(task) = stores.tasks.due(by_ms, after.as_ref(), 1).await.unwrap().pop() {
+        after = Some((by_ms, task.key.clone()));
+        parts.push(task);
+        assert!(parts.len() <= all.len(), "none comes twice");
+    }
+    assert_eq!(parts, all);
+    for key in sessions {
+        stores.sessions.delete(&key).await.unwrap();
+    }
 }
 
 async fn tasks_are_removed_with_their_session(stores: &TaskStores<'_>) {

@@ -9,7 +9,7 @@ use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::id::{CanvasKey, RunKey, TenantId};
 use weft_core::seam::canvas_store::{CanvasHead, CanvasStore};
 use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry};
-use weft_core::seam::session_store::Session;
+use weft_core::seam::session_store::{Session, SessionCommit};
 use weft_core::seam::work_queue::Work;
 use weft_core::seam::{RunStore, ScheduleStore, SessionStore, WorkQueue};
 
@@ -80,8 +80,10 @@ pub(super) async fn runs_are_announced_at_a_revision(sessions: &dyn SessionStore
         refused(runs.announce(&at(id, &ours), 0).await, Conflict);
     }
     assert!(runs.announce(&at("first", &theirs), 0).await.unwrap(), "another tenant's");
-    sessions.commit(&session(&ours, "s", "c").key, change(0, &json!({}), &[])).await.unwrap();
     let lease = RunLease::first(&at("first", &ours).key);
+    let (conversation, state) = (session(&ours, "s", "c").key, json!({}));
+    let of_run = SessionCommit { lease: Some(&lease), ..change(0, &state, &[]) };
+    sessions.commit(&conversation, of_run).await.unwrap();
     runs.finish(&lease, FinishedRun::new(Ending::Succeeded, 1)).await.unwrap();
     // The session has a newer revision.
     assert!(!runs.announce(&at("third", &ours), 0).await.unwrap());
@@ -90,10 +92,44 @@ pub(super) async fn runs_are_announced_at_a_revision(sessions: &dyn SessionStore
     assert_eq!(announced.iter().filter(|one| matches!(one, Ok(true))).count(), 1, "{announced:?}");
 }
 
+/// Checks that a session whose run is under way is changed by nobody else, also when the two come at the same time.
+/// The two are one store.
+async fn a_session_with_a_run_is_changed_by_that_run_alone(sessions: &dyn SessionStore, runs: &dyn RunStore) {
+    let (ours, theirs) = (tenant(), tenant());
+    let state = json!({});
+    for tenant in [&ours, &theirs] {
+        sessions.create(&session(tenant, "s", "c"), &[]).await.unwrap();
+    }
+    let one = session(&ours, "s", "c").key;
+    let first = run(&ours, "first", "s", "c");
+    assert!(runs.announce(&first, 0).await.unwrap());
+    refused(sessions.commit(&one, change(0, &state, &[])).await, Conflict);
+    assert_eq!(sessions.load(&one).await.unwrap().revision, 0);
+    let same = session(&theirs, "s", "c").key;
+    sessions.commit(&same, change(0, &state, &[])).await.unwrap();
+    let finished = FinishedRun::new(Ending::Succeeded, 1);
+    runs.finish(&RunLease::first(&first.key), finished).await.unwrap();
+    sessions.commit(&one, change(0, &state, &[])).await.unwrap();
+    for number in 0..20 {
+        let id = format!("s{number}");
+        let one = session(&ours, &id, "c");
+        sessions.create(&one, &[]).await.unwrap();
+        let its = run(&ours, &format!("run{number}"), &id, "c");
+        let (announced, changed) =
+            futures::join!(runs.announce(&its, 0), sessions.commit(&one.key, change(0, &state, &[])));
+        if announced.unwrap() {
+            refused(changed, Conflict);
+        } else {
+            changed.unwrap();
+        }
+    }
+}
+
 /// Checks that values of any size come back unchanged, before and after their runs have ended, while others with the
 /// same values are removed. The two are one store.
 pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn RunStore) {
     runs_are_announced_at_a_revision(sessions, runs).await;
+    a_session_with_a_run_is_changed_by_that_run_alone(sessions, runs).await;
     let tenant = tenant();
     let state = |turn: u64| json!({"note": words(turn / 2), "turns": turn});
     let one = Session { state: state(0), ..session(&tenant, "s", "c") };
@@ -115,7 +151,9 @@ pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn Ru
             written.extend(some.clone());
             runs.append(&RunLease::first(&run.key), some).await.unwrap();
         }
-        sessions.commit(&one.key, change(turn.cast_signed(), &state(turn + 1), &[])).await.unwrap();
+        let (lease, after) = (RunLease::first(&run.key), state(turn + 1));
+        let of_run = SessionCommit { lease: Some(&lease), ..change(turn.cast_signed(), &after, &[]) };
+        sessions.commit(&one.key, of_run).await.unwrap();
         assert!(runs.entries(&run.key, 0, 99).await.unwrap() == written, "turn {turn} active");
         runs.finish(&RunLease::first(&run.key), FinishedRun::new(Ending::Succeeded, 1)).await.unwrap();
         kept.push((run.key, written));

@@ -129,6 +129,7 @@ async fn work_round_trips(queue: &dyn WorkQueue) {
         work: first.clone(),
         state: WorkState::Waiting { from_ms: 1_000 },
         attempts: 0,
+        crashes: 0,
         reason: String::new(),
         pushed_ms: 900,
     };
@@ -238,7 +239,8 @@ async fn a_lease_can_be_renewed(queue: &dyn WorkQueue) {
     queue.renew(&first.lease, 5_000).await.unwrap();
     none(queue, 4_999).await;
     let second = one(queue, 5_000, 6_000).await;
-    assert_eq!((second.stored.attempts, second.lease.run), (2, first.lease.run));
+    assert_eq!((second.stored.attempts, second.stored.crashes), (2, 1));
+    assert_eq!(second.lease.run, first.lease.run);
     drain(queue).await;
 }
 
@@ -266,9 +268,15 @@ async fn settled_work_is_released(queue: &dyn WorkQueue) {
             let second = one(queue, 3_000, 4_000).await;
             assert!(second.lease.fence > first.lease.fence);
             assert_eq!((second.stored.attempts, second.stored.reason.as_str()), (attempts + 1, "because"));
-            // The reason of a wait ends with it; that of an attempt stays.
-            let kept = queue.get(&one_work.run).await.unwrap().reason;
-            assert_eq!(kept, if attempts == 0 { "" } else { "because" });
+            let stored = queue.get(&one_work.run).await.unwrap();
+            assert_eq!((stored.crashes, stored.reason.as_str()), (0, ""), "the wait is over");
+            // Its worker falls silent. Neither that nor what comes later is forgotten or mixed up.
+            let third = one(queue, 4_000, 5_000).await;
+            assert_eq!((third.stored.crashes, third.stored.reason.as_str()), (1, ""));
+            let again = WorkOutcome::RetryAt { from_ms: 6_000, reason: "because".into() };
+            queue.settle(&third.lease, &again, 4_500).await.unwrap();
+            let fourth = one(queue, 6_000, 7_000).await;
+            assert_eq!((fourth.stored.crashes, fourth.stored.reason.as_str()), (1, "because"));
         }
         drain(queue).await;
     }
