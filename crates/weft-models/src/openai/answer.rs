@@ -28,8 +28,9 @@ struct WireChunk {
 
 #[derive(Deserialize)]
 struct WireChoice {
-    #[serde(alias = "message")]
     delta: Option<WireDelta>,
+    /// The answer in one piece. Perplexity also sends it in a stream, with all of the text so far.
+    message: Option<WireDelta>,
     finish_reason: Option<String>,
     /// Where Moonshot sends the usage.
     usage: Option<WireTokens>,
@@ -101,6 +102,8 @@ pub(super) struct OpenAiAssembly {
     calls: CallAssembly,
     reason: Option<StopReason>,
     usage: Option<WireTokens>,
+    /// Whether the answer does not stream.
+    in_one_piece: bool,
     understood: bool,
     over: bool,
 }
@@ -120,6 +123,7 @@ impl OpenAiAssembly {
             calls,
             reason: None,
             usage: None,
+            in_one_piece: false,
             understood: false,
             over: false,
         }
@@ -131,6 +135,7 @@ impl OpenAiAssembly {
 
     /// A complete answer in one response.
     pub(super) fn whole(mut self, body: &[u8]) -> impl Stream<Item = Result<ChatDelta>> + use<> {
+        self.in_one_piece = true;
         self.take(body);
         self.ended();
         stream::iter(self.ready)
@@ -185,7 +190,9 @@ impl OpenAiAssembly {
 
     fn choice(&mut self, choice: WireChoice) {
         self.usage = choice.usage.or(self.usage);
-        let delta = choice.delta.unwrap_or_default();
+        let piece =
+            if self.in_one_piece { choice.message.or(choice.delta) } else { choice.delta.or(choice.message) };
+        let delta = piece.unwrap_or_default();
         // Two names for the same field: a server sends one of them.
         let thought = delta.reasoning_content.or(delta.reasoning).map(TaggedPart::Thinking);
         // A refusal in place of an answer is treated as the answer.
@@ -207,7 +214,8 @@ impl OpenAiAssembly {
         for piece in delta.tool_calls.into_iter().flatten() {
             self.call(piece);
         }
-        if let Some(reason) = choice.finish_reason {
+        // Servers written in Go send an empty text as long as there is none.
+        if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
             self.reason = Some(stop_reason(&reason));
         }
     }

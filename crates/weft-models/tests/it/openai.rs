@@ -58,6 +58,32 @@ async fn a_missing_done_is_forgiven_and_a_missing_end_is_not() {
     assert_eq!(made_of(SSE, "<html></html>\n").await.1, Some(ErrorKind::Garbled));
 }
 
+/// LocalAI, SGLang and older Ollama send an empty text in place of null.
+#[tokio::test]
+async fn an_empty_reason_for_the_end_is_none() {
+    let half = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"\"}]}\n\n";
+    assert_eq!(made_of(SSE, half).await.1, Some(ErrorKind::Unavailable));
+    let whole = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n\
+        data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\n\
+        data: [DONE]\n\n";
+    let (seen, error) = made_of(SSE, whole).await;
+    assert_eq!((error, seen.end.map(|(reason, _)| reason)), (None, Some(StopReason::Stop)));
+}
+
+/// Perplexity sends the piece, and all of the answer so far beside it.
+#[tokio::test]
+async fn an_answer_that_is_sent_twice_is_read_once() {
+    let body = "data: {\"choices\":[{\"message\":{\"content\":\"one\"},\"delta\":{\"content\":\"one\"}}]}\n\n\
+        data: {\"choices\":[{\"message\":{\"content\":\"one two\"},\"delta\":{\"content\":\" two\"}}]}\n\n\
+        data: {\"choices\":[{\"message\":{\"content\":\"one two\"},\"delta\":{\"content\":\"\"},\"finish_reason\":\"stop\"}]}\n\n";
+    let (seen, error) = made_of(SSE, body).await;
+    assert_eq!((error, seen.text.as_str()), (None, "one two"));
+    let body =
+        r#"{"choices":[{"message":{"content":"one two"},"delta":{"content":""},"finish_reason":"stop"}]}"#;
+    let (seen, error) = made_of("application/json", body).await;
+    assert_eq!((error, seen.text.as_str()), (None, "one two"));
+}
+
 #[tokio::test]
 async fn what_keeps_a_line_open_changes_no_answer() {
     let body = ": wait\n\ndata:\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: \n\n: wait\n\n\
