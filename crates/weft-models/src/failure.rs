@@ -43,6 +43,12 @@ pub(crate) fn reported(model: &str, object: &Json, key: &Secret) -> Error {
     finish(Error::new(kind, format!("the model `{model}` failed while answering")), &words, key)
 }
 
+/// The error for a request that a provider does not answer because of its content.
+pub(crate) fn blocked(model: &str, reason: &str, key: &Secret) -> Error {
+    let message = format!("the model `{model}` does not answer because of the content of the request");
+    finish(Error::new(ErrorKind::Filtered, message), reason, key)
+}
+
 /// The error for an answer that was cut off.
 pub(crate) fn cut_off(model: &str) -> Error {
     Error::new(

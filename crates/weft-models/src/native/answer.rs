@@ -293,6 +293,11 @@ impl NativeAssembly {
     }
 
     fn broken(&mut self, cause: genai::Error) {
+        let blocked = self.frames().blocked.take();
+        if let Some(reason) = blocked {
+            let error = failure::blocked(&self.asking.model, &reason, &self.asking.key);
+            return self.fail(error);
+        }
         let error = failed(&self.asking.model, cause, &self.asking.key);
         // Told as cut off, since something had come: whoever has heard it must not be told that there was no
         // answer.

@@ -133,6 +133,8 @@ pub(crate) struct Frames {
     heard: Heard,
     /// An error object.
     error: Option<serde_json::Value>,
+    /// Why Gemini answers nothing: genai takes that for a failure without a reason.
+    blocked: Option<String>,
     /// Of Anthropic.
     blocks: Blocks,
 }
@@ -168,6 +170,19 @@ fn notice(provider: Provider, noticed: &Noticed, frame: RawFrameRef<'_>) {
     {
         noticed.error = Some(object);
     }
+    if provider == Provider::Gemini
+        && frame.data.contains("\"blockReason\"")
+        && let Some(reason) = block_reason(frame)
+    {
+        noticed.blocked = Some(reason);
+    }
+}
+
+/// Why a question is answered with nothing.
+fn block_reason(frame: RawFrameRef<'_>) -> Option<String> {
+    let object = frame.json().filter(|object| object.get("candidates").is_none())?;
+    let reason = object.pointer("/promptFeedback/blockReason")?.as_str()?;
+    Some(reason.to_owned())
 }
 
 /// Whether a frame is one of its provider's answers.

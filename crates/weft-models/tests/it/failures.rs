@@ -127,6 +127,16 @@ async fn an_answer_that_ends_before_its_first_word_is_asked_for_again_on_every_w
     }
 }
 
+/// Neither another try nor another provider may get around it.
+#[tokio::test]
+async fn a_question_that_gemini_blocks_is_not_put_again() {
+    let blocked = "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"},\"usageMetadata\":{\"promptTokenCount\":4}}\n\n";
+    let (requests, error, _) = first_saying(Wire::Gemini, blocked).await;
+    let error = error.unwrap();
+    assert_eq!((requests, error.kind), (1, ErrorKind::Filtered), "{}", error.full());
+    assert!(error.full().contains("SAFETY"), "{}", error.full());
+}
+
 #[tokio::test]
 async fn garbage_is_garbled_at_the_start_and_in_the_middle() {
     for wire in Wire::ALL {
