@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt as _};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value as Json;
 use weft_core::seam::chat_model::{ChatDelta, ChatRequest, StopReason};
 use weft_core::{Error, Result};
@@ -178,6 +179,16 @@ impl OpenAiAssembly {
         }
     }
 
+    /// Processes the event with which the response ends, which may have broken off in the middle of it.
+    fn take_last(&mut self, data: &[u8]) {
+        let is_half = serde_json::from_slice::<IgnoredAny>(data).is_err_and(|cause| cause.is_eof());
+        if is_half {
+            self.understood = true;
+        } else {
+            self.take(data);
+        }
+    }
+
     /// An event without choices and usage: harmless, unless it is an error in vLLM's form.
     fn odd(&mut self, data: &[u8]) {
         let event: Json = serde_json::from_slice(data).unwrap_or_default();
@@ -338,7 +349,7 @@ impl Stream for OpenAiAnswer {
                 }
                 None => {
                     if let Some(data) = this.events.last() {
-                        this.assembly.take(data);
+                        this.assembly.take_last(data);
                     }
                     // A stream without any content broke off; it is not a different protocol.
                     this.assembly.understood |= this.events.is_silent();

@@ -51,6 +51,14 @@ async fn a_missing_done_is_forgiven_and_a_missing_end_is_not() {
     assert_eq!((error, seen.end.map(|(reason, _)| reason)), (None, Some(StopReason::Length)));
     let half = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
     assert_eq!(made_of(SSE, half).await.1, Some(ErrorKind::Unavailable));
+    // Also in the middle of an event, as behind a proxy that ends the response by closing the connection.
+    for half in ["", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"] {
+        let body = format!("{half}data: {{\"choices\":[{{\"delta\":{{\"cont");
+        assert_eq!(made_of(SSE, body.leak()).await.1, Some(ErrorKind::Unavailable), "{half:?}");
+    }
+    let cut_usage = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usa";
+    let (seen, error) = made_of(SSE, cut_usage).await;
+    assert_eq!((error, seen.text.as_str()), (None, "a"));
     // Before the first event, too: it is asked again, and what is no such stream is not.
     for silent in ["", "\n\n", ": working on it\n\n: still\n\n", "data:\n\ndata: \n\n"] {
         assert_eq!(made_of(SSE, silent).await.1, Some(ErrorKind::Unavailable), "{silent:?}");
