@@ -232,6 +232,11 @@ impl NativeAssembly {
         if made_up {
             return self.ended_early();
         }
+        let lost = self.frames().lost;
+        if lost {
+            let model = &self.asking.model;
+            return self.fail(failure::cut_off(model).because("one of its events arrived without a name"));
+        }
         // Added up: each part of an answer that was paused is paid for by itself.
         self.used += estimate::completed(sent(end), &self.request, &self.said);
         let paused =
