@@ -43,6 +43,21 @@ pub(crate) fn reported(model: &str, object: &Json, key: &Secret) -> Error {
     finish(Error::new(kind, format!("the model `{model}` failed while answering")), &words, key)
 }
 
+/// The error for a failure that MiniMax reports by a number of its own.
+pub(crate) fn of_minimax(model: &str, code: i64, words: &str, key: &Secret) -> Error {
+    let kind = match code {
+        1001 => ErrorKind::Timeout,
+        // The second is the limit of tokens per minute.
+        1002 | 1039 => ErrorKind::RateLimited,
+        1004 | 2049 => ErrorKind::Unauthenticated,
+        1008 | 2056 => ErrorKind::QuotaExceeded,
+        1026 | 1027 => ErrorKind::Filtered,
+        2013 => ErrorKind::Invalid,
+        _ => ErrorKind::Unavailable,
+    };
+    finish(Error::new(kind, format!("the model `{model}` failed with the code {code}")), words, key)
+}
+
 /// The error for a request that a provider does not answer because of its content.
 pub(crate) fn blocked(model: &str, reason: &str, key: &Secret) -> Error {
     let message = format!("the model `{model}` does not answer because of the content of the request");

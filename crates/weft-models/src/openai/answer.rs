@@ -25,6 +25,16 @@ struct WireChunk {
     choices: Option<Vec<WireChoice>>,
     usage: Option<WireTokens>,
     error: Option<Json>,
+    base_resp: Option<MiniMaxStatus>,
+}
+
+/// How MiniMax reports failures, in a response with status 200 and without choices.
+#[derive(Deserialize)]
+struct MiniMaxStatus {
+    /// 0 for none.
+    #[serde(default)]
+    status_code: i64,
+    status_msg: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -166,6 +176,10 @@ impl OpenAiAssembly {
         };
         if let Some(error) = chunk.error.as_ref().filter(|error| !error.is_null()) {
             return self.fail(failure::reported(&self.model, error, &self.key));
+        }
+        if let Some(told) = chunk.base_resp.filter(|told| told.status_code != 0) {
+            let words = told.status_msg.unwrap_or_default();
+            return self.fail(failure::of_minimax(&self.model, told.status_code, &words, &self.key));
         }
         // Servers written in Go send null for an empty list.
         let choices = chunk.choices.unwrap_or_default();

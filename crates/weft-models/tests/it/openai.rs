@@ -158,6 +158,18 @@ async fn an_error_in_the_shape_of_vllm_is_an_error() {
     assert_eq!(made_of(SSE, body).await.1, Some(ErrorKind::Invalid));
 }
 
+/// It has a status of its own, beside that of HTTP, which is always 200.
+#[tokio::test]
+async fn an_error_in_the_shape_of_minimax_is_an_error() {
+    let refused = r#"{"id":"x","choices":null,"base_resp":{"status_code":1004,"status_msg":"login fail"}}"#;
+    assert_eq!(made_of("application/json", refused).await.1, Some(ErrorKind::Unauthenticated));
+    let used_up = "data: {\"choices\":null,\"usage\":{\"total_tokens\":0},\"base_resp\":{\"status_code\":1008,\"status_msg\":\"no\"}}\n\n";
+    assert_eq!(made_of(SSE, used_up).await.1, Some(ErrorKind::QuotaExceeded));
+    let fine = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}],\"base_resp\":{\"status_code\":0,\"status_msg\":\"\"}}\n\n";
+    let (seen, error) = made_of(SSE, fine).await;
+    assert_eq!((error, seen.text.as_str()), (None, "a"));
+}
+
 #[tokio::test]
 async fn schemas_and_images_are_sent() {
     let server = ScriptedServer::speaking(Wire::OpenAi, Script::text("{}")).await;
