@@ -1,8 +1,9 @@
 //! Requests to a server at a URL, with its headers and its token.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep_until};
 use weft_core::{Error, ErrorKind, Result, Secret};
 use weft_net::{StreamRequest, StreamResponse, StreamingHttp};
 
@@ -10,6 +11,11 @@ use crate::authorization::Authorization;
 use crate::config::ServerConfig;
 use crate::faults::Redactor;
 use crate::headers;
+
+/// The least time between two attempts to resume streams of one connection.
+// A stream that breaks is resumed at once, and a server may ask for no pause: one whose streams all end at once would
+// be asked as fast as the network allows.
+pub(crate) const RESUME_LEAST: Duration = Duration::from_millis(100);
 
 /// The connection data of one server. Clones share the same state.
 #[derive(Clone)]
@@ -21,6 +27,8 @@ struct HttpPeerInner {
     authorization: Authorization,
     redactor: Redactor,
     bytes_max: usize,
+    /// The latest attempt to resume a stream.
+    resumed: Mutex<Option<Instant>>,
 }
 
 /// Names and values.
@@ -34,7 +42,8 @@ impl HttpPeer {
         redactor: Redactor,
     ) -> Result<Self> {
         let (headers, bytes_max) = (headers::headers(config)?, config.result_bytes_max);
-        Ok(Self(Arc::new(HttpPeerInner { http, headers, authorization, redactor, bytes_max })))
+        let resumed = Mutex::default();
+        Ok(Self(Arc::new(HttpPeerInner { http, headers, authorization, redactor, bytes_max, resumed })))
     }
 
     /// Returns the authentication at the server.
@@ -45,6 +54,19 @@ impl HttpPeer {
     /// Returns the maximum size of a message, in bytes.
     pub(crate) fn bytes_max(&self) -> usize {
         self.0.bytes_max
+    }
+
+    /// Waits until a stream may be resumed.
+    pub(crate) async fn wait_to_resume(&self) {
+        let latest = *self.resumed();
+        if let Some(latest) = latest {
+            sleep_until(latest + RESUME_LEAST).await;
+        }
+        *self.resumed() = Some(Instant::now());
+    }
+
+    fn resumed(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.resumed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a request. If the token is refused, it is renewed and the request repeated.

@@ -62,7 +62,7 @@ pub(crate) struct Link {
     sent_log: SentLog,
     shared: LinkShared,
     runtime: Handle,
-    /// Whether the server announces changes of its tools.
+    /// Whether the server announces changes of its tools, and no announcement is lost.
     pub(crate) tells_changes: bool,
 }
 
@@ -113,7 +113,7 @@ impl Link {
         version: ProtocolVersion,
     ) -> Result<Result<Self, ErrorData>> {
         let wire = dial.dial().await?;
-        let sent_log = wire.sent_log();
+        let (sent_log, delivers_all) = (wire.sent_log(), wire.delivers_all());
         let handler =
             NotificationHandler::new(version.clone(), shared.elicitation, Arc::clone(&shared.changes));
         let mode = if version.has_initialize() {
@@ -141,7 +141,7 @@ impl Link {
             // Stored, because a link may be dropped on a thread without a runtime.
             runtime: Handle::current(),
             // In the newer way, changes are only announced to subscribers.
-            tells_changes: tells && spoken.has_initialize(),
+            tells_changes: tells && delivers_all && spoken.has_initialize(),
         };
         if ProtocolVersion::KNOWN_VERSIONS.contains(&spoken) {
             return Ok(Ok(link));

@@ -160,8 +160,9 @@ async fn exchange(config: &OauthConfig, http: &dyn StreamingHttp, refresh: &Secr
     match status {
         200..=299 => serde_json::from_slice(&body)
             .map_err(|_| Error::new(ErrorKind::Garbled, "the token server's response contains no token")),
+        429 => Err(failed(ErrorKind::RateLimited).because("the token server limits the rate of requests")),
         // Only the error code: other members of such a response may repeat what was sent.
-        400..=499 => {
+        400..=499 if status != 408 => {
             let reason = serde_json::from_slice::<TokenRefusal>(&body).map(|refusal| refusal.error);
             let reason = reason.unwrap_or_else(|_| format!("status {status}"));
             let message = format!("the token server refused the request: {reason}");
@@ -171,5 +172,41 @@ async fn exchange(config: &OauthConfig, http: &dyn StreamingHttp, refresh: &Secr
         _ => {
             Err(failed(ErrorKind::Unavailable).because(format!("the token server returned status {status}")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use bytes::Bytes;
+    use futures::{StreamExt as _, stream};
+    use weft_net::StreamResponse;
+
+    use super::*;
+
+    /// A token server that gives nothing, and says so in this way.
+    struct Refuses(u16, &'static str);
+
+    #[async_trait]
+    impl StreamingHttp for Refuses {
+        async fn open(&self, _: StreamRequest) -> Result<StreamResponse> {
+            let body = stream::iter([Ok(Bytes::from(self.1))]).boxed();
+            Ok(StreamResponse { status: self.0, headers: Vec::new(), body })
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_refusal_of_the_client_asks_for_other_credentials() {
+        let check = async |status: u16, body: &'static str, expected: ErrorKind| {
+            let oauth = Oauth::new(OauthConfig::default(), Arc::new(Refuses(status, body)));
+            let error = oauth.token().await.unwrap_err();
+            assert_eq!(error.kind, expected, "{status}: {}", error.full());
+        };
+        check(400, r#"{"error": "invalid_grant"}"#, ErrorKind::Unauthenticated).await;
+        check(401, "", ErrorKind::Unauthenticated).await;
+        check(408, "", ErrorKind::Unavailable).await;
+        check(429, "slow down", ErrorKind::RateLimited).await;
+        check(503, "", ErrorKind::Unavailable).await;
+        check(200, "{}", ErrorKind::Garbled).await;
     }
 }

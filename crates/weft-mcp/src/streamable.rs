@@ -128,6 +128,9 @@ impl HttpPeer {
         last_event: Option<String>,
         extra: &Extra,
     ) -> Result<EventStream, Fault> {
+        if last_event.is_some() {
+            self.wait_to_resume().await;
+        }
         let mut headers = headers("text/event-stream", session, extra);
         headers.extend(last_event.map(|id| ("last-event-id".to_owned(), id)));
         let response = self.send(request("GET", url, headers, Vec::new())).await.map_err(Fault::Client)?;
@@ -207,5 +210,47 @@ impl StreamableHttpClient for HttpPeer {
         custom_headers: Extra,
     ) -> Result<EventStream, Fault> {
         self.stream(&uri, session_id.as_deref(), last_event_id, &custom_headers).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use futures::{StreamExt as _, stream};
+    use tokio::time::Instant;
+    use weft_net::{StreamRequest, StreamingHttp};
+
+    use super::*;
+    use crate::authorization::Authorization;
+    use crate::config::ServerConfig;
+    use crate::faults::Redactor;
+    use crate::http_peer::RESUME_LEAST;
+
+    /// A server whose streams end at once.
+    struct Brief;
+
+    #[async_trait]
+    impl StreamingHttp for Brief {
+        async fn open(&self, _: StreamRequest) -> weft_core::Result<StreamResponse> {
+            let headers = vec![("content-type".to_owned(), "text/event-stream".to_owned())];
+            Ok(StreamResponse { status: 200, headers, body: stream::empty().boxed() })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_are_not_resumed_in_a_tight_loop() {
+        let config = ServerConfig::default();
+        let peer =
+            HttpPeer::new(&config, Arc::new(Brief), Authorization::Headers, Redactor::default()).unwrap();
+        let (none, least) = (Duration::ZERO, RESUME_LEAST);
+        for (last_event, pause) in [(None, none), (Some("1"), none), (Some("1"), least), (None, none)] {
+            let begun = Instant::now();
+            let last_event = last_event.map(str::to_owned);
+            peer.stream("https://tools.example/mcp", Some("s"), last_event, &Extra::new())
+                .await
+                .map(drop)
+                .unwrap();
+            assert_eq!(begun.elapsed(), pause);
+        }
     }
 }

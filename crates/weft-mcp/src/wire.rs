@@ -95,6 +95,13 @@ impl ServerWire {
     pub(crate) fn sent_log(&self) -> SentLog {
         self.sent_log.clone()
     }
+
+    /// Returns whether everything that the server says arrives as long as the connection is open.
+    // Over streamable HTTP, a server may offer no stream for its own messages, and a session that it has forgotten is
+    // begun anew without notice.
+    pub(crate) fn delivers_all(&self) -> bool {
+        !matches!(self.way, WireKind::Streamable(_))
+    }
 }
 
 impl Pipe {

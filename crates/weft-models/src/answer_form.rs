@@ -1,35 +1,56 @@
 //! Retries a request without the schema of the answer when a server rejects requests that contain one.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
+use hashlink::LruCache;
 use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo};
-use weft_core::{ErrorKind, Result};
+use weft_core::{ErrorKind, Json, Result};
 
 use crate::opening::opened;
 
-/// A model whose server may not support the parameter for the form of an answer. After a rejection it is asked again
-/// without the parameter, because the form is in the prompt as well and the answer is validated anyway; the rejection
-/// is remembered while the process lives.
+/// Maximum number of rejected schemas that are remembered; the ones used least recently are forgotten first.
+const SCHEMAS_MAX: usize = 256;
+
+/// A model whose server may not support the parameter for the form of an answer, or not every schema in it. After a
+/// rejection it is asked again without the parameter, because the form is in the prompt as well and the answer is
+/// validated anyway.
 #[derive(Debug)]
 pub(crate) struct AnswerForm<M> {
     model: M,
-    refused: AtomicBool,
+    /// Digests of the schemas that were rejected while this process lives. By schema: that of one canvas may be one
+    /// that the server does not accept, and must not take the form away from all others.
+    refused: Mutex<LruCache<u64, ()>>,
 }
 
 impl<M: ChatModel> AnswerForm<M> {
     pub(crate) fn new(model: M) -> Self {
-        Self { model, refused: AtomicBool::new(false) }
+        Self { model, refused: Mutex::new(LruCache::new(SCHEMAS_MAX)) }
+    }
+
+    fn refused(&self) -> MutexGuard<'_, LruCache<u64, ()>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_refused(&self, schema: u64) -> bool {
+        self.refused().get(&schema).is_some()
     }
 
     fn warning(&self) -> ChatDelta {
         ChatDelta::Warning(format!(
-            "the server of `{}` rejects requests with an answer format; they are sent without it (set \
-             `structured_output = \"prompt\"` at its entry in `models` to omit it from the start)",
+            "the server of `{}` rejects requests with this answer format; they are sent without it (set \
+             `structured_output = \"prompt\"` at its entry in `models` to omit answer formats from the start)",
             self.info().name
         ))
     }
+}
+
+fn digest(schema: &Json) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    schema.to_string().hash(&mut hasher);
+    hasher.finish()
 }
 
 #[async_trait]
@@ -39,11 +60,11 @@ impl<M: ChatModel> ChatModel for AnswerForm<M> {
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
-        if request.schema.is_none() {
+        let Some(schema) = request.schema.as_ref().map(digest) else {
             return self.model.chat(request).await;
-        }
+        };
         let plain = ChatRequest { schema: None, ..request.clone() };
-        if self.refused.load(Ordering::Relaxed) {
+        if self.is_refused(schema) {
             return self.model.chat(plain).await;
         }
         let refusal = match opened(&self.model, request).await {
@@ -54,7 +75,7 @@ impl<M: ChatModel> ChatModel for AnswerForm<M> {
         match opened(&self.model, plain).await {
             Ok(answer) => {
                 // Only now is it known that the form was the reason.
-                self.refused.store(true, Ordering::Relaxed);
+                self.refused().insert(schema, ());
                 Ok(stream::iter([Ok(self.warning())]).chain(answer).boxed())
             }
             // The form was not the reason: the error of the original request is returned.
@@ -92,6 +113,21 @@ mod tests {
             assert!(answer.contains(&ChatDelta::Text("{}".to_owned())), "{answer:?}");
             assert_eq!((model.requests().len(), warned), (requests, warnings));
         }
+    }
+
+    #[tokio::test]
+    async fn a_refused_schema_does_not_switch_the_format_off_for_others() {
+        let model = ScriptedModel::from_fn(|request, _| match &request.schema {
+            Some(schema) if schema["type"] != "object" => Reply::error(ErrorKind::Invalid, "not an object"),
+            _ => Reply::text("{}"),
+        });
+        let form = AnswerForm::new(model.clone());
+        let list = ChatRequest { schema: Some(json!({"type": "array"})), ..ChatRequest::default() };
+        for request in [list.clone(), asking(), list] {
+            form.chat(request).await.unwrap().collect::<Vec<_>>().await;
+        }
+        let named: Vec<bool> = model.requests().iter().map(|request| request.schema.is_some()).collect();
+        assert_eq!(named, [true, false, true, false]);
     }
 
     #[tokio::test]

@@ -118,6 +118,10 @@ impl Stream for DeadlineStream {
                 self.expected = self.ends;
                 return Poll::Ready(Some(Err(self.missed())));
             }
+            // Known before the model has said anything: it is about the request.
+            if matches!(delta, Some(Ok(ChatDelta::Warning(_)))) {
+                return Poll::Ready(delta);
+            }
             self.expected = (now + self.limits.idle).min(self.ends);
             if !std::mem::replace(&mut self.begun, true) {
                 // From here on, the deadline of the next piece is never earlier than the timer.
@@ -141,6 +145,8 @@ impl Stream for DeadlineStream {
 
 #[cfg(test)]
 mod tests {
+    use futures::stream;
+
     use super::*;
     use crate::script::{Reply, Script, Step};
     use crate::scripted::ScriptedModel;
@@ -200,5 +206,38 @@ mod tests {
             Some("did not begin"),
         )
         .await;
+    }
+
+    /// A model whose requests are not sent as they are.
+    #[derive(Debug)]
+    struct Warns(ScriptedModel);
+
+    #[async_trait]
+    impl ChatModel for Warns {
+        fn info(&self) -> &ModelInfo {
+            self.0.info()
+        }
+
+        async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
+            let warning = ChatDelta::Warning("top_p was not sent".to_owned());
+            Ok(stream::iter([Ok(warning)]).chain(self.0.chat(request).await?).boxed())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_warning_is_no_piece_of_the_answer() {
+        let limits = AnswerDeadlines {
+            first: Duration::from_secs(60),
+            idle: Duration::from_secs(30),
+            total: Duration::from_secs(100),
+        };
+        for (wait, count, words) in [(50_000, 3, None), (70_000, 2, Some("did not begin to answer"))] {
+            let reply = Reply::default().then(Step::Wait(wait)).then(Step::Text("a".into()));
+            let model = Deadlines::new(Warns(ScriptedModel::new(Script::new().reply(reply))), limits);
+            let told: Vec<_> = model.chat(ChatRequest::default()).await.unwrap().collect().await;
+            let error = told.iter().find_map(|delta| delta.as_ref().err());
+            assert_eq!((told.len(), error.is_some()), (count, words.is_some()), "{told:?}");
+            assert!(words.is_none_or(|words| error.is_some_and(|error| error.message.contains(words))));
+        }
     }
 }

@@ -39,8 +39,29 @@ pub(crate) fn refused(model: &str, refusal: &ProviderRefusal<'_>, key: &Secret) 
 /// The error for an error object inside a stream.
 pub(crate) fn reported(model: &str, object: &Json, key: &Secret) -> Error {
     let (code, words) = reported_parts(object);
-    let kind = by_code(&code).unwrap_or(ErrorKind::Unavailable);
+    let kind = by_code(&code).or_else(|| by_number(&code)).unwrap_or(ErrorKind::Unavailable);
     finish(Error::new(kind, format!("the model `{model}` failed while answering")), &words, key)
+}
+
+/// The error for a failure that MiniMax reports by a number of its own.
+pub(crate) fn of_minimax(model: &str, code: i64, words: &str, key: &Secret) -> Error {
+    let kind = match code {
+        1001 => ErrorKind::Timeout,
+        // The second is the limit of tokens per minute.
+        1002 | 1039 => ErrorKind::RateLimited,
+        1004 | 2049 => ErrorKind::Unauthenticated,
+        1008 | 2056 => ErrorKind::QuotaExceeded,
+        1026 | 1027 => ErrorKind::Filtered,
+        2013 => ErrorKind::Invalid,
+        _ => ErrorKind::Unavailable,
+    };
+    finish(Error::new(kind, format!("the model `{model}` failed with the code {code}")), words, key)
+}
+
+/// The error for a request that a provider does not answer because of its content.
+pub(crate) fn blocked(model: &str, reason: &str, key: &Secret) -> Error {
+    let message = format!("the model `{model}` does not answer because of the content of the request");
+    finish(Error::new(ErrorKind::Filtered, message), reason, key)
 }
 
 /// The error for an answer that was cut off.
@@ -177,6 +198,12 @@ fn by_code(code: &str) -> Option<ErrorKind> {
     CODES.iter().find(|(part, _)| code.contains(part)).map(|(_, kind)| *kind)
 }
 
+/// vLLM and OpenRouter send the status that the response would have had as the code.
+fn by_number(code: &str) -> Option<ErrorKind> {
+    let status = code.split_whitespace().find_map(|word| word.parse::<u16>().ok())?;
+    (400..=599).contains(&status).then(|| by_status(status))
+}
+
 fn by_status(status: u16) -> ErrorKind {
     match status {
         // With 403, providers reject keys that lack a permission, and not the content of the request.
@@ -250,6 +277,19 @@ mod tests {
         check(404, r#"{"error":{"code":429}}"#, ErrorKind::Invalid);
         check(403, r#"{"error":{"type":"api_error"}}"#, ErrorKind::Unauthenticated);
         check(503, r#"{"error":{"code":"rate_limit_exceeded"}}"#, ErrorKind::RateLimited);
+    }
+
+    #[test]
+    fn the_code_in_a_stream_may_be_a_status() {
+        let check = |object: Json, expected: ErrorKind| {
+            assert_eq!(reported("m", &object, &Secret::default()).kind, expected, "{object}");
+        };
+        let vllm = serde_json::json!({"message": "too long", "type": "BadRequestError", "code": 400});
+        check(vllm, ErrorKind::Invalid);
+        check(serde_json::json!({"message": "no credits", "code": 402}), ErrorKind::QuotaExceeded);
+        check(serde_json::json!({"message": "busy", "code": "503"}), ErrorKind::Unavailable);
+        check(serde_json::json!({"code": 400, "type": "rate_limit_error"}), ErrorKind::RateLimited);
+        check(serde_json::json!({"message": "no", "code": 7}), ErrorKind::Unavailable);
     }
 
     #[test]

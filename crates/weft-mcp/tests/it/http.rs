@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use serde_json::json;
@@ -173,6 +174,26 @@ async fn progress_and_list_changes_arrive_over_every_transport() {
         }
         servers.close().await;
     }
+}
+
+/// It may say so where nobody hears it: without a stream, or in a session that it has forgotten.
+#[tokio::test]
+async fn a_list_is_kept_for_a_minute_even_if_the_server_says_what_changes() {
+    let http = HttpFake::start(&Fake::new(&["echo"]));
+    let servers = web(&http, "streamable-http", "");
+    servers.tools(&tenant(), "web").await.unwrap();
+    // Once its stream is open, nothing is under way that the leaps in time below could end.
+    while http.site.fake.outs.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    for (passed, lists) in [(50, 1), (20, 2)] {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(passed)).await;
+        tokio::time::resume();
+        servers.tools(&tenant(), "web").await.unwrap();
+        assert_eq!(http.site.fake.count("tools/list"), lists);
+    }
+    servers.close().await;
 }
 
 #[tokio::test]

@@ -232,6 +232,11 @@ impl NativeAssembly {
         if made_up {
             return self.ended_early();
         }
+        let lost = self.frames().lost;
+        if lost {
+            let model = &self.asking.model;
+            return self.fail(failure::cut_off(model).because("one of its events arrived without a name"));
+        }
         // Added up: each part of an answer that was paused is paid for by itself.
         self.used += estimate::completed(sent(end), &self.request, &self.said);
         let paused =
@@ -293,6 +298,11 @@ impl NativeAssembly {
     }
 
     fn broken(&mut self, cause: genai::Error) {
+        let blocked = self.frames().blocked.take();
+        if let Some(reason) = blocked {
+            let error = failure::blocked(&self.asking.model, &reason, &self.asking.key);
+            return self.fail(error);
+        }
         let error = failed(&self.asking.model, cause, &self.asking.key);
         // Told as cut off, since something had come: whoever has heard it must not be told that there was no
         // answer.

@@ -133,6 +133,11 @@ pub(crate) struct Frames {
     heard: Heard,
     /// An error object.
     error: Option<serde_json::Value>,
+    /// Why Gemini answers nothing: genai takes that for a failure without a reason.
+    blocked: Option<String>,
+    /// A piece of Anthropic's arrived without its name, and was passed over: where a line end of two letters is cut in
+    /// two, genai takes it for two line ends.
+    lost: bool,
     /// Of Anthropic.
     blocks: Blocks,
 }
@@ -157,6 +162,7 @@ fn notice(provider: Provider, noticed: &Noticed, frame: RawFrameRef<'_>) {
     let mut noticed = noticed.lock().unwrap_or_else(PoisonError::into_inner);
     if provider == Provider::Anthropic {
         noticed.blocks.frame(frame.event, frame.data);
+        noticed.lost |= frame.event.is_none() && is_piece(frame);
     }
     if noticed.heard != Heard::Answer {
         let known = is_of_answer(provider, frame);
@@ -168,6 +174,25 @@ fn notice(provider: Provider, noticed: &Noticed, frame: RawFrameRef<'_>) {
     {
         noticed.error = Some(object);
     }
+    if provider == Provider::Gemini
+        && frame.data.contains("\"blockReason\"")
+        && let Some(reason) = block_reason(frame)
+    {
+        noticed.blocked = Some(reason);
+    }
+}
+
+/// Whether a frame of Anthropic's is a piece of an answer, by what it says itself.
+fn is_piece(frame: RawFrameRef<'_>) -> bool {
+    let object = frame.json().unwrap_or_default();
+    object["type"].as_str().is_some_and(|kind| kind.starts_with("content_block_") || kind == "message_delta")
+}
+
+/// Why a question is answered with nothing.
+fn block_reason(frame: RawFrameRef<'_>) -> Option<String> {
+    let object = frame.json().filter(|object| object.get("candidates").is_none())?;
+    let reason = object.pointer("/promptFeedback/blockReason")?.as_str()?;
+    Some(reason.to_owned())
 }
 
 /// Whether a frame is one of its provider's answers.

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt as _};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value as Json;
 use weft_core::seam::chat_model::{ChatDelta, ChatRequest, StopReason};
 use weft_core::{Error, Result};
@@ -24,12 +25,23 @@ struct WireChunk {
     choices: Option<Vec<WireChoice>>,
     usage: Option<WireTokens>,
     error: Option<Json>,
+    base_resp: Option<MiniMaxStatus>,
+}
+
+/// How MiniMax reports failures, in a response with status 200 and without choices.
+#[derive(Deserialize)]
+struct MiniMaxStatus {
+    /// 0 for none.
+    #[serde(default)]
+    status_code: i64,
+    status_msg: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct WireChoice {
-    #[serde(alias = "message")]
     delta: Option<WireDelta>,
+    /// The answer in one piece. Perplexity also sends it in a stream, with all of the text so far.
+    message: Option<WireDelta>,
     finish_reason: Option<String>,
     /// Where Moonshot sends the usage.
     usage: Option<WireTokens>,
@@ -101,6 +113,8 @@ pub(super) struct OpenAiAssembly {
     calls: CallAssembly,
     reason: Option<StopReason>,
     usage: Option<WireTokens>,
+    /// Whether the answer does not stream.
+    in_one_piece: bool,
     understood: bool,
     over: bool,
 }
@@ -120,6 +134,7 @@ impl OpenAiAssembly {
             calls,
             reason: None,
             usage: None,
+            in_one_piece: false,
             understood: false,
             over: false,
         }
@@ -131,6 +146,7 @@ impl OpenAiAssembly {
 
     /// A complete answer in one response.
     pub(super) fn whole(mut self, body: &[u8]) -> impl Stream<Item = Result<ChatDelta>> + use<> {
+        self.in_one_piece = true;
         self.take(body);
         self.ended();
         stream::iter(self.ready)
@@ -161,6 +177,10 @@ impl OpenAiAssembly {
         if let Some(error) = chunk.error.as_ref().filter(|error| !error.is_null()) {
             return self.fail(failure::reported(&self.model, error, &self.key));
         }
+        if let Some(told) = chunk.base_resp.filter(|told| told.status_code != 0) {
+            let words = told.status_msg.unwrap_or_default();
+            return self.fail(failure::of_minimax(&self.model, told.status_code, &words, &self.key));
+        }
         // Servers written in Go send null for an empty list.
         let choices = chunk.choices.unwrap_or_default();
         if choices.is_empty() && chunk.usage.is_none() {
@@ -170,6 +190,16 @@ impl OpenAiAssembly {
         self.usage = chunk.usage.or(self.usage);
         for choice in choices {
             self.choice(choice);
+        }
+    }
+
+    /// Processes the event with which the response ends, which may have broken off in the middle of it.
+    fn take_last(&mut self, data: &[u8]) {
+        let is_half = serde_json::from_slice::<IgnoredAny>(data).is_err_and(|cause| cause.is_eof());
+        if is_half {
+            self.understood = true;
+        } else {
+            self.take(data);
         }
     }
 
@@ -185,7 +215,9 @@ impl OpenAiAssembly {
 
     fn choice(&mut self, choice: WireChoice) {
         self.usage = choice.usage.or(self.usage);
-        let delta = choice.delta.unwrap_or_default();
+        let piece =
+            if self.in_one_piece { choice.message.or(choice.delta) } else { choice.delta.or(choice.message) };
+        let delta = piece.unwrap_or_default();
         // Two names for the same field: a server sends one of them.
         let thought = delta.reasoning_content.or(delta.reasoning).map(TaggedPart::Thinking);
         // A refusal in place of an answer is treated as the answer.
@@ -207,7 +239,8 @@ impl OpenAiAssembly {
         for piece in delta.tool_calls.into_iter().flatten() {
             self.call(piece);
         }
-        if let Some(reason) = choice.finish_reason {
+        // Servers written in Go send an empty text as long as there is none.
+        if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
             self.reason = Some(stop_reason(&reason));
         }
     }
@@ -330,7 +363,7 @@ impl Stream for OpenAiAnswer {
                 }
                 None => {
                     if let Some(data) = this.events.last() {
-                        this.assembly.take(data);
+                        this.assembly.take_last(data);
                     }
                     // A stream without any content broke off; it is not a different protocol.
                     this.assembly.understood |= this.events.is_silent();

@@ -1,9 +1,10 @@
 //! Assembles the tool calls of one answer in all forms that servers send: interleaved, without an index, without an
-//! id, with the same index for all, or with the name in every piece.
+//! id, with the same index for all, with the name in every piece, or with another id in every piece.
 
 use std::collections::HashMap;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value as Json;
 use weft_core::seam::chat_model::ChatDelta;
 
@@ -38,6 +39,8 @@ struct BegunCall {
     /// The server's id.
     id: Option<String>,
     named: bool,
+    /// Whether the piece with its name completed its arguments, and nothing has followed.
+    whole: bool,
     /// Arguments that arrived before the name.
     held: String,
 }
@@ -56,7 +59,7 @@ impl CallAssembly {
         let function = piece.function.unwrap_or_default();
         let (id, name) = (filled(piece.id), filled(function.name));
         let arguments = function.arguments.as_ref().map(weft_core::value::to_text).unwrap_or_default();
-        let at = self.place(piece.index, id.as_deref(), name.as_deref());
+        let at = self.place(piece.index, id.as_deref(), name.as_deref(), &arguments);
         if at >= CALLS_MAX {
             return Err(format!("more than {CALLS_MAX} tool calls"));
         }
@@ -71,6 +74,7 @@ impl CallAssembly {
             call.id = id;
         }
         if call.named {
+            call.whole &= arguments.is_empty();
             let delta = ChatDelta::ToolCall { index: at, id: None, name: None, arguments };
             return Ok(Some(delta).filter(|delta| !says_nothing(delta)));
         }
@@ -86,27 +90,30 @@ impl CallAssembly {
     }
 
     /// The call to which a piece belongs; the number after the last one for a new call.
-    fn place(&self, index: Option<usize>, id: Option<&str>, name: Option<&str>) -> usize {
+    fn place(&self, index: Option<usize>, id: Option<&str>, name: Option<&str>, arguments: &str) -> usize {
         let next = self.begun.len();
         let own = |at: usize| self.begun.get(at).and_then(|call| call.id.as_deref());
-        match index {
-            // Some servers give every call the index 0 and distinguish them by id.
-            Some(index) => match self.by_index.get(&index) {
-                Some(at) if id.is_none() || own(*at).is_none() || own(*at) == id => *at,
-                _ => next,
-            },
-            None => match id {
-                Some(_) => (0..next).find(|at| own(*at) == id).unwrap_or(next),
-                None if name.is_some() => next,
-                None => next.saturating_sub(1),
-            },
+        let with_id = |id: &str| (0..next).find(|at| own(*at) == Some(id));
+        let is_whole = |at: usize| self.begun.get(at).is_some_and(|call| call.whole);
+        match (index.map(|index| self.by_index.get(&index).copied()), id) {
+            (Some(None), _) => next,
+            // Some servers give every call the index 0 and no id, and send each in one piece.
+            (Some(Some(at)), None) if name.is_some() && !arguments.is_empty() && is_whole(at) => next,
+            (Some(Some(at)), None) => at,
+            (Some(Some(at)), Some(id)) if own(at).is_none_or(|own| own == id) => at,
+            // Some give every call the index 0 and distinguish them by id; some give every piece another id, and only
+            // the first one a name.
+            (Some(Some(at)), Some(id)) => with_id(id).unwrap_or(if name.is_some() { next } else { at }),
+            (None, Some(id)) => with_id(id).unwrap_or(next),
+            (None, None) if name.is_some() => next,
+            (None, None) => next.saturating_sub(1),
         }
     }
 }
 
 impl BegunCall {
     fn begin(&mut self, at: usize, before: usize, name: String) -> ChatDelta {
-        self.named = true;
+        (self.named, self.whole) = (true, is_object(&self.held));
         let id = self.id.clone().unwrap_or_else(|| crate::call_id(before + at));
         ChatDelta::ToolCall {
             index: at,
@@ -119,6 +126,10 @@ impl BegunCall {
 
 fn filled(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
+}
+
+fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 fn says_nothing(delta: &ChatDelta) -> bool {
@@ -221,6 +232,36 @@ mod tests {
             &["a t {}"],
         );
         check(&[more(json!(0), "{}")], &["call_4  {}"]);
+    }
+
+    #[test]
+    fn calls_are_told_apart_by_index_id_or_name() {
+        let piece = |id: &str, name: &str, arguments: &str| json!({"index": 0, "id": id, "function": {"name": name, "arguments": arguments}});
+        let check = |pieces: &[Json], expected: &[&str]| assert_eq!(made_of(pieces), expected, "{pieces:?}");
+        // Another id with every piece.
+        check(
+            &[
+                piece("a", "t", ""),
+                piece("b", "", "1"),
+                piece("c", "", "2"),
+                json!({"index": 1, "id": "d", "function": {"name": "u", "arguments": ""}}),
+                json!({"index": 1, "id": "e", "function": {"name": null, "arguments": "3"}}),
+            ],
+            &["a t 12", "d u 3"],
+        );
+        // One index for all, in turns.
+        check(
+            &[piece("a", "t", ""), piece("b", "u", ""), piece("a", "", "1"), piece("b", "", "2")],
+            &["a t 1", "b u 2"],
+        );
+        // One index for all and no id, each in one piece.
+        check(
+            &[piece("", "t", "{}"), piece("", "t", r#"{"x":1}"#), piece("", "u", "{}")],
+            &["call_4 t {}", r#"call_5 t {"x":1}"#, "call_6 u {}"],
+        );
+        // No id, and the name with every piece.
+        check(&[piece("", "t", ""), piece("", "t", "{"), piece("", "t", "}")], &["call_4 t {}"]);
+        check(&[piece("", "t", "{}"), piece("", "t", "")], &["call_4 t {}"]);
     }
 
     #[test]

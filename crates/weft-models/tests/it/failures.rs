@@ -127,6 +127,47 @@ async fn an_answer_cut_before_its_first_chunk_is_retried_on_every_wire() {
     }
 }
 
+/// Servers that end lines with two letters send them in any pieces.
+#[tokio::test]
+async fn an_answer_of_which_a_piece_was_lost_is_not_whole() {
+    let piece = |text: &str| {
+        let data = format!(
+            "{{\"type\":\"content_block_delta\",\"delta\":{{\"type\":\"text_delta\",\"text\":\"{text}\"}}}}"
+        );
+        format!("event: content_block_delta\r\ndata: {data}\r\n\r\n")
+    };
+    let end = "event: message_stop\r\ndata: {\"type\":\"message_stop\"}\r\n\r\n";
+    let whole = format!("{}{}{end}", piece("one"), piece(" two"));
+    let name_ends = whole.rfind("\r\ndata: {\"type\":\"content_block_delta\"").unwrap();
+    for (cut, lost) in [(piece("one").len(), false), (name_ends + 1, true)] {
+        let pieces = [whole[..cut].to_owned(), whole[cut..].to_owned()];
+        let router = Router::new().fallback(move || {
+            let pieces = pieces.clone().map(Ok::<_, std::convert::Infallible>);
+            let body = axum::body::Body::from_stream(futures::stream::iter(pieces));
+            async move { ([(CONTENT_TYPE, "text/event-stream")], body) }
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut entry = ModelEntry::new("m", provider(Wire::Anthropic));
+        entry.base_url = Some(format!("http://{}/v1", listener.local_addr().unwrap()));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let model = open(vec![entry]).unwrap().resolve_with_notice("m").unwrap().0;
+        let (seen, error) = read(&*model, once("hi")).await;
+        let expected = if lost { ("one", Some(ErrorKind::Unavailable)) } else { ("one two", None) };
+        assert_eq!((seen.text.as_str(), error.map(|error| error.kind)), expected, "cut at {cut}");
+    }
+}
+
+/// Neither another try nor another provider may get around it.
+#[tokio::test]
+async fn a_question_that_gemini_blocks_is_not_put_again() {
+    let blocked = "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"},\"usageMetadata\":{\"promptTokenCount\":4}}\n\n";
+    let (requests, error, _) = first_saying(Wire::Gemini, blocked).await;
+    let error = error.unwrap();
+    assert_eq!((requests, error.kind), (1, ErrorKind::Filtered), "{}", error.full());
+    assert!(error.full().contains("SAFETY"), "{}", error.full());
+}
+
 #[tokio::test]
 async fn garbage_at_the_start_or_midway_is_a_garbled_error() {
     for wire in Wire::ALL {

@@ -51,11 +51,45 @@ async fn a_missing_done_marker_is_tolerated_but_a_missing_finish_is_not() {
     assert_eq!((error, seen.end.map(|(reason, _)| reason)), (None, Some(StopReason::Length)));
     let half = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
     assert_eq!(made_of(SSE, half).await.1, Some(ErrorKind::Unavailable));
+    // Also in the middle of an event, as behind a proxy that ends the response by closing the connection.
+    for half in ["", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"] {
+        let body = format!("{half}data: {{\"choices\":[{{\"delta\":{{\"cont");
+        assert_eq!(made_of(SSE, body.leak()).await.1, Some(ErrorKind::Unavailable), "{half:?}");
+    }
+    let cut_usage = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usa";
+    let (seen, error) = made_of(SSE, cut_usage).await;
+    assert_eq!((error, seen.text.as_str()), (None, "a"));
     // Also before the first event: it is retried, and a body that is no such stream is not.
     for silent in ["", "\n\n", ": working on it\n\n: still\n\n", "data:\n\ndata: \n\n"] {
         assert_eq!(made_of(SSE, silent).await.1, Some(ErrorKind::Unavailable), "{silent:?}");
     }
     assert_eq!(made_of(SSE, "<html></html>\n").await.1, Some(ErrorKind::Garbled));
+}
+
+/// LocalAI, SGLang and older Ollama send an empty text in place of null.
+#[tokio::test]
+async fn an_empty_reason_for_the_end_is_none() {
+    let half = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"\"}]}\n\n";
+    assert_eq!(made_of(SSE, half).await.1, Some(ErrorKind::Unavailable));
+    let whole = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n\
+        data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\n\
+        data: [DONE]\n\n";
+    let (seen, error) = made_of(SSE, whole).await;
+    assert_eq!((error, seen.end.map(|(reason, _)| reason)), (None, Some(StopReason::Stop)));
+}
+
+/// Perplexity sends the piece, and all of the answer so far beside it.
+#[tokio::test]
+async fn an_answer_that_is_sent_twice_is_read_once() {
+    let body = "data: {\"choices\":[{\"message\":{\"content\":\"one\"},\"delta\":{\"content\":\"one\"}}]}\n\n\
+        data: {\"choices\":[{\"message\":{\"content\":\"one two\"},\"delta\":{\"content\":\" two\"}}]}\n\n\
+        data: {\"choices\":[{\"message\":{\"content\":\"one two\"},\"delta\":{\"content\":\"\"},\"finish_reason\":\"stop\"}]}\n\n";
+    let (seen, error) = made_of(SSE, body).await;
+    assert_eq!((error, seen.text.as_str()), (None, "one two"));
+    let body =
+        r#"{"choices":[{"message":{"content":"one two"},"delta":{"content":""},"finish_reason":"stop"}]}"#;
+    let (seen, error) = made_of("application/json", body).await;
+    assert_eq!((error, seen.text.as_str()), (None, "one two"));
 }
 
 #[tokio::test]
@@ -122,6 +156,18 @@ async fn calls_without_an_index_and_with_object_arguments_are_understood() {
 async fn a_vllm_style_error_is_an_error() {
     let body = "data: {\"object\":\"error\",\"message\":\"too long\",\"type\":\"invalid_request_error\"}\n\n";
     assert_eq!(made_of(SSE, body).await.1, Some(ErrorKind::Invalid));
+}
+
+/// It has a status of its own, beside that of HTTP, which is always 200.
+#[tokio::test]
+async fn an_error_in_the_shape_of_minimax_is_an_error() {
+    let refused = r#"{"id":"x","choices":null,"base_resp":{"status_code":1004,"status_msg":"login fail"}}"#;
+    assert_eq!(made_of("application/json", refused).await.1, Some(ErrorKind::Unauthenticated));
+    let used_up = "data: {\"choices\":null,\"usage\":{\"total_tokens\":0},\"base_resp\":{\"status_code\":1008,\"status_msg\":\"no\"}}\n\n";
+    assert_eq!(made_of(SSE, used_up).await.1, Some(ErrorKind::QuotaExceeded));
+    let fine = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}],\"base_resp\":{\"status_code\":0,\"status_msg\":\"\"}}\n\n";
+    let (seen, error) = made_of(SSE, fine).await;
+    assert_eq!((error, seen.text.as_str()), (None, "a"));
 }
 
 #[tokio::test]

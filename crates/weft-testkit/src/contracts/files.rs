@@ -126,8 +126,8 @@ async fn found_by_user(files: &dyn FileStore) {
         let after = Some((last.created_ms, &last.id));
         assert_eq!(fine(files.of_user(&ours, &ann, after, 9).await), made[nth + 1..]);
     }
-    assert_eq!(fine(files.of_user(&ours, &bob, None, 9).await), [other.clone()]);
-    assert_eq!(fine(files.of_user(&theirs, &ann, None, 9).await), [elsewhere.clone()]);
+    assert_eq!(fine(files.of_user(&ours, &bob, None, 9).await), std::slice::from_ref(&other));
+    assert_eq!(fine(files.of_user(&theirs, &ann, None, 9).await), std::slice::from_ref(&elsewhere));
     assert_eq!(fine(files.of_user(&ours, &UserId::generate(), None, 9).await), []);
     // Whoever replaces a file has it.
     let taken = StoredFile { user: Some(bob.clone()), ..made[3].clone() };
