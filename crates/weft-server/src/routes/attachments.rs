@@ -1,7 +1,6 @@
 //! Files of conversations: those that people attach, and those that runs create.
 
 use axum::body::Bytes;
-use axum::extract::multipart::Multipart;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
@@ -11,7 +10,7 @@ use weft_core::media_type::ending;
 use weft_core::seam::file_store::{StoredFile, download_path};
 use weft_core::{CanvasKey, ErrorKind, TenantId};
 
-use super::uploads::{FormCount, form, passed_over, timely, whole};
+use super::uploads::{Form, FormCount, form, passed_over, whole};
 use crate::auth::Caller;
 use crate::body::Params;
 use crate::error::ApiError;
@@ -62,7 +61,7 @@ pub(crate) async fn upload(
 async fn keep_all(
     state: &ServerState,
     tenant: &TenantId,
-    mut form: Multipart,
+    mut form: Form,
 ) -> Result<Vec<StoredFile>, ApiError> {
     let mut kept = Vec::new();
     let outcome = keep_each(state, tenant, &mut form, &mut kept).await;
@@ -77,12 +76,12 @@ async fn keep_all(
 async fn keep_each(
     state: &ServerState,
     tenant: &TenantId,
-    form: &mut Multipart,
+    form: &mut Form,
     kept: &mut Vec<StoredFile>,
 ) -> Result<(), ApiError> {
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
     let mut count = FormCount::new(FILES_MAX);
-    while let Some(part) = timely(form.next_field()).await? {
+    while let Some(part) = form.next_part().await? {
         count.part()?;
         if part.name() != Some("file") {
             passed_over(part).await?;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::multipart::Multipart;
 use axum::extract::{Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -18,7 +17,7 @@ use weft_core::{CanvasId, CanvasKey, Ending, Error, ErrorKind, Role, SessionKey,
 use weft_engine::RunHandle;
 
 use super::turn::{Origin, canvas_key, kept_with};
-use super::uploads::multipart;
+use super::uploads::{Form, multipart};
 use crate::answer::Answer;
 use crate::auth::{Caller, check_local};
 use crate::body::VALUES_MAX;
@@ -85,13 +84,12 @@ pub(crate) async fn call(
     let id = CanvasId::from(id);
     let unknown = || refused("Canvas not found.");
     // Calls carry no API token, so the tenant is looked up by the canvas id.
-    // the same for its owner, as the canvas is drawn now. => the same for its owner, with the newest version of the
-    // canvas.
     let tenant = state.app.canvases.tenant_of(&id).await?.ok_or_else(unknown)?;
     answered(&state, CanvasKey::new(&tenant, id), By::Program, request).await
 }
 
-/// `/api/v1/agents/{id}/webhook/test` and its older name: the same for its owner, as the canvas is drawn now.
+/// `/api/v1/agents/{id}/webhook/test` and its older name: the same for its owner, with the newest version of the
+/// canvas.
 ///
 /// # Errors
 /// As [`call`]; 401 without a token.
@@ -310,12 +308,12 @@ async fn body_of(
 async fn form_of(
     state: &ServerState,
     called: &Called,
-    mut form: Multipart,
+    mut form: Form,
     kept: &mut Vec<FileId>,
 ) -> Result<Json, ApiError> {
     let broken = |_| refused("the form cannot be read");
     let (mut members, mut files, mut parts) = (Map::new(), 0, 0);
-    while let Some(part) = form.next_field().await.map_err(broken)? {
+    while let Some(part) = form.next_part().await.map_err(|error| refused(error.message()))? {
         parts += 1;
         if parts > PARTS_MAX {
             return Err(refused(format!("the form has more than {PARTS_MAX} parts")));

@@ -1,7 +1,11 @@
 //! Who is let in, and what happens to requests that fit nowhere.
 
-use axum::body::Body;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::body::{Body, Bytes};
 use axum::http::{Request, StatusCode};
+use futures::{StreamExt as _, stream};
 use serde_json::json;
 use weft_app::Auth;
 use weft_app::config::LimitsConfig;
@@ -170,4 +174,27 @@ async fn a_body_that_never_ends_is_not_waited_for() {
     *request.body_mut() = Body::from_stream(futures::StreamExt::chain(first, futures::stream::pending()));
     let refused = bench.send(request).await.refusal();
     assert_eq!(refused, (101, "the body of the request did not arrive in time".into()));
+}
+
+#[tokio::test]
+async fn a_part_of_a_form_whose_head_never_ends_is_refused_early() {
+    let bench = bench(Script::new()).await;
+    for begun in ["--frontier\r\nX-Long: ", "no boundary at all"] {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&taken);
+        let more = stream::repeat(Bytes::from(vec![b'x'; 16 << 10])).take(4_000);
+        let sent = stream::iter([Bytes::from(begun)]).chain(more).map(move |piece| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::io::Error>(piece)
+        });
+        let mut request = bench.request("POST", "/api/v1/files", &json!(null));
+        let kind = "multipart/form-data; boundary=frontier".parse().unwrap();
+        request.headers_mut().insert("content-type", kind);
+        *request.body_mut() = Body::from_stream(sent);
+        let refused = bench.send(request).await.refusal();
+        let words = "the head of a part of the form is too long: it may have 65536 bytes";
+        assert_eq!(refused, (101, words.into()));
+        let taken = taken.load(Ordering::Relaxed);
+        assert!(taken < 20, "{taken} pieces were taken");
+    }
 }
