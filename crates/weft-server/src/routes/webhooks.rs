@@ -19,7 +19,7 @@ use weft_engine::RunHandle;
 use super::turn::{Origin, canvas_key, kept_with};
 use super::uploads::{Form, multipart};
 use crate::answer::Answer;
-use crate::auth::{Caller, check_local};
+use crate::auth::{Caller, check_change};
 use crate::body::VALUES_MAX;
 use crate::dialect::ragflow::RunView;
 use crate::error::ApiError;
@@ -31,7 +31,6 @@ use crate::webhook::payload::{self, Call};
 use crate::webhook::{self, Peer};
 use crate::wire::completion::checked_key;
 use crate::wire::envelope::respond;
-use weft_app::config::Auth;
 use weft_app::new_session::NewSession;
 
 /// User id of runs that a call starts.
@@ -77,10 +76,7 @@ pub(crate) async fn call(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    // This route has no [`Caller`], whose extractor checks this on other routes.
-    if state.auth == Auth::Off {
-        check_local(request.method(), request.headers())?;
-    }
+    check_change(state.auth, request.headers())?;
     let id = CanvasId::from(id);
     let unknown = || refused("Canvas not found.");
     // Calls carry no API token, so the tenant is looked up by the canvas id.
@@ -99,6 +95,7 @@ pub(crate) async fn test(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
+    check_change(state.auth, request.headers())?;
     answered(&state, canvas_key(&caller, id), By::Owner, request).await
 }
 

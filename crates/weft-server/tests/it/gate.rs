@@ -72,7 +72,8 @@ async fn without_authentication_only_this_machine_s_names_are_answered() {
     assert!(refused.headers.get("access-control-allow-origin").is_none());
 }
 
-/// A page may send a form to any address without asking: an empty body or `multipart/form-data`.
+/// A page may send a form to any address without asking: an empty body or `multipart/form-data`. The address of a
+/// picture is enough where `GET` changes something.
 #[tokio::test]
 async fn without_authentication_pages_of_others_change_nothing() {
     let bench = bench_with(Script::new(), Auth::Off, LimitsConfig::default()).await;
@@ -82,12 +83,17 @@ async fn without_authentication_pages_of_others_change_nothing() {
         request.header("content-type", kind).header(name, value).body(Body::empty()).unwrap()
     };
     let reset = format!("/api/v1/agents/{id}/reset");
+    let (hook, tried) = (format!("/api/v1/webhook/{id}?q=x"), format!("/api/v1/agents/{id}/webhook/test"));
+    let begun = format!("/v1/api/new_conversation?canvas_id={id}");
     let routes = [
         ("POST", reset.as_str(), "text/plain"),
         ("POST", "/api/v1/datasets/x/documents", "multipart/form-data; boundary=b"),
         ("POST", "/api/v1/tasks/x/cancel", "application/x-www-form-urlencoded"),
         ("DELETE", "/api/v1/agents/x", "text/plain"),
         ("PUT", "/v1/canvas/cancel/x", "text/plain"),
+        ("GET", hook.as_str(), "text/plain"),
+        ("GET", tried.as_str(), "text/plain"),
+        ("GET", begun.as_str(), "text/plain"),
     ];
     let pages = [("origin", "http://evil.example"), ("origin", "null"), ("sec-fetch-site", "cross-site")];
     for (method, path, kind) in routes {
