@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use weft_core::journal::Ending;
 use weft_core::seam::RunStore as _;
-use weft_core::{RunKey, TurnInput};
+use weft_core::{ErrorKind, RunKey, TurnInput};
 use weft_engine::engine::PickedUp;
 use weft_engine::{Engine, RunHandle};
 use weft_testkit::memory_store::MemoryStore;
@@ -120,6 +120,31 @@ async fn who_reads_elsewhere_is_known_before_anybody_asks() {
         engine.was_listened_to_elsewhere(&handle.key).await.unwrap()
     };
     assert!(tokio::join!(read, known).1);
+}
+
+/// Otherwise its clients would hold it up until the run ends, and be cut off without a word.
+#[tokio::test(start_paused = true)]
+async fn who_reads_elsewhere_is_told_when_that_process_stops() {
+    let (memory, _engine, handle) = begun().await;
+    let (elsewhere, began) = (engine_on(&memory), Instant::now());
+    let mut reader = elsewhere.events(&handle.key, 0).await.unwrap();
+    let read = async {
+        loop {
+            match reader.next().await {
+                Ok(entry) => assert!(entry.is_some(), "the run is under way"),
+                Err(error) => return error,
+            }
+        }
+    };
+    let stop = async {
+        sleep(Duration::from_secs(2)).await;
+        elsewhere.shut_down(Duration::ZERO).await;
+    };
+    let (error, ()) = tokio::join!(read, stop);
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.full().contains("continues in another one"), "{}", error.full());
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert_eq!(ended(&memory, &handle.key, 0).await.0, Ending::Succeeded);
 }
 
 /// A run in the background has no reader wherever it goes on.
