@@ -31,6 +31,7 @@ use crate::webhook::payload::{self, Call};
 use crate::webhook::{self, Peer};
 use crate::wire::completion::checked_key;
 use crate::wire::envelope::respond;
+use crate::wire::form_name::written_name;
 use weft_app::new_session::NewSession;
 
 /// User id of runs that a call starts.
@@ -316,7 +317,7 @@ async fn form_of(
             return Err(refused(format!("the form has more than {PARTS_MAX} parts")));
         }
         let name = part.name().unwrap_or_default().to_owned();
-        let Some(file) = part.file_name().map(str::to_owned) else {
+        let Some(file) = written_name(part.headers(), part.file_name()) else {
             members.insert(name, part.text().await.map_err(broken)?.into());
             continue;
         };

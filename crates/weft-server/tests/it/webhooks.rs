@@ -385,6 +385,11 @@ async fn files_of_a_form_are_kept_for_the_canvas_that_declares_them() {
     assert_eq!(answer.status, 200, "{}", answer.text);
     let message = answer.json()["message"].as_str().unwrap().to_owned();
     assert!(message.contains("a.txt") && message.contains("hi") && !message.contains("b.txt"), "{message}");
+    // Some clients write a name beyond ASCII in the encoded form alone.
+    let head = "Content-Disposition: form-data; name=\"doc\"; filename*=utf-8''%E8%AF%AD.txt";
+    let encoded = part("note", "", "hi") + &format!("--B\r\n{head}\r\n\r\nof a file\r\n--B--\r\n");
+    let answer = called(&bench, &path, &[kind], &encoded).await;
+    assert!(answer.status == 200 && answer.text.contains("语.txt"), "{}", answer.text);
     let many: String =
         (0..11).map(|n| part("doc", &format!("{n}.txt"), "x")).collect::<String>() + "--B--\r\n";
     refused(&called(&bench, &path, &[kind], &many).await, "more than 10 files");
@@ -396,8 +401,8 @@ async fn files_of_a_form_are_kept_for_the_canvas_that_declares_them() {
     }
     assert_eq!(
         bench.app.remove_old_files(i64::MAX).await.unwrap(),
-        2,
-        "files of the two runs that there are"
+        3,
+        "files of the three runs that there are"
     );
 }
 
