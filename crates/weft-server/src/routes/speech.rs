@@ -11,7 +11,7 @@ use weft_core::{Error, ErrorKind, media_type};
 
 use super::uploads::{multipart, passed_over, whole};
 use crate::auth::Caller;
-use crate::body::Body;
+use crate::body::{Body, check_encoding};
 use crate::error::ApiError;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
@@ -90,6 +90,7 @@ pub(crate) async fn transcribe(
     caller: Caller,
     request: Request,
 ) -> Result<Response, ApiError> {
+    check_encoding(request.headers())?;
     let mut form = multipart(request, &state).await.map_err(|_| no_file())?;
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
     let (mut recording, mut parts) = (None, 0);

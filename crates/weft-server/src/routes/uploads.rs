@@ -17,7 +17,7 @@ use weft_knowledge::ingest::Naming;
 
 use super::owned;
 use crate::auth::Caller;
-use crate::body::{Body, Params};
+use crate::body::{Body, Params, check_encoding};
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
@@ -76,6 +76,7 @@ pub(super) async fn form(
     state: &ServerState,
     given_up: CancellationToken,
 ) -> Result<Form, ApiError> {
+    check_encoding(request.headers())?;
     let sent = |sent: body::Body| {
         body::Body::from_stream(sent.into_data_stream().take_until(given_up.cancelled_owned()))
     };

@@ -20,7 +20,7 @@ use super::turn::{Origin, canvas_key, kept_with};
 use super::uploads::{Form, multipart};
 use crate::answer::Answer;
 use crate::auth::{Caller, check_change};
-use crate::body::VALUES_MAX;
+use crate::body::{VALUES_MAX, check_encoding};
 use crate::dialect::ragflow::RunView;
 use crate::error::ApiError;
 use crate::frames::{Kinds, RunEvents, Terminator};
@@ -112,6 +112,7 @@ async fn answered(
     let (parts, body) = request.into_parts();
     // A call without access is refused before any of the body is read.
     let secret = admitted(state, &called, by, &parts, peer).await?;
+    check_encoding(&parts.headers).map_err(|error| refused(error.message()))?;
     let bytes = read(&webhook, body).await?;
     let once = match by {
         By::Owner => None,

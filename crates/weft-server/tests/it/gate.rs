@@ -158,6 +158,25 @@ async fn what_fits_nowhere_is_told_in_an_envelope() {
 }
 
 #[tokio::test]
+async fn a_compressed_body_is_refused_with_what_to_do() {
+    let bench = bench(Script::new()).await;
+    for (path, kind) in [
+        ("/api/v1/agents", "application/json"),
+        ("/api/v1/files", "multipart/form-data; boundary=b"),
+        ("/api/v1/chat/audio/transcription", "multipart/form-data; boundary=b"),
+    ] {
+        let mut request = bench.request("POST", path, &json!({"title": "A"}));
+        request.headers_mut().insert("content-type", kind.parse().unwrap());
+        request.headers_mut().insert("content-encoding", "GZIP".parse().unwrap());
+        let refused = bench.send(request).await.refusal();
+        assert!(refused.0 == 101 && refused.1.contains("compressed (GZIP)"), "{path}: {refused:?}");
+    }
+    let mut request = bench.request("GET", "/api/v1/agents", &json!(null));
+    request.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
+    bench.send(request).await.data();
+}
+
+#[tokio::test]
 async fn too_many_runs_are_refused_and_may_try_again() {
     let limits = LimitsConfig { runs_at_once: 1, ..LimitsConfig::default() };
     let script = Script::new().reply(crate::support::endless(&["So "]).always());

@@ -107,6 +107,10 @@ async fn what_nobody_allows_is_refused() {
         &called(&bench, &typed, &[("content-type", "text/xml")], "<n/>").await,
         "expect 'application/json', got 'text/xml'",
     );
+    refused(
+        &called(&bench, &typed, &[JSON, ("content-encoding", "gzip")], "{\"n\": 1}").await,
+        "the body is compressed (gzip)",
+    );
     assert_eq!(ask(&typed).await.status, 200);
     assert_eq!(called(&bench, &typed, &[], "{\"n\": 1}").await.status, 200);
     let security = |more: Json| {
