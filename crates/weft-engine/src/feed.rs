@@ -81,7 +81,7 @@ impl BrokenOff {
     }
 
     /// Returns the reason for a process that has stopped and does not work on the run.
-    pub fn elsewhere(run: &RunId) -> Self {
+    pub(crate) fn elsewhere(run: &RunId) -> Self {
         let message = format!("this process is stopping; run {run} continues in another one").into();
         Self { kind: ErrorKind::Unavailable, message }
     }
