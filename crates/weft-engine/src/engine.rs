@@ -121,6 +121,8 @@ struct RunningRuns {
     sessions: HashMap<SessionKey, Arc<Notify>>,
     /// A task reports that this process is alive and receives requests from other processes.
     kept: bool,
+    /// This process has stopped: its readers do not wait for runs of other processes either.
+    stopped: bool,
 }
 
 /// Runs canvases. Cheap to clone; all clones are the same engine.

@@ -79,6 +79,12 @@ impl BrokenOff {
         let message = format!("this process is stopping; run {run} continues in the next one").into();
         Self { kind: ErrorKind::Unavailable, message }
     }
+
+    /// Returns the reason for a process that has stopped and does not work on the run.
+    pub(crate) fn elsewhere(run: &RunId) -> Self {
+        let message = format!("this process is stopping; run {run} continues in another one").into();
+        Self { kind: ErrorKind::Unavailable, message }
+    }
 }
 
 /// The live end of a run's journal.
@@ -233,7 +239,7 @@ pub struct EntryReader {
     pause: Duration,
     /// Task that answers whether the run has listeners while it is not fed by this process. Few readers have one.
     listening: Option<Box<JoinSet<()>>>,
-    /// Finds the run's feed, should this process resume the run.
+    /// Finds the run's feed, should this process resume the run, or stop.
     find: Option<Find>,
     hears: Hears,
 }

@@ -276,7 +276,7 @@ fn token(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Checks that a request to a server without tokens comes from a program on this machine.
-pub(crate) fn check_local(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
+fn check_local(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
     check_host(headers)?;
     check_page(method, headers)
 }
@@ -307,7 +307,24 @@ const FETCH_SITE: &str = "sec-fetch-site";
 /// Any page may submit a form to any address without a preflight request, and the browser states the origin of the
 /// page. Without tokens this is the only difference from requests of programs, which do not send these headers.
 fn check_page(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
-    if method.is_safe() || is_own_page(headers) {
+    if method.is_safe() { Ok(()) } else { check_own_page(headers) }
+}
+
+/// Checks the page behind a request that changes something whatever its method, such as a webhook called with `GET`:
+/// any page can make a browser send that, too, for example as the address of a picture.
+pub(crate) fn check_change(auth: Auth, headers: &HeaderMap) -> Result<(), ApiError> {
+    match auth {
+        // A page of another origin has no token.
+        Auth::On => Ok(()),
+        Auth::Off => {
+            check_host(headers)?;
+            check_own_page(headers)
+        }
+    }
+}
+
+fn check_own_page(headers: &HeaderMap) -> Result<(), ApiError> {
+    if is_own_page(headers) {
         return Ok(());
     }
     let message =

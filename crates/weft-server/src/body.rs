@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse as _;
 use serde_json::Value as Json;
 use weft_app::spending::USAGE_DAYS_MAX;
@@ -69,6 +69,7 @@ fn parsed(bytes: &[u8]) -> Result<Json, ApiError> {
 async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Bytes>, ApiError> {
     let kind = request.headers().get(header::CONTENT_TYPE);
     let kind = kind.map_or("nothing", |kind| kind.to_str().unwrap_or("nothing readable")).to_owned();
+    let encoding = check_encoding(request.headers());
     let reading = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
     let read =
         reading.await.map_err(|_| ApiError::argument("the body of the request did not arrive in time"))?;
@@ -79,6 +80,7 @@ async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Byte
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
+    encoding?;
     // Web pages of any origin can make a browser send other content types without a preflight request.
     if !is_json(&kind) {
         let message = format!("Unsupported content type: Expected application/json, got {kind}");
@@ -91,6 +93,22 @@ async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Byte
         return Err(ApiError::argument(message));
     }
     Ok(Some(bytes))
+}
+
+/// Checks that a body is not compressed: compressed bytes are neither JSON nor a form.
+///
+/// # Errors
+/// 101 naming the encoding.
+pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
+    let Some(encoding) = headers.get(header::CONTENT_ENCODING) else { return Ok(()) };
+    let encoding = encoding.to_str().unwrap_or("?").trim();
+    if encoding.is_empty() || encoding.eq_ignore_ascii_case("identity") {
+        return Ok(());
+    }
+    let encoding = excerpt(encoding);
+    Err(ApiError::argument(format!(
+        "the body is compressed ({encoding}), which is not supported: send it as it is, without `Content-Encoding`"
+    )))
 }
 
 /// The JSON object of a request that may contain a canvas as its `dsl`, with the problems found in the text of the

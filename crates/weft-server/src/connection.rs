@@ -194,6 +194,8 @@ mod tests {
     use super::*;
 
     const HALF: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Half: ";
+    /// More bytes than the system buffers for one connection.
+    const LARGE: usize = 64 << 20;
 
     struct Server {
         address: SocketAddr,
@@ -216,6 +218,7 @@ mod tests {
             let kept = async || ([(header::CONNECTION, "keep-alive")], "kept");
             let router = Router::new().route("/healthz", get(async || "well")).route("/slow", get(slow));
             let router = router.route("/kept", get(kept)).route("/metrics", get(async || "counted"));
+            let router = router.route("/large", get(async || "x".repeat(LARGE)));
             let limits = ConnectionLimits { all, per_address };
             let serving = JoinSet::from_iter([serve(listener, router, limits, stopping.clone())]);
             Self { address, stopping, release, serving }
@@ -274,6 +277,19 @@ mod tests {
             server.release.notify_one();
             assert!(rest(stream).await.ends_with("slow"));
         }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_still_being_read_keeps_its_place_and_is_waited_for() {
+        let server = Server::start(1, 10).await;
+        let mut large = server.connect(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        // The server has handed over all of it by then, and most of it waits for the client to read.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(server.ask("/healthz").await.ends_with("well"));
+        server.stopping.cancel();
+        tokio::time::sleep(LINGER + Duration::from_millis(500)).await;
+        assert!(rest(&mut large).await.len() > LARGE);
+        server.serving.join_all().await;
     }
 
     #[tokio::test]

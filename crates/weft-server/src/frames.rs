@@ -11,7 +11,7 @@ use crate::answer::Answer;
 use crate::dialect::ag_ui::{self, AgUiRun, Names};
 use crate::dialect::agent::AgentRun;
 use crate::dialect::openai::Completion;
-use crate::dialect::ragflow::{self, Additions, RunView};
+use crate::dialect::ragflow::{self, Additions, NodeTrace, RunView};
 use crate::dialect::responses::ResponseRun;
 use crate::dialect::write_json;
 use crate::source_metadata::SourceMetadata;
@@ -24,9 +24,6 @@ pub(crate) const CUT_OFF: &str = "the run was interrupted before its end; start 
 /// Message for a client that has no run id to continue reading with.
 pub(crate) const GOES_ON: &str =
     "the rest of the answer cannot be read here; the run continues, and its answer will be in the session";
-
-/// Maximum number of nodes in a trace: each frame of a traced stream contains all of them so far.
-const TRACED_MAX: usize = 1_000;
 
 /// Selection of the events that a route forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +71,7 @@ pub struct RunEvents {
     kinds: Kinds,
     terminator: Terminator,
     after: u64,
-    trace: Option<Vec<Json>>,
+    trace: Option<NodeTrace>,
     failure: Option<String>,
     ended: bool,
 }
@@ -95,7 +92,7 @@ impl RunEvents {
     /// Includes the nodes that have finished so far in every `node_finished`.
     #[must_use]
     pub fn traced(mut self) -> Self {
-        self.trace = Some(Vec::new());
+        self.trace = Some(NodeTrace::default());
         self
     }
 
@@ -118,8 +115,8 @@ impl RunEvents {
 impl Frames for RunEvents {
     fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>) {
         self.view.learn(entry);
-        if let Some(trace) = self.trace.as_mut().filter(|trace| trace.len() < TRACED_MAX) {
-            trace.extend(ragflow::traced(entry));
+        if let Some(trace) = &mut self.trace {
+            trace.learn(entry);
         }
         if let Record::RunFinished { ending, error, .. } = &entry.record {
             self.ended = true;
@@ -130,8 +127,8 @@ impl Frames for RunEvents {
         // Events that the client already has update the state but are not sent: later ones refer to them.
         let new = entry.event.is_some_and(|event| event > self.after);
         if new && self.kinds.takes(&entry.record) {
-            let additions =
-                Additions { blank_content: self.kinds == Kinds::Older, trace: self.trace.as_deref() };
+            let trace = self.trace.as_ref().map(NodeTrace::nodes);
+            let additions = Additions { blank_content: self.kinds == Kinds::Older, trace };
             put_frame(out, Prefix::Tight, entry.event, |out| {
                 ragflow::write_frame(entry, &self.view, additions, out)
             });

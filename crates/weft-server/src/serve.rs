@@ -19,6 +19,8 @@ use weft_app::worker::{Worker, read_documents, remember};
 
 /// Time after the end of the runs for streams to reach their clients.
 const LAST_FRAMES: Duration = Duration::from_secs(5);
+/// Time for requests whose connections were closed to remove what they have stored.
+const CLEAN_UP: Duration = Duration::from_secs(5);
 
 /// Options of a server.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +80,7 @@ pub async fn serve(
     let stopping = state.stopping.clone();
     // The limit of open files is raised first, because the number of connections depends on it.
     let connections = options.server.connections(open_files::raise());
-    let serving = connection::serve(listener, router(state), connections, stopping.clone());
+    let mut serving = Box::pin(connection::serve(listener, router(state), connections, stopping.clone()));
     let worker = options.worker.enabled.then(|| Worker::new(app.clone(), options.worker));
     // The worker's future is large; boxing keeps it off the stack.
     let mut working = Box::pin(maybe_done(async {
@@ -91,7 +93,6 @@ pub async fn serve(
             None => stopping.cancelled().await,
         }
     }));
-    tokio::pin!(serving);
     tokio::select! {
         () = &mut serving => {}
         () = app.keep_runs_going() => {}
@@ -111,9 +112,11 @@ pub async fn serve(
     };
     // Connections are served while the runs end, so that clients of the runs get the last frames.
     let time = options.grace.saturating_add(LAST_FRAMES);
-    let (served, ()) = futures::join!(tokio::time::timeout(time, serving), runs_end);
+    let (served, ()) = futures::join!(tokio::time::timeout(time, &mut serving), runs_end);
     if served.is_err() {
         tracing::warn!("some connections did not end in time and are closed");
     }
-    app.shut_down(Duration::ZERO).await
+    // Before the store is closed: an upload whose connection ends removes what it has stored so far.
+    drop(serving);
+    app.shut_down(CLEAN_UP).await
 }

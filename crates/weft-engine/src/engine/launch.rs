@@ -15,7 +15,7 @@ use super::held::{ListedRun, SessionLock};
 use super::turn::TurnControl;
 use super::used::{RunUsage, note_again_and_again};
 use super::{Engine, LiveRun, Prepared, QUERY_KEPT_MAX, RunHandle, Stores};
-use crate::feed::{EntryReader, Feed};
+use crate::feed::{BrokenOff, EntryReader, Feed};
 
 /// The resources that a run holds while it is under way.
 pub(super) struct HeldRun {
@@ -103,7 +103,21 @@ impl Engine {
     pub(super) fn reader(&self, feed: Option<Arc<Feed>>, key: &RunKey, after_event: u64) -> EntryReader {
         let store = self.0.stores.as_ref().map(|stores| (Arc::clone(&stores.runs), key.clone()));
         let engine = self.clone();
-        let find = Arc::new(move |key: &RunKey| engine.feed(key));
+        let find = Arc::new(move |key: &RunKey| engine.found(key));
         EntryReader::new(feed, store, after_event).finding(find)
+    }
+
+    /// Returns the feed for a reader that reads from the store, if there is one by now. Once this process has stopped,
+    /// every run has one, which breaks off: the run may continue elsewhere for hours.
+    fn found(&self, key: &RunKey) -> Option<Arc<Feed>> {
+        let running = self.running();
+        match running.runs.get(key) {
+            Some(live) => Some(Arc::clone(&live.feed)),
+            None => running.stopped.then(|| {
+                let feed = Feed::stored();
+                feed.break_off(BrokenOff::elsewhere(&key.id));
+                feed
+            }),
+        }
     }
 }

@@ -349,7 +349,8 @@ impl Engine {
     }
 
     /// Waits up to `grace` for the runs under way, then hands over the rest: the next process can resume them
-    /// immediately. Nothing is cancelled.
+    /// immediately. Nothing is cancelled. After that, readers of runs of other processes get an error that tells them
+    /// to continue elsewhere.
     pub async fn shut_down(&self, grace: Duration) {
         // Closed first: the keeper then ends without waiting for the store to take what was released; that is
         // done below.
@@ -359,6 +360,7 @@ impl Engine {
             self.running().runs.values().for_each(|live| live.leave.cancel());
             self.0.tasks.wait().await;
         }
+        self.running().stopped = true;
         let Some(stores) = &self.0.stores else { return };
         self.hand_over(stores).await;
         if let Err(error) = self.say_good_bye(stores).await {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use weft_core::journal::Ending;
 use weft_core::seam::RunStore as _;
-use weft_core::{RunKey, TurnInput};
+use weft_core::{ErrorKind, RunKey, TurnInput};
 use weft_engine::engine::PickedUp;
 use weft_engine::{Engine, RunHandle};
 use weft_testkit::memory_store::MemoryStore;
@@ -121,6 +121,31 @@ async fn readers_in_other_processes_are_known_in_advance() {
         engine.was_listened_to_elsewhere(&handle.key).await.unwrap()
     };
     assert!(tokio::join!(read, known).1);
+}
+
+/// Otherwise its clients would hold it up until the run ends, and be cut off without a word.
+#[tokio::test(start_paused = true)]
+async fn a_reader_in_another_process_learns_that_this_process_stops() {
+    let (memory, _engine, handle) = begun().await;
+    let (elsewhere, began) = (engine_on(&memory), Instant::now());
+    let mut reader = elsewhere.events(&handle.key, 0).await.unwrap();
+    let read = async {
+        loop {
+            match reader.next().await {
+                Ok(entry) => assert!(entry.is_some(), "the run is under way"),
+                Err(error) => return error,
+            }
+        }
+    };
+    let stop = async {
+        sleep(Duration::from_secs(2)).await;
+        elsewhere.shut_down(Duration::ZERO).await;
+    };
+    let (error, ()) = tokio::join!(read, stop);
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.full().contains("continues in another one"), "{}", error.full());
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert_eq!(ended(&memory, &handle.key, 0).await.0, Ending::Succeeded);
 }
 
 /// A background run has no reader in any process.

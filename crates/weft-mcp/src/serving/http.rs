@@ -316,7 +316,34 @@ fn ping() -> Bytes {
     Bytes::from_static(b": ping\n\n")
 }
 
+/// Characters that JSON need not escape, and at which some clients split a stream into lines all the same (Python's
+/// `splitlines` does).
+const LINE_BREAKS: [(char, &str); 3] =
+    [('\u{85}', "\\u0085"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
+
 fn event(message: &Json) -> Bytes {
-    // JSON in one piece has no line breaks.
-    Bytes::from(format!("event: message\ndata: {message}\n\n"))
+    // JSON in one piece has no other line breaks.
+    let mut line = message.to_string();
+    for (letter, escape) in LINE_BREAKS {
+        // They can only be in texts, where an escape stands for the same.
+        if line.contains(letter) {
+            line = line.replace(letter, escape);
+        }
+    }
+    Bytes::from(format!("event: message\ndata: {line}\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line_for_every_client() {
+        let message = json!({"text": "a\u{85}b\u{2028}c\u{2029}d\n é", "2": "\\u2028"});
+        let event = String::from_utf8(event(&message).to_vec()).unwrap();
+        assert!(!event.contains(['\u{85}', '\u{2028}', '\u{2029}']), "{event:?}");
+        let data = event.strip_prefix("event: message\ndata: ").unwrap().strip_suffix("\n\n").unwrap();
+        assert!(!data.contains('\n'));
+        assert_eq!(serde_json::from_str::<Json>(data).unwrap(), message);
+    }
 }

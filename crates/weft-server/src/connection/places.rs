@@ -77,7 +77,8 @@ impl Places {
         }
         let leave = CancellationToken::new();
         let id = inner.take(Taken { address, reserved, idle: None, leave: leave.clone() });
-        Some(Seat { places: Arc::clone(self), id, reserved, busy: AtomicBool::new(false), leave })
+        let (busy, answered) = (AtomicBool::new(false), AtomicBool::new(false));
+        Some(Seat { places: Arc::clone(self), id, reserved, busy, answered, leave })
     }
 
     /// Evicts the connection that has been idle longest.
@@ -166,6 +167,8 @@ pub(super) struct Seat {
     id: u64,
     reserved: bool,
     busy: AtomicBool,
+    /// Whether the whole answer has been handed over for writing.
+    answered: AtomicBool,
     leave: CancellationToken,
 }
 
@@ -175,7 +178,7 @@ impl Seat {
         self.reserved
     }
 
-    /// Returns whether a request is being answered.
+    /// Returns whether a request is being answered, or its answer is still being written.
     pub(super) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed)
     }
@@ -185,12 +188,22 @@ impl Seat {
         self.leave.cancelled().await;
     }
 
-    /// Marks the connection as answering a request until the returned guard is dropped.
+    /// Marks the connection as answering a request until the returned guard is dropped and what was handed over by
+    /// then is written.
     pub(super) fn busy(seat: &Arc<Self>) -> Busy {
-        // Relaxed: the flag publishes no other data, and the lists of idle places are behind their own lock.
+        // Relaxed: the flags publish no other data, and the lists of idle places are behind their own lock.
+        seat.answered.store(false, Ordering::Relaxed);
         seat.busy.store(true, Ordering::Relaxed);
         seat.places.inner().works(seat.id);
         Busy(Arc::clone(seat))
+    }
+
+    /// Notes that everything handed over so far is written: if that was the whole answer, the connection is idle.
+    pub(super) fn written(&self) {
+        if self.answered.swap(false, Ordering::Relaxed) {
+            self.busy.store(false, Ordering::Relaxed);
+            self.places.inner().rests(self.id);
+        }
     }
 }
 
@@ -205,8 +218,9 @@ pub(super) struct Busy(Arc<Seat>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.busy.store(false, Ordering::Relaxed);
-        self.0.places.inner().rests(self.0.id);
+        // Not idle yet: an answer in one piece is dropped as soon as it is queued, long before a slow client has read
+        // it.
+        self.0.answered.store(true, Ordering::Relaxed);
     }
 }
 
@@ -230,8 +244,11 @@ mod tests {
         let working = Seat::busy(&a);
         let d = enter(&places, "10.0.0.4").unwrap();
         assert_eq!([&a, &b, &c, &d].map(|seat| seat.leave.is_cancelled()), [false, true, false, false]);
-        // After its answer it is the connection with the shortest idle time.
+        // Once its answer is written it has waited for the shortest time of all.
         drop(working);
+        assert!(a.is_busy(), "the answer is queued, and not written yet");
+        a.written();
+        assert!(!a.is_busy());
         let _e = enter(&places, "10.0.0.5").unwrap();
         assert_eq!([&a, &c, &d].map(|seat| seat.leave.is_cancelled()), [false, true, false]);
         // A closed connection does not free its slot twice.

@@ -76,6 +76,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        // Requested only when nothing is left in the buffers of the layer above.
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            self.seat.written();
+        }
         self.written(cx, flushed)
     }
 
@@ -172,6 +176,8 @@ mod tests {
         }
         // After the response the client may be silent; the idle timeout is decided elsewhere.
         drop(busy);
+        output.flush().await.unwrap();
+        assert!(!seat.is_busy());
         tokio::select! {
             read = &mut gone => panic!("{read:?}"),
             () = tokio::time::sleep(Duration::from_secs(60)) => {}

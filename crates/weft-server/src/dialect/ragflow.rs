@@ -15,11 +15,13 @@ use weft_core::seam::speech::Audio;
 use weft_core::{ComponentId, Entry, Json, Outputs, Record, RunId, SessionId};
 
 mod form;
+mod node_trace;
 pub mod tool;
 mod usage;
 
 use self::form::Fields;
 pub(super) use self::form::FormFrame;
+pub(crate) use self::node_trace::NodeTrace;
 pub use self::usage::TokenCounts;
 use super::write_json;
 

@@ -1,7 +1,6 @@
 //! Files of conversations: those that people attach, and those that runs create.
 
 use axum::body::Bytes;
-use axum::extract::multipart::Multipart;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
@@ -13,7 +12,7 @@ use weft_core::seam::file_store::{StoredFile, download_path, is_document};
 use weft_core::{CanvasKey, SessionKey};
 
 use super::owned::or;
-use super::uploads::{FormCount, form, next_file};
+use super::uploads::{Form, FormCount, form, next_file};
 use crate::auth::Caller;
 use crate::body::Params;
 use crate::error::ApiError;
@@ -58,11 +57,7 @@ pub(crate) async fn upload(
 }
 
 /// Stores the files of a form: all of them, or none.
-async fn keep_all(
-    state: &ServerState,
-    caller: &Caller,
-    mut form: Multipart,
-) -> Result<Vec<StoredFile>, ApiError> {
+async fn keep_all(state: &ServerState, caller: &Caller, mut form: Form) -> Result<Vec<StoredFile>, ApiError> {
     let mut kept = Vec::new();
     let outcome = keep_each(state, caller, &mut form, &mut kept).await;
     if outcome.is_err() && !kept.is_empty() {
@@ -76,7 +71,7 @@ async fn keep_all(
 async fn keep_each(
     state: &ServerState,
     caller: &Caller,
-    form: &mut Multipart,
+    form: &mut Form,
     kept: &mut Vec<StoredFile>,
 ) -> Result<(), ApiError> {
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);

@@ -1,7 +1,6 @@
 //! Routes of the file manager: the files and folders of a tenant.
 
 use axum::body::Bytes;
-use axum::extract::multipart::Multipart;
 use axum::extract::{DefaultBodyLimit, FromRequest as _, Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
@@ -13,7 +12,7 @@ use weft_core::seam::folder_store::{EntryKind, FolderEntry};
 use weft_core::{DocumentId, Error, ErrorKind};
 use weft_knowledge::ingest::Naming;
 
-use super::uploads::{FormCount, form, kept_as_document, passed_over, refuse_kind, timely, whole};
+use super::uploads::{Form, FormCount, form, kept_as_document, passed_over, refuse_kind, whole};
 use super::{attachments, owned};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -145,7 +144,7 @@ pub(crate) async fn upload(
 async fn keep_all(
     state: &ServerState,
     caller: &Caller,
-    mut form: Multipart,
+    mut form: Form,
 ) -> Result<Vec<FolderEntry>, ApiError> {
     let mut kept = Vec::new();
     match keep_each(state, caller, &mut form, &mut kept).await {
@@ -164,12 +163,12 @@ async fn keep_all(
 async fn keep_each(
     state: &ServerState,
     caller: &Caller,
-    form: &mut Multipart,
+    form: &mut Form,
     kept: &mut Vec<FolderEntry>,
 ) -> Result<(), ApiError> {
     let manager = &state.app.file_manager;
     let (mut within, mut count) = (folder(state, caller, None).await?, FormCount::new(FILES_MAX));
-    while let Some(part) = timely(form.next_field()).await? {
+    while let Some(part) = form.next_part().await? {
         count.part()?;
         match part.name() {
             Some("parent_id") => {

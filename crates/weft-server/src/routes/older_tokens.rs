@@ -2,6 +2,7 @@
 //! conversations that are started with them.
 
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
 use weft_app::accounts::LISTED_MAX;
@@ -14,7 +15,7 @@ use weft_core::seam::share_store::{ShareTarget, ShareToken};
 use super::sessions::messages;
 use super::shares::{agent, chat};
 use super::turn::{begun, canvas_key};
-use crate::auth::Caller;
+use crate::auth::{Caller, check_change};
 use crate::body::{Body, Params};
 use crate::error::ApiError;
 use crate::state::ServerState;
@@ -139,8 +140,10 @@ pub(crate) async fn stats(_: Caller) -> ApiError {
 pub(crate) async fn new_conversation(
     State(state): State<ServerState>,
     caller: Caller,
+    headers: HeaderMap,
     params: Params,
 ) -> Result<Response, ApiError> {
+    check_change(state.auth, &headers)?;
     let target = of_params(&state, &caller, &params).await?;
     let user_id = params.get("user_id").map_or_else(|| caller.user_id.clone(), str::to_owned);
     let new = NewSession { user_id: &user_id, ..NewSession::default() };

@@ -9,9 +9,9 @@ use serde_json::json;
 use weft_core::seam::speech::Recording;
 use weft_core::{Error, ErrorKind, media_type};
 
-use super::uploads::{multipart, passed_over, timely, whole};
+use super::uploads::{multipart, passed_over, whole};
 use crate::auth::Caller;
-use crate::body::Body;
+use crate::body::{Body, check_encoding};
 use crate::error::ApiError;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
@@ -90,10 +90,11 @@ pub(crate) async fn transcribe(
     caller: Caller,
     request: Request,
 ) -> Result<Response, ApiError> {
+    check_encoding(request.headers())?;
     let mut form = multipart(request, &state).await.map_err(|_| no_file())?;
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
     let (mut recording, mut parts) = (None, 0);
-    while let Some(part) = timely(form.next_field()).await? {
+    while let Some(part) = form.next_part().await? {
         parts += 1;
         if parts > PARTS_MAX {
             return Err(ApiError::argument(format!("a form may have at most {PARTS_MAX} parts")));

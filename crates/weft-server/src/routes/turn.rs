@@ -15,7 +15,7 @@ use crate::auth::Caller;
 use crate::body::Body;
 use crate::dialect::Dialect;
 use crate::dialect::agent::AgentRun;
-use crate::dialect::ragflow::RunView;
+use crate::dialect::ragflow::{NodeTrace, RunView};
 use crate::error::{ApiError, code};
 use crate::frames::{AgentEvents, Kinds, RunEvents, Terminator};
 use crate::sse;
@@ -291,7 +291,8 @@ pub(crate) async fn run(
         };
     }
     let frames = RunEvents::new(view.clone(), manner.kinds, manner.terminator);
-    let (frames, traced) = if request.trace { (frames.traced(), Some(Vec::new())) } else { (frames, None) };
+    let (frames, traced) =
+        if request.trace { (frames.traced(), Some(NodeTrace::default())) } else { (frames, None) };
     match request.response_mode {
         ResponseMode::Stream => Ok(sse::respond(handle.entries, frames)),
         ResponseMode::Whole => in_one_piece(handle, view, traced).await,
@@ -302,7 +303,7 @@ pub(crate) async fn run(
 pub(crate) async fn in_one_piece(
     handle: RunHandle,
     mut view: RunView,
-    mut traced: Option<Vec<Json>>,
+    mut traced: Option<NodeTrace>,
 ) -> Result<Response, ApiError> {
     let mut answer = Answer::default();
     // A client that has received nothing yet counts as still waiting.
@@ -311,9 +312,10 @@ pub(crate) async fn in_one_piece(
         view.learn(&entry);
         answer.learn(&entry);
         if let Some(traced) = &mut traced {
-            traced.extend(crate::dialect::ragflow::traced(&entry));
+            traced.learn(&entry);
         }
     }
+    let traced = traced.map(NodeTrace::into_nodes);
     Ok(match answer.failure() {
         Some(reason) => failed(reason, whole(&answer, &view, traced)),
         None => Success(whole(&answer, &view, traced)).into_response(),

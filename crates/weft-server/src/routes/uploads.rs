@@ -1,5 +1,7 @@
 //! Uploads of files that become documents. Only one file at a time is in memory; a failed request stores nothing.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::{self, Bytes};
@@ -15,7 +17,7 @@ use weft_knowledge::ingest::Naming;
 
 use super::owned;
 use crate::auth::Caller;
-use crate::body::{Body, Params};
+use crate::body::{Body, Params, check_encoding};
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
@@ -28,6 +30,9 @@ const FILES_MAX: usize = 1_000;
 
 /// Maximum time without any data of the body.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// Number of bytes that may arrive before the head of a part is complete.
+const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// `POST …/documents`: stores every part with the name `file`. The request must be a form by its content type. With
 /// `?type=empty`, creates a document without text, for manually written chunks.
@@ -70,7 +75,8 @@ pub(super) async fn form(
     request: Request,
     state: &ServerState,
     given_up: CancellationToken,
-) -> Result<Multipart, ApiError> {
+) -> Result<Form, ApiError> {
+    check_encoding(request.headers())?;
     let sent = |sent: body::Body| {
         body::Body::from_stream(sent.into_data_stream().take_until(given_up.cancelled_owned()))
     };
@@ -81,23 +87,75 @@ pub(super) async fn form(
 ///
 /// # Errors
 /// When the request has no form.
-pub(super) async fn multipart(
-    request: Request,
-    state: &ServerState,
-) -> Result<Multipart, MultipartRejection> {
+pub(super) async fn multipart(request: Request, state: &ServerState) -> Result<Form, MultipartRejection> {
     // multer 3.1 looks twice for the first line before it waits. If data arrives between the two together with the
     // end of the body, it takes the form to lack that line; therefore the end arrives separately.
     let end = || stream::once(tokio::task::yield_now()).filter_map(|()| future::ready(None));
-    let sent = |sent: body::Body| body::Body::from_stream(sent.into_data_stream().chain(end()));
-    Multipart::from_request(request.map(sent), state).await
+    let limit = Arc::new(HeadLimit { left: AtomicUsize::new(usize::MAX), exceeded: AtomicBool::new(false) });
+    let of_pieces = Arc::clone(&limit);
+    let sent = |sent: body::Body| {
+        let pieces = sent.into_data_stream().then(move |piece| {
+            let limit = Arc::clone(&of_pieces);
+            async move {
+                // multer takes all pieces that are there before it looks at them. One at a time is enough for the
+                // head of a part, and what follows it must not count as a part of the head.
+                tokio::task::yield_now().await;
+                limit.counted(piece?)
+            }
+        });
+        body::Body::from_stream(pieces.chain(end()))
+    };
+    Ok(Form { parts: Multipart::from_request(request.map(sent), state).await?, limit })
+}
+
+/// A form, part by part.
+pub(super) struct Form {
+    parts: Multipart,
+    limit: Arc<HeadLimit>,
+}
+
+impl Form {
+    /// Returns the next part. The part before it must have been read to its end.
+    ///
+    /// # Errors
+    /// 101 for a form that is malformed, has a part whose head is too long, or does not arrive in time; 413.
+    pub(super) async fn next_part(&mut self) -> Result<Option<Field<'_>>, ApiError> {
+        self.limit.left.store(HEAD_BYTES_MAX, Ordering::Relaxed);
+        let next = timely(self.parts.next_field()).await;
+        self.limit.left.store(usize::MAX, Ordering::Relaxed);
+        if self.limit.exceeded.load(Ordering::Relaxed) {
+            let message =
+                format!("the head of a part of the form is too long: it may have {HEAD_BYTES_MAX} bytes");
+            return Err(ApiError::argument(message));
+        }
+        next
+    }
+}
+
+/// Limits what arrives while the head of a part is incomplete: multer keeps all of it in memory, searches it again
+/// with every piece, and has no maximum for it.
+struct HeadLimit {
+    /// Number of bytes that may still arrive; outside of heads, other limits apply.
+    left: AtomicUsize,
+    exceeded: AtomicBool,
+}
+
+impl HeadLimit {
+    // Relaxed: pieces are counted where the form is read, in the same task.
+    fn counted(&self, piece: Bytes) -> Result<Bytes, axum::Error> {
+        let left = self.left.load(Ordering::Relaxed);
+        if left == 0 {
+            self.exceeded.store(true, Ordering::Relaxed);
+            return Err(axum::Error::new("the head of a part is too long"));
+        }
+        // A piece may be longer than what is left, because the content of the part follows its head.
+        self.left.store(left.saturating_sub(piece.len()), Ordering::Relaxed);
+        Ok(piece)
+    }
 }
 
 /// Stores the files of a form as documents: all of them, or none.
-async fn keep_all(
-    state: &ServerState,
-    dataset: &Dataset,
-    mut form: Multipart,
-) -> Result<Vec<Document>, ApiError> {
+async fn keep_all(state: &ServerState, dataset: &Dataset, mut form: Form) -> Result<Vec<Document>, ApiError> {
     let mut kept = Vec::new();
     match keep_each(state, dataset, &mut form, &mut kept).await {
         Ok(()) if kept.is_empty() => Err(ApiError::argument("No file part!")),
@@ -130,7 +188,7 @@ async fn empty(state: &ServerState, dataset: &Dataset, mut request: Request) -> 
 async fn keep_each(
     state: &ServerState,
     dataset: &Dataset,
-    form: &mut Multipart,
+    form: &mut Form,
     kept: &mut Vec<Document>,
 ) -> Result<(), ApiError> {
     let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
@@ -215,12 +273,12 @@ impl FormCount {
 
 /// Reads the next file of a form if `checked` accepts its name, up to the limit of a setting. Passes over other fields.
 pub(super) async fn next_file(
-    form: &mut Multipart,
+    form: &mut Form,
     count: &mut FormCount,
     most: (&str, u64),
     checked: impl Fn(&str) -> Result<(), ApiError>,
 ) -> Result<Option<(String, Bytes)>, ApiError> {
-    while let Some(part) = timely(form.next_field()).await? {
+    while let Some(part) = form.next_part().await? {
         count.part()?;
         if part.name() != Some("file") {
             passed_over(part).await?;
@@ -260,7 +318,7 @@ pub(super) async fn whole(
 }
 
 /// Waits for the next part of the body, within the time limit.
-pub(super) async fn timely<T>(
+async fn timely<T>(
     next: impl Future<Output = Result<Option<T>, MultipartError>>,
 ) -> Result<Option<T>, ApiError> {
     match tokio::time::timeout(SILENCE_MAX, next).await {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::multipart::Multipart;
 use axum::extract::{Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -19,10 +18,10 @@ use weft_engine::RunHandle;
 
 use super::owned::or;
 use super::turn::{Origin, canvas_key, kept_with};
-use super::uploads::multipart;
+use super::uploads::{Form, multipart};
 use crate::answer::Answer;
-use crate::auth::{Caller, check_local};
-use crate::body::VALUES_MAX;
+use crate::auth::{Caller, check_change};
+use crate::body::{VALUES_MAX, check_encoding};
 use crate::dialect::ragflow::RunView;
 use crate::error::ApiError;
 use crate::frames::{Kinds, RunEvents, Terminator};
@@ -33,8 +32,8 @@ use crate::webhook::payload::{self, Call};
 use crate::webhook::{self, Peer};
 use crate::wire::completion::checked_key;
 use crate::wire::envelope::respond;
+use crate::wire::form_name::written_name;
 use weft_app::asking::RunOrigin;
-use weft_app::config::Auth;
 use weft_app::new_session::NewSession;
 
 /// User id of runs that a call starts.
@@ -80,10 +79,7 @@ pub(crate) async fn call(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    // This route has no [`Caller`], whose extractor checks this on other routes.
-    if state.auth == Auth::Off {
-        check_local(request.method(), request.headers())?;
-    }
+    check_change(state.auth, request.headers())?;
     let id = CanvasId::from(id);
     let unknown = || refused("Canvas not found.");
     // Calls carry no API token, so the tenant is looked up by the canvas id.
@@ -102,6 +98,7 @@ pub(crate) async fn test(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
+    check_change(state.auth, request.headers())?;
     answered(&state, canvas_key(&caller, id), By::Owner, request).await
 }
 
@@ -117,6 +114,7 @@ async fn answered(
     let (parts, body) = request.into_parts();
     // A call without access is refused before any of the body is read.
     let secret = admitted(state, &called, by, &parts, peer).await?;
+    check_encoding(&parts.headers).map_err(|error| refused(error.message()))?;
     let bytes = read(&webhook, body).await?;
     let once = match by {
         By::Owner => None,
@@ -301,18 +299,18 @@ async fn body_of(
 async fn form_of(
     state: &ServerState,
     called: &Called,
-    mut form: Multipart,
+    mut form: Form,
     kept: &mut Vec<FileId>,
 ) -> Result<Json, ApiError> {
     let broken = |_| refused("the form cannot be read");
     let (mut members, mut files, mut parts) = (Map::new(), 0, 0);
-    while let Some(part) = form.next_field().await.map_err(broken)? {
+    while let Some(part) = form.next_part().await.map_err(|error| refused(error.message()))? {
         parts += 1;
         if parts > PARTS_MAX {
             return Err(refused(format!("the form has more than {PARTS_MAX} parts")));
         }
         let name = part.name().unwrap_or_default().to_owned();
-        let Some(file) = part.file_name().map(str::to_owned) else {
+        let Some(file) = written_name(part.headers(), part.file_name()) else {
             members.insert(name, part.text().await.map_err(broken)?.into());
             continue;
         };

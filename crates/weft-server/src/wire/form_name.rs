@@ -23,6 +23,13 @@ pub(crate) fn form_name(headers: &HeaderMap, plain: Option<&str>) -> Result<Stri
     file_name(extended.as_deref().or(plain).unwrap_or_default())
 }
 
+/// Returns the name that a part gives to its file, as it is written; `None` for a part that is not a file.
+pub(crate) fn written_name(headers: &HeaderMap, plain: Option<&str>) -> Option<String> {
+    let told = headers.get(header::CONTENT_DISPOSITION).map(HeaderValue::as_bytes).unwrap_or_default();
+    let extended = std::str::from_utf8(told).ok().and_then(extended);
+    extended.or_else(|| plain.map(str::to_owned))
+}
+
 fn extended(told: &str) -> Option<String> {
     let value = told.split(';').find_map(|parameter| parameter.trim().strip_prefix("filename*="))?;
     let (charset, rest) = value.split_once('\'')?;

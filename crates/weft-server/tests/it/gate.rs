@@ -1,7 +1,11 @@
 //! Authentication, and requests that match no route.
 
-use axum::body::Body;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::body::{Body, Bytes};
 use axum::http::{Request, StatusCode};
+use futures::{StreamExt as _, stream};
 use serde_json::json;
 use weft_app::Auth;
 use weft_app::config::LimitsConfig;
@@ -68,7 +72,8 @@ async fn without_authentication_only_loopback_names_are_accepted() {
     assert!(refused.headers.get("access-control-allow-origin").is_none());
 }
 
-/// A page may send a form to any address without a preflight: an empty body or `multipart/form-data`.
+/// A page may send a form to any address without asking: an empty body or `multipart/form-data`. The address of a
+/// picture is enough where `GET` changes something.
 #[tokio::test]
 async fn without_authentication_other_origins_cannot_change_anything() {
     let bench = bench_with(Script::new(), Auth::Off, LimitsConfig::default()).await;
@@ -78,12 +83,17 @@ async fn without_authentication_other_origins_cannot_change_anything() {
         request.header("content-type", kind).header(name, value).body(Body::empty()).unwrap()
     };
     let reset = format!("/api/v1/agents/{id}/reset");
+    let (hook, tried) = (format!("/api/v1/webhook/{id}?q=x"), format!("/api/v1/agents/{id}/webhook/test"));
+    let begun = format!("/v1/api/new_conversation?canvas_id={id}");
     let routes = [
         ("POST", reset.as_str(), "text/plain"),
         ("POST", "/api/v1/datasets/x/documents", "multipart/form-data; boundary=b"),
         ("POST", "/api/v1/tasks/x/cancel", "application/x-www-form-urlencoded"),
         ("DELETE", "/api/v1/agents/x", "text/plain"),
         ("PUT", "/v1/canvas/cancel/x", "text/plain"),
+        ("GET", hook.as_str(), "text/plain"),
+        ("GET", tried.as_str(), "text/plain"),
+        ("GET", begun.as_str(), "text/plain"),
     ];
     let pages = [("origin", "http://evil.example"), ("origin", "null"), ("sec-fetch-site", "cross-site")];
     for (method, path, kind) in routes {
@@ -155,6 +165,25 @@ async fn requests_that_match_no_route_get_an_error_response() {
 }
 
 #[tokio::test]
+async fn a_compressed_body_is_refused_with_what_to_do() {
+    let bench = bench(Script::new()).await;
+    for (path, kind) in [
+        ("/api/v1/agents", "application/json"),
+        ("/api/v1/files", "multipart/form-data; boundary=b"),
+        ("/api/v1/chat/audio/transcription", "multipart/form-data; boundary=b"),
+    ] {
+        let mut request = bench.request("POST", path, &json!({"title": "A"}));
+        request.headers_mut().insert("content-type", kind.parse().unwrap());
+        request.headers_mut().insert("content-encoding", "GZIP".parse().unwrap());
+        let refused = bench.send(request).await.refusal();
+        assert!(refused.0 == 101 && refused.1.contains("compressed (GZIP)"), "{path}: {refused:?}");
+    }
+    let mut request = bench.request("GET", "/api/v1/agents", &json!(null));
+    request.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
+    bench.send(request).await.data();
+}
+
+#[tokio::test]
 async fn too_many_runs_are_refused_and_may_be_retried() {
     let limits = LimitsConfig { runs_at_once: 1, ..LimitsConfig::default() };
     let script = Script::new().reply(crate::support::endless(&["So "]).always());
@@ -177,4 +206,27 @@ async fn a_body_that_never_ends_times_out() {
     *request.body_mut() = Body::from_stream(futures::StreamExt::chain(first, futures::stream::pending()));
     let refused = bench.send(request).await.refusal();
     assert_eq!(refused, (101, "the body of the request did not arrive in time".into()));
+}
+
+#[tokio::test]
+async fn a_part_of_a_form_whose_head_never_ends_is_refused_early() {
+    let bench = bench(Script::new()).await;
+    for begun in ["--frontier\r\nX-Long: ", "no boundary at all"] {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&taken);
+        let more = stream::repeat(Bytes::from(vec![b'x'; 16 << 10])).take(4_000);
+        let sent = stream::iter([Bytes::from(begun)]).chain(more).map(move |piece| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::io::Error>(piece)
+        });
+        let mut request = bench.request("POST", "/api/v1/files", &json!(null));
+        let kind = "multipart/form-data; boundary=frontier".parse().unwrap();
+        request.headers_mut().insert("content-type", kind);
+        *request.body_mut() = Body::from_stream(sent);
+        let refused = bench.send(request).await.refusal();
+        let words = "the head of a part of the form is too long: it may have 65536 bytes";
+        assert_eq!(refused, (101, words.into()));
+        let taken = taken.load(Ordering::Relaxed);
+        assert!(taken < 20, "{taken} pieces were taken");
+    }
 }

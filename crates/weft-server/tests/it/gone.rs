@@ -8,8 +8,12 @@ use axum::body::{Body, Bytes};
 use axum::http::Request;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value as Json, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use weft_app::Auth;
+use weft_app::config::{RetentionConfig, ServerConfig, WorkerConfig};
 use weft_core::seam::DocumentReader;
 use weft_core::seam::dataset_store::DocumentFilter;
 use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
@@ -19,6 +23,7 @@ use weft_core::seam::session_store::SessionFilter;
 use weft_core::{DatasetKey, Result, TenantId};
 use weft_server::router::router;
 use weft_server::state::ServerState;
+use weft_server::{ServeOptions, bind, serve};
 use weft_testkit::Script;
 
 use crate::support::{Bench, bench, chat_canvas, default_tenant, endless};
@@ -147,4 +152,42 @@ async fn files_of_an_interrupted_form_are_removed() {
     until(async || count().await == 0).await;
     let none: Json = bench.get("/api/v1/files").await.data();
     assert_eq!(none["total"], 0, "{none}");
+}
+
+/// The sender neither goes on nor goes away.
+#[tokio::test]
+async fn files_of_a_form_that_the_end_of_the_server_cuts_off_are_taken_back() {
+    let bench = bench(Script::new()).await;
+    let (tenant, manager) = (default_tenant(), &bench.app.file_manager);
+    let root = manager.root(&tenant).await.unwrap();
+    let count = async || {
+        let all = EntryFilter { folder: root.id.clone(), limit: 9, ..EntryFilter::default() };
+        manager.tree().list(&tenant, &all).await.unwrap().1
+    };
+    let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let part = |name: &str| {
+        let head = format!("Content-Disposition: form-data; name=\"file\"; filename=\"{name}\"");
+        format!("--frontier\r\n{head}\r\n\r\ntext\r\n")
+    };
+    let head = format!(
+        "POST /api/v1/files HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 100000\r\n\
+         Content-Type: multipart/form-data; boundary=frontier\r\n\r\n",
+        bench.token
+    );
+    sender.write_all((head + &part("a.txt") + &part("b.txt")).as_bytes()).await.unwrap();
+    let worker = WorkerConfig { enabled: false, ..WorkerConfig::default() };
+    let (server, retention) = (ServerConfig::default(), RetentionConfig::default());
+    let options = ServeOptions { server, grace: Duration::ZERO, worker, retention };
+    let stop = CancellationToken::new();
+    let serving = Box::pin(serve(bench.app.clone(), listener, options, stop.clone().cancelled_owned()));
+    let stopped = async {
+        until(async || count().await == 1).await;
+        // What follows is waiting for times that the server allows.
+        tokio::time::pause();
+        stop.cancel();
+    };
+    let (served, ()) = futures::join!(serving, stopped);
+    served.unwrap();
+    assert_eq!(count().await, 0);
 }

@@ -111,6 +111,10 @@ async fn calls_that_the_settings_do_not_allow_are_refused() {
         &called(&bench, &typed, &[("content-type", "text/xml")], "<n/>").await,
         "expect 'application/json', got 'text/xml'",
     );
+    refused(
+        &called(&bench, &typed, &[JSON, ("content-encoding", "gzip")], "{\"n\": 1}").await,
+        "the body is compressed (gzip)",
+    );
     assert_eq!(ask(&typed).await.status, 200);
     assert_eq!(called(&bench, &typed, &[], "{\"n\": 1}").await.status, 200);
     let security = |more: Json| {
@@ -407,6 +411,11 @@ async fn files_of_a_form_are_kept_for_the_canvas_that_declares_them() {
     assert_eq!(answer.status, 200, "{}", answer.text);
     let message = answer.json()["message"].as_str().unwrap().to_owned();
     assert!(message.contains("a.txt") && message.contains("hi") && !message.contains("b.txt"), "{message}");
+    // Some clients write a name beyond ASCII in the encoded form alone.
+    let head = "Content-Disposition: form-data; name=\"doc\"; filename*=utf-8''%E8%AF%AD.txt";
+    let encoded = part("note", "", "hi") + &format!("--B\r\n{head}\r\n\r\nof a file\r\n--B--\r\n");
+    let answer = called(&bench, &path, &[kind], &encoded).await;
+    assert!(answer.status == 200 && answer.text.contains("语.txt"), "{}", answer.text);
     let many: String =
         (0..11).map(|n| part("doc", &format!("{n}.txt"), "x")).collect::<String>() + "--B--\r\n";
     refused(&called(&bench, &path, &[kind], &many).await, "more than 10 files");
@@ -416,7 +425,11 @@ async fn files_of_a_form_are_kept_for_the_canvas_that_declares_them() {
         let answer = called(&bench, &path, &[kind, ("idempotency-key", "k")], &body).await;
         assert_eq!(answer.status, 200, "{}", answer.text);
     }
-    assert_eq!(bench.app.remove_old_files(i64::MAX).await.unwrap(), 2, "the files of the two runs");
+    assert_eq!(
+        bench.app.remove_old_files(i64::MAX).await.unwrap(),
+        3,
+        "files of the three runs that there are"
+    );
 }
 
 #[tokio::test]
