@@ -7,13 +7,13 @@ use async_trait::async_trait;
 use serde_json::json;
 use weft_core::component::MessageEnd;
 use weft_core::context::Signal;
-use weft_core::reference::Segment;
+use weft_core::reference::{Inputs, Segment};
 use weft_core::rendering::BoundedText;
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, WriteRequest};
 use weft_core::stream::TextWriter;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs,
-    ParamProblem, Piece, Reads, Result, Role, Shape, SharedText, Value,
+    ParamProblem, Piece, Reads, Result, Role, Shape, SharedText, Template, Value,
 };
 
 use super::read_aloud::read_aloud;
@@ -114,7 +114,10 @@ impl Message {
         let template = match text {
             Text::Plain(template) if self.listens => template,
             text => {
-                let whole = text.render(&voice.ctx.inputs)?;
+                let whole = match text {
+                    Text::Plain(template) => in_one_piece(template, &voice.ctx.inputs, downloads)?,
+                    Text::Jinja(_) => text.render(&voice.ctx.inputs)?,
+                };
                 return if whole.is_empty() { Ok(()) } else { voice.piece(Piece::Text(whole.into())).await };
             }
         };
@@ -167,6 +170,24 @@ impl Message {
         Box::pin(futures::future::try_join(saying, read_aloud(ctx, model, growing.read()))).await?;
         Ok(voice.said)
     }
+}
+
+/// Renders a text. Values that describe a download are collected instead, as when it is shown piece by piece.
+fn in_one_piece(template: &Template, inputs: &Inputs, downloads: &mut Vec<Json>) -> Result<String> {
+    let mut text = BoundedText::new(inputs.room());
+    for segment in template.segments() {
+        match segment {
+            Segment::Literal(literal) => text.push(literal)?,
+            Segment::Reference(reference) => {
+                let value = inputs.json(reference);
+                match shown_as_files(&value) {
+                    Some(files) => downloads.extend(files),
+                    None => text.push_value(&value)?,
+                }
+            }
+        }
+    }
+    Ok(text.finish())
 }
 
 /// Returns the files that a value describes, unless it asks to be shown as text.
@@ -379,6 +400,19 @@ mod tests {
         )
         .await;
         check(json!({"content": ["{% for x in {Agent:A@list} %}{{ x }}.{% endfor %}"]}), "a.b.").await;
+    }
+
+    #[tokio::test]
+    async fn a_file_is_shown_as_such_in_one_piece_too() {
+        let node = Node::new("Message", json!({"content": "See {Agent:A@download}!", "stream": false}));
+        let component = node.build();
+        let download = json!({"doc_id": "d", "filename": "f.pdf", "mime_type": "m"});
+        let values = [("Agent:A@download", json!(download.to_string()))];
+        let mut stage = Stage::new(&node, &*component, Setting::values(values));
+        let finished = component.run(&stage.ctx).await.unwrap();
+        assert_eq!(said(&mut stage), ["See !"]);
+        assert_eq!(json!(finished.outputs), json!({"content": "See !", "downloads": [download]}));
+        assert_eq!(finished.message_end.unwrap().downloads, [download]);
     }
 
     #[tokio::test]
