@@ -112,7 +112,7 @@ fn bare(value: &Json) -> &Json {
 }
 
 /// Converts text that was entered into a field of another type to that type, if possible.
-fn coerced(field: Option<&Json>, value: &Json) -> Json {
+pub(super) fn coerced(field: Option<&Json>, value: &Json) -> Json {
     let kind = field.and_then(|field| field.get("type")).and_then(Json::as_str).unwrap_or_default();
     let Json::String(text) = value else { return value.clone() };
     let typed = match kind.to_ascii_lowercase().as_str() {
