@@ -2,6 +2,7 @@
 //! one of a fixed list.
 
 use crate::error::{Error, Result};
+use crate::exact::kept;
 use crate::params::asks_for_something;
 use crate::value::{Json, described, number, to_text, truth};
 
@@ -171,7 +172,7 @@ pub fn holds_as_text(value: &Json, operator: Operator, right: &str) -> bool {
 
 fn parsed_list(value: &Json) -> Json {
     match value {
-        Json::String(text) => serde_json::from_str(text).unwrap_or_else(|_| value.clone()),
+        Json::String(text) => serde_json::from_str(&kept(text)).unwrap_or_else(|_| value.clone()),
         other => other.clone(),
     }
 }
@@ -292,6 +293,8 @@ mod tests {
             check(left.clone(), "in", json!([right]), false);
             check(left.clone(), "=", json!(format!(" {} ", to_text(&left))), true);
         }
+        check(json!("[98765432109876543210]"), "contains", json!("98765432109876543211"), false);
+        check(json!("[98765432109876543210]"), "contains", json!("98765432109876543210"), true);
         check(json!(u64::MAX), ">", json!(i64::MIN), true);
         check(json!("1e20"), "=", json!("100000000000000000000"), true);
         check(json!("1.5"), ">", json!(1), true);

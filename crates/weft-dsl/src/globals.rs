@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, json};
 use weft_core::Json;
 use weft_core::budget::Spent;
+use weft_core::exact::kept;
 use weft_core::usage::{RUN_USAGE, run_usage};
 use weft_core::value::truth;
 
@@ -52,7 +53,8 @@ fn typed(text: &str, kind: &str) -> Option<Json> {
         kind if kind.starts_with("array") || kind == "list" => Json::is_array,
         _ => return None,
     };
-    serde_json::from_str(text.trim()).ok().filter(suits)
+    // An integer with more digits than a number can hold stays the text that it is.
+    serde_json::from_str(&kept(text.trim())).ok().filter(suits)
 }
 
 /// The globals that every session has, with their initial values. `sys.date` and `sys.run_id` are set for

@@ -9,6 +9,7 @@ use weft_core::{
 };
 
 use weft_core::component::Form;
+use weft_core::exact::kept;
 use weft_core::reference::Inputs;
 use weft_core::webhook::Webhook;
 
@@ -65,7 +66,7 @@ impl Begin {
     /// names; otherwise, if there is only one field, it takes the question. Each value gets the type of its field, as
     /// when the form is filled in.
     fn stand_in(&self, query: &Json) -> Outputs {
-        let parsed = query.as_str().and_then(|text| serde_json::from_str::<Json>(text).ok());
+        let parsed = query.as_str().and_then(|text| serde_json::from_str::<Json>(&kept(text)).ok());
         let members = parsed.as_ref().unwrap_or(query).as_object().into_iter().flatten();
         let matching: Vec<_> =
             members.filter_map(|(key, value)| Some((key, self.fields.get(key)?, value))).collect();
@@ -170,9 +171,15 @@ mod tests {
         let count = Node::new("Begin", json!({"inputs": {"n": {"type": "integer"}}}));
         assert_eq!(outputs(&count, asked("7")).await, json!({"n": 7}));
         assert_eq!(outputs(&count, asked("{\"n\": \"7\"}")).await, json!({"n": 7}));
+        let id = "12345678901234567890123";
+        let with_id = asked("{\"n\": 12345678901234567890123}");
+        assert_eq!(outputs(&count, with_id).await, json!({"n": id}));
         assert_eq!(outputs(&count, asked("seven")).await, json!({"n": "seven"}));
         let order = Node::new("Begin", json!({"inputs": {"order": {"type": "object"}}}));
         assert_eq!(outputs(&order, asked("{\"id\": 1}")).await, json!({"order": {"id": 1}}));
+        let filled = json!({"order": "{\"id\": 12345678901234567890123}"});
+        let setting = Setting { filled, ..Setting::default() };
+        assert_eq!(outputs(&order, setting).await, json!({"order": {"id": id}}));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Form fields, and the values that a person enters.
 
 use serde_json::Map;
-use weft_core::exact::is_lost;
+use weft_core::exact::{is_lost, kept};
 use weft_core::{Json, Outputs, ParamProblem};
 
 use crate::params::{Field, Kind, Params, Widget, number, pointer, truth};
@@ -116,7 +116,7 @@ pub(super) fn coerced(field: Option<&Json>, value: &Json) -> Json {
     let kind = field.and_then(|field| field.get("type")).and_then(Json::as_str).unwrap_or_default();
     let Json::String(text) = value else { return value.clone() };
     let typed = match kind.to_ascii_lowercase().as_str() {
-        "object" => serde_json::from_str(text).ok(),
+        "object" => serde_json::from_str(&kept(text)).ok(),
         // Only if the text is a number, because other texts are JSON of other types.
         "integer" | "number" if number(value).is_some() && !is_lost(text.trim()) => {
             serde_json::from_str(text.trim()).ok()

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
+use weft_core::exact::{is_lost, kept};
 use weft_core::{
     Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
     Reference, Result, Role, Shape, Value,
@@ -161,13 +162,16 @@ fn variable(
 
 /// Converts a constant to its declared type, if possible.
 fn typed(kind: &str, value: &Json) -> Json {
-    let kind = kind.to_ascii_lowercase();
+    let kind = kind.trim().to_ascii_lowercase();
     let Json::String(text) = value else { return value.clone() };
     let typed = match kind.as_str() {
-        "number" | "integer" if number(value).is_some() => serde_json::from_str(text.trim()).ok(),
+        // With more digits than a number can hold, it stays the text that it is.
+        "number" | "integer" if number(value).is_some() && !is_lost(text.trim()) => {
+            serde_json::from_str(text.trim()).ok()
+        }
         "boolean" => truth(value).map(Json::Bool),
-        "object" => serde_json::from_str(text).ok(),
-        kind if kind.starts_with("array") => serde_json::from_str(text).ok(),
+        "object" => serde_json::from_str(&kept(text)).ok(),
+        kind if kind.starts_with("array") => serde_json::from_str(&kept(text)).ok(),
         _ => None,
     };
     typed.unwrap_or_else(|| value.clone())
@@ -190,7 +194,7 @@ fn mismatch(kind: &str, value: &Json) -> Option<&'static str> {
 }
 
 fn empty(kind: &str) -> Json {
-    match kind.to_ascii_lowercase().as_str() {
+    match kind.trim().to_ascii_lowercase().as_str() {
         "number" | "integer" => 0.into(),
         "boolean" => false.into(),
         "object" => Json::Object(serde_json::Map::new()),
@@ -246,6 +250,18 @@ mod tests {
         );
         let setting = Setting::values([("Agent:A@content", json!("x"))]);
         assert_eq!(outputs(&node, setting).await, json!({"n": 0, "t": "x", "l": [], "b": false}));
+    }
+
+    #[tokio::test]
+    async fn an_initial_value_loses_no_digits() {
+        let id = "12345678901234567890123";
+        let variables = json!([
+            {"variable": "n", "type": "number", "input_mode": "constant", "value": id},
+            {"variable": "l", "type": "array<number>", "input_mode": "constant", "value": format!("[1, {id}]")},
+            {"variable": "z", "type": " Number ", "input_mode": ""},
+        ]);
+        let node = Node::new("Loop", json!({"loop_variables": variables}));
+        assert_eq!(outputs(&node, Setting::default()).await, json!({"n": id, "l": [1, id], "z": 0}));
     }
 
     #[test]

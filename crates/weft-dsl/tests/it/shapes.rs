@@ -113,6 +113,9 @@ fn parts_that_are_missing_or_of_another_shape() {
     assert_eq!(good(&named).plan.globals["env.city"], "Ulm");
     let bare = with(json!({"variables": {"city": "Ulm"}}));
     assert_eq!(good(&bare).plan.globals["env.city"], "Ulm");
+    let id = "12345678901234567890123";
+    let long = with(json!({"variables": {"id": {"type": "number", "value": id}}}));
+    assert_eq!(good(&long).plan.globals["env.id"], id);
 }
 
 #[test]
