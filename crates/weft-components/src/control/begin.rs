@@ -132,6 +132,15 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn numbers_are_numbers_however_they_are_spelled() {
+        let fields = json!({"a": {"type": "float"}, "b": {"type": "integer"}, "c": {"type": "number"}, "d": {"type": "integer"}});
+        let node = Node::new("Begin", json!({"inputs": fields}));
+        let filled = json!({"a": "1.5", "b": "+7", "c": " .5", "d": "007"});
+        let setting = Setting { filled, ..Setting::default() };
+        assert_eq!(outputs(&node, setting).await, json!({"a": 1.5, "b": 7, "c": 0.5, "d": 7}));
+    }
+
+    #[tokio::test]
     async fn fields_may_be_listed() {
         for name in ["inputs", "query"] {
             let field = json!({"key": "web", "name": "Web?", "type": "options", "options": ["1", "0"]});

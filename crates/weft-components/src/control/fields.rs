@@ -4,7 +4,7 @@ use serde_json::Map;
 use weft_core::exact::{is_lost, kept};
 use weft_core::{Json, Outputs, ParamProblem};
 
-use crate::params::{Field, Kind, Params, Widget, number, pointer, truth};
+use crate::params::{Field, Kind, Params, Widget, number, pointer, truth, whole};
 
 /// A form: field key → description.
 pub(super) type Fields = Map<String, Json>;
@@ -118,11 +118,18 @@ pub(super) fn coerced(field: Option<&Json>, value: &Json) -> Json {
     let typed = match kind.to_ascii_lowercase().as_str() {
         "object" => serde_json::from_str(&kept(text)).ok(),
         // Only if the text is a number, because other texts are JSON of other types.
-        "integer" | "number" if number(value).is_some() && !is_lost(text.trim()) => {
-            serde_json::from_str(text.trim()).ok()
+        "integer" | "number" | "float" if number(value).is_some() && !is_lost(text.trim()) => {
+            serde_json::from_str(text.trim()).ok().or_else(|| respelled(value))
         }
         "boolean" => truth(value).map(Json::Bool),
         _ => None,
     };
     typed.unwrap_or_else(|| value.clone())
+}
+
+/// Returns a number that people spell in a way that JSON does not: `+7`, `007`, `.5`.
+fn respelled(value: &Json) -> Option<Json> {
+    let number = number(value)?;
+    // Beyond the range of `whole`, digits could be lost.
+    whole(number).map(Json::from).or_else(|| (number.fract() != 0.0).then(|| number.into()))
 }
