@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::Map;
 
 use weft_core::Json;
+use weft_core::reference::is_name_char;
 
 use crate::canvas::Canvas;
 use crate::problem::Problem;
@@ -191,7 +192,7 @@ impl Ids {
         let mut kept = 0;
         for (open, _) in text.match_indices('{') {
             let from = open + 1 + text[open + 1..].len() - text[open + 1..].trim_start_matches(' ').len();
-            let is_id = |c: char| c.is_alphanumeric() || matches!(c, ':' | '_' | '-');
+            let is_id = |c: char| is_name_char(c) || matches!(c, ':' | '-');
             let Some(length) = text[from..].find(|c| !is_id(c)) else { continue };
             let to = from + length;
             let closed = text[to..].starts_with('@')

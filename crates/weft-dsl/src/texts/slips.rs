@@ -2,7 +2,7 @@
 
 use serde_json::Map;
 use weft_core::Json;
-use weft_core::reference::{Names, Reference};
+use weft_core::reference::{Names, Reference, is_name_char};
 use weft_core::seam::secrets;
 
 use crate::globals;
@@ -112,7 +112,7 @@ fn in_braces(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn spaced(text: &str, known: KnownNames<'_>, taken: &dyn Fn(&str) -> &'static str) -> Option<Slip> {
     in_braces(text).find_map(|(_, inside)| {
         let (id, path) = inside.split_once('@')?;
-        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | ' ');
+        let is_name = |c: char| is_name_char(c) || matches!(c, '_' | '.' | '-' | ' ');
         let lost = known.names.components.contains(id)
             && path.chars().all(is_name)
             && Reference::parse(inside, known.names).is_none();
@@ -150,8 +150,7 @@ fn parted(text: &str, known: KnownNames<'_>) -> Option<Slip> {
     let written = in_braces(text).map(|(_, inside)| (format!("{{{inside}}}"), inside));
     written.chain(whole.map(|text| (text.to_owned(), text))).find_map(|(written, inside)| {
         let (name, way) = inside.split_once('@')?;
-        let is_way =
-            !way.is_empty() && way.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-'));
+        let is_way = !way.is_empty() && way.chars().all(|c| is_name_char(c) || matches!(c, '_' | '.' | '-'));
         if !is_way || !name.contains('.') || !globals::knows(known.globals, name) {
             return None;
         }
@@ -193,7 +192,7 @@ fn doubled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
     in_braces(text).filter(|(open, _)| text[..*open].ends_with('{')).find_map(|(open, inside)| {
         let after = text[open + 1..].split_once('}')?.1;
         let name = inside.trim_matches('#').trim_matches(' ');
-        let is_path = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '-'));
+        let is_path = name.chars().all(|c| is_name_char(c) || matches!(c, '_' | '.' | ':' | '-'));
         let lost = after.starts_with('}') && is_path && Reference::parse(name, known.names).is_none();
         if !lost || name.is_empty() || LITERALS.contains(&name) {
             return None;
@@ -242,7 +241,7 @@ fn unknown(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
 
 /// Returns the beginning of a text that is the name of a value of this canvas.
 fn reference_at<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
-    let of_id = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '-');
+    let of_id = |c: char| is_name_char(c) || matches!(c, '_' | ':' | '-');
     let of_path = |c: char| of_id(c) && c != ':' || c == '.';
     let word = text.find(|c: char| !of_path(c)).unwrap_or(text.len());
     let global = text[..word].trim_end_matches('.');
@@ -275,7 +274,7 @@ fn unclosed<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
 
 /// Finds the first reference that is followed by a closing brace and not preceded by an opening one.
 fn unopened<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
-    let of_reference = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '-' | '.' | '@');
+    let of_reference = |c: char| is_name_char(c) || matches!(c, '_' | ':' | '-' | '.' | '@');
     let mut open = 0_usize;
     let mut from = 0;
     for (at, brace) in text.match_indices(['{', '}']) {
@@ -351,7 +350,7 @@ fn misspelled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> O
 /// Returns what was probably meant by a text such as `{Agent:A.content}`.
 fn separated(inside: &str, known: KnownNames<'_>) -> Option<String> {
     if inside.contains('@')
-        || !inside.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | ':' | '-' | '.' | ' '))
+        || !inside.chars().all(|c| is_name_char(c) || matches!(c, '_' | ':' | '-' | '.' | ' '))
     {
         return None;
     }
@@ -369,7 +368,7 @@ fn separated(inside: &str, known: KnownNames<'_>) -> Option<String> {
 fn global(inside: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<String> {
     let names = || known.globals.keys().map(String::as_str);
     let is_plain =
-        !inside.is_empty() && inside.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | ','));
+        !inside.is_empty() && inside.chars().all(|c| is_name_char(c) || matches!(c, '_' | '.' | ','));
     if !is_plain || Reference::parse(inside, known.names).is_some() {
         return None;
     }
