@@ -172,6 +172,24 @@ fn nothing_is_wrong_in_what_is_right() {
     }
 }
 
+/// Other spellings of what is right.
+#[test]
+fn nothing_is_wrong_in_what_other_editors_write() {
+    let canvas: Json = read("canvas.json");
+    for (at, value) in [
+        (
+            "UserFillUp:Ask/params/inputs/ok/options",
+            serde_json::json!(["yes", 2, {"label": "No", "value": "no"}]),
+        ),
+        ("UserFillUp:Ask/params/enable_tips", "".into()),
+        ("Message:No/params/stream", " ".into()),
+    ] {
+        let mut canvas = canvas.clone();
+        put(&mut canvas, at, value);
+        assert_eq!(found(&canvas.to_string()), [], "{at}");
+    }
+}
+
 #[test]
 fn every_mistake_is_named_with_its_place_and_what_to_do() {
     let (canvas, pipeline): (Json, Json) = (read("canvas.json"), read("pipeline.json"));

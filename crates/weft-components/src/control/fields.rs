@@ -25,7 +25,8 @@ const MEMBERS: &[Field] = &[
         "`line`, `paragraph`, `options`, `integer`, `number`, `boolean`, `object` or `file`",
     ),
     Field::raw("optional", Kind::Flag, "whether it may be left empty"),
-    Field::raw("options", Kind::Texts, "the choices"),
+    // Texts, numbers, or objects with a value and a label.
+    Field::raw("options", Kind::List, "the choices"),
 ];
 
 /// Field types, as editors name them. Any name that contains `file` means files.
