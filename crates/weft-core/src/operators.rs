@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::exact::kept;
-use crate::params::asks_for_something;
+use crate::params::{asks_for_something, is_empty};
 use crate::value::{Json, described, number, to_text, truth};
 
 /// How two values are compared.
@@ -159,8 +159,9 @@ pub fn holds_as_text(value: &Json, operator: Operator, right: &str) -> bool {
         Operator::EndsWith => left.ends_with(right),
         Operator::Equal => left == right,
         Operator::NotEqual => left != right,
-        Operator::Empty => left.is_empty(),
-        Operator::NotEmpty => !left.is_empty(),
+        // An empty list or object is empty, although its text form is not.
+        Operator::Empty => is_empty(value),
+        Operator::NotEmpty => !is_empty(value),
         Operator::Greater
         | Operator::Less
         | Operator::GreaterOrEqual
@@ -318,6 +319,18 @@ mod tests {
         check(json!(null), ">", "0", false);
         check(json!(2), "in", "[1, 2]", true);
         check(json!("x"), "not in", "[\"a\"]", true);
+        for (value, expected) in [
+            (json!(null), true),
+            (json!(""), true),
+            (json!([]), true),
+            (json!({}), true),
+            (json!(0), false),
+            (json!(false), false),
+            (json!([null]), false),
+        ] {
+            check(value.clone(), "empty", "", expected);
+            check(value, "not empty", "", !expected);
+        }
     }
 
     #[test]
