@@ -289,12 +289,12 @@ impl<'a> Compiler<'a> {
 
     /// Whether a pipeline is supposed to start at this node, which provides no document.
     fn starts_no_pipeline(&self, node: &crate::CanvasNode) -> bool {
-        self.canvas.category.as_deref() == Some(PIPELINE) && node.kind == "Begin"
+        self.canvas.category.as_deref() == Some(PIPELINE) && node.is_a("Begin")
     }
 
     fn prologue(&self, entry: &ComponentId) -> String {
         let node = self.canvas.nodes.get(entry);
-        if node.is_some_and(|node| node.kind == PIPELINE_ENTRY) {
+        if node.is_some_and(|node| node.is_a(PIPELINE_ENTRY)) {
             return String::new();
         }
         let params = node.map(|node| &node.params);

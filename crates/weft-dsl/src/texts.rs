@@ -20,7 +20,7 @@ const OF_AN_ITEM: [&str; 2] = ["item", "index"];
 
 /// Whether the text is in another language, where braces mean something else.
 fn is_program(node: &CanvasNode, key: &str) -> bool {
-    node.kind == "CodeExec" && key == "script"
+    node.is_a("CodeExec") && key == "script"
 }
 
 /// Reports problems in the texts of a node.

@@ -42,7 +42,7 @@ const FIRST_GENERATION: [&str; 3] = ["Generate", "Relevant", "Concentrator"];
 
 /// Returns a warning if a canvas is of the first generation.
 pub(crate) fn of_an_older_generation(canvas: &Canvas) -> Option<Problem> {
-    let node = canvas.nodes.values().find(|node| FIRST_GENERATION.contains(&node.kind.as_str()))?;
+    let node = canvas.nodes.values().find(|node| FIRST_GENERATION.iter().any(|kind| node.is_a(kind)))?;
     let message = "this canvas is of the generation before v0.20, whose components hand on their results by themselves: \
                    it has to be converted";
     let help = "rebuild it with current components, as the other findings say for each, and refer to their outputs, \
