@@ -142,7 +142,9 @@ fn variable(
         params.warn(ParamProblem::new(at("type"), message).help(help));
     }
     let value = object.get("value").unwrap_or(&Json::Null);
-    let start = match text("input_mode") {
+    // In any case, as the check reads it.
+    let mode = text("input_mode").trim().to_ascii_lowercase();
+    let start = match mode.as_str() {
         "variable" => Start::From(params.reference_at(at("value"), value.as_str().unwrap_or_default())?),
         "constant" => Start::Constant(typed(text("type"), value)),
         // Another mode means the empty value of the type.
@@ -246,10 +248,12 @@ mod tests {
                 {"variable": "t", "type": "string", "input_mode": "variable", "value": "Agent:A@content"},
                 {"variable": "l", "type": "array<string>", "input_mode": ""},
                 {"variable": "b", "type": "boolean", "input_mode": "constant", "value": false},
+                {"variable": "u", "type": "string", "input_mode": "Variable", "value": "Agent:A@content"},
             ]}),
         );
         let setting = Setting::values([("Agent:A@content", json!("x"))]);
-        assert_eq!(outputs(&node, setting).await, json!({"n": 0, "t": "x", "l": [], "b": false}));
+        let expected = json!({"n": 0, "t": "x", "l": [], "b": false, "u": "x"});
+        assert_eq!(outputs(&node, setting).await, expected);
     }
 
     #[tokio::test]
