@@ -133,7 +133,7 @@ pub fn is_name_char(c: char) -> bool {
 /// Whether a character is a mark on a letter, or joins letters: words of Thai, Hindi or Persian have them, and an `é`
 /// may be written as two characters.
 fn belongs_to_letter(c: char) -> bool {
-    // In neither the standard library nor `is_alphanumeric`, which knows some of the marks only.
+    // `is_alphanumeric` accepts only those marks that stand for a vowel.
     static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[\p{M}\u{200C}\u{200D}]$").ok());
     let mut bytes = [0; 4];
     MARKS.as_ref().is_some_and(|marks| marks.is_match(c.encode_utf8(&mut bytes)))

@@ -39,7 +39,8 @@ static INPUT_FILES: Field = Field::raw(
     "input_files",
     Kind::Texts,
     "references to files: `sys.files`, fields of the type `file`, `download`s",
-);
+)
+.shown_when("operation", &["read", "merge"]);
 static OPERATION: Field<&str> = Field::choice(
     "operation",
     "read",
