@@ -82,8 +82,8 @@ impl Operator {
 }
 
 /// Compares with coercion: as numbers if both sides look like numbers, as booleans if both are words for one,
-/// otherwise as text. Searching in texts ignores case; equality does not. Null, false, 0, and empty texts, lists and
-/// objects count as empty.
+/// otherwise as text. Of two texts, one of digits with a leading zero is equal only to the same text. Searching in
+/// texts ignores case; equality does not. Null, false, 0, and empty texts, lists and objects count as empty.
 pub fn holds(left: &Json, operator: Operator, right: &Json) -> bool {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let order = || order(left, right);
@@ -179,6 +179,12 @@ fn parsed_list(value: &Json) -> Json {
 }
 
 fn equal(left: &Json, right: &Json) -> bool {
+    // Two postal codes or telephone numbers, of which only one has a leading zero, differ.
+    if let (Json::String(left), Json::String(right)) = (left, right)
+        && (is_code(left) || is_code(right))
+    {
+        return left.trim() == right.trim();
+    }
     if let Some(order) = numeric_order(left, right) {
         return order.is_eq();
     }
@@ -186,6 +192,12 @@ fn equal(left: &Json, right: &Json) -> bool {
         return a == b;
     }
     left == right || to_text(left) == to_text(right)
+}
+
+/// Whether a text consists of digits that begin with a superfluous zero, as those of codes do.
+fn is_code(text: &str) -> bool {
+    let digits = text.trim();
+    digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Numbers are not words for booleans here, so 1 does not equal `true`.
@@ -252,6 +264,11 @@ mod tests {
         check(json!(true), "=", json!("True"), true);
         check(json!(1), "=", json!(true), false);
         check(json!("a"), "=", json!("A"), false);
+        check(json!("01067"), "=", json!("1067"), false);
+        check(json!("1067"), "in", json!(["01067"]), false);
+        check(json!("01067"), "=", json!(" 01067 "), true);
+        check(json!("007"), "=", json!(7), true);
+        check(json!("0"), "=", json!("0.0"), true);
         check(json!("a"), "≠", json!("b"), true);
         check(json!(15), "contains", json!("5"), true);
         check(json!("Hello World"), "contains", json!("wORLD"), true);
