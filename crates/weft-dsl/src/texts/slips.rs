@@ -96,6 +96,33 @@ pub(super) fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester
         .or_else(|| misspelled(text, known, suggester))
         .or_else(|| doubled(text, known, suggester))
         .or_else(|| unknown(text, known, suggester))
+        .or_else(|| wide(text, known))
+}
+
+/// The characters of a reference as input methods for Chinese and Japanese type them.
+const WIDE: [char; 5] = ['｛', '｝', '＠', '：', '．'];
+
+/// Finds a reference that is typed with full-width characters, `｛sys.query｝` or `{Agent：A@content}`.
+fn wide(text: &str, known: KnownNames<'_>) -> Option<Slip> {
+    if !text.contains(WIDE) {
+        return None;
+    }
+    let narrow = |c: char| match c {
+        '｛' => '{',
+        '｝' => '}',
+        '＠' => '@',
+        '：' => ':',
+        '．' => '.',
+        other => other,
+    };
+    let narrowed: String = text.chars().map(narrow).collect();
+    in_braces(&narrowed).find_map(|(_, inside)| {
+        let reference = reference_at(inside, known).filter(|reference| *reference == inside)?;
+        let message =
+            format!("`{{{reference}}}` is typed with full-width characters: it is treated as literal text");
+        // What is right in the same text is not meant.
+        (!text.contains(&format!("{{{reference}}}"))).then(|| Slip::new(MALFORMED, message, reference))
+    })
 }
 
 /// Returns the texts between single braces, each with the position of its opening brace.
@@ -441,6 +468,16 @@ mod tests {
         check("{\"a\": \"b@x\"}", "");
         check("{Agent:A@", "");
         check("{{{", "");
+    }
+
+    #[test]
+    fn full_width_characters_are_named() {
+        check("say ｛sys.query｝", "malformed write `{sys.query}`");
+        check("{Agent:A＠content}", "malformed write `{Agent:A@content}`");
+        check("{Agent：A@content．0} {b@x}", "malformed write `{Agent:A@content.0}`");
+        check("{sys.query｝", "unclosed write `{sys.query}`");
+        check("问：｛somebody＠example.org｝ {sys.query}", "");
+        check("答：{sys.query}", "");
     }
 
     #[test]
