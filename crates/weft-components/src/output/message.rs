@@ -66,6 +66,12 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         }
         let mut parsed = Vec::new();
         for (place, text) in texts.iter().enumerate() {
+            if text.trim().is_empty() {
+                let when = if texts.len() > 1 { " when this text is chosen" } else { "" };
+                let message = format!("is empty, so nothing is shown{when}");
+                let problem = ParamProblem::new(format!("{at}/{place}"), message);
+                params.warn(problem.help("enter a text, such as `{Agent:Writer@content}`, or remove it"));
+            }
             match Text::parse(text, source, &format!("{at}/{place}")) {
                 Ok(text) => {
                     text.doubts(source, &format!("{at}/{place}"))
@@ -663,6 +669,14 @@ mod tests {
     fn problems_and_warnings() {
         assert_eq!(Node::new("Message", json!({"content": []})).problems(), ["/content"]);
         assert_eq!(Node::new("Message", json!({"content": ["ok", "{% if %}"]})).problems(), ["/content/1"]);
+        let warned = |texts: Json| -> Vec<String> {
+            let shape = Node::new("Message", json!({"content": texts})).build().shape();
+            shape.warnings.iter().map(|warning| format!("{} {}", warning.pointer, warning.message)).collect()
+        };
+        assert_eq!(warned(json!([" "])), ["/content/0 is empty, so nothing is shown"]);
+        let chosen = "/content/1 is empty, so nothing is shown when this text is chosen";
+        assert_eq!(warned(json!(["ok", ""])), [chosen]);
+        assert!(warned(json!(["{Agent:A@content}"])).is_empty());
         let whose = json!({"content": "x", "memory_ids": ["m"], "user_id": ["Ada"]});
         assert_eq!(Node::new("Message", whose).problems(), ["/user_id"]);
     }
