@@ -11,6 +11,7 @@ use weft_core::reference::{Inputs, Segment};
 use weft_core::rendering::BoundedText;
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, WriteRequest};
 use weft_core::stream::TextWriter;
+use weft_core::value::to_text;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs,
     ParamProblem, Piece, Reads, Result, Role, Shape, SharedText, Template, Value,
@@ -122,7 +123,7 @@ impl Message {
             text => {
                 let whole = match text {
                     Text::Plain(template) => in_one_piece(template, &voice.ctx.inputs, downloads)?,
-                    Text::Jinja(_) => text.render(&voice.ctx.inputs)?,
+                    Text::Jinja(_) => without_files(text, &voice.ctx.inputs, downloads)?,
                 };
                 return if whole.is_empty() { Ok(()) } else { voice.piece(Piece::Text(whole.into())).await };
             }
@@ -194,6 +195,22 @@ fn in_one_piece(template: &Template, inputs: &Inputs, downloads: &mut Vec<Json>)
         }
     }
     Ok(text.finish())
+}
+
+/// Renders a template. A value that describes a download and is written out is collected instead; what the template
+/// does with it otherwise, such as a condition, is its own affair.
+fn without_files(text: &Text, inputs: &Inputs, downloads: &mut Vec<Json>) -> Result<String> {
+    let mut whole = text.render(inputs)?;
+    for reference in text.references() {
+        let value = inputs.json(&reference);
+        let Some(files) = shown_as_files(&value) else { continue };
+        let written = to_text(&value);
+        if whole.contains(&written) {
+            whole = whole.replace(&written, "");
+            downloads.extend(files);
+        }
+    }
+    Ok(whole)
 }
 
 /// Returns the files that a value describes, unless it asks to be shown as text.
@@ -419,6 +436,22 @@ mod tests {
         assert_eq!(said(&mut stage), ["See !"]);
         assert_eq!(json!(finished.outputs), json!({"content": "See !", "downloads": [download]}));
         assert_eq!(finished.message_end.unwrap().downloads, [download]);
+    }
+
+    #[tokio::test]
+    async fn a_template_shows_a_file_as_such() {
+        let download = json!({"doc_id": "d", "filename": "f.pdf", "mime_type": "m"});
+        let check = async |text: &str, expected: &str, files: usize| {
+            let node = Node::new("Message", json!({"content": text}));
+            let component = node.build();
+            let values = [("Agent:A@download", json!(download.to_string()))];
+            let mut stage = Stage::new(&node, &*component, Setting::values(values));
+            let finished = component.run(&stage.ctx).await.unwrap();
+            assert_eq!(said(&mut stage), [expected]);
+            assert_eq!(finished.message_end.unwrap().downloads.len(), files, "{text}");
+        };
+        check("{% if true %}See {Agent:A@download}{% endif %}!", "See !", 1).await;
+        check("{% if {Agent:A@download} %}There is a file.{% endif %}", "There is a file.", 0).await;
     }
 
     #[tokio::test]
