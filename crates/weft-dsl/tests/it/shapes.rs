@@ -109,6 +109,11 @@ fn parts_that_are_missing_or_of_another_shape() {
         json!({"reference": {}, "answer": [], "messages": [{"x": 1}], "history": null, "globals": null}),
     ));
     good(&with(json!({"graph": {}, "path": null, "task_id": "t"})));
+    for nothing in [json!(""), json!([""]), json!(null)] {
+        let mut document = with(json!({}));
+        document["components"]["Message:M"]["downstream"] = nothing;
+        good(&document);
+    }
     let named = with(json!({"variables": [{"name": "city", "type": "string", "value": "Ulm"}]}));
     assert_eq!(good(&named).plan.globals["env.city"], "Ulm");
     let bare = with(json!({"variables": {"city": "Ulm"}}));
