@@ -183,6 +183,7 @@ fn nothing_is_wrong_in_what_other_editors_write() {
         ),
         ("UserFillUp:Ask/params/enable_tips", "".into()),
         ("Message:No/params/stream", " ".into()),
+        ("StringTransform:Each/params/script", "{{ item.title }}".into()),
         (
             "Switch:W/params/conditions/0/items/0",
             serde_json::json!({"cpn_id": "UserFillUp:Ask@ok", "operator": "in", "value": ["yes", "y"]}),

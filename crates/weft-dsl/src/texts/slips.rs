@@ -73,8 +73,22 @@ const OF_AN_ITEM: [&str; 3] = ["item", "index", "result"];
 /// A longer text in braces is not a reference as a whole.
 const INSIDE_MAX: usize = 512;
 
+/// What a text may contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TextLanguage {
+    /// References.
+    References,
+    /// References, and between double braces Jinja.
+    Jinja,
+}
+
 /// Finds the first misspelled reference in a text. Looks at each character only a few times.
-pub(super) fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
+pub(super) fn first(
+    text: &str,
+    language: TextLanguage,
+    known: KnownNames<'_>,
+    suggester: &mut Suggester,
+) -> Option<Slip> {
     // Some parameters read a text that is nothing but a reference as one, with or without braces.
     let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
     let taken = |reference: &str| if reference == bare { "" } else { ": it is treated as literal text" };
@@ -94,7 +108,7 @@ pub(super) fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester
     }
     uneven(text, known)
         .or_else(|| misspelled(text, known, suggester))
-        .or_else(|| doubled(text, known, suggester))
+        .or_else(|| doubled(text, language, known, suggester))
         .or_else(|| unknown(text, known, suggester))
         .or_else(|| wide(text, known))
 }
@@ -211,7 +225,12 @@ fn filtered(text: &str, known: KnownNames<'_>) -> Option<Slip> {
 const LITERALS: [&str; 6] = ["true", "false", "none", "True", "False", "None"];
 
 /// Finds `{{ name.member }}` or `{{#name.member#}}`, as other engines write references.
-fn doubled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
+fn doubled(
+    text: &str,
+    language: TextLanguage,
+    known: KnownNames<'_>,
+    suggester: &mut Suggester,
+) -> Option<Slip> {
     // Statements define their own names, and only the components that read them know which.
     if text.contains("{%") {
         return None;
@@ -229,6 +248,10 @@ fn doubled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
             return Some(Slip::whole(&written, name, known));
         }
         let message = format!("`{written}` is not a reference: it is treated as literal text");
+        if let Some(meant) = into_item(name, known) {
+            // In Jinja, `item` is a variable with members.
+            return (language == TextLanguage::References).then(|| Slip::new(MALFORMED, message, &meant));
+        }
         if let Some(meant) = separated(name, known).or_else(|| global(name, known, suggester)) {
             return Some(Slip::new(MALFORMED, message, &meant));
         }
@@ -368,10 +391,20 @@ fn misspelled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> O
             let help = format!("declare `{name}` under `variables`, and write `{{env.{name}}}`");
             return Some(Slip { code: MALFORMED, message, help });
         }
-        let meant = separated(inside, known).or_else(|| global(inside, known, suggester))?;
+        let meant = into_item(inside, known)
+            .or_else(|| separated(inside, known))
+            .or_else(|| global(inside, known, suggester))?;
         let message = format!("`{written}` is not a reference: it is treated as literal text");
         Some(Slip::new(MALFORMED, message, &meant))
     })
+}
+
+/// Returns what is meant by a path into the item of an Iteration, `{item.name}`: the short names have no members.
+fn into_item(inside: &str, known: KnownNames<'_>) -> Option<String> {
+    let (name, path) = inside.split_once('.')?;
+    let item = known.names.item?;
+    let is_path = !path.is_empty() && path.chars().all(|c| is_name_char(c) || matches!(c, '.' | '-'));
+    (matches!(name, "item" | "result") && is_path).then(|| format!("{item}@{name}.{path}"))
 }
 
 /// Returns what was probably meant by a text such as `{Agent:A.content}`.
@@ -437,7 +470,7 @@ mod tests {
             "env.list": [], "env.members": {}, "env.n": 1});
         let names = Names { components: &components, item: Some(&item) };
         let known = KnownNames { names, globals: globals.as_object().unwrap(), outputs: &Outputs };
-        let slip = first(text, known, &mut Suggester::default());
+        let slip = first(text, TextLanguage::References, known, &mut Suggester::default());
         let told =
             slip.map(|slip| format!("{} {}", slip.code.split('-').next().unwrap_or_default(), slip.help));
         assert_eq!(told.unwrap_or_default(), expected, "{text}");
@@ -468,6 +501,22 @@ mod tests {
         check("{\"a\": \"b@x\"}", "");
         check("{Agent:A@", "");
         check("{{{", "");
+    }
+
+    #[test]
+    fn a_path_into_the_item_names_its_component() {
+        check("{item.name} {b@x}", "malformed write `{b@item.name}`");
+        check("{result.a.0}", "malformed write `{b@result.a.0}`");
+        check("{{ item.name }}", "malformed write `{b@item.name}`");
+        check("{item} {item.} {items.x} {index.x}", "");
+        let components = HashSet::new();
+        let item = "b".into();
+        let globals = Map::new();
+        let names = Names { components: &components, item: Some(&item) };
+        let known = KnownNames { names, globals: &globals, outputs: &Outputs };
+        let found = |text: &str| first(text, TextLanguage::Jinja, known, &mut Suggester::default());
+        assert_eq!(found("{{ item.name }}"), None);
+        assert!(found("{{ items.name }}").is_some());
     }
 
     #[test]
