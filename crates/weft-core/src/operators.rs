@@ -92,8 +92,8 @@ pub fn holds(left: &Json, operator: Operator, right: &Json) -> bool {
         Operator::NotEmpty => asks_for_something(left),
         Operator::Contains => contains(left, right),
         Operator::NotContains => !contains(left, right),
-        Operator::In => contains(right, left),
-        Operator::NotIn => !contains(right, left),
+        Operator::In => is_in(left, right),
+        Operator::NotIn => !is_in(left, right),
         Operator::StartsWith => folded(left).starts_with(&folded(right)),
         Operator::EndsWith => folded(left).ends_with(&folded(right)),
         Operator::Equal => equal(left, right),
@@ -244,6 +244,11 @@ fn contains(whole: &Json, part: &Json) -> bool {
     }
 }
 
+/// An unset variable is not part of any text, although its text form, which is empty, is.
+fn is_in(part: &Json, whole: &Json) -> bool {
+    !(part.is_null() && whole.is_string()) && contains(whole, part)
+}
+
 fn folded(value: &Json) -> String {
     to_text(value).to_lowercase()
 }
@@ -286,6 +291,8 @@ mod tests {
         check(json!(2), "in", json!("[1, 2]"), true);
         check(json!("ell"), "in", json!("Hello"), true);
         check(json!("z"), "not in", json!(["a", "b"]), true);
+        check(json!(null), "in", json!("Hello"), false);
+        check(json!(null), "not in", json!("Hello"), true);
         check(json!(["a", 2]), "contains", json!("2"), true);
         check(json!({"a": 1}), "contains", json!("a"), true);
         check(json!({"value": "abc"}), "contains", json!("ABC"), true);
