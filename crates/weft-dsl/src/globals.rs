@@ -24,14 +24,19 @@ pub struct EnvVariable {
 }
 
 impl EnvVariable {
+    /// Returns its type in the spelling that is compared.
+    pub(crate) fn type_name(&self) -> String {
+        self.kind.trim().to_lowercase()
+    }
+
     /// Whether its type marks it as secret.
     pub fn is_secret(&self) -> bool {
-        matches!(self.kind.to_lowercase().as_str(), "secret" | "password")
+        matches!(self.type_name().as_str(), "secret" | "password")
     }
 
     /// Returns the declared value, or the empty value of its type.
     pub fn initial(&self) -> Json {
-        match (&self.value, self.kind.to_lowercase().as_str()) {
+        match (&self.value, self.type_name().as_str()) {
             (Json::Null, "number" | "integer" | "float") => json!(0),
             (Json::Null, "boolean") => json!(false),
             (Json::Null, "object") => json!({}),

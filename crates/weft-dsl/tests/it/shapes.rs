@@ -118,6 +118,10 @@ fn parts_that_are_missing_or_of_another_shape() {
     assert_eq!(good(&named).plan.globals["env.city"], "Ulm");
     let bare = with(json!({"variables": {"city": "Ulm"}}));
     assert_eq!(good(&bare).plan.globals["env.city"], "Ulm");
+    let spaced =
+        with(json!({"variables": {"k": {"type": " Secret ", "value": "x"}, "n": {"type": "Number "}}}));
+    let plan = good(&spaced).plan;
+    assert_eq!((&*plan.secrets[0], &plan.globals["env.n"]), ("env.k", &json!(0)));
     let id = "12345678901234567890123";
     let long = with(json!({"variables": {"id": {"type": "number", "value": id}}}));
     assert_eq!(good(&long).plan.globals["env.id"], id);
