@@ -133,7 +133,7 @@ mod tests {
 
     #[tokio::test]
     async fn numbers_are_numbers_however_they_are_spelled() {
-        let fields = json!({"a": {"type": "float"}, "b": {"type": "integer"}, "c": {"type": "number"}, "d": {"type": "integer"}});
+        let fields = json!({"a": {"type": "float"}, "b": {"type": "integer"}, "c": {"type": "number"}, "d": {"type": " Integer "}});
         let node = Node::new("Begin", json!({"inputs": fields}));
         let filled = json!({"a": "1.5", "b": "+7", "c": " .5", "d": "007"});
         let setting = Setting { filled, ..Setting::default() };

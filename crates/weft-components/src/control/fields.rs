@@ -116,7 +116,7 @@ fn bare(value: &Json) -> &Json {
 pub(super) fn coerced(field: Option<&Json>, value: &Json) -> Json {
     let kind = field.and_then(|field| field.get("type")).and_then(Json::as_str).unwrap_or_default();
     let Json::String(text) = value else { return value.clone() };
-    let typed = match kind.to_ascii_lowercase().as_str() {
+    let typed = match kind.trim().to_ascii_lowercase().as_str() {
         "object" => serde_json::from_str(&kept(text)).ok(),
         // Only if the text is a number, because other texts are JSON of other types.
         "integer" | "number" | "float" if number(value).is_some() && !is_lost(text.trim()) => {
