@@ -37,7 +37,7 @@ impl<'a> Field<'a> {
             key,
             name: text("name"),
             kind: text("type"),
-            optional: description.get("optional").and_then(Json::as_bool).unwrap_or(false),
+            optional: description.get("optional").and_then(value::truth).unwrap_or(false),
             options: options.map(value::to_text).collect(),
             preset: description.get("value").filter(|value| !value.is_null() && *value != &Json::from("")),
             call: (text("type") == "approval").then(|| {

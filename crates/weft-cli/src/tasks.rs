@@ -125,7 +125,7 @@ fn flags(task: &Task) -> String {
         TaskKind::Form => {
             let flag = |(key, description): (&String, &Json)| {
                 let flag = format!("--input {}", quoted(&format!("{key}=VALUE")));
-                let optional = description.get("optional").and_then(Json::as_bool).unwrap_or(false);
+                let optional = description.get("optional").and_then(weft_core::value::truth).unwrap_or(false);
                 if optional { format!(" [{flag}]") } else { format!(" {flag}") }
             };
             task.form.fields.iter().map(flag).collect()

@@ -141,7 +141,8 @@ impl AssignOperator {
             Self::Add => a.checked_add(b),
             Self::Subtract => a.checked_sub(b),
             Self::Multiply => a.checked_mul(b),
-            _ => None,
+            // Only if nothing remains; the remainder of a division by zero does not exist.
+            _ => a.checked_rem(b).filter(|rest| *rest == 0).and_then(|_| a.checked_div(b)),
         });
         if let Some(exact) = exact {
             return Ok(exact.into());
@@ -350,6 +351,9 @@ mod tests {
         check(AssignOperator::Subtract, json!(2), json!(0.5), json!(1.5));
         check(AssignOperator::Divide, json!(2), json!(4), json!(0.5));
         check(AssignOperator::Divide, json!(2), json!(2), json!(1));
+        check(AssignOperator::Divide, json!(next), json!(1), json!(next));
+        check(AssignOperator::Divide, json!(next), json!(-1), json!(-next));
+        check(AssignOperator::Divide, json!(i64::MIN), json!(-1), json!(9.223_372_036_854_776e18));
     }
 
     #[test]

@@ -22,7 +22,9 @@ impl Handling {
         let goto = match params.get("exception_goto") {
             _ if method != "goto" => Vec::new(),
             Some(Json::String(id)) if !id.is_empty() => vec![id.as_str().into()],
-            Some(Json::Array(ids)) => ids.iter().filter_map(Json::as_str).map(Into::into).collect(),
+            Some(Json::Array(ids)) => {
+                ids.iter().filter_map(Json::as_str).filter(|id| !id.is_empty()).map(Into::into).collect()
+            }
             _ => Vec::new(),
         };
         // The editor writes an empty text where no value was filled in.
@@ -59,6 +61,7 @@ mod tests {
         check(of("comment", json!("")), &[], None);
         check(of("", json!("sorry")), &[], None);
         check(json!({"exception_method": "goto", "exception_goto": "A"}), &["A"], None);
+        check(json!({"exception_method": "goto", "exception_goto": ["", "A"]}), &["A"], None);
         assert_eq!(Handling::of(of("goto", json!(1)).as_object().unwrap()).covering(), None);
         assert_eq!(Handling::of(of("comment", json!(0)).as_object().unwrap()).covering(), Some(json!(0)));
     }

@@ -9,8 +9,8 @@ use crate::value::{Json, described, number, to_text, truth, whole};
 pub fn problem(description: &Json, value: &Json) -> Option<String> {
     let text = |member: &str| description.get(member).and_then(Json::as_str).unwrap_or_default();
     // Editors write field types in either case.
-    let kind = text("type").to_ascii_lowercase();
-    let optional = description.get("optional").and_then(Json::as_bool).unwrap_or(false);
+    let kind = text("type").trim().to_ascii_lowercase();
+    let optional = description.get("optional").and_then(truth).unwrap_or(false);
     // Pages send an empty text for a field that was not filled in.
     let empty = value.is_null() || optional && value.as_str().is_some_and(str::is_empty);
     let nothing = |value: &Json| value.as_array().is_some_and(Vec::is_empty) || value.as_str() == Some("");
@@ -92,6 +92,7 @@ mod tests {
             &[json!(3), json!("-3"), json!(2.0), Json::Null],
             &[json!(1.5), json!("x"), json!(""), json!(true)],
         );
+        check(" Integer ", &[json!(3)], &[json!("x")]);
         check("number", &[json!(1.5), json!(" 2 ")], &[json!("two"), json!([1]), json!({})]);
         check("boolean", &[json!(true), json!("False")], &[json!("yes"), json!(2), json!("")]);
         check("line", &[json!("x"), json!(""), json!(3), json!(true)], &[json!(["x"]), json!({"x": 1})]);
@@ -123,7 +124,9 @@ mod tests {
             assert!(problem.starts_with("must be one of `red`, `2`, `g`, and is "), "{problem}");
         }
         assert_eq!(problem(&json!({"type": "options", "options": []}), &json!("any")), None);
-        let optional = json!({"type": "options", "options": ["a"], "optional": true});
-        assert_eq!(problem(&optional, &json!("")), None);
+        for flag in [json!(true), json!("true"), json!(1)] {
+            let optional = json!({"type": "options", "options": ["a"], "optional": flag});
+            assert_eq!(problem(&optional, &json!("")), None, "{optional}");
+        }
     }
 }

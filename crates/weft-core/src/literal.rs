@@ -58,7 +58,7 @@ impl Reader<'_> {
         self.rest = self.rest.trim_start();
         let value = match self.rest.chars().next()? {
             '[' => self.items('[', ']').map(Json::Array),
-            '(' => self.items('(', ')').map(Json::Array),
+            '(' => self.group(),
             '{' => self.members(),
             quote @ ('\'' | '"') => self.text(quote).map(Json::String),
             _ => self.atom(),
@@ -80,6 +80,15 @@ impl Reader<'_> {
                 return Some(items);
             }
         }
+    }
+
+    /// Reads what is in parentheses: a tuple, or a single value, which only a comma makes a tuple.
+    fn group(&mut self) -> Option<Json> {
+        let from = self.rest;
+        let mut items = self.items('(', ')')?;
+        let written = &from[..from.len() - self.rest.len()];
+        let has_comma = written.strip_suffix(')').is_some_and(|inside| inside.trim_end().ends_with(','));
+        if items.len() == 1 && !has_comma { items.pop() } else { Some(Json::Array(items)) }
     }
 
     fn members(&mut self) -> Option<Json> {
@@ -117,6 +126,9 @@ impl Reader<'_> {
                 't' => text.push('\t'),
                 'r' => text.push('\r'),
                 c @ ('\\' | '\'' | '"' | '/') => text.push(c),
+                'x' => text.push(code(&mut characters, 2)?),
+                'u' => text.push(code(&mut characters, 4)?),
+                'U' => text.push(code(&mut characters, 8)?),
                 // Keeps unknown escapes, as Python does.
                 other => text.extend(['\\', other]),
             }
@@ -134,6 +146,15 @@ impl Reader<'_> {
         }
         word(atom).or_else(|| serde_json::from_str::<serde_json::Number>(atom).ok().map(Json::Number))
     }
+}
+
+/// Reads the character that an escape names by its code in hexadecimal digits; `None` if there is none.
+fn code(characters: &mut impl Iterator<Item = (usize, char)>, digits: usize) -> Option<char> {
+    let mut code = 0;
+    for _ in 0..digits {
+        code = code * 16 + characters.next()?.1.to_digit(16)?;
+    }
+    char::from_u32(code)
 }
 
 #[cfg(test)]
@@ -158,6 +179,14 @@ mod tests {
         check(id, Some(json!(id)));
         check(&format!("[{id}, \"{id}\", 1]"), Some(json!([id, id, 1])));
         check(&format!("{{'a': -{id}}}"), Some(json!({"a": format!("-{id}")})));
+        check("(5)", Some(json!(5)));
+        check("('a,')", Some(json!("a,")));
+        check("(5 , )", Some(json!([5])));
+        check("()", Some(json!([])));
+        check("((1, 2))", Some(json!([1, 2])));
+        check(r"['\xa0', '\u00e9\U0001F600', '\d']", Some(json!(["\u{a0}", "é😀", "\\d"])));
+        check(r"'C:\users'", None);
+        check(r"'\ud800'", None);
         check("[1, 2", None);
         check("__import__('os')", None);
         check("[open('x')]", None);

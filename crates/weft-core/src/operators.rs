@@ -2,7 +2,8 @@
 //! one of a fixed list.
 
 use crate::error::{Error, Result};
-use crate::params::asks_for_something;
+use crate::exact::kept;
+use crate::params::{asks_for_something, is_empty};
 use crate::value::{Json, described, number, to_text, truth};
 
 /// How two values are compared.
@@ -81,8 +82,8 @@ impl Operator {
 }
 
 /// Compares with coercion: as numbers if both sides look like numbers, as booleans if both are words for one,
-/// otherwise as text. Searching in texts ignores case; equality does not. Null, false, 0, and empty texts, lists and
-/// objects count as empty.
+/// otherwise as text. Of two texts, one of digits with a leading zero is equal only to the same text. Searching in
+/// texts ignores case; equality does not. Null, false, 0, and empty texts, lists and objects count as empty.
 pub fn holds(left: &Json, operator: Operator, right: &Json) -> bool {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let order = || order(left, right);
@@ -91,8 +92,8 @@ pub fn holds(left: &Json, operator: Operator, right: &Json) -> bool {
         Operator::NotEmpty => asks_for_something(left),
         Operator::Contains => contains(left, right),
         Operator::NotContains => !contains(left, right),
-        Operator::In => contains(right, left),
-        Operator::NotIn => !contains(right, left),
+        Operator::In => is_in(left, right),
+        Operator::NotIn => !is_in(left, right),
         Operator::StartsWith => folded(left).starts_with(&folded(right)),
         Operator::EndsWith => folded(left).ends_with(&folded(right)),
         Operator::Equal => equal(left, right),
@@ -158,8 +159,9 @@ pub fn holds_as_text(value: &Json, operator: Operator, right: &str) -> bool {
         Operator::EndsWith => left.ends_with(right),
         Operator::Equal => left == right,
         Operator::NotEqual => left != right,
-        Operator::Empty => left.is_empty(),
-        Operator::NotEmpty => !left.is_empty(),
+        // An empty list or object is empty, although its text form is not.
+        Operator::Empty => is_empty(value),
+        Operator::NotEmpty => !is_empty(value),
         Operator::Greater
         | Operator::Less
         | Operator::GreaterOrEqual
@@ -171,12 +173,18 @@ pub fn holds_as_text(value: &Json, operator: Operator, right: &str) -> bool {
 
 fn parsed_list(value: &Json) -> Json {
     match value {
-        Json::String(text) => serde_json::from_str(text).unwrap_or_else(|_| value.clone()),
+        Json::String(text) => serde_json::from_str(&kept(text)).unwrap_or_else(|_| value.clone()),
         other => other.clone(),
     }
 }
 
 fn equal(left: &Json, right: &Json) -> bool {
+    // Two postal codes or telephone numbers, of which only one has a leading zero, differ.
+    if let (Json::String(left), Json::String(right)) = (left, right)
+        && (is_code(left) || is_code(right))
+    {
+        return left.trim() == right.trim();
+    }
     if let Some(order) = numeric_order(left, right) {
         return order.is_eq();
     }
@@ -184,6 +192,12 @@ fn equal(left: &Json, right: &Json) -> bool {
         return a == b;
     }
     left == right || to_text(left) == to_text(right)
+}
+
+/// Whether a text consists of digits that begin with a superfluous zero, as those of codes do.
+fn is_code(text: &str) -> bool {
+    let digits = text.trim();
+    digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Numbers are not words for booleans here, so 1 does not equal `true`.
@@ -230,6 +244,11 @@ fn contains(whole: &Json, part: &Json) -> bool {
     }
 }
 
+/// An unset variable is not part of any text, although its text form, which is empty, is.
+fn is_in(part: &Json, whole: &Json) -> bool {
+    !(part.is_null() && whole.is_string()) && contains(whole, part)
+}
+
 fn folded(value: &Json) -> String {
     to_text(value).to_lowercase()
 }
@@ -250,6 +269,11 @@ mod tests {
         check(json!(true), "=", json!("True"), true);
         check(json!(1), "=", json!(true), false);
         check(json!("a"), "=", json!("A"), false);
+        check(json!("01067"), "=", json!("1067"), false);
+        check(json!("1067"), "in", json!(["01067"]), false);
+        check(json!("01067"), "=", json!(" 01067 "), true);
+        check(json!("007"), "=", json!(7), true);
+        check(json!("0"), "=", json!("0.0"), true);
         check(json!("a"), "≠", json!("b"), true);
         check(json!(15), "contains", json!("5"), true);
         check(json!("Hello World"), "contains", json!("wORLD"), true);
@@ -267,6 +291,8 @@ mod tests {
         check(json!(2), "in", json!("[1, 2]"), true);
         check(json!("ell"), "in", json!("Hello"), true);
         check(json!("z"), "not in", json!(["a", "b"]), true);
+        check(json!(null), "in", json!("Hello"), false);
+        check(json!(null), "not in", json!("Hello"), true);
         check(json!(["a", 2]), "contains", json!("2"), true);
         check(json!({"a": 1}), "contains", json!("a"), true);
         check(json!({"value": "abc"}), "contains", json!("ABC"), true);
@@ -292,6 +318,8 @@ mod tests {
             check(left.clone(), "in", json!([right]), false);
             check(left.clone(), "=", json!(format!(" {} ", to_text(&left))), true);
         }
+        check(json!("[98765432109876543210]"), "contains", json!("98765432109876543211"), false);
+        check(json!("[98765432109876543210]"), "contains", json!("98765432109876543210"), true);
         check(json!(u64::MAX), ">", json!(i64::MIN), true);
         check(json!("1e20"), "=", json!("100000000000000000000"), true);
         check(json!("1.5"), ">", json!(1), true);
@@ -315,6 +343,18 @@ mod tests {
         check(json!(null), ">", "0", false);
         check(json!(2), "in", "[1, 2]", true);
         check(json!("x"), "not in", "[\"a\"]", true);
+        for (value, expected) in [
+            (json!(null), true),
+            (json!(""), true),
+            (json!([]), true),
+            (json!({}), true),
+            (json!(0), false),
+            (json!(false), false),
+            (json!([null]), false),
+        ] {
+            check(value.clone(), "empty", "", expected);
+            check(value, "not empty", "", !expected);
+        }
     }
 
     #[test]

@@ -356,6 +356,7 @@ mod tests {
         static SECONDS: Field<Option<u64>> = Field::seconds("s", "");
         static TEXT: Field<String> = Field::text("x", "").or("as it was");
         assert!(read(&FLAG, &json!({})).0 && !read(&FLAG, &json!({"f": "false"})).0);
+        assert_eq!(read(&FLAG, &json!({"f": ""})), (true, Vec::new()));
         assert_eq!(
             read(&FLAG, &json!({"f": "so"})),
             (true, vec![("/f".into(), "must be true or false, and is the text `so`".into())])

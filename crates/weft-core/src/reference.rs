@@ -3,14 +3,16 @@
 //! ```text
 //! ref        = id "@" path | "sys." name | "env." name | "secret." name | alias
 //! id         = 1*( letter | digit | ":" | "_" | "-" )
-//! path       = 1*( letter | digit | "_" | "." | "-" )
+//! path       = 1*( letter | digit | "_" | "." | "-" )   (a letter with its marks)
 //! alias      = "item" | "index" | "result"            (inside an Iteration only)
 //! occurrence = *"{" *SP "{" *SP ref *SP "}" *SP *"}"  (as many closing braces as opening ones)
 //! ```
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+use regex::Regex;
 
 use crate::error::Result;
 use crate::id::ComponentId;
@@ -58,14 +60,14 @@ impl Reference {
             return Some(Self::Output { component: item.clone(), path: text.into() });
         }
         if let Some(name) = GLOBALS.iter().find_map(|prefix| text.strip_prefix(prefix)) {
-            let plain = !name.is_empty() && name.chars().all(|c| is_name(c) || c == '.' || c == '-');
+            let plain = !name.is_empty() && name.chars().all(|c| is_name_char(c) || c == '.' || c == '-');
             return plain.then(|| Self::Global(text.into()));
         }
         let (id, path) = text.split_once('@')?;
         let valid = !id.is_empty()
             && !path.is_empty()
-            && id.chars().all(|c| is_name(c) || c == ':' || c == '-')
-            && path.chars().all(|c| is_name(c) || c == '.' || c == '-');
+            && id.chars().all(|c| is_name_char(c) || c == ':' || c == '-')
+            && path.chars().all(|c| is_name_char(c) || c == '.' || c == '-');
         valid.then(|| Self::Output { component: id.into(), path: path.into() })
     }
 
@@ -123,8 +125,18 @@ impl Reference {
 /// Prefixes of references to globals.
 const GLOBALS: [&str; 3] = ["sys.", "env.", secrets::PREFIX];
 
-fn is_name(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+/// Whether a character may be part of a name in a reference: a letter, a digit, `_`, or what belongs to a letter.
+pub fn is_name_char(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || !c.is_ascii() && belongs_to_letter(c)
+}
+
+/// Whether a character is a mark on a letter, or joins letters: words of Thai, Hindi or Persian have them, and an `é`
+/// may be written as two characters.
+fn belongs_to_letter(c: char) -> bool {
+    // `is_alphanumeric` accepts only those marks that stand for a vowel.
+    static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[\p{M}\u{200C}\u{200D}]$").ok());
+    let mut bytes = [0; 4];
+    MARKS.as_ref().is_some_and(|marks| marks.is_match(c.encode_utf8(&mut bytes)))
 }
 
 /// A text with references in it, split into segments once.
@@ -391,6 +403,12 @@ mod tests {
         check("{{A:x@b}", &["{", "<A:x@b>"]);
         check("{item}{index}", &["<Item:i@item>", "<Item:i@index>"]);
         check("{begin@问题}", &["<begin@问题>"]);
+        for name in ["ที่อยู่", "हिन्दी", "می\u{200C}خواهم", "cafe\u{301}", "שָׁלוֹם"]
+        {
+            check(&format!("{{begin@{name}}}"), &[&format!("<begin@{name}>")]);
+            check(&format!("{{env.{name}.a}}"), &[&format!("<env.{name}.a>")]);
+        }
+        check("{begin@a，b} {begin@🙂}", &["{begin@a，b} {begin@🙂}"]);
         check("{iteration:0@generate:1}", &["{iteration:0@generate:1}"]);
         check("{SYS.query} { x } {}", &["{SYS.query} { x } {}"]);
         check("a {\n sys.query}", &["a {\n sys.query}"]);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
+use crate::exact::kept;
 pub use crate::ordered::OrderedMap;
 use crate::stream::{PendingOutput, SharedText};
 
@@ -327,7 +328,8 @@ pub fn described(value: &Json) -> String {
 }
 
 /// Follows `path` from a value: a string is first parsed as JSON, an object yields a member, a list takes an index
-/// (negative from the end). Steps that cannot be followed yield null.
+/// (negative from the end). Steps that cannot be followed yield null. In a string, an integer with more digits than a
+/// number can hold is a text.
 pub fn walk<'a>(start: &'a Json, path: impl IntoIterator<Item = &'a str>) -> Json {
     // Only the value found at the end is copied.
     let mut current = Cow::Borrowed(start);
@@ -345,7 +347,7 @@ pub fn walk<'a>(start: &'a Json, path: impl IntoIterator<Item = &'a str>) -> Jso
 }
 
 fn inside(text: &str, step: &str) -> Option<Json> {
-    member(&serde_json::from_str::<Json>(text).ok()?, step).cloned()
+    member(&serde_json::from_str::<Json>(&kept(text)).ok()?, step).cloned()
 }
 
 fn member<'a>(json: &'a Json, step: &str) -> Option<&'a Json> {
@@ -386,6 +388,8 @@ mod tests {
         check(&["t", "x", "0"], json!(3));
         check(&["t", "nope", "0"], Json::Null);
         check(&[], value.clone());
+        let answer = json!(r#"{"ids": [12345678901234567890123]}"#);
+        assert_eq!(walk(&answer, ["ids", "0"]), json!("12345678901234567890123"));
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl<'a> Assigned<'a> {
     pub(crate) fn of(canvas: &'a Canvas) -> Self {
         let mut assigned = Self::default();
         for node in canvas.nodes.values() {
-            if node.kind == ASSIGNER {
+            if node.is_a(ASSIGNER) {
                 assigned.note(node);
             }
             let mut tools = node.params.get("tools").and_then(Json::as_array).into_iter().flatten();
@@ -66,5 +66,5 @@ fn is_assigner(canvas: &Canvas, tool: &Json) -> bool {
         other => other.get("component_name").and_then(Json::as_str).unwrap_or_default(),
     };
     let mut inner = tool.pointer("/params/tools").and_then(Json::as_array).into_iter().flatten();
-    kind == ASSIGNER || inner.any(|tool| is_assigner(canvas, tool))
+    kind.eq_ignore_ascii_case(ASSIGNER) || inner.any(|tool| is_assigner(canvas, tool))
 }

@@ -61,6 +61,13 @@ pub struct CanvasNode {
     pub place: NodePlace,
 }
 
+impl CanvasNode {
+    /// Whether it has this type. As in the catalog, case does not matter.
+    pub(crate) fn is_a(&self, kind: &str) -> bool {
+        self.kind.eq_ignore_ascii_case(kind)
+    }
+}
+
 /// JSON pointers to the parts of a component in the document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodePlace {
@@ -86,7 +93,7 @@ pub struct WrittenEdge {
 impl Canvas {
     /// Whether the canvas processes documents on their way into a dataset, instead of talking to users.
     pub fn is_pipeline(&self) -> bool {
-        let has = |kind: &str| self.nodes.values().any(|node| node.kind == kind);
+        let has = |kind: &str| self.nodes.values().any(|node| node.is_a(kind));
         self.category.as_deref() == Some(crate::compile::PIPELINE)
             || (has(crate::compile::PIPELINE_ENTRY) && !has("Begin"))
     }

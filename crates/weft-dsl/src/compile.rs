@@ -7,6 +7,7 @@ use std::sync::Arc;
 use weft_core::component::{Role, WrittenProgram};
 use weft_core::reference::Names;
 use weft_core::seam::databases::{DatabaseKind, SqlPart};
+use weft_core::value::truth;
 use weft_core::{Catalog, ComponentId, Json, Reference};
 
 use crate::assigned::Assigned;
@@ -288,23 +289,24 @@ impl<'a> Compiler<'a> {
 
     /// Whether a pipeline is supposed to start at this node, which provides no document.
     fn starts_no_pipeline(&self, node: &crate::CanvasNode) -> bool {
-        self.canvas.category.as_deref() == Some(PIPELINE) && node.kind == "Begin"
+        self.canvas.category.as_deref() == Some(PIPELINE) && node.is_a("Begin")
     }
 
     fn prologue(&self, entry: &ComponentId) -> String {
         let node = self.canvas.nodes.get(entry);
-        if node.is_some_and(|node| node.kind == PIPELINE_ENTRY) {
+        if node.is_some_and(|node| node.is_a(PIPELINE_ENTRY)) {
             return String::new();
         }
         let params = node.map(|node| &node.params);
         let param = |name: &str| params.and_then(|params| params.get(name));
         // In task mode there is no conversation to open.
         let task = param("mode").and_then(Json::as_str).is_some_and(|mode| mode.eq_ignore_ascii_case("task"));
-        match (param("enablePrologue"), param("prologue")) {
-            _ if task => String::new(),
-            (Some(Json::Bool(false)), _) => String::new(),
+        // Read like any other switch: an editor may write it as a text.
+        let is_shown = param("enablePrologue").and_then(truth).unwrap_or(true);
+        match param("prologue") {
+            _ if task || !is_shown => String::new(),
             // Even an empty one: an author who clears the field wants no opening message.
-            (_, Some(Json::String(prologue))) => prologue.clone(),
+            Some(Json::String(prologue)) => prologue.clone(),
             _ => PROLOGUE.to_owned(),
         }
     }

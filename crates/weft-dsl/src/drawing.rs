@@ -297,7 +297,8 @@ fn title_chunker(params: &mut Map<String, Json>) {
 }
 
 fn webhook(params: &mut Map<String, Json>) {
-    if params.get("mode").and_then(Json::as_str) != Some("Webhook") {
+    let mode = params.get("mode").and_then(Json::as_str).unwrap_or_default();
+    if !mode.trim().eq_ignore_ascii_case("webhook") {
         return;
     }
     for part in
@@ -484,11 +485,13 @@ mod tests {
         let params = json!({"query": ["a@b"], "select_keys": ["k"], "remove_keys": []});
         check(&[node("D", "DataOperations", form)], &[], "D", params, &[]);
 
-        let form = json!({"mode": "Webhook", "schema": {"query": [{"key": "q", "type": "number", "required": true}]},
-            "security": {"ip_whitelist": [{"value": "::1"}], "jwt": {"required_claims": [{"value": "c"}]}}});
-        let query = json!({"type": "object", "properties": {"q": {"type": "number"}}, "required": ["q"]});
-        let params = json!({"mode": "Webhook", "schema": {"query": query},
-            "security": {"ip_whitelist": ["::1"], "jwt": {"required_claims": ["c"]}}});
-        check(&[node("begin", "Begin", form)], &[], "begin", params, &[]);
+        for mode in ["Webhook", "webhook"] {
+            let form = json!({"mode": mode, "schema": {"query": [{"key": "q", "type": "number", "required": true}]},
+                "security": {"ip_whitelist": [{"value": "::1"}], "jwt": {"required_claims": [{"value": "c"}]}}});
+            let query = json!({"type": "object", "properties": {"q": {"type": "number"}}, "required": ["q"]});
+            let params = json!({"mode": mode, "schema": {"query": query},
+                "security": {"ip_whitelist": ["::1"], "jwt": {"required_claims": ["c"]}}});
+            check(&[node("begin", "Begin", form)], &[], "begin", params, &[]);
+        }
     }
 }

@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, json};
 use weft_core::Json;
 use weft_core::budget::Spent;
+use weft_core::exact::kept;
 use weft_core::usage::{RUN_USAGE, run_usage};
 use weft_core::value::truth;
 
@@ -23,14 +24,19 @@ pub struct EnvVariable {
 }
 
 impl EnvVariable {
+    /// Returns its type in the spelling that is compared.
+    pub(crate) fn type_name(&self) -> String {
+        self.kind.trim().to_lowercase()
+    }
+
     /// Whether its type marks it as secret.
     pub fn is_secret(&self) -> bool {
-        matches!(self.kind.to_lowercase().as_str(), "secret" | "password")
+        matches!(self.type_name().as_str(), "secret" | "password")
     }
 
     /// Returns the declared value, or the empty value of its type.
     pub fn initial(&self) -> Json {
-        match (&self.value, self.kind.to_lowercase().as_str()) {
+        match (&self.value, self.type_name().as_str()) {
             (Json::Null, "number" | "integer" | "float") => json!(0),
             (Json::Null, "boolean") => json!(false),
             (Json::Null, "object") => json!({}),
@@ -52,7 +58,8 @@ fn typed(text: &str, kind: &str) -> Option<Json> {
         kind if kind.starts_with("array") || kind == "list" => Json::is_array,
         _ => return None,
     };
-    serde_json::from_str(text.trim()).ok().filter(suits)
+    // An integer with more digits than a number can hold stays the text that it is.
+    serde_json::from_str(&kept(text.trim())).ok().filter(suits)
 }
 
 /// The globals that every session has, with their initial values. `sys.date` and `sys.run_id` are set for

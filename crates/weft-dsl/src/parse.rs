@@ -217,6 +217,8 @@ impl CanvasReader {
         let pointer = join(&node.place.node, "downstream");
         match written {
             None | Some(Json::Null) => Vec::new(),
+            // As for branches: an editor's empty field names nothing.
+            Some(Json::String(to)) if to.is_empty() => Vec::new(),
             // A single successor is often written without a list.
             Some(Json::String(to)) => vec![WrittenEdge { to: to.as_str().into(), pointer }],
             Some(Json::Array(items)) => {
@@ -224,6 +226,7 @@ impl CanvasReader {
                 for (index, item) in items.iter().enumerate() {
                     let pointer = join(&pointer, index);
                     match item {
+                        Json::String(to) if to.is_empty() => {}
                         Json::String(to) => links.push(WrittenEdge { to: to.as_str().into(), pointer }),
                         other => self.expected(node, &pointer, &SUCCESSOR, other),
                     }

@@ -8,7 +8,7 @@ use weft_core::reference::Names;
 
 pub(crate) use self::slips::{KnownNames, MeantOutputs};
 
-use self::slips::Slip;
+use self::slips::{Slip, TextLanguage};
 use crate::build::Builder;
 use crate::canvas::CanvasNode;
 use crate::problem::{Problem, ProblemList, join};
@@ -20,7 +20,13 @@ const OF_AN_ITEM: [&str; 2] = ["item", "index"];
 
 /// Whether the text is in another language, where braces mean something else.
 fn is_program(node: &CanvasNode, key: &str) -> bool {
-    node.kind == "CodeExec" && key == "script"
+    node.is_a("CodeExec") && key == "script"
+}
+
+/// Returns how the texts of a node are read.
+fn language(node: &CanvasNode) -> TextLanguage {
+    let renders = ["Message", "StringTransform", "UserFillUp"].iter().any(|kind| node.is_a(kind));
+    if renders { TextLanguage::Jinja } else { TextLanguage::References }
 }
 
 /// Reports problems in the texts of a node.
@@ -66,7 +72,7 @@ impl TextCheck<'_> {
     }
 
     fn text(&mut self, text: &str, pointer: &str) {
-        if let Some(slip) = slips::first(text, self.known, self.suggester) {
+        if let Some(slip) = slips::first(text, language(self.node), self.known, self.suggester) {
             self.warn(pointer, &slip);
         }
         // In Jinja, `item` is a name like any other.

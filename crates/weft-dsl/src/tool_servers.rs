@@ -76,7 +76,7 @@ pub(crate) fn check(
 /// Returns the servers that an agent names.
 fn named(node: &CanvasNode) -> Vec<NamedServer<'_>> {
     let mut named = Vec::new();
-    if node.kind == "Agent" {
+    if node.is_a("Agent") {
         collect(&node.params, &node.place.params, DEEP_MAX, &mut named);
     }
     named

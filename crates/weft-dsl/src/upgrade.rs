@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::Map;
 
 use weft_core::Json;
+use weft_core::reference::is_name_char;
 
 use crate::canvas::Canvas;
 use crate::problem::Problem;
@@ -41,7 +42,7 @@ const FIRST_GENERATION: [&str; 3] = ["Generate", "Relevant", "Concentrator"];
 
 /// Returns a warning if a canvas is of the first generation.
 pub(crate) fn of_an_older_generation(canvas: &Canvas) -> Option<Problem> {
-    let node = canvas.nodes.values().find(|node| FIRST_GENERATION.contains(&node.kind.as_str()))?;
+    let node = canvas.nodes.values().find(|node| FIRST_GENERATION.iter().any(|kind| node.is_a(kind)))?;
     let message = "this canvas has the form used before v0.20, in which a result was passed on without a reference: it \
                    has to be converted";
     let help = "rebuild it with current components, as the other findings say for each, and refer to their outputs, \
@@ -191,7 +192,7 @@ impl Ids {
         let mut kept = 0;
         for (open, _) in text.match_indices('{') {
             let from = open + 1 + text[open + 1..].len() - text[open + 1..].trim_start_matches(' ').len();
-            let is_id = |c: char| c.is_alphanumeric() || matches!(c, ':' | '_' | '-');
+            let is_id = |c: char| is_name_char(c) || matches!(c, ':' | '-');
             let Some(length) = text[from..].find(|c| !is_id(c)) else { continue };
             let to = from + length;
             let closed = text[to..].starts_with('@')

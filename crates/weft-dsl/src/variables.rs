@@ -14,7 +14,7 @@ const TYPES: [&str; 9] =
 /// Reports types with misspelled names, and initial values of another type than the declared one.
 pub(crate) fn check(canvas: &Canvas, suggester: &mut Suggester, problems: &mut ProblemList) {
     for (name, variable) in &canvas.variables {
-        let kind = variable.kind.trim().to_lowercase();
+        let kind = variable.type_name();
         let known = TYPES.contains(&kind.as_str()) || kind.is_empty() || kind.starts_with("array");
         if !known {
             // Unknown types are otherwise not reported: other editors have some of their own.

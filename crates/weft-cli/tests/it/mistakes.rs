@@ -172,6 +172,30 @@ fn valid_canvases_have_no_diagnostics() {
     }
 }
 
+/// Other spellings of what is right.
+#[test]
+fn nothing_is_wrong_in_what_other_editors_write() {
+    let canvas: Json = read("canvas.json");
+    for (at, value) in [
+        (
+            "UserFillUp:Ask/params/inputs/ok/options",
+            serde_json::json!(["yes", 2, {"label": "No", "value": "no"}]),
+        ),
+        ("UserFillUp:Ask/params/enable_tips", "".into()),
+        ("Message:No/params/stream", " ".into()),
+        ("StringTransform:Each/params/script", "{{ item.title }}".into()),
+        (
+            "Switch:W/params/conditions/0/items/0",
+            serde_json::json!({"cpn_id": "UserFillUp:Ask@ok", "operator": "in", "value": ["yes", "y"]}),
+        ),
+        ("Invoke:Web/params/variables/0", serde_json::json!({"key": "q", "value": {"words": ["a"]}})),
+    ] {
+        let mut canvas = canvas.clone();
+        put(&mut canvas, at, value);
+        assert_eq!(found(&canvas.to_string()), [], "{at}");
+    }
+}
+
 #[test]
 fn every_mistake_is_reported_with_its_place_and_remedy() {
     let (canvas, pipeline): (Json, Json) = (read("canvas.json"), read("pipeline.json"));

@@ -9,6 +9,7 @@ use weft_core::{
 };
 
 use weft_core::component::Form;
+use weft_core::exact::kept;
 use weft_core::reference::Inputs;
 use weft_core::webhook::Webhook;
 
@@ -62,19 +63,24 @@ fn query() -> Reference {
 
 impl Begin {
     /// Derives the values of a form that was not filled in from the question: an object sets the fields of the same
-    /// names, and if there is only one field, it takes the question as is.
+    /// names; otherwise, if there is only one field, it takes the question. Each value gets the type of its field, as
+    /// when the form is filled in.
     fn stand_in(&self, query: &Json) -> Outputs {
-        let parsed = query.as_str().and_then(|text| serde_json::from_str::<Json>(text).ok());
-        let members = parsed.as_ref().unwrap_or(query).as_object();
-        if let Some(members) = members {
-            let matching = members.iter().filter(|(key, _)| self.fields.contains_key(*key));
-            return matching.map(|(key, value)| (key, value.clone())).collect();
-        }
-        match self.fields.keys().next() {
-            Some(key) if self.fields.len() == 1 && asks_for_something(query) => {
-                Outputs::of(key, query.clone())
+        let parsed = query.as_str().and_then(|text| serde_json::from_str::<Json>(&kept(text)).ok());
+        let members = parsed.as_ref().unwrap_or(query).as_object().into_iter().flatten();
+        let matching: Vec<_> =
+            members.filter_map(|(key, value)| Some((key, self.fields.get(key)?, value))).collect();
+        match self.fields.iter().next() {
+            // A question that happens to be JSON must not get lost.
+            Some((key, field))
+                if matching.is_empty() && self.fields.len() == 1 && asks_for_something(query) =>
+            {
+                Outputs::of(key, fields::coerced(Some(field), query))
             }
-            _ => Outputs::new(),
+            _ => matching
+                .into_iter()
+                .map(|(key, field, value)| (key, fields::coerced(Some(field), value)))
+                .collect(),
         }
     }
 }
@@ -126,6 +132,15 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn numbers_are_numbers_however_they_are_spelled() {
+        let fields = json!({"a": {"type": "float"}, "b": {"type": "integer"}, "c": {"type": "number"}, "d": {"type": " Integer "}});
+        let node = Node::new("Begin", json!({"inputs": fields}));
+        let filled = json!({"a": "1.5", "b": "+7", "c": " .5", "d": "007"});
+        let setting = Setting { filled, ..Setting::default() };
+        assert_eq!(outputs(&node, setting).await, json!({"a": 1.5, "b": 7, "c": 0.5, "d": 7}));
+    }
+
+    #[tokio::test]
     async fn fields_may_be_a_list() {
         for name in ["inputs", "query"] {
             let field = json!({"key": "web", "name": "Web?", "type": "options", "options": ["1", "0"]});
@@ -152,8 +167,28 @@ mod tests {
         assert_eq!(outputs(&one, asked("cats")).await, json!({"topic": "cats"}));
         assert_eq!(outputs(&one, asked("")).await, json!({}));
         assert_eq!(outputs(&one, asked("{\"topic\": 1, \"x\": 2}")).await, json!({"topic": 1}));
+        // JSON that has nothing to do with the form is a question like any other.
+        assert_eq!(outputs(&one, asked("{\"x\": 2}")).await, json!({"topic": "{\"x\": 2}"}));
+        assert_eq!(outputs(&one, asked("[1, 2]")).await, json!({"topic": "[1, 2]"}));
         let none = Node::new("Begin", json!({}));
         assert_eq!(outputs(&none, asked("cats")).await, json!({}));
+    }
+
+    #[tokio::test]
+    async fn what_stands_in_has_the_type_of_its_field() {
+        let asked = |query| Setting { query, ..Setting::default() };
+        let count = Node::new("Begin", json!({"inputs": {"n": {"type": "integer"}}}));
+        assert_eq!(outputs(&count, asked("7")).await, json!({"n": 7}));
+        assert_eq!(outputs(&count, asked("{\"n\": \"7\"}")).await, json!({"n": 7}));
+        let id = "12345678901234567890123";
+        let with_id = asked("{\"n\": 12345678901234567890123}");
+        assert_eq!(outputs(&count, with_id).await, json!({"n": id}));
+        assert_eq!(outputs(&count, asked("seven")).await, json!({"n": "seven"}));
+        let order = Node::new("Begin", json!({"inputs": {"order": {"type": "object"}}}));
+        assert_eq!(outputs(&order, asked("{\"id\": 1}")).await, json!({"order": {"id": 1}}));
+        let filled = json!({"order": "{\"id\": 12345678901234567890123}"});
+        let setting = Setting { filled, ..Setting::default() };
+        assert_eq!(outputs(&order, setting).await, json!({"order": {"id": id}}));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Form fields, and the values that a person enters.
 
 use serde_json::Map;
-use weft_core::exact::is_lost;
+use weft_core::exact::{is_lost, kept};
 use weft_core::{Json, Outputs, ParamProblem};
 
-use crate::params::{Field, Kind, Params, Widget, number, pointer, truth};
+use crate::params::{Field, Kind, Params, Widget, number, pointer, truth, whole};
 
 /// A form: field key → description.
 pub(super) type Fields = Map<String, Json>;
@@ -25,7 +25,8 @@ const MEMBERS: &[Field] = &[
         "`line`, `paragraph`, `options`, `integer`, `number`, `boolean`, `object` or `file`",
     ),
     Field::raw("optional", Kind::Flag, "whether it may be left empty"),
-    Field::raw("options", Kind::Texts, "the choices"),
+    // Texts, numbers, or objects with a value and a label.
+    Field::raw("options", Kind::List, "the choices"),
 ];
 
 /// Field types, as editors name them. Any name that contains `file` means files.
@@ -112,17 +113,24 @@ fn bare(value: &Json) -> &Json {
 }
 
 /// Converts text that was entered into a field of another type to that type, if possible.
-fn coerced(field: Option<&Json>, value: &Json) -> Json {
+pub(super) fn coerced(field: Option<&Json>, value: &Json) -> Json {
     let kind = field.and_then(|field| field.get("type")).and_then(Json::as_str).unwrap_or_default();
     let Json::String(text) = value else { return value.clone() };
-    let typed = match kind.to_ascii_lowercase().as_str() {
-        "object" => serde_json::from_str(text).ok(),
+    let typed = match kind.trim().to_ascii_lowercase().as_str() {
+        "object" => serde_json::from_str(&kept(text)).ok(),
         // Only if the text is a number, because other texts are JSON of other types.
-        "integer" | "number" if number(value).is_some() && !is_lost(text.trim()) => {
-            serde_json::from_str(text.trim()).ok()
+        "integer" | "number" | "float" if number(value).is_some() && !is_lost(text.trim()) => {
+            serde_json::from_str(text.trim()).ok().or_else(|| respelled(value))
         }
         "boolean" => truth(value).map(Json::Bool),
         _ => None,
     };
     typed.unwrap_or_else(|| value.clone())
+}
+
+/// Returns a number that people spell in a way that JSON does not: `+7`, `007`, `.5`.
+fn respelled(value: &Json) -> Option<Json> {
+    let number = number(value)?;
+    // Beyond the range of `whole`, digits could be lost.
+    whole(number).map(Json::from).or_else(|| (number.fract() != 0.0).then(|| number.into()))
 }

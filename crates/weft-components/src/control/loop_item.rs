@@ -108,7 +108,9 @@ fn condition(
             .help(format!("use one of {}", Operator::listed()));
         params.problem(problem);
     }
-    let right = match (text("input_mode"), object.get("value")) {
+    // In any case, as the check reads it.
+    let mode = text("input_mode").trim().to_ascii_lowercase();
+    let right = match (mode.as_str(), object.get("value")) {
         ("variable", Some(Json::String(value))) => Right::Variable(params.reference_at(at("value"), value)?),
         (_, value) => Right::Constant(value.cloned().unwrap_or_default()),
     };
@@ -202,6 +204,9 @@ mod tests {
         check(loops("and", &[&three, &done]), 0, json!(3), false).await;
         check(loops("or", &[&three, &done]), 0, json!(3), true).await;
         check(loops("or", &[&done]), 0, json!(3), false).await;
+        let itself =
+            json!({"variable": "Loop:L@n", "operator": "=", "value": "Loop:L@n", "input_mode": "Variable"});
+        check(loops("and", &[&itself]), 0, json!(3), true).await;
         check(json!({}), 9, json!(0), false).await;
         check(json!({}), 10, json!(0), true).await;
     }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
+use weft_core::exact::{is_lost, kept};
 use weft_core::{
     Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
     Reference, Result, Role, Shape, Value,
@@ -141,7 +142,9 @@ fn variable(
         params.warn(ParamProblem::new(at("type"), message).help(help));
     }
     let value = object.get("value").unwrap_or(&Json::Null);
-    let start = match text("input_mode") {
+    // In any case, as the check reads it.
+    let mode = text("input_mode").trim().to_ascii_lowercase();
+    let start = match mode.as_str() {
         "variable" => Start::From(params.reference_at(at("value"), value.as_str().unwrap_or_default())?),
         "constant" => Start::Constant(typed(text("type"), value)),
         // Another mode means the empty value of the type.
@@ -161,13 +164,16 @@ fn variable(
 
 /// Converts a constant to its declared type, if possible.
 fn typed(kind: &str, value: &Json) -> Json {
-    let kind = kind.to_ascii_lowercase();
+    let kind = kind.trim().to_ascii_lowercase();
     let Json::String(text) = value else { return value.clone() };
     let typed = match kind.as_str() {
-        "number" | "integer" if number(value).is_some() => serde_json::from_str(text.trim()).ok(),
+        // With more digits than a number can hold, it stays the text that it is.
+        "number" | "integer" if number(value).is_some() && !is_lost(text.trim()) => {
+            serde_json::from_str(text.trim()).ok()
+        }
         "boolean" => truth(value).map(Json::Bool),
-        "object" => serde_json::from_str(text).ok(),
-        kind if kind.starts_with("array") => serde_json::from_str(text).ok(),
+        "object" => serde_json::from_str(&kept(text)).ok(),
+        kind if kind.starts_with("array") => serde_json::from_str(&kept(text)).ok(),
         _ => None,
     };
     typed.unwrap_or_else(|| value.clone())
@@ -190,7 +196,7 @@ fn mismatch(kind: &str, value: &Json) -> Option<&'static str> {
 }
 
 fn empty(kind: &str) -> Json {
-    match kind.to_ascii_lowercase().as_str() {
+    match kind.trim().to_ascii_lowercase().as_str() {
         "number" | "integer" => 0.into(),
         "boolean" => false.into(),
         "object" => Json::Object(serde_json::Map::new()),
@@ -242,10 +248,24 @@ mod tests {
                 {"variable": "t", "type": "string", "input_mode": "variable", "value": "Agent:A@content"},
                 {"variable": "l", "type": "array<string>", "input_mode": ""},
                 {"variable": "b", "type": "boolean", "input_mode": "constant", "value": false},
+                {"variable": "u", "type": "string", "input_mode": "Variable", "value": "Agent:A@content"},
             ]}),
         );
         let setting = Setting::values([("Agent:A@content", json!("x"))]);
-        assert_eq!(outputs(&node, setting).await, json!({"n": 0, "t": "x", "l": [], "b": false}));
+        let expected = json!({"n": 0, "t": "x", "l": [], "b": false, "u": "x"});
+        assert_eq!(outputs(&node, setting).await, expected);
+    }
+
+    #[tokio::test]
+    async fn an_initial_value_loses_no_digits() {
+        let id = "12345678901234567890123";
+        let variables = json!([
+            {"variable": "n", "type": "number", "input_mode": "constant", "value": id},
+            {"variable": "l", "type": "array<number>", "input_mode": "constant", "value": format!("[1, {id}]")},
+            {"variable": "z", "type": " Number ", "input_mode": ""},
+        ]);
+        let node = Node::new("Loop", json!({"loop_variables": variables}));
+        assert_eq!(outputs(&node, Setting::default()).await, json!({"n": id, "l": [1, id], "z": 0}));
     }
 
     #[test]

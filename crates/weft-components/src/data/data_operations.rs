@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use indexmap::IndexMap;
 use serde_json::Map;
+use weft_core::exact::kept;
 use weft_core::literal::literal;
 use weft_core::value::{size, to_text};
 use weft_core::{
@@ -15,7 +16,8 @@ use weft_core::{
 use crate::params::{Field, Kind, Params, choice, fields, pointer};
 use weft_core::operators::{Operator, holds_as_text};
 
-static QUERY: Field = Field::raw("query", Kind::List, "references to objects or lists of objects");
+static QUERY: Field =
+    Field::raw("query", Kind::List, "references to objects or lists of objects, also as JSON text");
 static OPERATIONS: Field<&str> = Field::choice(
     "operations",
     "literal_eval",
@@ -158,10 +160,18 @@ fn work(params: &mut Params<'_>) -> Work {
             Work::RenameKeys(names)
         }
         "append_or_update" => {
-            let updates = params.objects(&UPDATES).into_iter();
-            let update =
-                |object: &Map<String, Json>| Some((to_text(object.get("key")?), value(params, object)));
-            Work::AppendOrUpdate(updates.filter_map(|(_, object)| update(object)).collect())
+            let mut updates = Vec::new();
+            for (place, object) in params.rows(&UPDATES, &["key", "value"]) {
+                let key = object.get("key").map(to_text).unwrap_or_default();
+                if key.trim().is_empty() {
+                    let at = pointer(&["updates", &place.to_string(), "key"]);
+                    let problem = ParamProblem::new(at, "is missing, so no member is set");
+                    params.warn(problem.help("enter the name of the member, or remove the row"));
+                    continue;
+                }
+                updates.push((key, value(params, object)));
+            }
+            Work::AppendOrUpdate(updates)
         }
         "filter_values" => Work::FilterValues(rules(params)),
         _ => Work::LiteralEval,
@@ -208,11 +218,20 @@ fn keys(params: &Params<'_>, field: &Field) -> HashSet<String> {
 
 type Object = Map<String, Json>;
 
-/// Collects copies of the objects among the inputs: what another node produced is never modified.
-fn objects(value: &Json, found: &mut Vec<Object>) {
+/// Collects the objects in a value.
+fn objects(value: Json, found: &mut Vec<Object>) {
     match value {
-        Json::Object(object) => found.push(object.clone()),
-        Json::Array(items) => found.extend(items.iter().filter_map(Json::as_object).cloned()),
+        Json::Object(object) => found.push(object),
+        Json::Array(items) => found.extend(items.into_iter().filter_map(|item| match item {
+            Json::Object(object) => Some(object),
+            _ => None,
+        })),
+        // Models and HTTP requests return objects as JSON text, which would otherwise vanish silently.
+        Json::String(text) if text.trim_start().starts_with(['{', '[']) => {
+            if let Ok(value @ (Json::Object(_) | Json::Array(_))) = serde_json::from_str(&kept(&text)) {
+                objects(value, found);
+            }
+        }
         _ => {}
     }
 }
@@ -350,7 +369,8 @@ impl Component for DataOperations {
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let mut found = Vec::new();
         for reference in &self.query {
-            objects(&ctx.inputs.copied(reference)?, &mut found);
+            // A copy: what another node produced is never modified.
+            objects(ctx.inputs.copied(reference)?, &mut found);
         }
         Ok(Outputs::of("result", self.result(ctx, found)?).into())
     }
@@ -396,6 +416,27 @@ mod tests {
         check(filter("a", "", "1"), json!([])).await;
         let update = json!({"operations": "append_or_update", "updates": [{"key": "a", "value": "{sys.query}"}, {"key": "n", "value": 3}]});
         check(update, json!([{"a": "", "b": ["x"], "n": 3}, {"a": "", "c": "汉", "n": 3}])).await;
+        // Rows that an editor has left behind.
+        let unnamed = json!({"operations": "append_or_update", "updates": [{"key": "", "value": ""}, {"key": " ", "value": 1}, {"key": "a", "value": 2}]});
+        check(unnamed, json!([{"a": 2, "b": ["x"]}, {"a": 2, "c": "汉"}])).await;
+    }
+
+    #[tokio::test]
+    async fn objects_may_be_written_as_json() {
+        let check = async |text: &str, expected: Json| {
+            let node = Node::new(
+                "DataOperations",
+                json!({"query": ["Agent:A@o"], "operations": "remove_keys", "remove_keys": ["x"]}),
+            );
+            let values = Setting::values([("Agent:A@o", json!(text))]);
+            assert_eq!(outputs(&node, values).await, json!({"result": expected}), "{text}");
+        };
+        check(r#"{"a": 1, "x": 2}"#, json!([{"a": 1}])).await;
+        check(r#" [{"a": 12345678901234567890123}, "{}", 3]"#, json!([{"a": "12345678901234567890123"}]))
+            .await;
+        for other in ["{", "a", "3", "\"{}\"", ""] {
+            check(other, json!([])).await;
+        }
     }
 
     #[test]
@@ -423,6 +464,11 @@ mod tests {
         check("combine", json!({}), &[]);
         check("select_keys", json!({"select_keys": [{"name": ""}]}), &["/select_keys"]);
         check("select_keys", json!({"select_keys": ["a"]}), &[]);
+        check(
+            "append_or_update",
+            json!({"updates": [{"key": "", "value": ""}, {"value": 1}, {"key": "a", "value": ""}]}),
+            &["/updates/0", "/updates/1/key"],
+        );
         check("filter_values", json!({"filter_values": [{"key": "a", "operator": "=", "value": ""}]}), &[]);
         let places = ["/filter_values/0/key", "/filter_values/0/operator"];
         check("filter_values", json!({"filter_values": [{"value": "x"}]}), &places);

@@ -17,7 +17,7 @@ use weft_core::{
 };
 
 use crate::artifact;
-use crate::params::{Field, Kind, Params, choice, described, fields};
+use crate::params::{Field, Kind, Params, choice, described, fields, pointer};
 use crate::tools::search::table;
 use join::join;
 
@@ -39,7 +39,8 @@ static INPUT_FILES: Field = Field::raw(
     "input_files",
     Kind::Texts,
     "references to files: `sys.files`, fields of the type `file`, `download`s",
-);
+)
+.shown_when("operation", &["read", "merge"]);
 static OPERATION: Field<&str> = Field::choice(
     "operation",
     "read",
@@ -106,27 +107,15 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
-        let names = source.names();
         let operation = params.take(&OPERATION);
-        let files: Vec<Reference> = match params.get(&INPUT_FILES) {
-            None | Some(Json::Null) => Vec::new(),
-            Some(Json::Array(items)) => {
-                items.iter().filter_map(|item| Reference::whole(&to_text(item), names)).collect()
-            }
-            Some(Json::String(text)) => Reference::whole(text, names).into_iter().collect(),
-            Some(other) => {
-                let problem = ParamProblem::new(
-                    "/input_files",
-                    format!("must be a list of references, and is {}", described(other)),
-                );
-                params.problem(problem);
-                Vec::new()
-            }
-        };
+        // What an editor keeps of another operation has no effect.
+        let files = if matches!(operation, "read" | "merge") { files(&mut params) } else { Vec::new() };
         params.ignored(&TRANSFORM_INSTRUCTIONS, "rows are passed on unchanged");
         let rows = params.take(&TRANSFORM_DATA);
+        // What is wrong with the files that are named has been reported.
+        let is_told = params.problems().iter().any(|problem| problem.pointer.starts_with("/input_files"));
         let missing = match operation {
-            "read" | "merge" if files.is_empty() => Some((
+            "read" | "merge" if files.is_empty() && !is_told => Some((
                 "/input_files",
                 "there is no file to read",
                 "refer to `sys.files` or to a field of the type `file`",
@@ -160,6 +149,27 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         params.finish(processor)
     },
 };
+
+/// Reads the references to the files: a list of them, or a single one.
+fn files(params: &mut Params<'_>) -> Vec<Reference> {
+    let written: Vec<(String, String)> = match params.get(&INPUT_FILES) {
+        None => Vec::new(),
+        Some(Json::Array(items)) => {
+            let entry = |(place, item): (usize, &Json)| {
+                (pointer(&["input_files", &place.to_string()]), to_text(item))
+            };
+            items.iter().enumerate().map(entry).collect()
+        }
+        Some(Json::String(text)) => vec![(pointer(&["input_files"]), text.clone())],
+        Some(other) => {
+            let message = format!("must be a list of references, and is {}", described(other));
+            params.problem(ParamProblem::new("/input_files", message));
+            Vec::new()
+        }
+    };
+    let filled = written.into_iter().filter(|(_, text)| !text.trim().is_empty());
+    filled.filter_map(|(at, text)| params.reference_at(at, &text)).collect()
+}
 
 /// The sheets of a file that are read.
 enum Selection {
@@ -672,6 +682,13 @@ mod tests {
     fn parameters_are_checked() {
         let problems = |params: Json| Node::new("ExcelProcessor", params).problems();
         assert_eq!(problems(json!({})), ["/input_files"]);
+        assert_eq!(problems(json!({"input_files": [""]})), ["/input_files"]);
+        // One file that is not found must not be left out silently.
+        assert_eq!(problems(json!({"input_files": ["sys.files", "", "Gone:X@file"]})), ["/input_files/2"]);
+        assert_eq!(problems(json!({"input_files": "{Gone:X@file}"})), ["/input_files"]);
+        let kept =
+            json!({"operation": "transform", "transform_data": "Agent:A@rows", "input_files": ["Gone:X@f"]});
+        assert!(problems(kept).is_empty());
         assert_eq!(problems(json!({"operation": "output"})), ["/transform_data"]);
         assert_eq!(
             problems(json!({"operation": "merge", "input_files": ["sys.files"], "merge_strategy": "join"})),

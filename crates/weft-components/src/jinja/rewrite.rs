@@ -29,7 +29,7 @@ mod names;
 
 use std::collections::{BTreeSet, HashMap};
 
-use weft_core::reference::{Names, Segment};
+use weft_core::reference::{Names, Segment, is_name_char};
 use weft_core::{Error, Reference, Result, Template};
 
 pub(super) use fixed::Fixed;
@@ -387,7 +387,7 @@ impl<'a> Writer<'a> {
     fn bare_reference(&self) -> Option<(usize, Reference)> {
         let rest = self.rest();
         let run = |text: &str, more: &[char]| {
-            text.find(|c: char| !c.is_alphanumeric() && c != '_' && !more.contains(&c)).unwrap_or(text.len())
+            text.find(|c: char| !is_name_char(c) && !more.contains(&c)).unwrap_or(text.len())
         };
         let id = run(&rest[..rest.floor_char_boundary(BARE_ID_MAX + 1)], &[':', '-']);
         let length = if ["sys.", "env.", "secret."].iter().any(|prefix| rest.starts_with(prefix)) {

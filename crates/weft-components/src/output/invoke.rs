@@ -158,9 +158,9 @@ struct Invoke {
 const KEY_HEADER: &str = "Idempotency-Key";
 
 fn variables(params: &mut Params<'_>) -> Vec<Variable> {
-    let objects = params.objects(&VARIABLES);
+    let rows = params.rows(&VARIABLES, &["key", "ref", "value", "component_id"]);
     let mut variables: Vec<_> =
-        objects.into_iter().map(|(place, object)| variable(params, place, object)).collect();
+        rows.into_iter().map(|(place, object)| variable(params, place, object)).collect();
     // A canvas may make both lists arbitrarily long.
     let named: HashSet<String> = variables.iter().map(|variable| variable.key.clone()).collect();
     for (key, value) in fields(params).into_iter().filter(|(key, _)| !named.contains(key)) {
@@ -506,6 +506,17 @@ mod tests {
         let denied = || Err(Error::new(ErrorKind::Denied, "private address"));
         let (sent, _) = invoked(params("get"), vec![denied(), page(200, "ok")]).await;
         assert_eq!(sent.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_row_that_is_not_filled_in_is_passed_over() {
+        let variables = json!([{"key": "", "ref": "", "value": ""}, {"key": "a", "value": "1"}]);
+        let params = json!({"url": "https://a.example/", "variables": variables});
+        let warnings = Node::new("Invoke", params.clone()).build().shape().warnings;
+        let places: Vec<&str> = warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+        assert_eq!(places, ["/variables/0"]);
+        let (sent, _) = invoked(params, vec![page(200, "ok")]).await;
+        assert_eq!(sent[0].url, "https://a.example/?a=1");
     }
 
     #[test]

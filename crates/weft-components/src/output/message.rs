@@ -7,13 +7,14 @@ use async_trait::async_trait;
 use serde_json::json;
 use weft_core::component::MessageEnd;
 use weft_core::context::Signal;
-use weft_core::reference::Segment;
+use weft_core::reference::{Inputs, Segment};
 use weft_core::rendering::BoundedText;
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, WriteRequest};
 use weft_core::stream::TextWriter;
+use weft_core::value::to_text;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs,
-    ParamProblem, Piece, Reads, Result, Role, Shape, SharedText, Value,
+    ParamProblem, Piece, Reads, Result, Role, Shape, SharedText, Template, Value,
 };
 
 use super::read_aloud::read_aloud;
@@ -66,6 +67,12 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         }
         let mut parsed = Vec::new();
         for (place, text) in texts.iter().enumerate() {
+            if text.trim().is_empty() {
+                let when = if texts.len() > 1 { " when this text is chosen" } else { "" };
+                let message = format!("is empty, so nothing is shown{when}");
+                let problem = ParamProblem::new(format!("{at}/{place}"), message);
+                params.warn(problem.help("enter a text, such as `{Agent:Writer@content}`, or remove it"));
+            }
             match Text::parse(text, source, &format!("{at}/{place}")) {
                 Ok(text) => {
                     text.doubts(source, &format!("{at}/{place}"))
@@ -114,7 +121,10 @@ impl Message {
         let template = match text {
             Text::Plain(template) if self.listens => template,
             text => {
-                let whole = text.render(&voice.ctx.inputs)?;
+                let whole = match text {
+                    Text::Plain(template) => in_one_piece(template, &voice.ctx.inputs, downloads)?,
+                    Text::Jinja(_) => without_files(text, &voice.ctx.inputs, downloads)?,
+                };
                 return if whole.is_empty() { Ok(()) } else { voice.piece(Piece::Text(whole.into())).await };
             }
         };
@@ -167,6 +177,40 @@ impl Message {
         Box::pin(futures::future::try_join(saying, read_aloud(ctx, model, growing.read()))).await?;
         Ok(voice.said)
     }
+}
+
+/// Renders a text. Values that describe a download are collected instead, as when it is shown piece by piece.
+fn in_one_piece(template: &Template, inputs: &Inputs, downloads: &mut Vec<Json>) -> Result<String> {
+    let mut text = BoundedText::new(inputs.room());
+    for segment in template.segments() {
+        match segment {
+            Segment::Literal(literal) => text.push(literal)?,
+            Segment::Reference(reference) => {
+                let value = inputs.json(reference);
+                match shown_as_files(&value) {
+                    Some(files) => downloads.extend(files),
+                    None => text.push_value(&value)?,
+                }
+            }
+        }
+    }
+    Ok(text.finish())
+}
+
+/// Renders a template. A value that describes a download and is written out is collected instead; what the template
+/// does with it otherwise, such as a condition, is its own affair.
+fn without_files(text: &Text, inputs: &Inputs, downloads: &mut Vec<Json>) -> Result<String> {
+    let mut whole = text.render(inputs)?;
+    for reference in text.references() {
+        let value = inputs.json(&reference);
+        let Some(files) = shown_as_files(&value) else { continue };
+        let written = to_text(&value);
+        if whole.contains(&written) {
+            whole = whole.replace(&written, "");
+            downloads.extend(files);
+        }
+    }
+    Ok(whole)
 }
 
 /// Returns the files that a value describes, unless it asks to be shown as text.
@@ -379,6 +423,35 @@ mod tests {
         )
         .await;
         check(json!({"content": ["{% for x in {Agent:A@list} %}{{ x }}.{% endfor %}"]}), "a.b.").await;
+    }
+
+    #[tokio::test]
+    async fn a_file_is_shown_as_such_in_one_piece_too() {
+        let node = Node::new("Message", json!({"content": "See {Agent:A@download}!", "stream": false}));
+        let component = node.build();
+        let download = json!({"doc_id": "d", "filename": "f.pdf", "mime_type": "m"});
+        let values = [("Agent:A@download", json!(download.to_string()))];
+        let mut stage = Stage::new(&node, &*component, Setting::values(values));
+        let finished = component.run(&stage.ctx).await.unwrap();
+        assert_eq!(said(&mut stage), ["See !"]);
+        assert_eq!(json!(finished.outputs), json!({"content": "See !", "downloads": [download]}));
+        assert_eq!(finished.message_end.unwrap().downloads, [download]);
+    }
+
+    #[tokio::test]
+    async fn a_template_shows_a_file_as_such() {
+        let download = json!({"doc_id": "d", "filename": "f.pdf", "mime_type": "m"});
+        let check = async |text: &str, expected: &str, files: usize| {
+            let node = Node::new("Message", json!({"content": text}));
+            let component = node.build();
+            let values = [("Agent:A@download", json!(download.to_string()))];
+            let mut stage = Stage::new(&node, &*component, Setting::values(values));
+            let finished = component.run(&stage.ctx).await.unwrap();
+            assert_eq!(said(&mut stage), [expected]);
+            assert_eq!(finished.message_end.unwrap().downloads.len(), files, "{text}");
+        };
+        check("{% if true %}See {Agent:A@download}{% endif %}!", "See !", 1).await;
+        check("{% if {Agent:A@download} %}There is a file.{% endif %}", "There is a file.", 0).await;
     }
 
     #[tokio::test]
@@ -629,6 +702,14 @@ mod tests {
     fn problems_and_warnings() {
         assert_eq!(Node::new("Message", json!({"content": []})).problems(), ["/content"]);
         assert_eq!(Node::new("Message", json!({"content": ["ok", "{% if %}"]})).problems(), ["/content/1"]);
+        let warned = |texts: Json| -> Vec<String> {
+            let shape = Node::new("Message", json!({"content": texts})).build().shape();
+            shape.warnings.iter().map(|warning| format!("{} {}", warning.pointer, warning.message)).collect()
+        };
+        assert_eq!(warned(json!([" "])), ["/content/0 is empty, so nothing is shown"]);
+        let chosen = "/content/1 is empty, so nothing is shown when this text is chosen";
+        assert_eq!(warned(json!(["ok", ""])), [chosen]);
+        assert!(warned(json!(["{Agent:A@content}"])).is_empty());
         let whose = json!({"content": "x", "memory_ids": ["m"], "user_id": ["Ada"]});
         assert_eq!(Node::new("Message", whose).problems(), ["/user_id"]);
     }

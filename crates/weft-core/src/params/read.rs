@@ -81,6 +81,10 @@ pub(crate) fn needed_reference(params: &mut Params<'_>, spec: &FieldSpec) -> Opt
 
 pub(crate) fn optional_flag(params: &mut Params<'_>, spec: &FieldSpec) -> Option<bool> {
     let (pointer, value) = params.found(spec)?;
+    // As for numbers: an editor's empty field.
+    if value.as_str().is_some_and(|text| text.trim().is_empty()) {
+        return None;
+    }
     let flag = truth(value);
     if flag.is_none() {
         params.problem(ParamProblem::new(

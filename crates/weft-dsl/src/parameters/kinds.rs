@@ -8,14 +8,15 @@ use weft_core::value::{number, truth, whole};
 use crate::suggest::misspelled;
 
 /// Returns what a value must be if it is of another kind; `None` for a valid one. A null or blank value is
-/// always valid. Inside objects, a template that is compared or sent may be a number as well as a text.
+/// always valid. Inside objects, a template that is compared, set or sent may be any value instead of a text;
+/// references inside a list or an object are not resolved.
 pub(super) fn mismatch(kind: Kind, value: &Json, others: UnlistedWords) -> Option<String> {
     if value.is_null() || is_blank(value) {
         return None;
     }
     let suits = match kind {
         Kind::Any => true,
-        Kind::Template if others == UnlistedWords::AreWrong => !is_container(value),
+        Kind::Template if others == UnlistedWords::AreWrong => value.is_string() || !has_braces(value),
         Kind::Text | Kind::Template | Kind::Choice(_) => value.is_string(),
         Kind::Reference => value.is_string(),
         Kind::Flag => truth(value).is_some(),
@@ -120,8 +121,14 @@ fn is_text_or_list(value: &Json) -> bool {
     value.is_string() || value.as_array().is_some_and(|items| items.iter().all(Json::is_string))
 }
 
-fn is_container(value: &Json) -> bool {
-    value.is_array() || value.is_object()
+/// Whether a text inside the value may contain a reference.
+fn has_braces(value: &Json) -> bool {
+    match value {
+        Json::String(text) => text.contains('{'),
+        Json::Array(items) => items.iter().any(has_braces),
+        Json::Object(members) => members.values().any(has_braces),
+        Json::Null | Json::Bool(_) | Json::Number(_) => false,
+    }
 }
 
 /// Whether the value is an object, possibly as JSON text.

@@ -2,7 +2,7 @@
 
 use serde_json::Map;
 use weft_core::Json;
-use weft_core::reference::{Names, Reference};
+use weft_core::reference::{Names, Reference, is_name_char};
 use weft_core::seam::secrets;
 
 use crate::globals;
@@ -73,8 +73,22 @@ const OF_AN_ITEM: [&str; 3] = ["item", "index", "result"];
 /// A longer text in braces is not a reference as a whole.
 const INSIDE_MAX: usize = 512;
 
+/// What a text may contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TextLanguage {
+    /// References.
+    References,
+    /// References, and between double braces Jinja.
+    Jinja,
+}
+
 /// Finds the first misspelled reference in a text. Looks at each character only a few times.
-pub(super) fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
+pub(super) fn first(
+    text: &str,
+    language: TextLanguage,
+    known: KnownNames<'_>,
+    suggester: &mut Suggester,
+) -> Option<Slip> {
     // Some parameters read a text that is nothing but a reference as one, with or without braces.
     let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
     let taken = |reference: &str| if reference == bare { "" } else { ": it is treated as literal text" };
@@ -94,8 +108,35 @@ pub(super) fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester
     }
     uneven(text, known)
         .or_else(|| misspelled(text, known, suggester))
-        .or_else(|| doubled(text, known, suggester))
+        .or_else(|| doubled(text, language, known, suggester))
         .or_else(|| unknown(text, known, suggester))
+        .or_else(|| wide(text, known))
+}
+
+/// The characters of a reference as input methods for Chinese and Japanese type them.
+const WIDE: [char; 5] = ['｛', '｝', '＠', '：', '．'];
+
+/// Finds a reference that is typed with full-width characters, `｛sys.query｝` or `{Agent：A@content}`.
+fn wide(text: &str, known: KnownNames<'_>) -> Option<Slip> {
+    if !text.contains(WIDE) {
+        return None;
+    }
+    let narrow = |c: char| match c {
+        '｛' => '{',
+        '｝' => '}',
+        '＠' => '@',
+        '：' => ':',
+        '．' => '.',
+        other => other,
+    };
+    let narrowed: String = text.chars().map(narrow).collect();
+    in_braces(&narrowed).find_map(|(_, inside)| {
+        let reference = reference_at(inside, known).filter(|reference| *reference == inside)?;
+        let message =
+            format!("`{{{reference}}}` is typed with full-width characters: it is treated as literal text");
+        // What is right in the same text is not meant.
+        (!text.contains(&format!("{{{reference}}}"))).then(|| Slip::new(MALFORMED, message, reference))
+    })
 }
 
 /// Returns the texts between single braces, each with the position of its opening brace.
@@ -112,7 +153,7 @@ fn in_braces(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn spaced(text: &str, known: KnownNames<'_>, taken: &dyn Fn(&str) -> &'static str) -> Option<Slip> {
     in_braces(text).find_map(|(_, inside)| {
         let (id, path) = inside.split_once('@')?;
-        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | ' ');
+        let is_name = |c: char| is_name_char(c) || matches!(c, '_' | '.' | '-' | ' ');
         let lost = known.names.components.contains(id)
             && path.chars().all(is_name)
             && Reference::parse(inside, known.names).is_none();
@@ -150,8 +191,7 @@ fn parted(text: &str, known: KnownNames<'_>) -> Option<Slip> {
     let written = in_braces(text).map(|(_, inside)| (format!("{{{inside}}}"), inside));
     written.chain(whole.map(|text| (text.to_owned(), text))).find_map(|(written, inside)| {
         let (name, way) = inside.split_once('@')?;
-        let is_way =
-            !way.is_empty() && way.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-'));
+        let is_way = !way.is_empty() && way.chars().all(|c| is_name_char(c) || matches!(c, '_' | '.' | '-'));
         if !is_way || !name.contains('.') || !globals::knows(known.globals, name) {
             return None;
         }
@@ -185,7 +225,12 @@ fn filtered(text: &str, known: KnownNames<'_>) -> Option<Slip> {
 const LITERALS: [&str; 6] = ["true", "false", "none", "True", "False", "None"];
 
 /// Finds `{{ name.member }}` or `{{#name.member#}}`, as other engines write references.
-fn doubled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
+fn doubled(
+    text: &str,
+    language: TextLanguage,
+    known: KnownNames<'_>,
+    suggester: &mut Suggester,
+) -> Option<Slip> {
     // Statements define their own names, and only the components that read them know which.
     if text.contains("{%") {
         return None;
@@ -193,7 +238,7 @@ fn doubled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
     in_braces(text).filter(|(open, _)| text[..*open].ends_with('{')).find_map(|(open, inside)| {
         let after = text[open + 1..].split_once('}')?.1;
         let name = inside.trim_matches('#').trim_matches(' ');
-        let is_path = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '-'));
+        let is_path = name.chars().all(|c| is_name_char(c) || matches!(c, '_' | '.' | ':' | '-'));
         let lost = after.starts_with('}') && is_path && Reference::parse(name, known.names).is_none();
         if !lost || name.is_empty() || LITERALS.contains(&name) {
             return None;
@@ -203,6 +248,10 @@ fn doubled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
             return Some(Slip::whole(&written, name, known));
         }
         let message = format!("`{written}` is not a reference: it is treated as literal text");
+        if let Some(meant) = into_item(name, known) {
+            // In Jinja, `item` is a variable with members.
+            return (language == TextLanguage::References).then(|| Slip::new(MALFORMED, message, &meant));
+        }
         if let Some(meant) = separated(name, known).or_else(|| global(name, known, suggester)) {
             return Some(Slip::new(MALFORMED, message, &meant));
         }
@@ -242,7 +291,7 @@ fn unknown(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
 
 /// Returns the beginning of a text that is the name of a value of this canvas.
 fn reference_at<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
-    let of_id = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '-');
+    let of_id = |c: char| is_name_char(c) || matches!(c, '_' | ':' | '-');
     let of_path = |c: char| of_id(c) && c != ':' || c == '.';
     let word = text.find(|c: char| !of_path(c)).unwrap_or(text.len());
     let global = text[..word].trim_end_matches('.');
@@ -275,7 +324,7 @@ fn unclosed<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
 
 /// Finds the first reference that is followed by a closing brace and not preceded by an opening one.
 fn unopened<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
-    let of_reference = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '-' | '.' | '@');
+    let of_reference = |c: char| is_name_char(c) || matches!(c, '_' | ':' | '-' | '.' | '@');
     let mut open = 0_usize;
     let mut from = 0;
     for (at, brace) in text.match_indices(['{', '}']) {
@@ -342,16 +391,26 @@ fn misspelled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> O
             let help = format!("declare `{name}` under `variables`, and write `{{env.{name}}}`");
             return Some(Slip { code: MALFORMED, message, help });
         }
-        let meant = separated(inside, known).or_else(|| global(inside, known, suggester))?;
+        let meant = into_item(inside, known)
+            .or_else(|| separated(inside, known))
+            .or_else(|| global(inside, known, suggester))?;
         let message = format!("`{written}` is not a reference: it is treated as literal text");
         Some(Slip::new(MALFORMED, message, &meant))
     })
 }
 
+/// Returns what is meant by a path into the item of an Iteration, `{item.name}`: the short names have no members.
+fn into_item(inside: &str, known: KnownNames<'_>) -> Option<String> {
+    let (name, path) = inside.split_once('.')?;
+    let item = known.names.item?;
+    let is_path = !path.is_empty() && path.chars().all(|c| is_name_char(c) || matches!(c, '.' | '-'));
+    (matches!(name, "item" | "result") && is_path).then(|| format!("{item}@{name}.{path}"))
+}
+
 /// Returns what was probably meant by a text such as `{Agent:A.content}`.
 fn separated(inside: &str, known: KnownNames<'_>) -> Option<String> {
     if inside.contains('@')
-        || !inside.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | ':' | '-' | '.' | ' '))
+        || !inside.chars().all(|c| is_name_char(c) || matches!(c, '_' | ':' | '-' | '.' | ' '))
     {
         return None;
     }
@@ -369,7 +428,7 @@ fn separated(inside: &str, known: KnownNames<'_>) -> Option<String> {
 fn global(inside: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<String> {
     let names = || known.globals.keys().map(String::as_str);
     let is_plain =
-        !inside.is_empty() && inside.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | ','));
+        !inside.is_empty() && inside.chars().all(|c| is_name_char(c) || matches!(c, '_' | '.' | ','));
     if !is_plain || Reference::parse(inside, known.names).is_some() {
         return None;
     }
@@ -411,7 +470,7 @@ mod tests {
             "env.list": [], "env.members": {}, "env.n": 1});
         let names = Names { components: &components, item: Some(&item) };
         let known = KnownNames { names, globals: globals.as_object().unwrap(), outputs: &Outputs };
-        let slip = first(text, known, &mut Suggester::default());
+        let slip = first(text, TextLanguage::References, known, &mut Suggester::default());
         let told =
             slip.map(|slip| format!("{} {}", slip.code.split('-').next().unwrap_or_default(), slip.help));
         assert_eq!(told.unwrap_or_default(), expected, "{text}");
@@ -442,6 +501,32 @@ mod tests {
         check("{\"a\": \"b@x\"}", "");
         check("{Agent:A@", "");
         check("{{{", "");
+    }
+
+    #[test]
+    fn a_path_into_the_item_names_its_component() {
+        check("{item.name} {b@x}", "malformed write `{b@item.name}`");
+        check("{result.a.0}", "malformed write `{b@result.a.0}`");
+        check("{{ item.name }}", "malformed write `{b@item.name}`");
+        check("{item} {item.} {items.x} {index.x}", "");
+        let components = HashSet::new();
+        let item = "b".into();
+        let globals = Map::new();
+        let names = Names { components: &components, item: Some(&item) };
+        let known = KnownNames { names, globals: &globals, outputs: &Outputs };
+        let found = |text: &str| first(text, TextLanguage::Jinja, known, &mut Suggester::default());
+        assert_eq!(found("{{ item.name }}"), None);
+        assert!(found("{{ items.name }}").is_some());
+    }
+
+    #[test]
+    fn full_width_characters_are_named() {
+        check("say ｛sys.query｝", "malformed write `{sys.query}`");
+        check("{Agent:A＠content}", "malformed write `{Agent:A@content}`");
+        check("{Agent：A@content．0} {b@x}", "malformed write `{Agent:A@content.0}`");
+        check("{sys.query｝", "unclosed write `{sys.query}`");
+        check("问：｛somebody＠example.org｝ {sys.query}", "");
+        check("答：{sys.query}", "");
     }
 
     #[test]

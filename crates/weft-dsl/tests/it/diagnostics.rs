@@ -294,6 +294,22 @@ fn invalid_paths_into_globals_are_reported() {
 }
 
 #[test]
+fn types_are_recognized_in_any_case() {
+    let assigned = json!([{"variable": "env.told", "operator": "set", "parameter": "{\"x\": 1}"}]);
+    let source = json!({
+        "components": {
+            "begin": begin(&["v"]), "v": node("variableassigner", json!({"variables": assigned}), &["c"]),
+            "c": node("codeExec", json!({"script": "{ sys.query"}), &["m"]), "m": message("{env.told.x}"),
+        },
+        "variables": {"told": {"type": "string", "value": "y"}},
+    });
+    assert_eq!(problems(&source.to_string(), &CompileOptions::default()), []);
+    let pipeline = json!({"components": {"File": {"obj": {"component_name": "file", "params": {}}}}});
+    let plan = crate::compiled(&pipeline).plan;
+    assert!(plan.is_pipeline && plan.prologue.is_empty());
+}
+
+#[test]
 fn tex_is_not_an_abbreviation_of_an_iteration() {
     let canvas = |text: &str| {
         json!({

@@ -16,6 +16,7 @@ fn the_prologue() {
     check(json!({"prologue": "Hi"}), "Hi");
     check(json!({"prologue": ""}), "");
     check(json!({"prologue": "Hi", "enablePrologue": false}), "");
+    check(json!({"prologue": "Hi", "enablePrologue": "False"}), "");
     check(json!({"prologue": "Hi", "enablePrologue": true}), "Hi");
     check(json!({}), "Hello! How can I help you?");
 }

@@ -109,10 +109,22 @@ fn missing_or_malformed_parts() {
         json!({"reference": {}, "answer": [], "messages": [{"x": 1}], "history": null, "globals": null}),
     ));
     good(&with(json!({"graph": {}, "path": null, "task_id": "t"})));
+    for nothing in [json!(""), json!([""]), json!(null)] {
+        let mut document = with(json!({}));
+        document["components"]["Message:M"]["downstream"] = nothing;
+        good(&document);
+    }
     let named = with(json!({"variables": [{"name": "city", "type": "string", "value": "Ulm"}]}));
     assert_eq!(good(&named).plan.globals["env.city"], "Ulm");
     let bare = with(json!({"variables": {"city": "Ulm"}}));
     assert_eq!(good(&bare).plan.globals["env.city"], "Ulm");
+    let spaced =
+        with(json!({"variables": {"k": {"type": " Secret ", "value": "x"}, "n": {"type": "Number "}}}));
+    let plan = good(&spaced).plan;
+    assert_eq!((&*plan.secrets[0], &plan.globals["env.n"]), ("env.k", &json!(0)));
+    let id = "12345678901234567890123";
+    let long = with(json!({"variables": {"id": {"type": "number", "value": id}}}));
+    assert_eq!(good(&long).plan.globals["env.id"], id);
 }
 
 #[test]
