@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use indexmap::IndexMap;
 use serde_json::Map;
-use weft_core::exact::kept;
 use weft_core::literal::literal;
 use weft_core::value::{size, to_text};
 use weft_core::{
@@ -16,8 +15,7 @@ use weft_core::{
 use crate::params::{Field, Kind, Params, choice, fields, pointer};
 use weft_core::operators::{Operator, holds_as_text};
 
-static QUERY: Field =
-    Field::raw("query", Kind::List, "references to objects or lists of objects, also as JSON text");
+static QUERY: Field = Field::raw("query", Kind::List, "references to objects or lists of objects");
 static OPERATIONS: Field<&str> = Field::choice(
     "operations",
     "literal_eval",
@@ -226,12 +224,6 @@ fn objects(value: Json, found: &mut Vec<Object>) {
             Json::Object(object) => Some(object),
             _ => None,
         })),
-        // Models and HTTP requests return objects as JSON text, which would otherwise vanish silently.
-        Json::String(text) if text.trim_start().starts_with(['{', '[']) => {
-            if let Ok(value @ (Json::Object(_) | Json::Array(_))) = serde_json::from_str(&kept(&text)) {
-                objects(value, found);
-            }
-        }
         _ => {}
     }
 }
@@ -419,24 +411,6 @@ mod tests {
         // Rows that an editor has left behind.
         let unnamed = json!({"operations": "append_or_update", "updates": [{"key": "", "value": ""}, {"key": " ", "value": 1}, {"key": "a", "value": 2}]});
         check(unnamed, json!([{"a": 2, "b": ["x"]}, {"a": 2, "c": "汉"}])).await;
-    }
-
-    #[tokio::test]
-    async fn objects_may_be_written_as_json() {
-        let check = async |text: &str, expected: Json| {
-            let node = Node::new(
-                "DataOperations",
-                json!({"query": ["Agent:A@o"], "operations": "remove_keys", "remove_keys": ["x"]}),
-            );
-            let values = Setting::values([("Agent:A@o", json!(text))]);
-            assert_eq!(outputs(&node, values).await, json!({"result": expected}), "{text}");
-        };
-        check(r#"{"a": 1, "x": 2}"#, json!([{"a": 1}])).await;
-        check(r#" [{"a": 12345678901234567890123}, "{}", 3]"#, json!([{"a": "12345678901234567890123"}]))
-            .await;
-        for other in ["{", "a", "3", "\"{}\"", ""] {
-            check(other, json!([])).await;
-        }
     }
 
     #[test]
