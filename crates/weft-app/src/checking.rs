@@ -130,7 +130,7 @@ impl App {
         let compiled = blocking("the check of the canvas", move || {
             let canvas = match weft_dsl::load(dsl.as_bytes()) {
                 Ok(canvas) => canvas,
-                Err(problems) => return (Err(problems), programs),
+                Err(problems) => return Ok((Err(problems), programs)),
             };
             let check = |llm_id: &str| check(&tenant, llm_id);
             let check: &dyn Fn(&str) -> Result<Option<String>, String> = &check;

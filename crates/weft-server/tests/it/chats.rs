@@ -377,6 +377,35 @@ async fn messages_form_the_history_and_a_model_can_be_called_directly() {
     assert!(frames[0].json()["data"]["id"].is_null() && frames[0].json()["data"]["session_id"].is_string());
 }
 
+async fn refuses_malformed_questions(bench: &Bench, path: &str, question: &Json) {
+    let check = async |body: Json, words: &str| {
+        let refused = bench.post(path, body).await;
+        assert_eq!(refused.status, 400, "the request is invalid");
+        let refused = refused.json();
+        assert_eq!((&refused["code"], &refused["message"]), (&json!(102), &json!(words)));
+        assert_eq!(refused["error"]["message"], words);
+    };
+    check(json!({"model": "m"}), "You have to provide messages.").await;
+    check(json!({"model": "m", "messages": 1}), "messages must be an array.").await;
+    check(json!({"model": "m", "messages": ["x"]}), "Each message must be an object.").await;
+    let picture = json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]);
+    let unread = "Parts of the type `image_url` are not read: send the question as text.";
+    check(json!({"model": "m", "messages": picture}), unread).await;
+    check(json!({"model": "m", "messages": question, "extra_body": 1}), "extra_body must be an object.")
+        .await;
+    let metadata = json!({"model": "m", "messages": question, "reference_metadata": {"fields": 1}});
+    check(metadata, "reference_metadata.fields must be an array.").await;
+    let metadata = json!({"model": "m", "messages": question, "reference_metadata": {"fields": [1]}});
+    check(metadata, "reference_metadata.fields must contain only strings.").await;
+    let metadata = json!({"model": "m", "messages": question, "reference_metadata": {"include": "yes"}});
+    check(metadata, "reference_metadata.include must be a boolean.").await;
+    let condition = json!({"model": "m", "messages": question, "metadata_condition": 1});
+    check(condition, "metadata_condition must be an object.").await;
+    let answered = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]);
+    let words = "The last content of this conversation is not from user.";
+    check(json!({"model": "m", "messages": answered}), words).await;
+}
+
 #[tokio::test]
 async fn openai_clients_can_use_assistants() {
     let thinking = Reply::empty().thinking("hm").then(Step::Text("Foxes [ID:0]".into()));
@@ -419,33 +448,7 @@ async fn openai_clients_can_use_assistants() {
         // Sources are included only on request.
         let untold = bench.post(&path, json!({"model": "model", "messages": question})).await.json();
         assert!(untold["choices"][0]["message"].get("reference").is_none());
-        let check = async |body: Json, words: &str| {
-            let refused = bench.post(&path, body).await;
-            assert_eq!(refused.status, 400, "the request is invalid");
-            let refused = refused.json();
-            assert_eq!((&refused["code"], &refused["message"]), (&json!(102), &json!(words)));
-            assert_eq!(refused["error"]["message"], words);
-        };
-        check(json!({"model": "m"}), "You have to provide messages.").await;
-        check(json!({"model": "m", "messages": 1}), "messages must be an array.").await;
-        check(json!({"model": "m", "messages": ["x"]}), "Each message must be an object.").await;
-        let picture =
-            json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]);
-        let unread = "Parts of the type `image_url` are not read: send the question as text.";
-        check(json!({"model": "m", "messages": picture}), unread).await;
-        check(json!({"model": "m", "messages": question, "extra_body": 1}), "extra_body must be an object.")
-            .await;
-        let metadata = json!({"model": "m", "messages": question, "reference_metadata": {"fields": 1}});
-        check(metadata, "reference_metadata.fields must be an array.").await;
-        let metadata = json!({"model": "m", "messages": question, "reference_metadata": {"fields": [1]}});
-        check(metadata, "reference_metadata.fields must contain only strings.").await;
-        let metadata = json!({"model": "m", "messages": question, "reference_metadata": {"include": "yes"}});
-        check(metadata, "reference_metadata.include must be a boolean.").await;
-        let condition = json!({"model": "m", "messages": question, "metadata_condition": 1});
-        check(condition, "metadata_condition must be an object.").await;
-        let answered = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]);
-        let words = "The last content of this conversation is not from user.";
-        check(json!({"model": "m", "messages": answered}), words).await;
+        refuses_malformed_questions(&bench, &path, &question).await;
     }
     let unknown =
         bench.post("/api/v1/openai/none/chat/completions", json!({"model": "m", "messages": question})).await;

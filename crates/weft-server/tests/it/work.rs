@@ -65,7 +65,7 @@ impl Shared {
 
     async fn push(&self, run: &str) -> Work {
         let work = self.work(run);
-        self.store.push(std::slice::from_ref(&work), NOW).await.unwrap();
+        self.store.push_within(std::slice::from_ref(&work), NOW, u64::MAX).await.unwrap();
         work
     }
 
@@ -362,7 +362,7 @@ async fn work_for_a_busy_session_waits() {
         tokio::task::yield_now().await;
     }
     let work = Work { session: Some("s".into()), ..shared.work("r1") };
-    shared.store.push(std::slice::from_ref(&work), NOW).await.unwrap();
+    shared.store.push_within(std::slice::from_ref(&work), NOW, u64::MAX).await.unwrap();
     for _ in 0..20 {
         let settled = shared.next_worker(&app).await;
         assert!(
@@ -386,7 +386,7 @@ async fn queued_work_does_not_answer_a_form() {
     followed(&app, &first).await;
     assert_eq!(app.runs.get(&first.run).await.unwrap().ending, Some(Ending::Waiting));
     let second = Work { session: Some("s".into()), ..shared.work("r2") };
-    shared.store.push(std::slice::from_ref(&second), NOW).await.unwrap();
+    shared.store.push_within(std::slice::from_ref(&second), NOW, u64::MAX).await.unwrap();
     let settled = shared.next_worker(&app).await;
     assert!(
         matches!(&settled, WorkOutcome::Released { reason, .. } if reason.contains("waits for a person"))
@@ -399,14 +399,14 @@ async fn work_that_can_never_start_is_abandoned_with_its_reason() {
     let shared = Shared::with(echo_canvas()).await;
     let app = shared.process();
     let gone = Work { canvas: "gone".into(), ..shared.work("r1") };
-    shared.store.push(std::slice::from_ref(&gone), NOW).await.unwrap();
+    shared.store.push_within(std::slice::from_ref(&gone), NOW, u64::MAX).await.unwrap();
     assert!(matches!(shared.next_worker(&app).await, WorkOutcome::Abandoned { .. }));
     assert!(shared.state(&gone).await.reason.contains("gone"));
     // A session of another canvas is a mistake of the caller.
     let canvas = weft_core::CanvasKey::new(&default_tenant(), shared.canvas.as_str());
     app.open_session(&canvas, "", Some(SessionId::new("s"))).await.unwrap();
     let astray = Work { session: Some("s".into()), run: RunKey::new(&default_tenant(), "r2"), ..gone };
-    shared.store.push(std::slice::from_ref(&astray), NOW).await.unwrap();
+    shared.store.push_within(std::slice::from_ref(&astray), NOW, u64::MAX).await.unwrap();
     assert!(
         matches!(shared.next_worker(&app).await, WorkOutcome::Abandoned { reason } if reason.contains("another canvas"))
     );
