@@ -330,8 +330,9 @@ mod tests {
     #[test]
     fn answers_reach_the_right_form() {
         let map = |json: Json| json.as_object().unwrap().clone();
-        let form =
-            Form { fields: map(json!({"ok": {}, "why": {"optional": true}})), tips: None, ..Form::default() };
+        // Some editors write switches as texts.
+        let fields = map(json!({"ok": {}, "why": {"optional": true}, "how": {"optional": "true"}}));
+        let form = Form { fields, tips: None, ..Form::default() };
         let waiting = WaitingForm::new("Fill:1".into(), [].into(), form);
         let check = |given: Json, expected: Json, complete: bool| {
             let got = answers(&waiting, &map(given));

@@ -2,6 +2,7 @@
 
 use weft_core::Json;
 use weft_core::component::Form;
+use weft_core::value::truth;
 
 /// Returns the values of a caller's `inputs` unwrapped: `{"value": x}` and plain `x` are treated alike.
 pub fn unwrap(inputs: &serde_json::Map<String, Json>) -> serde_json::Map<String, Json> {
@@ -28,7 +29,7 @@ pub(crate) fn left_out<'a>(
 ) -> impl Iterator<Item = &'a str> {
     let open = move |(field, description): &(&'a String, &'a Json)| {
         // Fields are required by default: a form that continues without an answer by mistake cannot be undone.
-        let optional = description.get("optional").and_then(Json::as_bool).unwrap_or(false);
+        let optional = description.get("optional").and_then(truth).unwrap_or(false);
         // Clients send null for a field that was not filled in.
         !optional && answers.get(*field).is_none_or(Json::is_null)
     };

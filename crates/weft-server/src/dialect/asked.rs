@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json, json};
 use weft_core::TaskId;
 use weft_core::journal::WaitingForm;
 use weft_core::seam::task_store::TaskKind;
+use weft_core::value::truth;
 
 /// Returns the tasks of a form, each with its fields.
 pub(super) fn tasks(waiting: &WaitingForm) -> Vec<(&TaskId, Map<String, Json>)> {
@@ -52,8 +53,21 @@ pub(super) fn schema(fields: &Map<String, Json>) -> Json {
         (name.clone(), property)
     };
     let properties: Map<String, Json> = fields.iter().map(property).collect();
-    let needed = |field: &Json| field.get("optional").and_then(Json::as_bool) != Some(true);
+    let needed = |field: &Json| field.get("optional").and_then(truth) != Some(true);
     let required: Vec<&String> =
         fields.iter().filter(|(_, field)| needed(field)).map(|(name, _)| name).collect();
     json!({"type": "object", "properties": properties, "required": required})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn optional_fields_are_not_required_in_any_spelling() {
+        let fields =
+            json!({"a": {"optional": true}, "b": {"optional": "true"}, "c": {"optional": 1}, "d": {}});
+        let schema = schema(fields.as_object().unwrap());
+        assert_eq!(schema["required"], json!(["d"]));
+    }
 }

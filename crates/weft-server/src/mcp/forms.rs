@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value as Json, json};
 use weft_core::TaskKey;
 use weft_core::seam::task_store::{Task, TaskKind};
+use weft_core::value::truth;
 
 use weft_app::tasks::TaskAnswer;
 
@@ -55,7 +56,7 @@ fn header(field: &Json) -> Option<&str> {
 }
 
 fn is_optional(field: &Json) -> bool {
-    field.get("optional").and_then(Json::as_bool) == Some(true)
+    field.get("optional").and_then(truth) == Some(true)
 }
 
 fn word<'a>(field: &'a Json, key: &str) -> &'a str {
@@ -194,7 +195,7 @@ mod tests {
             "town": {"type": "line", "name": "Town", "optional": false},
             "days": {"type": "integer", "optional": true},
             "style": {"type": "options", "options": ["short", 2]},
-            "more": {"type": "object", "optional": true},
+            "more": {"type": "object", "optional": "true"},
             "query": {"type": "line"},
         });
         let schema = arguments(fields.as_object().unwrap());
