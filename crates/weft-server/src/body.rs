@@ -95,20 +95,23 @@ async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Byte
     Ok(Some(bytes))
 }
 
+/// The encodings that compress, including their older names.
+const COMPRESSIONS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];
+
 /// Checks that a body is not compressed: compressed bytes are neither JSON nor a form.
 ///
 /// # Errors
 /// 101 naming the encoding.
 pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
-    let Some(encoding) = headers.get(header::CONTENT_ENCODING) else { return Ok(()) };
-    let encoding = encoding.to_str().unwrap_or("?").trim();
-    if encoding.is_empty() || encoding.eq_ignore_ascii_case("identity") {
-        return Ok(());
+    let given = headers.get_all(header::CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    // Other values change nothing: clients write `identity`, or the character set, which does not belong here.
+    let compresses = |encoding: &&str| COMPRESSIONS.iter().any(|name| encoding.eq_ignore_ascii_case(name));
+    match given.flat_map(|value| value.split(',')).map(str::trim).find(compresses) {
+        None => Ok(()),
+        Some(encoding) => Err(ApiError::argument(format!(
+            "the body is compressed ({encoding}), which is not supported: send it as it is, without `Content-Encoding`"
+        ))),
     }
-    let encoding = excerpt(encoding);
-    Err(ApiError::argument(format!(
-        "the body is compressed ({encoding}), which is not supported: send it as it is, without `Content-Encoding`"
-    )))
 }
 
 /// The JSON object of a request that may contain a canvas as its `dsl`, with the problems found in the text of the
@@ -469,6 +472,25 @@ mod tests {
         assert_eq!(body.flag("c").unwrap(), Some(true));
         assert!(body.texts("d").is_err());
         assert!(message(body.require(&["a", "b", "e"]).unwrap_err()).contains("missing: b,e; "));
+    }
+
+    #[test]
+    fn only_compressed_bodies_are_refused() {
+        let check = |encoding: &str, expected: Option<&str>| {
+            let headers = HeaderMap::from_iter([(header::CONTENT_ENCODING, encoding.parse().unwrap())]);
+            let told = check_encoding(&headers).err().map(|error| error.message().to_owned());
+            let named = expected.map(|name| format!("the body is compressed ({name})"));
+            match (told, named) {
+                (None, None) => {}
+                (Some(told), Some(named)) => assert!(told.starts_with(&named), "{told}"),
+                other => panic!("{encoding}: {other:?}"),
+            }
+        };
+        for encoding in ["", "identity", "UTF-8", "utf8", "aws-chunked"] {
+            check(encoding, None);
+        }
+        check("GZIP", Some("GZIP"));
+        check("identity, br", Some("br"));
     }
 
     #[test]
