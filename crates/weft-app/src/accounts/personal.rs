@@ -294,7 +294,7 @@ impl App {
     /// Removes a user and what is kept of them, in tenants that they have left as well: conversations with their runs
     /// and files, the files that they have attached, what memories have of them, sign-ins, API keys, memberships. What
     /// the audit log says stays, with an id that leads to nobody any more; so do the agents, the datasets and the file
-    /// manager of their tenants.
+    /// manager of their tenants. In the tenant that has their own id everything stays if they have left it.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` for the last owner of a tenant that has other members, or while a turn of theirs is under
@@ -305,8 +305,12 @@ impl App {
         for membership in &memberships {
             self.check_replaceable(membership).await?;
         }
-        // Also in tenants that they have left: what they said there is theirs, and nothing else leads to it.
-        let mut tenants: BTreeSet<TenantId> = self.all_tenants().await?.into_iter().collect();
+        // Also in tenants that they have left: what they said there is theirs, and nothing else leads to it. The tenant
+        // of a registration has the id of its first user, and so have conversations that are started there with keys of
+        // nobody: once this user has left it, these are those of others.
+        let is_other = |tenant: &TenantId| tenant.as_str() != id.as_str();
+        let mut tenants: BTreeSet<TenantId> =
+            self.all_tenants().await?.into_iter().filter(is_other).collect();
         tenants.extend(memberships.into_iter().map(|one| one.tenant));
         for tenant in &tenants {
             self.erase_in(tenant, id).await?;

@@ -816,6 +816,20 @@ async fn a_removed_user_leaves_no_conversation_in_a_tenant_they_left_before() {
     assert_eq!(sessions.load(&other.key).await.unwrap(), other);
 }
 
+/// The tenant of a registration has the id of its first user, under which callers without a user speak there as well.
+#[tokio::test]
+async fn a_tenant_keeps_its_conversations_when_its_first_user_is_removed_after_leaving() {
+    let bench = bench(Script::new()).await;
+    let ann = with_ann(&bench, MemberRole::User).await;
+    let theirs = TenantId::from(ann.as_str());
+    bench.app.ensure_tenant(&theirs).await.unwrap();
+    let session = conversation(0, &ann);
+    let session = Session { key: SessionKey::new(&theirs, session.key.id.clone()), ..session };
+    bench.app.sessions.create(&session, &[]).await.unwrap();
+    bench.app.erase_user(&UserId::from(ann.as_str())).await.unwrap();
+    assert_eq!(bench.app.sessions.load(&session.key).await.unwrap(), session);
+}
+
 #[tokio::test]
 async fn a_tenant_is_removed_with_all_its_data() {
     let bench = bench(Script::new()).await;
