@@ -5,6 +5,7 @@
 //! keep to a limit as a single run does. Several processes can exceed it by what they use within the same few
 //! seconds.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -80,13 +81,16 @@ impl SharedBudgets {
         if let Some(shared) = open.get_mut(&account)
             && let Some(budget) = shared.budget.upgrade()
         {
-            if shared.since == used.since {
+            match used.since.cmp(&shared.since) {
                 // Only raised: what runs of this process have used since they last reported is not in the store yet.
-                budget.raise_to(used.spent);
-            } else {
+                Ordering::Equal => budget.raise_to(used.spent),
                 // A new day or month. The runs under way count in it from now on, as the store counts what they report.
-                shared.since = used.since;
-                budget.restart(used.spent);
+                Ordering::Greater => {
+                    shared.since = used.since;
+                    budget.restart(used.spent);
+                }
+                // The caller read the store just before midnight: going back would lose what the new day has used.
+                Ordering::Less => {}
             }
             return budget;
         }
@@ -200,6 +204,8 @@ mod tests {
         assert_eq!(first.spent().tokens, 5, "what it has counted stays");
         assert!(Arc::ptr_eq(&first, &open("t", 2, 1)));
         assert_eq!(first.spent().tokens, 1, "another day");
+        assert!(Arc::ptr_eq(&first, &open("t", 1, 7)));
+        assert_eq!(first.spent().tokens, 1, "a caller who is late does not bring the old day back");
         assert!(!Arc::ptr_eq(&first, &open("u", 2, 0)));
         drop(first);
         let _other = open("u", 2, 0);
