@@ -36,12 +36,14 @@ pub(crate) async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
         app.shut_down(Duration::ZERO).await?;
         return Err(failure);
     }
+    // Before anybody learns that the server is there, and may stop it.
+    let stopped = stopped();
     if let Ok(address) = listener.local_addr() {
         Notes::line(format!("The API is described at http://{address}/api/docs."));
         Notes::line(format!("Weft listens on http://{address}; Ctrl-C stops it."));
     }
     let options = ServeOptions::from(&setup.config);
-    idle::between(Box::pin(weft_server::serve(app, listener, options, stopped()))).await?;
+    idle::between(Box::pin(weft_server::serve(app, listener, options, stopped))).await?;
     Notes::line("Stopped.");
     Ok(Exit::Done)
 }

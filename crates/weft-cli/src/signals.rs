@@ -30,11 +30,13 @@ impl Termination {
     }
 }
 
-/// Waits for SIGINT or SIGTERM.
-pub(crate) async fn stopped() {
+/// Returns a future that waits for SIGINT or SIGTERM. From the call on, SIGTERM no longer ends the process by itself.
+pub(crate) fn stopped() -> impl Future<Output = ()> {
     let mut termination = Termination::listen();
-    tokio::select! {
-        () = termination.received() => {}
-        _ = tokio::signal::ctrl_c() => {}
+    async move {
+        tokio::select! {
+            () = termination.received() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
     }
 }

@@ -102,7 +102,7 @@ fn the_vectors_of_a_dataset_can_be_replaced() {
     std::fs::write(folder.path().join("one.txt"), "Herons nest in April.").unwrap();
     let path = folder.path().to_string_lossy().into_owned();
     home.weft(&["dataset", "ingest", "river", &path]).with(0);
-    home.weft(&["dataset", "embed", "river"]).with(2).says(&["name a model with --embedder"]);
+    home.weft(&["dataset", "embed", "river"]).with(2).says(&["name the new model with --embedder"]);
     home.weft(&["dataset", "embed", "river", "--embedder", "no-such"]).says(&["no-such"]);
     home.weft(&["dataset", "embed", "river", "--embedder", "none"])
         .with(0)

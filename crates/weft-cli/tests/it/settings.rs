@@ -26,11 +26,11 @@ fn every_wrong_setting_is_named_at_once_with_its_source() {
 #[test]
 fn a_missing_settings_file_is_reported_by_every_command() {
     let home = Home::new();
-    for command in [&["settings"] as &[&str], &["runs", "list"]] {
-        home.weft(&[&["--config", "absent.toml"], command].concat())
-            .with(2)
-            .says(&["cannot use the settings: cannot read absent.toml"]);
-    }
+    let check = |command: &[&str], words: &str| {
+        home.weft(&[&["--config", "absent.toml"], command].concat()).with(2).says(&[words]);
+    };
+    check(&["settings"], "there is no file absent.toml, which --config names");
+    check(&["runs", "list"], "cannot use the settings: cannot read absent.toml");
     home.weft(&["settings"]).with(0);
 }
 

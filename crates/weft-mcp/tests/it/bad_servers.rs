@@ -228,9 +228,9 @@ async fn calls_to_a_server_that_stays_down_fail_fast_after_a_while() {
     let begun = Instant::now();
     let error = bench.offered().await.unwrap_err();
     assert!(
-        error
-            .full()
-            .contains("not be reached 5 times in a row (nobody is there); the next attempt is in 8.0 s")
+        error.full().contains(
+            "could not be reached, 5 times in a row (nobody is there); the next attempt is in 8.0 s"
+        )
     );
     assert_eq!((*bench.dial.attempts.lock().unwrap(), begun.elapsed()), (5, Duration::ZERO));
     // After the pause one attempt is made.

@@ -123,7 +123,10 @@ async fn pictures_beyond_the_tenant_quota_are_omitted_and_reported() {
     assert_eq!(world.texts(&key).await.len(), 4, "its text is read anyway");
     let (state, message) = world.state(&key).await;
     assert_eq!(state, DocumentState::Done);
-    assert!(message.contains("1 pictures") && message.contains("limits.tenant_document_bytes"), "{message}");
+    assert!(
+        message.contains("1 picture was") && message.contains("limits.tenant_document_bytes"),
+        "{message}"
+    );
     // Recurring ones take no more space; removed ones have freed theirs.
     read(&world, &process, &key).await;
     assert_eq!(pictures(&world, &key).await, named);
