@@ -132,6 +132,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn zero_and_one_are_booleans_in_a_boolean_field() {
+        let fields = json!({"a": {"type": "boolean"}, "b": {"type": "Boolean"}, "n": {"type": "integer"}, "t": {"type": "line"}});
+        let node = Node::new("Begin", json!({"inputs": fields}));
+        let filled = json!({"a": 1, "b": {"value": 0}, "n": 1, "t": 1});
+        let setting = Setting { filled, ..Setting::default() };
+        assert_eq!(outputs(&node, setting).await, json!({"a": true, "b": false, "n": 1, "t": 1}));
+        let asked = Setting { query: "{\"a\": 1}", ..Setting::default() };
+        assert_eq!(outputs(&node, asked).await, json!({"a": true}));
+    }
+
+    #[tokio::test]
     async fn numbers_are_numbers_however_they_are_spelled() {
         let fields = json!({"a": {"type": "float"}, "b": {"type": "integer"}, "c": {"type": "number"}, "d": {"type": " Integer "}});
         let node = Node::new("Begin", json!({"inputs": fields}));

@@ -112,17 +112,19 @@ fn bare(value: &Json) -> &Json {
     }
 }
 
-/// Converts text that was entered into a field of another type to that type, if possible.
+/// Converts a value that was entered into a field to the type of the field, if possible: text to any type, and 0 and 1
+/// to booleans, so that every value which a field accepts is one of its type.
 pub(super) fn coerced(field: Option<&Json>, value: &Json) -> Json {
     let kind = field.and_then(|field| field.get("type")).and_then(Json::as_str).unwrap_or_default();
-    let Json::String(text) = value else { return value.clone() };
-    let typed = match kind.trim().to_ascii_lowercase().as_str() {
-        "object" => serde_json::from_str(&kept(text)).ok(),
+    let typed = match (kind.trim().to_ascii_lowercase().as_str(), value) {
+        ("boolean", _) => truth(value).map(Json::Bool),
+        ("object", Json::String(text)) => serde_json::from_str(&kept(text)).ok(),
         // Only if the text is a number, because other texts are JSON of other types.
-        "integer" | "number" | "float" if number(value).is_some() && !is_lost(text.trim()) => {
+        ("integer" | "number" | "float", Json::String(text))
+            if number(value).is_some() && !is_lost(text.trim()) =>
+        {
             serde_json::from_str(text.trim()).ok().or_else(|| respelled(value))
         }
-        "boolean" => truth(value).map(Json::Bool),
         _ => None,
     };
     typed.unwrap_or_else(|| value.clone())

@@ -192,6 +192,10 @@ mod tests {
 
         let setting = Setting { filled: json!({"ok": "true"}), ..values() };
         assert_eq!(outputs(&node, setting).await, json!({"ok": true, "tips": "The plan: a, b"}));
+        for (number, meant) in [(1, true), (0, false)] {
+            let setting = Setting { filled: json!({"ok": number}), ..values() };
+            assert_eq!(outputs(&node, setting).await, json!({"ok": meant, "tips": "The plan: a, b"}));
+        }
     }
 
     #[tokio::test]
