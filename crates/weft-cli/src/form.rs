@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use serde_json::json;
+use weft_core::exact::kept;
 use weft_core::journal::WaitingForm;
 use weft_core::{Json, value};
 
@@ -100,7 +101,7 @@ impl<'a> Field<'a> {
 
     /// Parses `approve`, `deny`, `deny WHY` or `edit {…}` with other arguments; also the decision as JSON.
     fn decision(&self, typed: &str) -> Result<Json, String> {
-        if let Ok(decision @ Json::Object(_)) = serde_json::from_str(typed) {
+        if let Ok(decision @ Json::Object(_)) = serde_json::from_str(&kept(typed)) {
             return Ok(decision);
         }
         let (word, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
@@ -116,7 +117,7 @@ impl<'a> Field<'a> {
         match (meant.filter(offered), rest.trim()) {
             (Some(word @ ("approve" | "deny")), "") => Ok(Json::from(word)),
             (Some("deny"), reason) => Ok(json!({"decision": "deny", "reason": reason})),
-            (Some("edit"), arguments) => match serde_json::from_str(arguments) {
+            (Some("edit"), arguments) => match serde_json::from_str(&kept(arguments)) {
                 Ok(Json::Object(arguments)) => Ok(json!({"decision": "edit", "arguments": arguments})),
                 Ok(_) | Err(_) => {
                     Err("write the new arguments after it: edit {\"name\": \"value\"}".to_owned())

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weft_app::App;
 use weft_core::component::Route;
 use weft_core::context::Pin;
+use weft_core::exact::kept;
 use weft_core::journal::NextEdges;
 use weft_core::{Catalog, ComponentId, Json, Outputs, Record, Reference, RunId, RunKey};
 use weft_dsl::Plan;
@@ -103,14 +104,17 @@ fn written(id: &str, json: &str) -> Outcome<Pin> {
             quoted(&format!("{id}={{\"content\": \"text\"}}"))
         ))
     };
-    match serde_json::from_str::<Json>(json) {
+    match serde_json::from_str::<Json>(&kept(json)) {
         Ok(Json::Object(map)) if map.get("outputs").is_some_and(Json::is_object) => {
             serde_json::from_value(Json::Object(map))
                 .map_err(|error| refuse(format!("is not valid: {error}")))
         }
         Ok(Json::Object(map)) => Ok(Pin { outputs: map.into_iter().collect::<Outputs>(), to: None }),
-        Ok(_) => Err(refuse("is not a JSON object".to_owned())),
-        Err(error) => Err(refuse(format!("is not JSON: {error}"))),
+        // Only in something like an object does the position of a mistake help to find it.
+        Err(error) if json.trim_start().starts_with('{') => {
+            Err(refuse(format!("is not valid JSON: {error}")))
+        }
+        Ok(_) | Err(_) => Err(refuse("is not a JSON object with the outputs of the node".to_owned())),
     }
 }
 
@@ -149,6 +153,8 @@ mod tests {
         assert_eq!(written("A", r#"{"content": "x"}"#).unwrap().outputs, Outputs::of("content", json!("x")));
         let both = written("A", r#"{"outputs": {"n": 1}, "to": ["B"]}"#).unwrap();
         assert_eq!((both.outputs, both.to), (Outputs::of("n", json!(1)), Some(vec!["B".into()])));
+        let id = written("A", r#"{"id": 12345678901234567890123}"#).unwrap();
+        assert_eq!(id.outputs, Outputs::of("id", json!("12345678901234567890123")));
         for wrong in ["", "1", "{", r#"{"outputs": {}, "other": 1}"#] {
             assert!(written("A", wrong).is_err(), "{wrong}");
         }

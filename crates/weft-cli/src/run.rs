@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use weft_app::{App, DEFAULT_TENANT};
+use weft_core::exact::kept;
 use weft_core::journal::Ending;
 use weft_core::seam::session_store::Session;
 use weft_core::{Json, SessionId, TenantId, TurnInput};
@@ -163,7 +164,8 @@ pub(crate) fn tell_limits(answer: &Answer) {
     }
 }
 
-/// Parses the `KEY=VALUE` pairs of a flag. A value is parsed as JSON if possible, and is a string otherwise.
+/// Parses the `KEY=VALUE` pairs of a flag. A value is parsed as JSON if possible, and is a string otherwise; integers
+/// that a number cannot hold are strings too, so that they keep their digits.
 ///
 /// # Errors
 /// When one has no key, or two have the same.
@@ -174,7 +176,7 @@ pub(crate) fn inputs(flag: &str, pairs: &[String]) -> Outcome<serde_json::Map<St
             return Err(Failure::usage(format!("{flag} {} does not name a field", quoted(pair)))
                 .help(format!("write {flag} KEY=VALUE")));
         };
-        let value = serde_json::from_str(value).unwrap_or_else(|_| Json::from(value));
+        let value = serde_json::from_str(&kept(value)).unwrap_or_else(|_| Json::from(value));
         if inputs.insert(key.to_owned(), value).is_some() {
             return Err(Failure::usage(format!("{flag} gives {} twice", quoted(key)))
                 .help("give each field once; several values of one are a JSON list"));
@@ -195,6 +197,12 @@ mod tests {
         let read = inputs("--input", &pairs.map(str::to_owned)).unwrap();
         let expected = json!({"name": "Ada", "n": 5, "zip": "01234", "ok": true, "o": {"a": [1]}, "text": "5",
             "eq": "a=b", "none": ""});
+        assert_eq!(Json::Object(read), expected);
+        let ids =
+            ["id=12345678901234567890123", "ids=[-98765432109876543210, 7]", "max=18446744073709551615"];
+        let read = inputs("--input", &ids.map(str::to_owned)).unwrap();
+        let expected =
+            json!({"id": "12345678901234567890123", "ids": ["-98765432109876543210", 7], "max": u64::MAX});
         assert_eq!(Json::Object(read), expected);
         assert!(inputs("--input", &["novalue".to_owned()]).is_err());
         assert!(inputs("--input", &["=x".to_owned()]).is_err());

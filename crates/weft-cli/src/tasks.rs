@@ -5,6 +5,7 @@ use std::time::Duration;
 use weft_app::App;
 use weft_app::tasks::TaskAnswer;
 use weft_app::turns::Waiting;
+use weft_core::exact::kept;
 use weft_core::journal::WaitingForm;
 use weft_core::seam::task_store::{Task, TaskFilter, TaskKind, TaskStatus};
 use weft_core::{CanvasKey, Json, TaskKey};
@@ -143,7 +144,9 @@ fn said(args: &TasksAnswerArgs) -> Outcome<TaskAnswer> {
     }
     Ok(TaskAnswer::Decision(match (&args.edit, &args.because) {
         // Calls are edited as JSON and plans as text: a value that is not JSON is taken as it is.
-        (Some(edit), _) => edited(&serde_json::from_str(edit).unwrap_or_else(|_| Json::from(edit.as_str()))),
+        (Some(edit), _) => {
+            edited(&serde_json::from_str(&kept(edit)).unwrap_or_else(|_| Json::from(edit.as_str())))
+        }
         (None, Some(because)) => serde_json::json!({"decision": "deny", "reason": because}),
         (None, None) if args.approve => Json::from("approve"),
         (None, None) if args.retry => Json::from("retry"),

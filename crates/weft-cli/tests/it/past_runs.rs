@@ -128,6 +128,8 @@ fn a_pinned_node_does_not_run() {
     let id = last_run(&home);
     assert_eq!(pinned(&format!("LLM:A@{id}"), 0).stdout.trim(), "from the model");
     drop(pinned("LLM:A=7", 2).says(&["LLM:A", "is not a JSON object", "--pin"]));
+    let words = pinned("LLM:A=notjson", 2).says(&["is not a JSON object with the outputs of the node"]);
+    assert!(!words.stderr.contains("line 1"), "{}", words.stderr);
     drop(pinned("LLM:Z={}", 2).says(&["LLM:Z"]));
     drop(pinned(r#"LLM:A={"contnet": "x"}"#, 2).says(&["no output `contnet`", "did you mean `content`?"]));
     drop(pinned(r#"LLM:A={"page": "x"}"#, 2).says(&["no output `page`", "its outputs are `content`"]));
