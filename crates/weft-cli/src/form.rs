@@ -4,9 +4,12 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use serde_json::json;
+use weft_core::component::{Form, Role};
 use weft_core::exact::kept;
 use weft_core::journal::WaitingForm;
+use weft_core::reference::Inputs;
 use weft_core::{Json, value};
+use weft_dsl::Plan;
 
 use crate::lines::Lines;
 use crate::screen::Notes;
@@ -192,6 +195,30 @@ pub(crate) fn flags(forms: &[WaitingForm]) -> String {
     text
 }
 
+/// Returns the form that a run of a plan starts with; without fields if it has none.
+pub(crate) fn of_start(plan: &Plan) -> Form {
+    let start = plan.scopes.first().and_then(|top| plan.nodes.get(top.start));
+    let entry = start.filter(|node| node.role == Role::Entry);
+    entry.map(|node| node.component.form(&Inputs::default())).unwrap_or_default()
+}
+
+/// Restores the values of text fields as they were typed in the `KEY=VALUE` pairs: parsed as JSON, `1.10` has become
+/// `1.1`. A text in quotes and an object were typed as JSON on purpose.
+pub(crate) fn keep_typed(inputs: &mut serde_json::Map<String, Json>, pairs: &[String], forms: &[Form]) {
+    for (key, typed) in pairs.iter().filter_map(|pair| pair.split_once('=')) {
+        let mut fields = forms.iter().filter_map(|form| form.fields.get(key)).peekable();
+        let is_text =
+            fields.peek().is_some() && fields.all(|field| weft_core::form::keeps_text(field, typed));
+        if let Some(value) = inputs.get_mut(key)
+            && is_text
+            && !value.is_string()
+            && !value.is_object()
+        {
+            *value = Json::from(typed);
+        }
+    }
+}
+
 /// Asks a person field by field. Returns the answers, each below its form's address; `None` if the input ended early.
 pub(crate) async fn ask(forms: &[WaitingForm], lines: &mut Lines) -> Option<serde_json::Map<String, Json>> {
     let mut answers = serde_json::Map::new();
@@ -223,7 +250,6 @@ async fn ask_field(field: &Field<'_>, lines: &mut Lines) -> Option<Option<Json>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_core::component::Form;
     use weft_core::journal::FrameStep;
 
     fn waiting(node: &str, fields: &Json) -> WaitingForm {
@@ -268,6 +294,27 @@ mod tests {
             check(approval(), unclear, Err(()));
         }
         check(json!({"type": "approval", "options": ["approve", "deny"]}), "edit {}", Err(()));
+    }
+
+    #[test]
+    fn text_fields_keep_what_was_typed() {
+        let fields = json!({"version": {"type": "line"}, "note": {"type": "paragraph"}, "n": {"type": "number"},
+            "size": {"type": "options", "options": ["1.10", 2]}, "shared": {"type": "line"}});
+        let form = waiting("A:1", &fields).form;
+        let other = waiting("B:1", &json!({"shared": {"type": "number"}})).form;
+        let pairs = ["version=1.10", "note=null", "n=1.10", "size=1.10", "shared=1.10", "free=1.10"];
+        let pairs = pairs.map(str::to_owned);
+        let parsed = json!({"version": 1.1, "note": null, "n": 1.1, "size": 1.1, "shared": 1.1, "free": 1.1});
+        let mut inputs = parsed.as_object().unwrap().clone();
+        keep_typed(&mut inputs, &pairs, &[form.clone(), other]);
+        let expected = json!({"version": "1.10", "note": "null", "n": 1.1, "size": "1.10", "shared": 1.1,
+            "free": 1.1});
+        assert_eq!(Json::Object(inputs), expected);
+        // Written as JSON, to be certain of the type.
+        let json = json!({"version": "5", "note": {"value": "x"}});
+        let mut inputs = json.as_object().unwrap().clone();
+        keep_typed(&mut inputs, &["version=\"5\"".into(), "note={\"value\": \"x\"}".into()], &[form]);
+        assert_eq!(Json::Object(inputs), json);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use weft_app::{App, DEFAULT_TENANT};
+use weft_core::component::Form;
 use weft_core::exact::kept;
 use weft_core::journal::Ending;
 use weft_core::seam::session_store::Session;
@@ -69,10 +70,13 @@ async fn attached(paths: &[PathBuf], app: &App) -> Outcome<Vec<Json>> {
     Ok(files)
 }
 
-async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, input: TurnInput) -> Outcome {
+async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, mut input: TurnInput) -> Outcome {
     let session = opened.session(args.session.as_deref()).await?;
     if args.session.is_some() && args.query.is_none() && !input.inputs.is_empty() {
         must_be_heard(opened, &session, &input.inputs).await?;
+    }
+    if !args.inputs.is_empty() {
+        form::keep_typed(&mut input.inputs, &args.inputs, &asked(opened, &session).await?);
     }
     if !args.pins.is_empty() {
         let plan = opened.plan(&session).await?;
@@ -90,6 +94,15 @@ async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, input: TurnInput) 
     }
     made::tell(&opened.app, &session.key, &before, args.save_files.as_deref()).await?;
     Ok(conclude(&answer, || command(opened, &session.key.id, setup, &answer)))
+}
+
+/// Returns the forms that inputs are for: the open ones, else the form that a run starts with.
+async fn asked(opened: &Opened, session: &Session) -> Outcome<Vec<Form>> {
+    let waiting = opened.waiting(session).await?;
+    if waiting.is_empty() {
+        return Ok(vec![form::of_start(&*opened.plan(session).await?)]);
+    }
+    Ok(waiting.into_iter().map(|waiting| waiting.form).collect())
 }
 
 /// Prints which inputs nothing in the canvas reads, unless they answer a form.

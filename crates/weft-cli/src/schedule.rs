@@ -6,6 +6,7 @@ use std::time::Duration;
 use weft_app::App;
 use weft_app::schedule::times::interval;
 use weft_app::schedule::{Fire, Terms, timing_text, upcoming};
+use weft_core::component::Form;
 use weft_core::seam::schedule_store::{Misfire, Schedule, ScheduleFilter, SessionPolicy, Timing};
 use weft_core::{CanvasKey, ErrorKind, ScheduleId, ScheduleKey, SessionId, TurnInput};
 use weft_engine::session::date;
@@ -15,6 +16,7 @@ use crate::args::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs
 use crate::document::Document;
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::form::{keep_typed, of_start};
 use crate::local::{self, tenant};
 use crate::run::inputs;
 use crate::screen::{Data, Notes};
@@ -54,12 +56,15 @@ async fn add(args: &ScheduleAddArgs, app: &App, setup: &Setup) -> Outcome {
             .help("add --misfire all, or omit --misfire-max"));
     }
     let timing = timing(args, app.clock.now_ms())?;
-    let input = TurnInput {
+    let mut input = TurnInput {
         query: args.query.clone().unwrap_or_default(),
         inputs: inputs("--input", &args.inputs)?,
         ..TurnInput::default()
     };
     let canvas = canvas(&args.canvas, app, setup).await?;
+    if !args.inputs.is_empty() {
+        keep_typed(&mut input.inputs, &args.inputs, &[form_of_start(&canvas, app).await]);
+    }
     let terms = Terms {
         name: args.name.clone().unwrap_or_else(|| args.canvas.clone()),
         timing,
@@ -87,6 +92,13 @@ async fn add(args: &ScheduleAddArgs, app: &App, setup: &Setup) -> Outcome {
         Notes::line(format!("It fires only while `weft serve{place}` or `weft worker{place}` is running."));
     }
     Ok(Exit::Done)
+}
+
+/// Returns the form that a run of a canvas starts with; without fields if the canvas cannot run at present, which does
+/// not prevent a schedule.
+async fn form_of_start(canvas: &CanvasKey, app: &App) -> Form {
+    let Ok(version) = app.canvases.newest(canvas).await else { return Form::default() };
+    app.plan(canvas, &version).await.map_or_else(|_| Form::default(), |plan| of_start(&plan))
 }
 
 /// Returns a stored canvas by its id, else from a file, which is checked and stored.

@@ -15,7 +15,7 @@ use weft_server::wire::task::{TaskView, edited};
 use crate::args::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::follow::{Show, follow};
-use crate::form::describe;
+use crate::form::{describe, keep_typed};
 use crate::local::{self, same_tenant, tenant};
 use crate::progress::Progress;
 use crate::run::{conclude, inputs};
@@ -156,8 +156,11 @@ fn said(args: &TasksAnswerArgs) -> Outcome<TaskAnswer> {
 }
 
 async fn answer(args: &TasksAnswerArgs, app: &App, setup: &Setup) -> Outcome {
-    let said = said(args)?;
+    let mut said = said(args)?;
     let task = task(&args.id, app).await?;
+    if let TaskAnswer::Inputs(values) = &mut said {
+        keep_typed(values, &args.inputs, std::slice::from_ref(&task.form));
+    }
     // A canvas that was run from its file may search the documents next to it.
     documents::add_beside_stored(app, &CanvasKey::new(&tenant(), task.canvas.clone())).await?;
     let (session, handle) = app.answer_task(&task.key, said, &Waiting::default()).await?;

@@ -44,6 +44,19 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
     must(&format!("one of {}", listed(&offered)))
 }
 
+/// Returns whether a text that was entered for a field is its value as it stands, even if it looks like a number: a
+/// version 1.10 is not 1.1.
+pub fn keeps_text(description: &Json, entered: &str) -> bool {
+    let kind = description.get("type").and_then(Json::as_str).unwrap_or_default();
+    let options = description.get("options").and_then(Json::as_array).into_iter().flatten();
+    match kind.trim().to_ascii_lowercase().as_str() {
+        "line" | "paragraph" | "text" | "string" => true,
+        // An option may also be a number.
+        "options" => options.map(meant).any(|option| option.as_str() == Some(entered)),
+        _ => false,
+    }
+}
+
 /// Returns whether a value is a file that has been read: a picture, a text that names its file, or a list of these.
 fn is_read(value: &Json) -> bool {
     match value {
@@ -111,6 +124,19 @@ mod tests {
         );
         check("", &[json!("x"), json!([1])], &[]);
         check("approval", &[json!("approve"), json!({"decision": "edit"})], &[]);
+    }
+
+    #[test]
+    fn fields_of_texts_keep_what_was_entered() {
+        for kind in ["line", "Paragraph", " text ", "string"] {
+            assert!(keeps_text(&json!({"type": kind}), "1.10"), "{kind}");
+        }
+        for kind in ["integer", "number", "float", "boolean", "object", "file", "approval", ""] {
+            assert!(!keeps_text(&json!({"type": kind}), "1.10"), "{kind}");
+        }
+        let options = json!({"type": "options", "options": ["1.10", 2, {"label": "Three", "value": "3"}]});
+        let kept = ["1.10", "1.1", "2", "3"].map(|entered| keeps_text(&options, entered));
+        assert_eq!(kept, [true, false, false, true]);
     }
 
     #[test]

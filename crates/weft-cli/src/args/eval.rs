@@ -59,7 +59,7 @@ pub(crate) struct EvalRecordArgs {
     /// A question; repeatable, for a conversation
     #[arg(long = "query", value_name = "TEXT", conflicts_with = "run")]
     pub queries: Vec<String>,
-    /// A form value of the first turn, read as JSON if it is JSON and as text otherwise; repeatable
+    /// A form value of the first turn: as typed for a field of text, else read as JSON if it is JSON; repeatable
     #[arg(long = "input", value_name = "KEY=VALUE", conflicts_with = "run")]
     pub inputs: Vec<String>,
     /// Record this run, and the turns of its session before it

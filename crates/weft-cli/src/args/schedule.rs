@@ -41,7 +41,7 @@ pub(crate) struct ScheduleAddArgs {
     /// The question
     #[arg(long, value_name = "TEXT")]
     pub query: Option<String>,
-    /// A form value, read as JSON if it is JSON and as text otherwise; repeatable
+    /// A form value: as typed for a field of text, else read as JSON if it is JSON; repeatable
     #[arg(long = "input", value_name = "KEY=VALUE")]
     pub inputs: Vec<String>,
     /// Continue this session in every run; default: a new session for each

@@ -68,7 +68,8 @@ pub(crate) struct TasksAnswerArgs {
     /// The task
     #[arg(value_name = "ID")]
     pub id: String,
-    /// A value for a field of the form, read as JSON if it is JSON and as text otherwise; repeatable
+    /// A value for a field of the form: as typed for a field of text, else read as JSON if it is JSON;
+    /// repeatable
     #[arg(long = "input", value_name = "KEY=VALUE")]
     pub inputs: Vec<String>,
     /// Approve the call or the plan

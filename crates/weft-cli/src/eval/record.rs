@@ -16,6 +16,7 @@ use super::loaded::{refused, subject};
 use crate::args::EvalRecordArgs;
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::form::{keep_typed, of_start};
 use crate::local::tenant;
 use crate::run::inputs;
 use crate::runs::found;
@@ -45,19 +46,23 @@ pub(super) async fn now(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     Notes::line(&setup.model);
-    let recorded = ask(&canvas, &app, setup, turns).await;
+    let recorded = ask(args, &app, setup, turns).await;
     app.shut_down(Duration::ZERO).await?;
     let (turns, case) = recorded?;
     finish(args, &canvas, turns, case)
 }
 
 async fn ask(
-    canvas: &Path,
+    args: &EvalRecordArgs,
     app: &App,
     setup: &Setup,
-    turns: Vec<Turn>,
+    mut turns: Vec<Turn>,
 ) -> Outcome<(Vec<(Turn, Observed)>, RecordedCase)> {
-    let subject = subject(canvas, app, setup, Mode::Live).await?;
+    let canvas = args.canvas.clone().unwrap_or_default();
+    let subject = subject(&canvas, app, setup, Mode::Live).await?;
+    if let Some(first) = turns.first_mut() {
+        keep_typed(&mut first.inputs, &args.inputs, &[of_start(&subject.plan)]);
+    }
     let case = Case { name: CASE.to_owned(), turns, recorded: None };
     let report = Box::pin(subject.run(&case, Mode::Live)).await;
     if let Some(error) = report.error {

@@ -17,6 +17,14 @@ fn an_input_that_the_canvas_does_not_read_is_named() {
 }
 
 #[test]
+fn a_text_field_takes_what_was_typed() {
+    let home = Home::quoting();
+    let run = ["run", &sample("greet"), "--query", "hi", "--input", "name=1.10", "--input", "town=null"];
+    let said = home.weft(&run).with(0).stdout;
+    assert!(said.contains("Hello 1.10 in null,"), "{said}");
+}
+
+#[test]
 fn only_the_answer_goes_to_standard_output() {
     let home = Home::quoting();
     let run = home.weft(&["run", &sample("greet"), "--query", "good morning", "--input", "name=Ada"]).with(0);

@@ -93,6 +93,15 @@ fn inputs_that_a_canvas_does_not_read_are_reported() {
     assert!(!told.contains("`name`"), "{told}");
 }
 
+#[test]
+fn a_text_field_of_a_schedule_takes_what_was_typed() {
+    let home = Home::quoting();
+    let greet = sample("greet");
+    let added = home.weft(&["schedule", "add", &greet, "--every", "1h", "--input", "name=1.10"]).with(0);
+    let shown = printed(&home, &["schedule", "show", added.stdout.trim(), "--json"]).remove(0);
+    assert_eq!(shown["inputs"]["name"], "1.10");
+}
+
 /// Two workers, one folder: each queued run is executed once, by either worker.
 #[test]
 fn workers_run_each_queued_run_once() {

@@ -30,8 +30,9 @@ fn a_task_is_listed_shown_and_answered() {
     home.weft(&["tasks", "answer", id, "--approve"]).with(2).says(&["is a form", "`go`"]);
     home.weft(&["tasks", "answer", id]).with(2);
     home.weft(&["tasks", "answer", "nothing", "--approve"]).with(2).says(&["there is no task", "weft tasks"]);
-    let answered = home.weft(&["tasks", "answer", id, "--input", "go=true"]).with(0);
-    assert!(answered.stdout.contains("Sandwiches."), "{}", answered.stdout);
+    let answered = home.weft(&["tasks", "answer", id, "--input", "go=1", "--input", "note=1.10"]).with(0);
+    let said = &answered.stdout;
+    assert!(said.contains("Going on with: Sandwiches. Note: 1.10"), "{said}");
     home.weft(&["tasks", "answer", id, "--input", "go=true"]).with(1).says(&["was answered already"]);
     home.weft(&["tasks"]).with(0).says(&["there are no tasks; --status all"]);
     let none = home.weft(&["tasks", "--status", "all", "--session", "none"]).with(0).stderr;
