@@ -107,6 +107,9 @@ fn the_vectors_of_a_dataset_can_be_replaced() {
     home.weft(&["dataset", "embed", "river", "--embedder", "none"])
         .with(0)
         .says(&["it is searched by words alone"]);
+    home.weft(&["dataset", "embed", "river", "--embedder", "none"])
+        .with(0)
+        .says(&["`river` has no vectors to remove"]);
     let found = home.weft(&["dataset", "search", "herons", "--in", "river", "--json"]).with(0).json_lines();
     assert_eq!(found[0]["content"], "Herons nest in April.");
     home.weft(&["dataset", "embed", "lake"]).with(2).says(&["there is no dataset"]);
