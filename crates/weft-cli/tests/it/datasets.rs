@@ -69,7 +69,11 @@ fn only_new_and_changed_files_are_read() {
         .says(&["2 documents read"]);
     home.weft(&["dataset", "ingest", "river", &path]).with(0).says(&["0 documents read, 2 unchanged"]);
     home.weft(&["dataset", "pause", "river"]).with(0).says(&["0 documents paused"]);
-    home.weft(&["dataset", "pause", "river", "one.txt"]).with(2).says(&["is not being read"]);
+    for stop in ["pause", "cancel"] {
+        home.weft(&["dataset", stop, "river", "one.txt"])
+            .with(2)
+            .says(&["error: one.txt is not being read", "`weft dataset show river`"]);
+    }
     write("two.txt", "Otters sleep at midnight.");
     home.weft(&["dataset", "ingest", "river", &path])
         .with(0)
