@@ -195,18 +195,22 @@ async fn a_schedule_is_changed_disabled_and_removed() {
     );
     assert_eq!((&changed["session_id"], &changed["misfire_max"]), (&json!("s"), &json!(100)));
     assert_eq!(change(json!({"session_id": ""})).await["session_id"], Json::Null);
-    // A queued run that no worker has taken is dropped when the schedule is disabled.
+    // A queued run that no worker has taken is dropped when the schedule is disabled, unless it was requested.
     served.clock.go_on(HOUR);
     served.bench.app.fire_due().await.unwrap();
     assert_eq!(served.fires(&id).await, [(60, "queued".to_owned())]);
+    served.clock.go_on(MINUTE);
+    served.bench.post(&format!("{path}/run"), json!({})).await.data();
+    served.clock.go_on(-MINUTE);
     let off = change(json!({"enabled": false})).await;
     assert_eq!(
         (&off["enabled"], &off["next_time"], &off["upcoming"]),
         (&json!(false), &Json::Null, &json!([]))
     );
+    assert_eq!(served.fires(&id).await, [(61, "queued".to_owned())]);
     served.clock.go_on(24 * HOUR);
     served.work().await;
-    assert_eq!(served.fires(&id).await, []);
+    assert_eq!(served.fires(&id).await, [(61, "succeeded".to_owned())]);
     // A manual start runs all the same.
     let run = served.bench.post(&format!("{path}/run"), json!({})).await.data();
     served.work().await;
