@@ -243,13 +243,17 @@ async fn stop(args: &DatasetDocumentsArgs, wanted: Wanted, app: &App) -> Outcome
         chosen = documents(&dataset.key, open, app).await?;
     }
     let mut stopped = 0;
-    for document in &chosen {
+    for (at, document) in chosen.iter().enumerate() {
         match app.library.stop(&document.key, wanted).await {
             Ok(()) => stopped += 1,
-            // It may have ended in the meantime.
-            Err(error) if error.kind == ErrorKind::Conflict && args.documents.is_empty() => {}
-            // A document was named that is not being read.
-            Err(error) if error.kind == ErrorKind::Conflict => return Err(Failure::before_running(&error)),
+            Err(error) if error.kind == ErrorKind::Conflict => {
+                // Without names all that were being read are chosen, and this one has ended in the meantime.
+                if let Some(named) = args.documents.get(at) {
+                    let show = format!("weft dataset show {}", quoted(&dataset.name));
+                    return Err(Failure::usage(format!("{} is not being read", quoted(named)))
+                        .help(format!("`{show}` lists the documents and their states")));
+                }
+            }
             Err(error) => return Err(error.into()),
         }
     }

@@ -118,10 +118,19 @@ fn show(error: &clap::Error) {
         let mut data = Data::stdout();
         drop(data.text(&text.to_string()));
     } else if Colour::for_people(&Environment::of_process()) == Colour::On {
-        Notes::coloured(&text.ansi().to_string());
+        Notes::coloured(&numbers_in_words(&text.ansi().to_string()));
     } else {
-        Notes::text(&text.to_string());
+        Notes::text(&numbers_in_words(&text.to_string()));
     }
+}
+
+/// Replaces what the standard library says about an invalid number, which is about its types, in a message.
+fn numbers_in_words(message: &str) -> String {
+    message
+        .replace("invalid digit found in string", "it must be a whole number")
+        .replace("number too large to fit in target type", "the number is too large")
+        .replace("number too small to fit in target type", "the number is too small")
+        .replace("invalid float literal", "it must be a number")
 }
 
 fn ended(outcome: Outcome) -> ExitCode {

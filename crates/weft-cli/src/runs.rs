@@ -92,7 +92,7 @@ async fn list(args: &RunsListArgs, app: &App) -> Outcome {
 /// Resumes interrupted runs, one after the other, and waits for their ends.
 async fn resume(args: &RunsResumeArgs, app: &App, setup: &Setup) -> Outcome {
     let named = match &args.id {
-        Some(id) => Some(unfinished(id, app).await?),
+        Some(id) => Some(unfinished(id, app, &setup.same_place).await?),
         None => None,
     };
     if app.cut_off().await?.is_empty() {
@@ -104,7 +104,7 @@ async fn resume(args: &RunsResumeArgs, app: &App, setup: &Setup) -> Outcome {
         runs.retain(|cut_off| cut_off.key == key);
         if runs.is_empty() {
             // It may have ended meanwhile.
-            unfinished(key.id.as_str(), app).await?;
+            unfinished(key.id.as_str(), app, &setup.same_place).await?;
             let message = format!("run {} was not interrupted: its process is still running", key.id);
             return Err(Failure::usage(message).help("wait for it to end, or cancel it"));
         }
@@ -154,9 +154,20 @@ async fn resume(args: &RunsResumeArgs, app: &App, setup: &Setup) -> Outcome {
 }
 
 /// Looks up a run that has not ended, before anybody waits for processes to be observed.
-async fn unfinished(id: &str, app: &App) -> Outcome<RunKey> {
+async fn unfinished(id: &str, app: &App, place: &str) -> Outcome<RunKey> {
     let run = found(&RunKey::new(&tenant(), RunId::new(id)), app).await?;
     match run.ending {
+        Some(Ending::Waiting) => {
+            let flag = match run.key.tenant.as_str() {
+                DEFAULT_TENANT => String::new(),
+                other => format!(" --tenant {}", quoted(other)),
+            };
+            let tasks = format!("weft tasks --session {}{place}{flag}", quoted(run.session.as_str()));
+            Err(Failure::usage(format!("run {id} was not interrupted: it stopped to wait for a person"))
+                .help(format!(
+                    "`{tasks}` shows what is open; an answer, or the next turn of its session, continues it"
+                )))
+        }
         Some(ending) => Err(Failure::usage(format!("run {id} has ended: {}", ending.as_str()))
             .help("only a run whose process has stopped can be resumed")),
         None => Ok(run.key),

@@ -177,7 +177,7 @@ impl App {
     }
 
     /// Changes a schedule that was read just now. Times before now are not asked for any more; when it
-    /// is disabled, neither are those that wait for a worker.
+    /// is disabled, neither are those that wait for a worker. A run that somebody has asked for is still done.
     ///
     /// # Errors
     /// `Invalid` for terms that make no sense, `Conflict` when somebody else has changed it meanwhile.
@@ -205,7 +205,7 @@ impl App {
         }
         // After it is off, so that no worker asks for more in between.
         if !terms.enabled {
-            self.queue.withdraw(&before.key.tenant, before.key.id.as_str()).await?;
+            self.withdraw_times(&before.key).await?;
         }
         self.wake.notify_one();
         self.schedules.get(&before.key).await
@@ -231,6 +231,18 @@ impl App {
         };
         let revision = now.revision;
         self.schedules.replace(&Schedule { next_ms, decided_ms, revision, ..changed.clone() }).await
+    }
+
+    /// Withdraws the runs for times of a schedule that nobody has taken. Those that somebody has asked for stay: their
+    /// ids do not follow from a time.
+    async fn withdraw_times(&self, key: &ScheduleKey) -> Result<()> {
+        let source = Some(key.id.to_string());
+        let filter = WorkFilter { source, open: true, limit: OPEN_MAX, ..WorkFilter::default() };
+        let (open, _) = self.queue.list(&key.tenant, &filter).await?;
+        let works = open.into_iter().map(|stored| stored.work);
+        let of_times = works.filter(|work| work.run.id == run_of(key, work.due_ms));
+        let runs: Vec<RunId> = of_times.map(|work| work.run.id).collect();
+        self.queue.withdraw_runs(&key.tenant, &runs).await.map(drop)
     }
 
     /// Removes a schedule and the work that it has asked for and nobody has taken.
@@ -342,7 +354,7 @@ impl App {
         if now.is_some_and(|now| now.is_enabled()) {
             Ok(())
         } else {
-            self.queue.withdraw(&schedule.key.tenant, schedule.key.id.as_str()).await.map(drop)
+            self.withdraw_times(&schedule.key).await
         }
     }
 }

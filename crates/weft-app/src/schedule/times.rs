@@ -104,13 +104,44 @@ fn cron(expression: &str) -> Result<Cron> {
         fields => return Err(refuse(format!("it has {fields} fields"))),
     }
     let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
-    let cron = parser.parse(expression).map_err(|cause| refuse(cause.to_string()))?;
+    let cron = parser
+        .parse(expression)
+        .map_err(|cause| refuse(wrong_field(expression, &parser).unwrap_or_else(|| cause.to_string())))?;
     // One that fits no day at all, such as the 30th of February, is found out by looking for one.
     let from = Timestamp::UNIX_EPOCH.to_zoned(TimeZone::UTC);
     match cron.find_next_occurrence(&from, false) {
         Ok(_) => Ok(cron),
         Err(_) => Err(refuse("there is no such day".to_owned())),
     }
+}
+
+/// The fields of an expression and what they allow. The first may be absent.
+const FIELDS: [(&str, &str); 6] = [
+    ("second", "0 to 59"),
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day of month", "1 to 31, or L for the last"),
+    ("month", "1 to 12, or JAN to DEC"),
+    ("day of week", "0 to 7, or SUN to SAT"),
+];
+
+/// Says which field of an expression is refused, and what it allows: the message of the parser names neither.
+fn wrong_field(expression: &str, parser: &CronParser) -> Option<String> {
+    let fields: Vec<&str> = expression.split_whitespace().collect();
+    if let [word] = fields.as_slice() {
+        let known = "@hourly, @daily, @weekly, @monthly and @yearly";
+        return Some(format!("there is no `{word}`; the words are {known}"));
+    }
+    let known = FIELDS.iter().skip(FIELDS.len().saturating_sub(fields.len()));
+    fields.iter().zip(known).enumerate().find_map(|(at, (field, (name, allowed)))| {
+        let alone: Vec<&str> =
+            (0..fields.len()).map(|other| if other == at { *field } else { "*" }).collect();
+        parser.parse(&alone.join(" ")).is_err().then(|| {
+            format!(
+                "`{field}` is not possible for the {name}: write {allowed}, also in lists (A,B), ranges (A-B) and steps (*/N, A-B/N)"
+            )
+        })
+    })
 }
 
 /// The zones are those that this program was built with, so that all workers of one version agree.
@@ -230,6 +261,17 @@ mod tests {
             assert!(refused(expression, "UTC").contains("cron expression"), "{expression}");
         }
         assert!(refused("0 8 * *", "UTC").contains("`0 8 * *` is not valid: it has 4 fields"));
+        for (expression, why) in [
+            ("61 8 * * *", "`61 8 * * *` is not valid: `61` is not possible for the minute: write 0 to 59,"),
+            ("61 0 8 * * *", "`61` is not possible for the second"),
+            ("0 8-25 * * *", "`8-25` is not possible for the hour: write 0 to 23,"),
+            ("0 8 * 13 *", "`13` is not possible for the month: write 1 to 12,"),
+            ("0 8 * * MO", "`MO` is not possible for the day of week: write 0 to 7, or SUN to SAT"),
+            ("5/10 * * * *", "steps (*/N, A-B/N)"),
+            ("@hourli", "there is no `@hourli`; the words are @hourly,"),
+        ] {
+            assert!(refused(expression, "UTC").contains(why), "{}", refused(expression, "UTC"));
+        }
         assert!(refused(&"*".repeat(300), "UTC").contains("too long"));
         assert!(refused("* * * * *", "Europe/Nowhere").contains("Europe/Nowhere"));
         for every_ms in [0, 999, -1, i64::MAX] {

@@ -31,8 +31,13 @@ pub(super) async fn run(args: &DatasetEmbedArgs, app: &App, setup: &Setup) -> Ou
             "none" => String::new(),
             named => app.models.embedder(&tenant(), named)?.name().to_owned(),
         };
+        if embedder.is_empty() && dataset.embedder.is_empty() && !is_running(&dataset, app).await? {
+            let name = &dataset.name;
+            Notes::line(format!("`{name}` has no vectors to remove: it is searched by words alone."));
+            return Ok(Exit::Done);
+        }
         app.reembeddings.begin(&dataset.key, &embedder, app.clock.now_ms()).await?;
-    } else if !last(&dataset, app).await?.is_some_and(|task| task.state == ReembeddingState::Running) {
+    } else if !is_running(&dataset, app).await? {
         return Err(Failure::usage(format!("`{}` is not being re-embedded", dataset.name))
             .help("name the new model with --embedder"));
     }
@@ -68,6 +73,10 @@ pub(super) async fn run(args: &DatasetEmbedArgs, app: &App, setup: &Setup) -> Ou
 
 async fn last(dataset: &Dataset, app: &App) -> Outcome<Option<Reembedding>> {
     Ok(app.reembeddings.last(&dataset.key).await?)
+}
+
+async fn is_running(dataset: &Dataset, app: &App) -> Outcome<bool> {
+    Ok(last(dataset, app).await?.is_some_and(|task| task.state == ReembeddingState::Running))
 }
 
 /// Waits for the end of the task, in whichever process it is executed, and prints the progress.

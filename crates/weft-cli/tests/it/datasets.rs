@@ -69,7 +69,11 @@ fn only_new_and_changed_files_are_read() {
         .says(&["2 documents read"]);
     home.weft(&["dataset", "ingest", "river", &path]).with(0).says(&["0 documents read, 2 unchanged"]);
     home.weft(&["dataset", "pause", "river"]).with(0).says(&["0 documents paused"]);
-    home.weft(&["dataset", "pause", "river", "one.txt"]).with(2).says(&["is not being read"]);
+    for stop in ["pause", "cancel"] {
+        home.weft(&["dataset", stop, "river", "one.txt"])
+            .with(2)
+            .says(&["error: one.txt is not being read", "`weft dataset show river`"]);
+    }
     write("two.txt", "Otters sleep at midnight.");
     home.weft(&["dataset", "ingest", "river", &path])
         .with(0)
@@ -107,6 +111,9 @@ fn the_vectors_of_a_dataset_can_be_replaced() {
     home.weft(&["dataset", "embed", "river", "--embedder", "none"])
         .with(0)
         .says(&["it is searched by words alone"]);
+    home.weft(&["dataset", "embed", "river", "--embedder", "none"])
+        .with(0)
+        .says(&["`river` has no vectors to remove"]);
     let found = home.weft(&["dataset", "search", "herons", "--in", "river", "--json"]).with(0).json_lines();
     assert_eq!(found[0]["content"], "Herons nest in April.");
     home.weft(&["dataset", "embed", "lake"]).with(2).says(&["there is no dataset"]);

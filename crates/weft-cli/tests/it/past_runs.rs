@@ -167,5 +167,8 @@ fn budgets_apply_across_runs_and_usage_is_shown() {
     let line = home.weft(&["spending"]).with(0).stdout;
     // Singular where there is one.
     home.weft(&["spending", "--tenant", "none", "--days", "1"]).with(0).says(&["in the last 1 day\n"]);
+    for command in ["spending", "usage"] {
+        home.weft(&[command, "--days", "x"]).with(2).says(&["'x'", "--days", "it must be a whole number"]);
+    }
     assert!(line.contains("3 model calls") && line.contains("2 tool calls"), "{line}");
 }

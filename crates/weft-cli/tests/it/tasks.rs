@@ -14,6 +14,12 @@ fn a_task_is_listed_shown_and_answered() {
         (listed.len(), &listed[0]["kind"], &listed[0]["session_id"]),
         (1, &json!("form"), &json!("s"))
     );
+    let run = listed[0]["run_id"].as_str().unwrap();
+    home.weft(&["runs", "resume", run]).with(2).says(&[
+        "it stopped to wait for a person",
+        "`weft tasks --session s",
+        "the next turn of its session",
+    ]);
     let id = listed[0]["id"].as_str().unwrap();
     let line = home.weft(&["tasks", "list", "--session", "s"]).with(0).stdout;
     assert!(line.starts_with(id) && line.contains("form"), "{line}");

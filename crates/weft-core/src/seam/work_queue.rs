@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::context::TurnInput;
 use crate::error::Result;
-use crate::id::{CanvasId, RunKey, SessionId, TenantId};
+use crate::id::{CanvasId, RunId, RunKey, SessionId, TenantId};
 
 /// A run to be started.
 #[derive(Clone, Debug, PartialEq)]
@@ -179,6 +179,12 @@ pub trait WorkQueue: Send + Sync {
     /// # Errors
     /// When the store cannot be written.
     async fn withdraw(&self, tenant: &TenantId, source: &str) -> Result<u64>;
+
+    /// Removes the work for these runs of a tenant that no worker has taken yet. Returns how much was removed.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn withdraw_runs(&self, tenant: &TenantId, runs: &[RunId]) -> Result<u64>;
 
     /// Removes work of all tenants that was settled for good before this time. Returns how much was removed.
     ///

@@ -9,7 +9,7 @@ use weft_core::{CanvasId, Ending, RunId, ScheduleId, SessionId, TurnInput};
 
 use super::time::http_date;
 use crate::auth::Caller;
-use crate::body::Body;
+use crate::body::{Body, excerpt};
 use crate::error::ApiError;
 use weft_app::App;
 use weft_app::schedule::times::{interval, interval_text};
@@ -24,11 +24,54 @@ pub const MADE_UP: u32 = 100;
 /// Number of upcoming times that are shown.
 const UPCOMING_SHOWN: usize = 5;
 
+/// The fields of a request.
+const FIELDS: [&str; 12] = [
+    "cron",
+    "every",
+    "timezone",
+    "name",
+    "query",
+    "inputs",
+    "files",
+    "user_id",
+    "session_id",
+    "misfire",
+    "misfire_max",
+    "enabled",
+];
+
+/// Fields that only answers have. They are ignored, so that a schedule can be sent as it was shown.
+const ONLY_SHOWN: [&str; 9] = [
+    "id",
+    "agent_id",
+    "unread_inputs",
+    "next_time",
+    "upcoming",
+    "create_time",
+    "create_date",
+    "update_time",
+    "update_date",
+];
+
+/// Checks that a request has no unknown fields: a misspelled one would be a schedule that does something else, which
+/// is noticed when it fires.
+fn check_fields(body: &Body) -> Result<(), ApiError> {
+    let is_known = |key: &str| FIELDS.contains(&key) || ONLY_SHOWN.contains(&key);
+    let Some(key) = body.0.keys().find(|key| !is_known(key.as_str())) else { return Ok(()) };
+    let meant = weft_dsl::nearest(key, FIELDS);
+    let help = meant.map_or_else(
+        || format!("the fields are {}", FIELDS.join(", ")),
+        |meant| format!("did you mean `{meant}`?"),
+    );
+    Err(ApiError::argument(format!("there is no field `{}`: {help}", excerpt(key))))
+}
+
 /// Reads the terms of a new schedule.
 ///
 /// # Errors
-/// 101 naming the field that is missing or is not valid.
+/// 101 naming the field that is missing, is unknown or is not valid.
 pub fn terms(body: &Body, caller: &Caller, now_ms: i64) -> Result<Terms, ApiError> {
+    check_fields(body)?;
     let Some(timing) = timing(body, None, now_ms)? else {
         return Err(ApiError::argument("required argument are missing: cron or every; "));
     };
@@ -46,8 +89,9 @@ pub fn terms(body: &Body, caller: &Caller, now_ms: i64) -> Result<Terms, ApiErro
 /// Applies the fields of a request to the terms of a schedule; absent fields stay as they are.
 ///
 /// # Errors
-/// 101 naming the field that is not valid.
+/// 101 naming the field that is unknown or is not valid.
 pub fn changed(body: &Body, before: Terms, now_ms: i64) -> Result<Terms, ApiError> {
+    check_fields(body)?;
     let timing = timing(body, Some(&before.timing), now_ms)?.unwrap_or(before.timing);
     the_rest(body, Terms { timing, ..before })
 }
@@ -118,15 +162,19 @@ fn misfire(body: &Body, before: Misfire) -> Result<Misfire, ApiError> {
                 .ok_or_else(|| ApiError::argument("`misfire_max` must be a number"))?,
         ),
     };
-    match (body.text("misfire")?.as_deref(), before) {
-        (Some("skip"), _) => Ok(Misfire::Skip),
-        (Some("once"), _) => Ok(Misfire::Once),
-        (Some("all"), Misfire::All { max: known }) => Ok(Misfire::All { max: max.unwrap_or(known) }),
-        (Some("all"), Misfire::Skip | Misfire::Once) => Ok(Misfire::All { max: max.unwrap_or(MADE_UP) }),
-        (None, Misfire::All { max: known }) => Ok(Misfire::All { max: max.unwrap_or(known) }),
-        (None, before) => Ok(before),
-        (Some(_), _) => Err(ApiError::argument("`misfire` must be `skip`, `once` or `all`")),
+    let misfire = match (body.text("misfire")?.as_deref(), before) {
+        (Some("skip"), _) => Misfire::Skip,
+        (Some("once"), _) => Misfire::Once,
+        (Some("all"), Misfire::All { max: known }) => Misfire::All { max: max.unwrap_or(known) },
+        (Some("all"), Misfire::Skip | Misfire::Once) => Misfire::All { max: max.unwrap_or(MADE_UP) },
+        (None, Misfire::All { max: known }) => Misfire::All { max: max.unwrap_or(known) },
+        (None, before) => before,
+        (Some(_), _) => return Err(ApiError::argument("`misfire` must be `skip`, `once` or `all`")),
+    };
+    if max.is_some() && !matches!(misfire, Misfire::All { .. }) {
+        return Err(ApiError::argument("`misfire_max` has no effect without `misfire`: `all`"));
     }
+    Ok(misfire)
 }
 
 /// A schedule.

@@ -195,18 +195,22 @@ async fn a_schedule_is_changed_disabled_and_removed() {
     );
     assert_eq!((&changed["session_id"], &changed["misfire_max"]), (&json!("s"), &json!(100)));
     assert_eq!(change(json!({"session_id": ""})).await["session_id"], Json::Null);
-    // A queued run that no worker has taken is dropped when the schedule is disabled.
+    // A queued run that no worker has taken is dropped when the schedule is disabled, unless it was requested.
     served.clock.go_on(HOUR);
     served.bench.app.fire_due().await.unwrap();
     assert_eq!(served.fires(&id).await, [(60, "queued".to_owned())]);
+    served.clock.go_on(MINUTE);
+    served.bench.post(&format!("{path}/run"), json!({})).await.data();
+    served.clock.go_on(-MINUTE);
     let off = change(json!({"enabled": false})).await;
     assert_eq!(
         (&off["enabled"], &off["next_time"], &off["upcoming"]),
         (&json!(false), &Json::Null, &json!([]))
     );
+    assert_eq!(served.fires(&id).await, [(61, "queued".to_owned())]);
     served.clock.go_on(24 * HOUR);
     served.work().await;
-    assert_eq!(served.fires(&id).await, []);
+    assert_eq!(served.fires(&id).await, [(61, "succeeded".to_owned())]);
     // A manual start runs all the same.
     let run = served.bench.post(&format!("{path}/run"), json!({})).await.data();
     served.work().await;
@@ -241,6 +245,13 @@ async fn invalid_schedules_and_those_of_other_tenants_are_refused() {
         (json!({"every": "1ms"}), "at least a second"),
         (json!({"every": "1m", "misfire": "maybe"}), "`misfire`"),
         (json!({"every": "1m", "misfire": "all", "misfire_max": 0}), "missed runs"),
+        (json!({"every": "1m", "misfire": "skip", "misfire_max": 3}), "`misfire_max` has no effect"),
+        (json!({"every": "1m", "misfire_max": 3}), "`misfire_max` has no effect"),
+        (json!({"every": "1m", "qurey": "x"}), "there is no field `qurey`: did you mean `query`?"),
+        (
+            json!({"cron": "0 8 * * *", "zone": "Europe/Berlin"}),
+            "there is no field `zone`: the fields are cron,",
+        ),
         (json!({"every": "1m", "query": 7}), "query"),
         (json!({"every": "1m", "name": "n".repeat(300)}), "too long"),
         (json!({"every": "1m", "user_id": "u".repeat(300)}), "`user_id`"),
@@ -251,7 +262,13 @@ async fn invalid_schedules_and_those_of_other_tenants_are_refused() {
     }
     let id = served.add(json!({"every": "1m"})).await;
     let path = served.path(&format!("/{id}"));
-    assert_eq!(served.bench.ask("PUT", &path, json!({"timezone": "UTC"})).await.refusal().0, 101);
+    for wrong in [json!({"timezone": "UTC"}), json!({"enabeld": false}), json!({"misfire_max": 3})] {
+        assert_eq!(served.bench.ask("PUT", &path, wrong.clone()).await.refusal().0, 101, "{wrong}");
+    }
+    // It can be sent as it was shown, and copied.
+    let shown = served.get(&id).await;
+    assert_eq!(served.bench.ask("PUT", &path, shown.clone()).await.data()["every"], shown["every"]);
+    assert_ne!(served.add(shown).await, id);
     assert_eq!(
         served.bench.post("/api/v1/agents/none/schedules", json!({"every": "1m"})).await.refusal().0,
         102

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
-use weft_core::id::{RunKey, TenantId};
+use weft_core::id::{RunId, RunKey, TenantId};
 use weft_core::seam::work_queue::{
     Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkQueue, WorkState,
 };
@@ -320,6 +320,25 @@ impl WorkQueue for Store {
         };
         let removed = repeated(remove).await.map_err(|error| self.fail("withdraw the work", error))?;
         Ok(removed.rows_affected)
+    }
+
+    async fn withdraw_runs(&self, tenant: &TenantId, runs: &[RunId]) -> Result<u64> {
+        let _permit = self.inner.gate.permit().await;
+        let mut count = 0;
+        for some in runs.chunks(ROWS_AT_ONCE_MAX) {
+            let remove = async || {
+                Entity::delete_many()
+                    .filter(Column::TenantId.eq(text(tenant.as_str())))
+                    .filter(Column::RunId.is_in(some.iter().map(|run| text(run.as_str()))))
+                    // As above: what a worker has may have begun already.
+                    .filter(Column::State.eq(WAITING))
+                    .exec(&self.inner.write)
+                    .await
+            };
+            let removed = repeated(remove).await.map_err(|error| self.fail("withdraw the work", error))?;
+            count += removed.rows_affected;
+        }
+        Ok(count)
     }
 
     async fn prune(&self, before_ms: i64) -> Result<u64> {

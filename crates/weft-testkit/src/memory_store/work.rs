@@ -170,6 +170,17 @@ impl WorkQueue for MemoryStore {
         Ok((before - tables.work.len()) as u64)
     }
 
+    async fn withdraw_runs(&self, tenant: &TenantId, runs: &[RunId]) -> Result<u64> {
+        let mut tables = self.tables();
+        let before = tables.work.len();
+        tables.work.retain(|_, Queued { stored, .. }| {
+            stored.work.run.tenant != *tenant
+                || !runs.contains(&stored.work.run.id)
+                || !matches!(stored.state, WorkState::Waiting { .. })
+        });
+        Ok((before - tables.work.len()) as u64)
+    }
+
     async fn prune(&self, before_ms: i64) -> Result<u64> {
         let mut tables = self.tables();
         let before = tables.work.len();

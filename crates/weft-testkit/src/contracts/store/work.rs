@@ -290,6 +290,13 @@ async fn untaken_work_can_be_withdrawn(queue: &dyn WorkQueue) {
     push(queue, &ours_all[3..], 0).await;
     push(queue, &[work(&theirs, "a", 2_000)], 0).await;
     let taken = one(queue, 1_000, 9_000).await;
+    // By their runs, of which the first is taken and the last was never queued.
+    let runs = [ours_all[0].run.id.clone(), ours_all[1].run.id.clone(), "nothing".into()];
+    assert_eq!(queue.withdraw_runs(&ours, &runs).await.unwrap(), 1);
+    assert_eq!(queue.withdraw_runs(&ours, &[]).await.unwrap(), 0);
+    refused(queue.get(&ours_all[1].run).await, NotFound);
+    push(queue, &ours_all[1..2], 0).await;
+    // By their source.
     assert_eq!(queue.withdraw(&ours, "daily").await.unwrap(), 2);
     assert_eq!(queue.withdraw(&ours, "daily").await.unwrap(), 0);
     refused(queue.get(&ours_all[1].run).await, NotFound);
