@@ -445,7 +445,8 @@ fn given(task: &Task, answer: TaskAnswer) -> Result<Map<String, Json>> {
                 };
                 let missing: Vec<_> =
                     fields.keys().filter(missing).map(|field| format!("`{field}`")).collect();
-                return Err(Error::invalid(format!("task {id} needs a value for {}", missing.join(", "))));
+                let error = Error::invalid(format!("task {id} needs a value for {}", missing.join(", ")));
+                return Err(error.help("give a value for each of its fields that is not optional"));
             }
             Ok(inputs)
         }
@@ -480,6 +481,7 @@ mod tests {
         );
         check(&form, inputs(json!({"go": 1})), Err("needs a value for `why`"));
         check(&form, inputs(json!({"note": 1})), Err("needs a value for `go`, `why`"));
+        check(&form, inputs(json!({"note": 1})), Err("each of its fields that is not optional"));
         check(&form, inputs(json!({"go": 1, "why": 2, "wy": 3})), Err("no field `wy`"));
         check(&form, decision(json!("approve")), Err("give values for its fields: `go`"));
         let call = task(TaskKind::ToolApproval, &json!({"call_1": {"type": "approval"}}));

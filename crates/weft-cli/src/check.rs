@@ -5,6 +5,7 @@ use std::path::Path;
 use weft_app::{App, ProgramChecks};
 use weft_core::Json;
 use weft_core::component::WrittenProgram;
+use weft_core::seam::knowledge::Knowledge as _;
 use weft_dsl::{CompileOptions, Compiled, Problem, WILL_FAIL};
 
 use crate::args::CheckArgs;
@@ -208,7 +209,10 @@ fn can_be_asked(llm_id: &str, app: &App) -> Result<Option<String>, String> {
 pub(crate) async fn must_run(document: &Document, app: &App, setup: &Setup) -> Outcome<Compiled> {
     let datasets = app.dataset_names(&local::tenant()).await?;
     let beside = documents::dataset_beside(&document.path);
-    let datasets = datasets.map(|stored| stored.into_iter().chain(beside).collect());
+    // The documents of the demo belong to no file.
+    let added = app.beside.datasets().datasets(&local::tenant(), &[]).await?;
+    let added = added.into_iter().map(|dataset| dataset.name);
+    let datasets = datasets.map(|stored| stored.into_iter().chain(beside).chain(added).collect());
     compile_with(document, app, setup, Measuring::No, &Stored { datasets, ..Stored::default() })
         .map_err(|problems| refused(document, problems, setup.colour))
 }

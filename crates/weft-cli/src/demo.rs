@@ -67,7 +67,8 @@ pub(crate) async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
         }
     }
     Notes::line(format!(
-        "\nAsk your own: weft demo \"QUESTION\". The canvas is {CANVAS_PATH}; yours: weft run FILE --query QUESTION"
+        "\nAsk your own: weft demo \"QUESTION\". Copy the canvas: weft new FOLDER --template {TEMPLATE}\n\
+         Run your own: weft run FILE --query QUESTION"
     ));
     opened.app.shut_down(Duration::ZERO).await?;
     Ok(worst)

@@ -90,7 +90,8 @@ pub(crate) async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
 pub(crate) async fn store(app: App, setup: &Setup, document: &Document) -> Outcome<Opened> {
     let Compiled { plan, warnings } = check::must_run(document, &app, setup).await?;
     let warnings = warnings.len();
-    if warnings > 0 {
+    // The canvas of the demo is usually no file that could be checked.
+    if warnings > 0 && document.path.is_file() {
         let file = quoted(&document.path.to_string_lossy());
         let count = plural(warnings as u64, "warning");
         Notes::line(format!("note: {count} in this canvas; `weft check {file}` shows them"));

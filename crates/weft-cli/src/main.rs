@@ -193,7 +193,7 @@ async fn command(cli: &Cli) -> Outcome {
     match &cli.command {
         Command::Demo(args) => demo::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Components(args) => components::run(args),
-        Command::Settings(args) => settings_page::run(args, flags.config.as_deref()),
+        Command::Settings(args) => settings_page::run(args, &environment, &flags),
         Command::Schema(args) => components::schema(args),
         Command::Check(args) => check::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Run(args) => run_or_measure(args, &Setup::read(&environment, &flags).await?).await,

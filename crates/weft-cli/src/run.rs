@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use weft_app::{App, DEFAULT_TENANT};
 use weft_core::component::Form;
+use weft_core::context::Limited;
 use weft_core::exact::kept;
 use weft_core::journal::Ending;
 use weft_core::seam::session_store::Session;
@@ -168,13 +169,28 @@ pub(crate) fn conclude(answer: &Answer, command: impl FnOnce() -> String) -> Exi
     }
 }
 
-/// Prints the limits that were reached: an answer that was cut short is not a failure, but the reader should know.
+/// Prints what cut the work short: an answer that was cut short is not a failure, but the reader should know.
 pub(crate) fn tell_limits(answer: &Answer) {
-    let limits = answer.end.iter().flat_map(|end| &end.limited).map(|limit| limit.as_str());
-    let limits: Vec<_> = limits.collect();
-    if !limits.is_empty() {
-        Notes::line(format!("note: a limit cut the work short: {}", limits.join(", ")));
+    if let Some(end) = &answer.end {
+        for note in limit_notes(&end.limited) {
+            Notes::line(note);
+        }
     }
+}
+
+fn limit_notes(limited: &[Limited]) -> Vec<String> {
+    // A loop is stopped without any limit that could be raised.
+    let (loops, limits): (Vec<Limited>, Vec<Limited>) =
+        limited.iter().copied().partition(|limit| *limit == Limited::LoopDetected);
+    let mut notes = Vec::new();
+    if !loops.is_empty() {
+        notes.push("note: the same action was repeated over and over, so it was stopped".to_owned());
+    }
+    let limits: Vec<&str> = limits.into_iter().map(Limited::as_str).collect();
+    if !limits.is_empty() {
+        notes.push(format!("note: a limit cut the work short: {}", limits.join(", ")));
+    }
+    notes
 }
 
 /// Parses the `KEY=VALUE` pairs of a flag. A value is parsed as JSON if possible, and is a string otherwise; integers
@@ -202,6 +218,18 @@ pub(crate) fn inputs(flag: &str, pairs: &[String]) -> Outcome<serde_json::Map<St
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_loop_is_not_called_a_limit() {
+        let notes = limit_notes(&[Limited::LoopDetected]);
+        assert!(
+            notes.len() == 1 && notes[0].contains("repeated") && !notes[0].contains("limit"),
+            "{notes:?}"
+        );
+        let notes = limit_notes(&[Limited::MaxRounds, Limited::LoopDetected]);
+        assert_eq!(notes[1], "note: a limit cut the work short: max_rounds");
+        assert!(limit_notes(&[]).is_empty());
+    }
 
     #[test]
     fn input_values_are_parsed_as_json_if_possible() {

@@ -25,6 +25,8 @@ const FILE: &str = "weft.toml";
 /// Remedy for an untrusted file.
 const TRUST_HELP: &str = "review ./weft.toml, which may have come with this folder; then run `weft trust`, name it \
                           with --config, or put the setting into your own settings (~/.config/weft/weft.toml)";
+/// The reason for an unknown setting.
+const UNKNOWN: &str = "there is no such setting";
 /// Maximum number of invalid settings that are reported.
 const WRONG_MAX: usize = 100;
 /// Maximum size of a settings file, in bytes.
@@ -156,8 +158,13 @@ struct Sources {
 pub(crate) fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> {
     let mut wrong = Vec::new();
     let files = files(environment, flags, &mut wrong);
+    // Before the wrong settings are taken out of the files.
+    let untrusted = files.iter().filter(|file| flags.config.is_none() && file.path == Path::new(FILE));
+    let untrusted: Vec<Untrusted> = untrusted.flat_map(|file| not_trusted(file, environment)).collect();
     let mut sources = Sources { files, variables: variables(environment, &mut wrong) };
     let mut config = sources.extract(&mut wrong);
+    let refused = refused(&untrusted, &wrong);
+    wrong.extend(refused);
     // The data folder first: the plugins folder, whose servers are read below, is in it by default.
     config.data = flags.data.clone().unwrap_or_else(|| data_folder(&sources, &config, environment));
     apply(&mut config, environment, flags);
@@ -273,26 +280,34 @@ fn files(environment: &Environment, flags: &Flags, wrong: &mut Vec<String>) -> V
     let mut files = Vec::new();
     for path in own.as_deref().into_iter().chain(flags.config.as_deref()).chain(here) {
         match file(path) {
-            Ok(file) => {
-                if Some(path) == here {
-                    wrong.extend(refused(&file, environment));
-                }
-                files.push(file);
-            }
+            Ok(file) => files.push(file),
             Err(message) => wrong.push(message),
         }
     }
     files
 }
 
-/// Returns the error for an untrusted file in the current folder, if it contains settings that require trust.
-fn refused(file: &File, environment: &Environment) -> Option<String> {
-    let untrusted = untrusted(file, environment);
-    if untrusted.is_empty() || is_trusted(&file.path, &file.text, environment) {
+/// Returns the settings that require trust in the file of the current folder, unless it is trusted.
+fn not_trusted(file: &File, environment: &Environment) -> Vec<Untrusted> {
+    let mut untrusted = untrusted(file, environment);
+    if !untrusted.is_empty() && is_trusted(&file.path, &file.text, environment) {
+        untrusted.clear();
+    }
+    untrusted
+}
+
+/// Returns the error for settings of the current folder that require trust. An unknown one among the wrong settings is
+/// not reported again.
+fn refused(untrusted: &[Untrusted], wrong: &[String]) -> Option<String> {
+    let is_unknown = |one: &Untrusted| {
+        let start = format!("`{}` in {FILE}", one.name);
+        wrong.iter().any(|wrong| wrong.starts_with(&start) && wrong.contains(UNKNOWN))
+    };
+    let told: Vec<String> = untrusted.iter().filter(|one| !is_unknown(one)).map(told).collect();
+    if told.is_empty() {
         return None;
     }
-    let told: Vec<String> = untrusted.iter().map(told).collect();
-    Some(format!("{} is not trusted to set {} ({TRUST_HELP})", file.path.display(), told.join("; ")))
+    Some(format!("{FILE} is not trusted to set {} ({TRUST_HELP})", told.join("; ")))
 }
 
 /// Reads the settings file of the current folder.
@@ -409,7 +424,7 @@ impl Sources {
                     if path.last() != Some(name) {
                         path.push(name.clone());
                     }
-                    format!("there is no such setting; it must be one of {}", known.join(", "))
+                    format!("{UNKNOWN}; it must be one of {}", known.join(", "))
                 }
                 kind => wrong_value::in_words(kind),
             };

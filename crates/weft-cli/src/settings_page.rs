@@ -1,13 +1,13 @@
 //! `weft settings`: all settings with their defaults, as a file to copy from or as a page.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use weft_app::config::DEFAULTS;
 
 use crate::args::SettingsArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::Data;
+use crate::settings::{self, Environment, Flags};
 
 const PAGE: &str = "\
 # Settings
@@ -20,12 +20,15 @@ table, which overrides the files.
 /// Prints the settings.
 ///
 /// # Errors
-/// When standard output is closed, or the file that `--config` names does not exist.
-pub(crate) fn run(args: &SettingsArgs, config: Option<&Path>) -> Outcome {
-    // The output does not depend on a file, but a named one is expected to exist.
-    if let Some(missing) = config.filter(|path| !path.is_file()) {
-        return Err(Failure::usage(format!("there is no file {}, which --config names", missing.display()))
-            .help("name an existing settings file, or omit --config: it has no effect here"));
+/// When standard output is closed, or the file that `--config` names does not exist or is not valid.
+pub(crate) fn run(args: &SettingsArgs, environment: &Environment, flags: &Flags) -> Outcome {
+    // The output does not depend on a file, but a named one is expected to exist and to be valid.
+    if let Some(path) = &flags.config {
+        if !path.is_file() {
+            return Err(Failure::usage(format!("there is no file {}, which --config names", path.display()))
+                .help("name an existing settings file, or omit --config: it has no effect here"));
+        }
+        settings::read(environment, flags)?;
     }
     let mut data = Data::stdout();
     if args.markdown {

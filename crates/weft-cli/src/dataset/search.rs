@@ -20,8 +20,11 @@ const EXCERPT_CHARS: usize = 240;
 /// Prints the best passages.
 ///
 /// # Errors
-/// When there is no such dataset, a condition cannot be read, or the search fails.
+/// When the question is empty, there is no such dataset, a condition cannot be read, or the search fails.
 pub(super) async fn run(args: &DatasetSearchArgs, app: &App) -> Outcome {
+    if args.question.trim().is_empty() {
+        return Err(Failure::usage("the question is empty").help("write the words to search for"));
+    }
     let conditions = args.conditions.iter().map(|text| condition(text)).collect::<Outcome<Vec<_>>>()?;
     let unit = |flag: &str, value: f64| {
         if (0.0..=1.0).contains(&value) {

@@ -48,6 +48,7 @@ fn a_folder_becomes_a_dataset_for_commands_and_canvases() {
     assert_eq!(found[0]["document_name"], "bridge.md");
     assert!(found[0]["content"].as_str().unwrap().contains("1823"), "{found:?}");
     home.weft(&["dataset", "search", "x", "--in", "none"]).with(2).says(&["`none`", "weft dataset list"]);
+    home.weft(&["dataset", "search", " ", "--in", "town"]).with(2).says(&["the question is empty", "help: "]);
 
     let file = folder.path().join("canvas.json");
     std::fs::write(&file, canvas("town").to_string()).unwrap();

@@ -26,6 +26,11 @@ fn without_a_question_the_demo_asks_several() {
     let demo = quoting(&["demo"]).with(0);
     assert!(demo.stdout.matches(".md: ").count() >= 3, "{}", demo.stdout);
     assert_eq!(demo.stderr.matches("\n? ").count(), 3, "{}", demo.stderr);
+    // The canvas is built in: there is no file to look at, and its documents are not missing.
+    for absent in ["warning", "canvases/"] {
+        assert!(!demo.stderr.contains(absent), "{}", demo.stderr);
+    }
+    demo.says(&["weft new FOLDER --template customer_service"]);
 }
 
 #[test]

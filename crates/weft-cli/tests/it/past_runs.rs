@@ -105,6 +105,9 @@ fn a_run_is_forked_with_another_output_and_compared() {
     home.weft(&["runs", "fork", &first, "--at", "Switch:Topic", "--to", "begin"])
         .with(2)
         .says(&["no branch"]);
+    home.weft(&["runs", "fork", &first, "--at", "StringTransform:Other", "--to", "Message:Reply"])
+        .with(2)
+        .says(&["`StringTransform:Other` does not branch", "leave `to` out"]);
 }
 
 #[test]

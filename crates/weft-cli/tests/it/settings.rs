@@ -35,6 +35,17 @@ fn a_missing_settings_file_is_reported_by_every_command() {
 }
 
 #[test]
+fn the_command_that_prints_settings_reports_the_wrong_ones_of_a_named_file() {
+    let home = Home::new();
+    home.write("wrong.toml", "[limits]\npage_size = -1\n");
+    let printed = home.weft(&["--config", "wrong.toml", "settings"]).with(2);
+    assert!(printed.stdout.is_empty(), "{}", printed.stdout);
+    printed.says(&["cannot use the settings", "`limits.page_size` in wrong.toml, line 2"]);
+    home.write("right.toml", "[limits]\npage_size = 7\n");
+    home.weft(&["--config", "right.toml", "settings"]).with(0);
+}
+
+#[test]
 fn two_models_with_the_same_name_are_refused() {
     let entry = |more: &str| {
         format!("[[models.entries]]\nname = \"a\"\nbase_url = \"http://127.0.0.1:9/v1\"\n{more}")

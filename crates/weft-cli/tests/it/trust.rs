@@ -56,6 +56,14 @@ fn named_files_are_trusted_and_the_folder_may_lower_limits() {
     home.weft(&["runs", "list"]).with(2).says(&["`limits.run_seconds`: it allows more"]);
     home.write("weft.toml", "[limits]\nrun_seconds = 4\n");
     home.weft(&["runs", "list"]).with(0);
+    // An unknown setting is reported as such only, beside one that needs trust.
+    home.write("weft.toml", "[limits]\nnosuch = \"x\"\nrun_seconds = 6\n");
+    let listed = home.weft(&["runs", "list"]).with(2);
+    assert_eq!(listed.stderr.matches("nosuch").count(), 1, "{}", listed.stderr);
+    listed.says(&[
+        "`limits.nosuch` in weft.toml, line 2: there is no such",
+        "`limits.run_seconds`: it allows more",
+    ]);
 }
 
 /// The key is the user's, the address comes from the file.

@@ -244,7 +244,9 @@ fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<bool> {
             return Err(Error::invalid(format!("no branch of `{}` leads there", who.node)));
         }
         (Some(_), None, _) => {
-            return Err(Error::invalid(format!("`{}` does not branch", who.node)));
+            let error = Error::invalid(format!("`{}` does not branch", who.node));
+            return Err(error
+                .help("only a node with branches, such as Switch, can continue elsewhere: leave `to` out"));
         }
         (None, Some(_), NextEdges::None | NextEdges::Exception) => {
             return Err(Error::invalid(format!("`{}` failed: say where the run continues", who.node)));

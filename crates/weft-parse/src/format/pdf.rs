@@ -51,6 +51,10 @@ pub(super) const FORMAT: FileFormat = FileFormat {
 
 /// Maximum number of pages that are read in one document.
 const PAGES_MAX: usize = 10_000;
+/// Number of bytes at the end of a file in which PDF readers search for the end marker.
+const END_BYTES: usize = 1_024;
+/// The reason for a file without an end marker in which nothing is found.
+const CUT_OFF: &str = "the PDF is damaged or incomplete: its end is missing; download or copy it again";
 
 /// Opens a document and counts its pages.
 fn open(bytes: &[u8]) -> Result<(PdfDocument, usize), Unreadable> {
@@ -59,9 +63,15 @@ fn open(bytes: &[u8]) -> Result<(PdfDocument, usize), Unreadable> {
     let document = unlocked(document, bytes)?;
     let count = document.page_count().map_err(|cause| Unreadable::because("the PDF is damaged", cause))?;
     if count == 0 {
-        return Err(Unreadable::new("the PDF has no pages"));
+        return Err(Unreadable::new(if is_cut_off(bytes) { CUT_OFF } else { "the PDF has no pages" }));
     }
     Ok((document, count))
+}
+
+/// Returns whether the end marker is missing, as in a file whose transfer was interrupted.
+fn is_cut_off(bytes: &[u8]) -> bool {
+    let end = &bytes[bytes.len().saturating_sub(END_BYTES)..];
+    !end.windows(5).any(|five| five == b"%%EOF")
 }
 
 /// Returns a document that is not encrypted, or that is encrypted with the empty password, which means that anyone may
@@ -100,6 +110,10 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     if pages.iter().all(|page| page.is_empty() && page.fields.is_empty()) {
         return Err(Unreadable::new(match unread.first() {
             Some((_, reason)) => format!("no page of the PDF can be read ({reason})"),
+            // The contents of its pages were in the missing part. A picture that was found can still be read by OCR.
+            None if is_cut_off(file.bytes) && !pages.iter().any(|page| page.has_pictures) => {
+                CUT_OFF.to_owned()
+            }
             None if !wanted(file.settings).is_empty() => {
                 "the selected pages do not exist or have no text".to_owned()
             }

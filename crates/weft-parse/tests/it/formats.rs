@@ -573,6 +573,17 @@ fn sentences_continue_on_the_next_page() {
 }
 
 #[test]
+fn a_pdf_that_was_cut_off_is_no_scan() {
+    let whole = pdf(&[vec![line(10, 50, 100, "text")]]);
+    let place = |wanted: &[u8]| whole.windows(wanted.len()).position(|some| some == wanted).unwrap();
+    // Without pages, and with a page whose content is missing.
+    for end in [place(b"2 0 obj"), place(b"stream")] {
+        let reason = crate::build::reason("a.pdf", &whole[..end]);
+        assert!(reason.contains("damaged or incomplete"), "{reason}");
+    }
+}
+
+#[test]
 fn scans_need_ocr() {
     assert!(crate::build::reason("a.pdf", &pdf(&[vec![]])).contains("OCR is needed"));
     assert!(!text(&read("a.pdf", &pdf(&[vec![line(10, 50, 100, "text")], vec![]]))).is_empty());
