@@ -87,6 +87,7 @@ fn is_words_alone(input: &TurnInput) -> bool {
         pins,
         parallel_messages: _,
         background: _,
+        all_sources: _,
         notes: _,
         webhook,
     } = input;

@@ -53,6 +53,10 @@ pub struct TurnInput {
     /// process runs it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
+    /// Whether the answer is stored with every source that was found, not only with those it cites. Clients of chat
+    /// assistants read the n of `[ID:n]` as an index in the list, so that no source may be missing from it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all_sources: bool,
     /// Data that the route which started the turn wants to find in its journal again, under a name of its own.
     /// Components do not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

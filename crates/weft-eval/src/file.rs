@@ -132,6 +132,7 @@ impl Turn {
             webhook,
             parallel_messages: _,
             background: _,
+            all_sources: _,
             notes: _,
         } = input;
         Self { query, inputs, files, user_id, pins, webhook: webhook.map(|call| *call), expect: Vec::new() }

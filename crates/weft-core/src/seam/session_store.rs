@@ -67,7 +67,10 @@ pub struct SessionMessage {
     pub content: String,
     /// The run that it belongs to; absent for the opening message.
     pub run: Option<RunId>,
-    /// The sources it cites: `{chunks, doc_aggs}`; null if there are none.
+    /// The sources it cites, or all that were found if the turn asked for them ([`TurnInput::all_sources`]):
+    /// `{chunks, doc_aggs}`; null if there are none.
+    ///
+    /// [`TurnInput::all_sources`]: crate::TurnInput::all_sources
     pub reference: Json,
     /// When it was written, in milliseconds since 1970.
     pub created_ms: i64,

@@ -449,7 +449,9 @@ pub(super) fn messages(
     // After the question and before the answer, which takes them into account.
     messages.extend(report.heard.iter().map(|text| message("user", text, Json::Null)));
     if !report.said.is_empty() {
-        let sources = if report.cited.is_empty() { Json::Null } else { reference(&report.cited) };
+        let found = context.input.all_sources.then(|| context.citations.all());
+        let sources = found.as_deref().unwrap_or(&report.cited);
+        let sources = if sources.is_empty() { Json::Null } else { reference(sources) };
         messages.push(message("assistant", &report.said, sources));
     }
     messages

@@ -201,7 +201,7 @@ pub(crate) fn asking(
 ) -> Result<CompletionRequest, ApiError> {
     let mut opening = chats::opening(&chat.settings);
     opening.extend(before);
-    let input = weft_core::TurnInput { inputs: turn.inputs()?, ..request.input };
+    let input = weft_core::TurnInput { inputs: turn.inputs()?, all_sources: turn.quote, ..request.input };
     Ok(CompletionRequest { input, opening: Some(opening), ..request })
 }
 

@@ -98,8 +98,18 @@ pub fn changed(body: &Body, before: Terms, now_ms: i64) -> Result<Terms, ApiErro
 
 fn the_rest(body: &Body, terms: Terms) -> Result<Terms, ApiError> {
     let Terms { name, timing, input, session, misfire, enabled } = terms;
-    let TurnInput { query, user_id, files, inputs, pins, parallel_messages, background, notes, webhook } =
-        input;
+    let TurnInput {
+        query,
+        user_id,
+        files,
+        inputs,
+        pins,
+        parallel_messages,
+        background,
+        all_sources,
+        notes,
+        webhook,
+    } = input;
     Ok(Terms {
         name: body.text("name")?.unwrap_or(name),
         timing,
@@ -111,6 +121,7 @@ fn the_rest(body: &Body, terms: Terms) -> Result<Terms, ApiError> {
             pins,
             parallel_messages,
             background,
+            all_sources,
             notes,
             webhook,
         },
@@ -234,6 +245,7 @@ impl ScheduleItem {
             pins: _,
             parallel_messages: _,
             background: _,
+            all_sources: _,
             notes: _,
             webhook: _,
         } = input;

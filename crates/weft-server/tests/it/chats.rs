@@ -315,6 +315,44 @@ async fn a_question_is_answered_from_the_datasets_with_citations() {
 }
 
 #[tokio::test]
+async fn a_reopened_conversation_lists_each_source_at_its_number() {
+    let script = Script::new()
+        .reply(Reply::text("Foxes are quick [ID:1].").times(1))
+        .reply(Reply::text("Foxes are quick.").always());
+    let bench = bench(script).await;
+    let dataset = animals(&bench).await;
+    let id = chat(&bench, json!({"name": "Zoo", "dataset_ids": [dataset]})).await;
+    let ids = |sources: &Json| -> Vec<Json> {
+        sources.as_array().unwrap().iter().map(|source| source["id"].clone()).collect()
+    };
+    let reopened = async |answer: &Json| {
+        let sessions = format!("{CHATS}/{id}/sessions");
+        let session = answer["session_id"].as_str().unwrap();
+        let one = bench.get(&format!("{sessions}/{session}")).await.data();
+        let listed = bench.get(&format!("{sessions}?id={session}")).await.data();
+        let [one, listed] = [&one, &listed[0]].map(|session| {
+            let last = session["messages"].as_array().unwrap().last().unwrap();
+            assert_eq!(last["role"], "assistant");
+            ids(&last["reference"])
+        });
+        assert_eq!(one, listed);
+        one
+    };
+    let path = format!("{CHATS}/{id}/completions");
+    // The first answer cites only the second source, the second answer cites none.
+    for text in ["Foxes are quick [ID:1].", "Foxes are quick."] {
+        let answer = bench.post(&path, json!({"question": "quick fox", "stream": false})).await.data();
+        assert_eq!(answer["answer"], text);
+        let live = ids(&answer["reference"]["chunks"]);
+        assert_eq!(live.len(), 2);
+        assert_eq!(reopened(&answer).await, live);
+    }
+    let unquoted = json!({"question": "quick fox", "quote": false, "stream": false});
+    let answer = bench.post(&path, unquoted).await.data();
+    assert!(reopened(&answer).await.is_empty());
+}
+
+#[tokio::test]
 async fn a_question_can_set_variables_model_and_settings() {
     let bench = bench(Script::new().reply(Reply::text("A").always())).await;
     let parameters = json!([{"key": "tone", "optional": false}, {"key": "name", "optional": true}]);
