@@ -188,9 +188,10 @@ async fn called(state: &ServerState, canvas: CanvasKey, by: By) -> Result<Called
         By::Owner => None,
     };
     let version = published.unwrap_or(stored.version);
-    let plan = state.app.plan(&canvas, &version).await.map_err(|error| match error.kind {
+    let plan = state.app.plan(&canvas, &version).await.map_err(|error| match (error.kind, by) {
+        (ErrorKind::Invalid, By::Owner) => refused(error.full()),
         // Only its owner should learn what is wrong with it. Anyone may call, and must not be able to fill the log.
-        ErrorKind::Invalid => {
+        (ErrorKind::Invalid, By::Program) => {
             tracing::debug!(canvas.id = %canvas.id, error = error.detail(), "a canvas with errors was called");
             refused("Invalid DSL format.")
         }

@@ -244,6 +244,9 @@ async fn calls_of_a_canvas_that_cannot_run_do_not_fill_the_log() {
         refused(&called(&bench, &path, &[JSON, ("x-key", "k")], "{\"n\": 1}").await, "does not exist");
     }
     assert_eq!(noise.0.load(Ordering::Relaxed), 0);
+    // Its owner learns what is wrong.
+    let told = bench.post(&format!("/api/v1/agents/{wrong}/webhook/test"), json!({"n": 1})).await;
+    refused(&told, "Unsupported auth_type: magic");
 }
 
 #[tokio::test]
