@@ -297,6 +297,15 @@ async fn a_call_with_an_idempotency_key_is_one_run() {
         assert_eq!(answer.status, 200, "{}", answer.text);
     }
     assert_eq!(bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().len(), 2);
+    // The key of a call is refused for another one.
+    let with_key = [JSON, ("idempotency-key", "k1")];
+    let told = called(&bench, &path, &with_key, "{\"n\": 2}").await;
+    refused(&told, "the idempotency key was used for another question");
+    let told = called(&bench, &format!("{path}?q=x"), &with_key, "{\"n\": 1}").await;
+    refused(&told, "the idempotency key was used for another question");
+    let later = [JSON, ("idempotency-key", "k1"), ("x-trace", "t2")];
+    assert_eq!(called(&bench, &path, &later, "{\"n\": 1}").await.status, 200, "headers may differ");
+    assert_eq!(bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().len(), 2);
     let long = "x".repeat(300);
     refused(&called(&bench, &path, &[JSON, ("idempotency-key", &long)], "{\"n\": 1}").await, "");
 }
