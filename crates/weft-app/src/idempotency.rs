@@ -19,6 +19,10 @@ const KEY_LIFE_MS: i64 = 86_400_000;
 /// Maximum length of a key, in characters.
 pub const KEY_CHARS_MAX: usize = 255;
 
+/// Name under which the notes of a turn contain the fingerprint of the call that started it, for a route whose questions
+/// are not in the text and the form values of the turn.
+pub const CALL_NOTE: &str = "call";
+
 /// The current meaning of a key.
 #[derive(Clone, Debug)]
 pub struct Keyed {
@@ -101,7 +105,10 @@ impl App {
         let Record::RunStarted { input: before, resumes, reply, .. } = record else { return Ok(()) };
         // An answer to a form is stored next to the question that led to the form.
         let said = if resumes.is_some() { &reply } else { &before.query };
-        if *said == input.query && before.inputs == input.inputs {
+        let call = |of: &TurnInput| of.notes.as_ref().and_then(|notes| notes.get(CALL_NOTE).cloned());
+        // A run of an older version has no fingerprint.
+        let same_call = call(&before).is_none_or(|fingerprint| Some(fingerprint) == call(input));
+        if *said == input.query && before.inputs == input.inputs && same_call {
             return Ok(());
         }
         Err(Error::invalid("the idempotency key was used for another question")

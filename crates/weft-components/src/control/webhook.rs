@@ -16,8 +16,10 @@ use crate::web::header_problem;
 const WEBHOOK: &[&str] = &["webhook"];
 /// The methods that a call may use.
 const KNOWN_METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];
-/// Claims that are checked in any case.
+/// Claims that cannot be listed as required, as in the compatible API.
 const RESERVED_CLAIMS: [&str; 6] = ["exp", "sub", "aud", "iss", "nbf", "iat"];
+const RESERVED_HELP: &str =
+    "remove it: `exp`, `nbf` and `iat` are checked if present, `aud` and `iss` by `audience` and `issuer`";
 /// Default maximum age of a signature with a timestamp.
 const TOLERANCE: Duration = Duration::from_secs(300);
 /// Headers that carry credentials: the part of `security`, and its member that names the header.
@@ -323,7 +325,7 @@ impl Reading<'_, '_> {
         for claim in &claims {
             if RESERVED_CLAIMS.contains(&claim.as_str()) {
                 let message = format!("Reserved JWT claim cannot be required: {claim}");
-                self.problem("jwt/required_claims", message, "remove it: this claim is always checked");
+                self.problem("jwt/required_claims", message, RESERVED_HELP);
             }
         }
         let said = |text: String| (!text.is_empty()).then_some(text);
@@ -574,7 +576,11 @@ mod tests {
         };
         check(jwt(json!({"algorithm": "none"})), "/security/jwt/algorithm");
         check(jwt(json!({"algorithm": "RS256"})), "/security/jwt/algorithm");
-        check(jwt(json!({"required_claims": ["exp"]})), "/security/jwt/required_claims");
+        let reserved = jwt(json!({"required_claims": ["exp"]}));
+        check(reserved.clone(), "/security/jwt/required_claims");
+        // A token without `exp` is let in, so the help must not say that it is always checked.
+        let problems = node(reserved).try_build().err().unwrap_or_default();
+        assert!(problems[0].help.as_deref().is_some_and(|help| help.contains("checked if present")));
         let with = |name: &str, value: Json| {
             let mut open = json!({"auth_type": "none", "allow_anonymous": true});
             open[name] = value;

@@ -34,6 +34,7 @@ use crate::wire::completion::checked_key;
 use crate::wire::envelope::respond;
 use crate::wire::form_name::written_name;
 use weft_app::asking::RunOrigin;
+use weft_app::idempotency::CALL_NOTE;
 use weft_app::new_session::NewSession;
 
 /// User id of runs that a call starts.
@@ -134,6 +135,7 @@ async fn answered(
         }
         (once, _) => once,
     };
+    let once = once.map(|key| Once { key, call: payload::fingerprint(&parts, media.as_deref(), &bytes) });
     let events = wants_events(&parts.headers);
     let mut files = Vec::new();
     let begun = async {
@@ -166,6 +168,14 @@ struct Sent {
     bytes: Bytes,
 }
 
+/// What makes a call the same as an earlier one.
+struct Once {
+    /// The key by which it says so.
+    key: String,
+    /// The fingerprint of its content, which must be that of the earlier one.
+    call: String,
+}
+
 /// The run that belongs to a call.
 struct Begun {
     session: Session,
@@ -188,9 +198,10 @@ async fn called(state: &ServerState, canvas: CanvasKey, by: By) -> Result<Called
         By::Owner => None,
     };
     let version = published.unwrap_or(stored.version);
-    let plan = state.app.plan(&canvas, &version).await.map_err(|error| match error.kind {
+    let plan = state.app.plan(&canvas, &version).await.map_err(|error| match (error.kind, by) {
+        (ErrorKind::Invalid, By::Owner) => refused(error.full()),
         // Only its owner should learn what is wrong with it. Anyone may call, and must not be able to fill the log.
-        ErrorKind::Invalid => {
+        (ErrorKind::Invalid, By::Program) => {
             tracing::debug!(canvas.id = %canvas.id, error = error.detail(), "a canvas with errors was called");
             refused("Invalid DSL format.")
         }
@@ -347,9 +358,11 @@ async fn begun(
     called: &Called,
     by: By,
     payload: Json,
-    once: Option<String>,
+    once: Option<Once>,
 ) -> weft_core::Result<Begun> {
+    let noted = |once: &Once| Box::new(Map::from_iter([(CALL_NOTE.to_owned(), json!(once.call))]));
     let input = TurnInput {
+        notes: once.as_ref().map(noted),
         user_id: USER.to_owned(),
         webhook: Some(Box::new(payload)),
         // The run has no reader, and must not be cancelled for that reason.
@@ -364,7 +377,7 @@ async fn begun(
         let new = NewSession { user_id: USER, id, name, ..NewSession::default() };
         state.app.open_session_on(&called.canvas, new, &called.version).await
     };
-    let Some(key) = once else {
+    let Some(Once { key, .. }) = once else {
         let session = open(None).await?;
         let asked = state.app.ask_of(&session, &input, &state.waiting(None)).await;
         let handle = kept_with(state, &session, Origin::Begun, asked).await?;

@@ -1,7 +1,9 @@
 //! The part of a call that a canvas receives: the declared values, with their declared types.
 
 use axum::http::HeaderMap;
+use axum::http::request::Parts;
 use serde_json::{Map, Value as Json, json};
+use sha2::{Digest as _, Sha256};
 use weft_core::webhook::{ItemType, PayloadType, Section, Webhook, WebhookAuth};
 
 use super::Refusal;
@@ -34,6 +36,20 @@ pub(crate) fn headers(of: &HeaderMap, auth: &WebhookAuth) -> Map<String, Json> {
     };
     let told = of.iter().filter(|(name, _)| !CREDENTIALS.contains(&name.as_str()) && name.as_str() != secret);
     told.filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.into()))).collect()
+}
+
+/// Returns a fingerprint of what a call says: its method, its query and its body. Headers may differ when a call is
+/// repeated, and so may the bytes of a multipart form, whose parts are separated by a random text.
+pub(crate) fn fingerprint(parts: &Parts, media: Option<&str>, body: &[u8]) -> String {
+    let query = parts.uri.query().unwrap_or_default();
+    let body: &[u8] = if media == Some("multipart/form-data") { &[] } else { body };
+    let mut hash = Sha256::new();
+    for part in [parts.method.as_str().as_bytes(), query.as_bytes(), body] {
+        // The length separates each part from the next.
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    weft_core::hex(&hash.finalize()[..16])
 }
 
 /// Parses the fields of a form, each with its last value; `None` if they are not valid text.

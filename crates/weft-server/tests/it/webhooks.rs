@@ -104,6 +104,15 @@ async fn calls_that_the_settings_do_not_allow_are_refused() {
     refused(&ask(&path("None", canvas(&anonymous)).await).await, "requires allow_anonymous to be true");
     let get = path("Get", canvas(&with(open(), &json!({"methods": ["GET"]})))).await;
     refused(&ask(&get).await, "HTTP method 'POST' not allowed for this webhook.");
+    let optional = json!({"methods": ["GET", "HEAD"], "schema": {}});
+    let any = json!({"methods": [], "schema": {}});
+    for (title, begin) in [("Any", any), ("Head", optional)] {
+        let head = path(title, canvas(&with(open(), &begin))).await;
+        let mut request = Request::builder().method("HEAD").uri(&head).body(Body::empty()).unwrap();
+        request.extensions_mut().insert(Peer("10.1.2.3".parse().unwrap()));
+        assert_eq!(bench.send(request).await.status, 400, "{title}");
+        assert_eq!(bench.ask("HEAD", &format!("{head}/test"), Json::Null).await.status, 400, "{title}");
+    }
     let wrong = json!({"security": {"auth_type": "magic"}});
     refused(&ask(&path("Wrong", canvas(&wrong)).await).await, "Invalid DSL format.");
     let typed = path("Typed", canvas(&with(open(), &json!({"content_types": "application/json"})))).await;
@@ -235,6 +244,9 @@ async fn calls_of_a_canvas_that_cannot_run_do_not_fill_the_log() {
         refused(&called(&bench, &path, &[JSON, ("x-key", "k")], "{\"n\": 1}").await, "does not exist");
     }
     assert_eq!(noise.0.load(Ordering::Relaxed), 0);
+    // Its owner learns what is wrong.
+    let told = bench.post(&format!("/api/v1/agents/{wrong}/webhook/test"), json!({"n": 1})).await;
+    refused(&told, "Unsupported auth_type: magic");
 }
 
 #[tokio::test]
@@ -284,6 +296,15 @@ async fn a_call_with_an_idempotency_key_is_one_run() {
     for answer in futures::future::join_all(calls).await {
         assert_eq!(answer.status, 200, "{}", answer.text);
     }
+    assert_eq!(bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().len(), 2);
+    // The key of a call is refused for another one.
+    let with_key = [JSON, ("idempotency-key", "k1")];
+    let told = called(&bench, &path, &with_key, "{\"n\": 2}").await;
+    refused(&told, "the idempotency key was used for another question");
+    let told = called(&bench, &format!("{path}?q=x"), &with_key, "{\"n\": 1}").await;
+    refused(&told, "the idempotency key was used for another question");
+    let later = [JSON, ("idempotency-key", "k1"), ("x-trace", "t2")];
+    assert_eq!(called(&bench, &path, &later, "{\"n\": 1}").await.status, 200, "headers may differ");
     assert_eq!(bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().len(), 2);
     let long = "x".repeat(300);
     refused(&called(&bench, &path, &[JSON, ("idempotency-key", &long)], "{\"n\": 1}").await, "");
