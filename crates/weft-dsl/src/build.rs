@@ -107,19 +107,31 @@ impl<'a> Builder<'a> {
     }
 
     /// Returns the frame that a node is in, if it is a valid one.
-    fn parent(&self, node: &CanvasNode, problems: &mut ProblemList) -> Option<ComponentId> {
+    fn parent(
+        &self,
+        node: &CanvasNode,
+        suggester: &mut Suggester,
+        problems: &mut ProblemList,
+    ) -> Option<ComponentId> {
         let id = node.parent.as_ref()?;
         let wrong = |code, message: String, help: &str| {
             Problem::error(code, &node.place.parent, message).about(&node.id, &node.name).help(help)
         };
         let Some(frame) = self.canvas.nodes.get(id) else {
+            let frames = self.canvas.nodes.values().filter(|frame| {
+                frame.id != node.id && matches!(self.role(frame), Some(Role::Each | Role::Repeat))
+            });
+            let meant = suggester.misspelled_among(id.as_str(), frames.map(|frame| frame.id.as_str()));
             let message = format!("the enclosing component `{id}` does not exist");
-            problems.add(wrong(
-                "unknown-parent",
-                message,
-                "put the component into an Iteration or Loop, or on the top level",
-            ));
-            return None;
+            let help = "put the component into an Iteration or Loop, or on the top level";
+            problems.add(
+                wrong("unknown-parent", message, help)
+                    .maybe_help(meant.map(|meant| format!("did you mean `{meant}`?"))),
+            );
+            // Where it leads is checked as if it were in the frame that is meant. Only a frame at the top level is
+            // certainly not inside of this component.
+            let meant = self.canvas.nodes.get(&ComponentId::from(meant?))?;
+            return meant.parent.is_none().then(|| meant.id.clone());
         };
         if let Some(spec) = self.spec(frame).filter(|spec| !matches!(spec.role, Role::Each | Role::Repeat)) {
             let message = format!(
@@ -145,7 +157,7 @@ impl<'a> Builder<'a> {
         suggester: &mut Suggester,
         problems: &mut ProblemList,
     ) -> Built {
-        let parent = self.parent(node, problems);
+        let parent = self.parent(node, suggester, problems);
         let exception = exception(node, problems);
         let downstream: Vec<_> = node.downstream.iter().map(|link| link.to.clone()).collect();
         let spec = self.spec(node);
