@@ -125,7 +125,8 @@ impl<'a> CanvasOutputs<'a> {
             let name = reference.to_string();
             let pointer = if problems.is_full() { "" } else { written.place(&name) };
             let problem = describe(reference, of, &missing, pointer, suggester);
-            problems.add(problem.about(&node.id, &node.name));
+            let owner = if problems.is_full() { node } else { written.owner(&name) };
+            problems.add(problem.about(&owner.id, &owner.name));
         }
     }
 

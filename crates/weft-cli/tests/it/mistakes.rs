@@ -196,6 +196,16 @@ fn nothing_is_wrong_in_what_other_editors_write() {
     }
 }
 
+/// The LoopItem reads the conditions of its Loop, but they are written at the Loop.
+#[test]
+fn a_condition_of_a_loop_is_reported_at_the_loop() {
+    let mut canvas: Json = read("canvas.json");
+    put(&mut canvas, "Loop:R/params/loop_termination_condition/0/variable", "Loop:R@rounds".into());
+    let about: Vec<_> =
+        found(&canvas.to_string()).into_iter().map(|problem| problem.component.unwrap()).collect();
+    assert_eq!(about, ["Loop:R".into()]);
+}
+
 #[test]
 fn every_mistake_is_reported_with_its_place_and_remedy() {
     let (canvas, pipeline): (Json, Json) = (read("canvas.json"), read("pipeline.json"));
