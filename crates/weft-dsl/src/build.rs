@@ -17,6 +17,7 @@ use crate::canvas::{Canvas, CanvasNode};
 use crate::compile::CompileOptions;
 use crate::link::NodeDraft;
 use crate::parameters::ParameterComparison;
+use crate::partial::{self, Partial};
 use crate::plan::Exception;
 use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, join};
 use crate::suggest::Suggester;
@@ -51,6 +52,21 @@ pub(crate) struct Built {
     pub draft: NodeDraft,
     /// Whether its type is known and accepted its parameters.
     pub sound: bool,
+    /// What is known if some of its parameters are wrong. The linker does not use it: where the node leads is a guess.
+    pub partial: Option<Partial>,
+}
+
+impl Built {
+    /// Returns what is known about the node.
+    pub(crate) fn shape(&self) -> &Shape {
+        self.partial.as_ref().map_or(&self.draft.shape, |partial| &partial.shape)
+    }
+
+    /// Returns what is known about the node if nothing of it can be missing.
+    pub(crate) fn whole_shape(&self) -> Option<&Shape> {
+        let is_whole = self.sound || self.partial.as_ref().is_some_and(|partial| partial.exact);
+        is_whole.then(|| self.shape())
+    }
 }
 
 impl<'a> Builder<'a> {
@@ -107,19 +123,31 @@ impl<'a> Builder<'a> {
     }
 
     /// Returns the frame that a node is in, if it is a valid one.
-    fn parent(&self, node: &CanvasNode, problems: &mut ProblemList) -> Option<ComponentId> {
+    fn parent(
+        &self,
+        node: &CanvasNode,
+        suggester: &mut Suggester,
+        problems: &mut ProblemList,
+    ) -> Option<ComponentId> {
         let id = node.parent.as_ref()?;
         let wrong = |code, message: String, help: &str| {
             Problem::error(code, &node.place.parent, message).about(&node.id, &node.name).help(help)
         };
         let Some(frame) = self.canvas.nodes.get(id) else {
+            let frames = self.canvas.nodes.values().filter(|frame| {
+                frame.id != node.id && matches!(self.role(frame), Some(Role::Each | Role::Repeat))
+            });
+            let meant = suggester.misspelled_among(id.as_str(), frames.map(|frame| frame.id.as_str()));
             let message = format!("the enclosing component `{id}` does not exist");
-            problems.add(wrong(
-                "unknown-parent",
-                message,
-                "put the component into an Iteration or Loop, or on the top level",
-            ));
-            return None;
+            let help = "put the component into an Iteration or Loop, or on the top level";
+            problems.add(
+                wrong("unknown-parent", message, help)
+                    .maybe_help(meant.map(|meant| format!("did you mean `{meant}`?"))),
+            );
+            // Where it leads is checked as if it were in the frame that is meant. Only a frame at the top level is
+            // certainly not inside of this component.
+            let meant = self.canvas.nodes.get(&ComponentId::from(meant?))?;
+            return meant.parent.is_none().then(|| meant.id.clone());
         };
         if let Some(spec) = self.spec(frame).filter(|spec| !matches!(spec.role, Role::Each | Role::Repeat)) {
             let message = format!(
@@ -145,18 +173,30 @@ impl<'a> Builder<'a> {
         suggester: &mut Suggester,
         problems: &mut ProblemList,
     ) -> Built {
-        let parent = self.parent(node, problems);
+        let parent = self.parent(node, suggester, problems);
         let exception = exception(node, problems);
         let downstream: Vec<_> = node.downstream.iter().map(|link| link.to.clone()).collect();
         let spec = self.spec(node);
         if spec.is_none() && !node.kind.is_empty() {
             problems.add(self.unknown(node, suggester));
         }
-        let built = spec.map(|spec| (spec, self.component(spec, node, &downstream)));
+        let built = spec.map(|spec| (spec, self.component(spec, node, &node.params, &downstream)));
         if let Some((spec, built)) = &built {
             refused(node, built, problems);
             let comparison = ParameterComparison { catalog: self.catalog, node, told: told(built) };
             comparison.report(spec, suggester, problems);
+        }
+        let partial = match (spec, &built) {
+            (Some(spec), Some((_, Err(wrong)))) => {
+                let again = |params: &Map<String, Json>| self.component(spec, node, params, &downstream);
+                partial::read(&node.params, wrong, suggester, again)
+            }
+            _ => None,
+        };
+        if let Some(Partial { shape, exact: true }) = &partial {
+            for problem in self.faulty_programs(node, shape) {
+                problems.add(problem.about(&node.id, &node.name));
+            }
         }
         let component = built.and_then(|(_, built)| built.ok());
         let sound = component.is_some();
@@ -175,15 +215,22 @@ impl<'a> Builder<'a> {
         Built {
             draft: NodeDraft { id, name, spec, component, shape, parent, downstream, exception, time_limit },
             sound,
+            partial,
         }
     }
 
-    fn component(&self, spec: &'static ComponentSpec, node: &CanvasNode, downstream: &[ComponentId]) -> Read {
+    fn component(
+        &self,
+        spec: &'static ComponentSpec,
+        node: &CanvasNode,
+        params: &Map<String, Json>,
+        downstream: &[ComponentId],
+    ) -> Read {
         let parent = node.parent.as_ref().and_then(|id| self.canvas.nodes.get(id));
         let source = NodeSource {
             id: &node.id,
             kind: &node.kind,
-            params: &node.params,
+            params,
             parent: parent.map(|frame| (&frame.id, &frame.params)),
             components: &self.ids,
             item: self.names(node).item,
@@ -317,7 +364,7 @@ impl<'a> Builder<'a> {
 }
 
 /// A component, or what is wrong with its parameters.
-type Read = Result<Arc<dyn Component>, Vec<ParamProblem>>;
+pub(crate) type Read = Result<Arc<dyn Component>, Vec<ParamProblem>>;
 
 /// Reports the parameter problems for which a component could not be built.
 fn refused(node: &CanvasNode, read: &Read, problems: &mut ProblemList) {

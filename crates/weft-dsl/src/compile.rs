@@ -187,7 +187,7 @@ impl<'a> Compiler<'a> {
         }
         tool_servers::check_tools(node, self.builder.options.left_out_tools, problems);
         targets::check(node, &built, &self.builder.ids, &mut self.suggester, problems);
-        let shape = &built.draft.shape;
+        let shape = built.shape();
         let collected = shape.collects.iter().map(|(_, reference)| reference);
         let references: Vec<&Reference> = shape.reads.all().chain(collected).collect();
         let world =
@@ -205,7 +205,7 @@ impl<'a> Compiler<'a> {
         for (node, built) in self.canvas.nodes.values().zip(built) {
             let text = NodeText { node, names: self.builder.names(node) };
             outputs.check(self.canvas, text, &mut self.suggester, problems);
-            ways.check(text, built.draft.shape.reads.all(), problems);
+            ways.check(text, built.shape().reads.all(), problems);
             let known = KnownNames { names: text.names, globals: &self.globals, outputs: &outputs };
             texts::check(&self.builder, known, node, &mut self.suggester, problems);
         }

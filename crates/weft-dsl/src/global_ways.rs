@@ -71,10 +71,11 @@ impl<'a> GlobalWays<'a> {
         }
         let written = ReferencesWritten::of(self.canvas, text);
         for (reference, LostStep { from, is, step, instead }) in lost {
-            let pointer = written.place(&reference.to_string()).to_owned();
+            let name = reference.to_string();
+            let (pointer, owner) = (written.place(&name), written.owner(&name));
             let message = format!("`{reference}` is empty: `{from}` is {is} and has no member `{step}`");
             let problem = Problem::warning("unknown-global", pointer, message);
-            problems.add(problem.help(format!("write `{instead}`")).about(&text.node.id, &text.node.name));
+            problems.add(problem.help(format!("write `{instead}`")).about(&owner.id, &owner.name));
         }
     }
 

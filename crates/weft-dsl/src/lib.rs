@@ -23,6 +23,7 @@ mod lost;
 mod outputs;
 mod parameters;
 mod parse;
+mod partial;
 pub mod plan;
 pub mod problem;
 mod references;

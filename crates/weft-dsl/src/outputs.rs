@@ -65,7 +65,7 @@ impl<'a> CanvasOutputs<'a> {
     pub(crate) fn new(built: &'a [Built]) -> Self {
         let mut written: HashMap<_, HashSet<&str>> = HashMap::new();
         let mut changed = HashSet::new();
-        for reference in built.iter().flat_map(|built| &built.draft.shape.changes) {
+        for reference in built.iter().flat_map(|built| &built.shape().changes) {
             match reference {
                 Reference::Output { component, path } => {
                     written.entry(component).or_default().insert(path);
@@ -76,7 +76,7 @@ impl<'a> CanvasOutputs<'a> {
             }
         }
         let named = |built: &'a Built| {
-            let outputs = built.draft.shape.outputs.named.iter();
+            let outputs = built.shape().outputs.named.iter();
             (
                 &built.draft.id,
                 outputs.map(|output| (output.name.as_str(), KnownOutput::new(output))).collect(),
@@ -125,7 +125,8 @@ impl<'a> CanvasOutputs<'a> {
             let name = reference.to_string();
             let pointer = if problems.is_full() { "" } else { written.place(&name) };
             let problem = describe(reference, of, &missing, pointer, suggester);
-            problems.add(problem.about(&node.id, &node.name));
+            let owner = if problems.is_full() { node } else { written.owner(&name) };
+            problems.add(problem.about(&owner.id, &owner.name));
         }
     }
 
@@ -235,7 +236,7 @@ impl<'a> CanvasOutputs<'a> {
         let of = *self.nodes.get(component)?;
         let draft = &of.draft;
         // Nothing is known about a node that could not be built.
-        if !of.sound || draft.shape.outputs.open {
+        if of.whole_shape().is_none_or(|shape| shape.outputs.open) {
             return None;
         }
         if path.starts_with(RESERVED) {
@@ -273,7 +274,7 @@ impl<'a> CanvasOutputs<'a> {
         let Some(left) = self.looks_left.get().checked_sub(1) else { return false };
         self.looks_left.set(left);
         let by_type = of.draft.spec.outputs.iter().map(|output| output.name);
-        let named = of.draft.shape.outputs.named.iter().map(|output| output.name.as_str());
+        let named = of.shape().outputs.named.iter().map(|output| output.name.as_str());
         misspelled(name, by_type.chain(named).take(COMPARED_MAX)).is_some()
     }
 }
@@ -347,7 +348,7 @@ fn describe(
             let asked_for = |output: &&OutputSpec| output.optional && output.name == *name;
             let by_type =
                 draft.spec.outputs.iter().filter(|output| !output.optional).map(|output| output.name);
-            let known = by_type.chain(draft.shape.outputs.named.iter().map(|output| output.name.as_str()));
+            let known = by_type.chain(of.shape().outputs.named.iter().map(|output| output.name.as_str()));
             let guessed = known.clone().chain([ERROR]);
             let message = format!("`{reference}` is empty: `{}` has no output `{name}`", draft.id);
             let problem = Problem::warning("unknown-output", pointer, message);
@@ -356,7 +357,7 @@ fn describe(
                     .help(format!("it would hold {}, but the node does not request it", output.summary));
             }
             // A form: free text typed into it is in none of its outputs.
-            let by_form = draft.spec.role == Role::Pause && draft.shape.outputs.named.iter().all(is_of_type);
+            let by_form = draft.spec.role == Role::Pause && of.shape().outputs.named.iter().all(is_of_type);
             match known.clone().next() {
                 _ if by_form => problem.help(
                     "declare a field of this name in `inputs`; the answer to a form without fields is `{sys.query}`",

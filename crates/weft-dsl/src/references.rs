@@ -58,7 +58,6 @@ pub(crate) fn check(
     }
     // Finding the places parses all texts of the node again; most nodes never get here.
     let written = ReferencesWritten::of(world.canvas, text);
-    let node = text.node;
     for (reference, slip) in lost {
         let name = reference.to_string();
         let pointer = if problems.is_full() { "" } else { written.place(&name) };
@@ -66,7 +65,8 @@ pub(crate) fn check(
             Some(slip) => slip.described(reference, pointer),
             None => describe(world, reference, pointer, suggester),
         };
-        problems.add(problem.about(&node.id, &node.name));
+        let owner = if problems.is_full() { text.node } else { written.owner(&name) };
+        problems.add(problem.about(&owner.id, &owner.name));
     }
 }
 
@@ -181,6 +181,15 @@ impl<'a> ReferencesWritten<'a> {
         // The frame only after the node: a frame with a long text may have thousands of nodes inside.
         let found = self.own().get(reference).or_else(|| self.around().get(reference));
         found.unwrap_or(&self.text.node.place.params)
+    }
+
+    /// Returns the component in whose parameters that place is.
+    pub(crate) fn owner(&self, reference: &str) -> &'a CanvasNode {
+        let node = self.text.node;
+        if self.own().contains_key(reference) || !self.around().contains_key(reference) {
+            return node;
+        }
+        node.parent.as_ref().and_then(|parent| self.canvas.nodes.get(parent)).unwrap_or(node)
     }
 
     /// Returns all references as texts.

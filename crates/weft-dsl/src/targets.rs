@@ -34,7 +34,8 @@ pub(crate) fn check(
     };
     let draft = &built.draft;
     // The branches of a node that could not be built are a guess.
-    let branches = draft.shape.branches.as_deref().filter(|_| built.sound);
+    let is_known = built.sound || built.partial.is_some();
+    let branches = built.shape().branches.as_deref().filter(|_| is_known);
     // A branching node follows its branches; its own list is only the drawing.
     let decorative = if branches.is_some() { Decorative::Yes } else { Decorative::No };
     for link in &node.downstream {

@@ -196,6 +196,47 @@ fn nothing_is_wrong_in_what_other_editors_write() {
     }
 }
 
+/// The LoopItem reads the conditions of its Loop, but they are written at the Loop.
+#[test]
+fn a_condition_of_a_loop_is_reported_at_the_loop() {
+    let mut canvas: Json = read("canvas.json");
+    put(&mut canvas, "Loop:R/params/loop_termination_condition/0/variable", "Loop:R@rounds".into());
+    let found = found(&canvas.to_string());
+    let about: Vec<_> = found.iter().filter_map(|problem| problem.component.as_ref()).collect();
+    assert!(about.iter().all(|id| id.as_str() == "Loop:R") && about.len() == 1, "{found:#?}");
+}
+
+/// All is reported at once: an author should not correct one mistake only to be told of the next.
+#[test]
+fn a_wrong_parameter_hides_no_other_mistake() {
+    let right: Json = read("canvas.json");
+    let case = "Switch:W/params/conditions/0";
+    let unknown = serde_json::json!({"cpn_id": "CodeExec:Z@a", "operator": "=", "value": "x"});
+    for (wrong, put_there, code, at, value, place) in [
+        (
+            "logical_operator",
+            "andd".into(),
+            "unknown-target",
+            "to",
+            serde_json::json!(["Message:Yess"]),
+            "to/0",
+        ),
+        ("items/1", unknown, "unknown-global", "items/0/cpn_id", "sys.qury".into(), "items/0/cpn_id"),
+    ] {
+        let mut canvas = right.clone();
+        put(&mut canvas, &format!("{case}/{wrong}"), put_there);
+        put(&mut canvas, &format!("{case}/{at}"), value);
+        let (found, place) = (found(&canvas.to_string()), pointer(&right, &format!("{case}/{place}")));
+        assert!(found.iter().any(|problem| problem.code == "invalid-parameter"), "{found:#?}");
+        assert!(found.iter().any(|problem| problem.code == code && problem.pointer == place), "{found:#?}");
+    }
+    let mut canvas = right;
+    put(&mut canvas, "CodeExec:C/params/lang", "javascritp".into());
+    put(&mut canvas, "Message:Yes/params/content/0", "{CodeExec:C@totl}".into());
+    let codes: Vec<_> = found(&canvas.to_string()).iter().map(|problem| problem.code).collect();
+    assert!(codes.contains(&"invalid-parameter") && codes.contains(&"unknown-output"), "{codes:?}");
+}
+
 #[test]
 fn every_mistake_is_reported_with_its_place_and_remedy() {
     let (canvas, pipeline): (Json, Json) = (read("canvas.json"), read("pipeline.json"));

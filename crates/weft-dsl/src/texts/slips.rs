@@ -98,6 +98,9 @@ pub(super) fn first(
     {
         return Some(slip);
     }
+    if let Some(slip) = unnamed(text, known, &taken).or_else(|| trailed(text, known)) {
+        return Some(slip);
+    }
     if let Some(reference) = unclosed(text, known) {
         let message = format!("`{{{reference}` is not closed{}", taken(reference));
         return Some(Slip::new("unclosed-reference", message, reference));
@@ -162,6 +165,37 @@ fn spaced(text: &str, known: KnownNames<'_>, taken: &dyn Fn(&str) -> &'static st
         let message = format!("`{{{inside}}}` has a space in {what}, which references do not allow{end}");
         let help = format!("call it `{}`, or another name without spaces", name.replace(' ', "_"));
         (lost && inside.contains(' ')).then_some(Slip { code: MALFORMED, message, help })
+    })
+}
+
+/// Finds a reference to a component whose id has a sign that ids in references cannot have: `{A.b@content}`.
+fn unnamed(text: &str, known: KnownNames<'_>, taken: &dyn Fn(&str) -> &'static str) -> Option<Slip> {
+    in_braces(text).find_map(|(_, inside)| {
+        let (id, path) = inside.split_once('@')?;
+        let sign = id.chars().find(|c| !is_name_char(*c) && !matches!(c, ':' | '-' | ' '))?;
+        if path.is_empty() || !known.names.components.contains(id) {
+            return None;
+        }
+        let message = format!(
+            "`{{{inside}}}` has `{sign}` in the id of a component, which references do not allow{}",
+            taken(inside)
+        );
+        let help = "give the component an id of letters, digits, `_`, `:` and `-`".to_owned();
+        Some(Slip { code: MALFORMED, message, help })
+    })
+}
+
+/// Finds a reference with a sign before its closing brace that names cannot have, such as an emoji.
+fn trailed(text: &str, known: KnownNames<'_>) -> Option<Slip> {
+    in_braces(text).find_map(|(_, inside)| {
+        let reference = reference_at(inside, known)?;
+        let behind = &inside[reference.len()..];
+        // A full-width brace is a matter of its own, and ASCII may be the text after a missing brace.
+        let is_sign = |c: char| !c.is_ascii() && !WIDE.contains(&c);
+        let is_lost = behind.starts_with(|c: char| is_sign(c) && !is_name_char(c))
+            && behind.chars().all(|c| is_sign(c) || is_name_char(c));
+        let message = format!("`{{{inside}}}` is not a reference: it is treated as literal text");
+        is_lost.then(|| Slip::new(MALFORMED, message, reference))
     })
 }
 
@@ -464,7 +498,8 @@ mod tests {
     }
 
     fn check(text: &str, expected: &str) {
-        let components: HashSet<_> = ["Agent:A".into(), "b".into(), "c d".into()].into();
+        let components: HashSet<_> =
+            ["Agent:A".into(), "b".into(), "c d".into(), "v1.2".into(), "T:🚲".into()].into();
         let item = "b".into();
         let globals = json!({"sys.query": "", "env.town": "", "my.town": "", "town": "",
             "env.list": [], "env.members": {}, "env.n": 1});
@@ -593,6 +628,17 @@ mod tests {
         check("{b@x} {b@my key}", "malformed call it `my_key`, or another name without spaces");
         check("{c d@x}", "malformed call it `c_d`, or another name without spaces");
         check("{Agent:A@content and more", "unclosed write `{Agent:A@content}`");
+    }
+
+    #[test]
+    fn signs_that_names_cannot_have() {
+        let named = "malformed give the component an id of letters, digits, `_`, `:` and `-`";
+        check("so {T:🚲@x}", named);
+        check("so {v1.2@x}", named);
+        check("so {v1.3@x} {U:🚲@x}", "");
+        check("so {sys.query🚲}", "malformed write `{sys.query}`");
+        check("so {Agent:A@content🚲} and", "malformed write `{Agent:A@content}`");
+        check("{sys.query🚲 and {b@x}", "unclosed write `{sys.query}`");
     }
 
     #[test]

@@ -547,6 +547,20 @@ fn invalid_parents_are_reported() {
 }
 
 #[test]
+fn a_misspelled_parent_is_one_finding() {
+    let found = check(
+        &json!({
+            "begin": begin(&["Loop:L"]),
+            "Loop:L": node("Loop", json!({}), &[]),
+            "i": inside("Loop:L", node("LoopItem", json!({}), &["m"])),
+            "m": inside("Loop:LL", message("x")),
+        }),
+        &[r#"error unknown-parent /m/parent_id "Loop:LL""#],
+    );
+    assert_eq!(found[0].help.as_deref(), Some("did you mean `Loop:L`?"));
+}
+
+#[test]
 fn an_exit_outside_a_loop_is_reported() {
     check(
         &json!({"begin": begin(&["x"]), "x": node("ExitLoop", json!({}), &[])}),
