@@ -113,7 +113,8 @@ pub(crate) async fn sign_in(
     body: Body,
 ) -> Result<Response, ApiError> {
     body.require(&["email", "password"])?;
-    let email = body.text("email")?.unwrap_or_default();
+    // As it is stored, so that the audit log has one form of an address, which is replaced when the user is erased.
+    let email = body.text("email")?.unwrap_or_default().trim().to_lowercase();
     let tenant = body.id("tenant_id")?.map(TenantId::from);
     let address = address(from);
     let password = password(&body, "password")?;
