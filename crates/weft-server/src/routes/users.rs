@@ -41,7 +41,8 @@ pub(super) fn refused(refusal: SignInRefusal) -> ApiError {
         }
         SignInRefusal::NoTenant => ApiError::new(
             code::OPERATING,
-            "This account is not a member of the tenant; ask one of its owners for an invitation.",
+            "This account is not a member of the tenant; ask one of its owners for an invitation. The operator of \
+             the server can export and remove the account: `weft user export` and `weft user remove`.",
         ),
         SignInRefusal::TooMany => {
             let message = "Too many attempts to sign in. Try again in a quarter of an hour.";
