@@ -209,7 +209,7 @@ pub(crate) async fn register(
     let taken = || ApiError::new(code::OPERATING, format!("Email: {email} has already registered!"));
     let signed_in = state.app.register(&email, &nickname, &password, &address).await;
     let signed_in = signed_in.map_err(|error| or_taken(error, taken()))?;
-    note_signed_in(&state, &signed_in, "register", &email, &address).await;
+    note_signed_in(&state, &signed_in, "register", &signed_in.user.email, &address).await;
     welcome(&signed_in)
 }
 
