@@ -443,7 +443,7 @@ mod tests {
         crate::contracts::accounts::account_stores_keep_their_contract(stores).await;
         crate::contracts::identities::identity_store_keeps_its_contract(&memory, &memory).await;
         crate::contracts::accounts::share_store_keeps_its_contract(&memory).await;
-        crate::contracts::accounts::audit_store_keeps_its_contract(&memory).await;
+        crate::contracts::audit::audit_store_keeps_its_contract(&memory).await;
         crate::contracts::chats::chat_store_keeps_its_contract(&memory).await;
         crate::contracts::memories::memory_store_keeps_its_contract(&memory).await;
         store::stores_remove_related_data_together(&memory, &memory, &memory, &memory, &memory).await;

@@ -293,14 +293,14 @@ impl App {
 
     /// Removes a user and what is kept of them, in tenants that they have left as well: conversations with their runs
     /// and files, the files that they have attached, what memories have of them, sign-ins, API keys, memberships. What
-    /// the audit log says stays, with an id that leads to nobody any more; so do the agents, the datasets and the file
+    /// the audit log says stays, with an id that leads to nobody any more, also where it had their address; so do the agents, the datasets and the file
     /// manager of their tenants. In the tenant that has their own id everything stays if they have left it.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` for the last owner of a tenant that has other members, or while a turn of theirs is under
     /// way.
     pub async fn erase_user(&self, id: &UserId) -> Result<()> {
-        self.accounts.stores.users.user(id).await?;
+        let user = self.accounts.stores.users.user(id).await?;
         let memberships = self.accounts.stores.tenants.memberships(id).await?;
         for membership in &memberships {
             self.check_replaceable(membership).await?;
@@ -315,6 +315,8 @@ impl App {
         for tenant in &tenants {
             self.erase_in(tenant, id).await?;
         }
+        // In the logs of all tenants: those that they have left have the address, too.
+        self.accounts.stores.audit.replace_audit_target(&user.email, id.as_str()).await?;
         // The user goes last, so that what breaks off on its way can be asked for again.
         self.accounts.stores.users.remove_user(id).await
     }

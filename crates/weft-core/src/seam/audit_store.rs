@@ -52,7 +52,7 @@ pub struct AuditFilter {
     pub limit: u64,
 }
 
-/// Stores the audit log. Its entries are never changed.
+/// Stores the audit log. Its entries are never changed, except that the address of a removed user is replaced.
 #[async_trait]
 pub trait AuditStore: Send + Sync {
     /// Adds an entry.
@@ -66,6 +66,13 @@ pub trait AuditStore: Send + Sync {
     /// # Errors
     /// When the store cannot be read.
     async fn audit(&self, tenant: &TenantId, filter: &AuditFilter) -> Result<Vec<AuditEntry>>;
+
+    /// Replaces the object of all entries, whatever their tenant, whose object is exactly `target`. Returns how many
+    /// were changed.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn replace_audit_target(&self, target: &str, by: &str) -> Result<u64>;
 
     /// Removes the entries of all tenants that are older. Returns how many were removed.
     ///

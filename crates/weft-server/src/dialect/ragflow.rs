@@ -285,6 +285,9 @@ struct WorkflowFinished<'a> {
     elapsed_time: f64,
     created_at: f64,
     usage: TokenCounts,
+    /// The version that answered; chat assistants have none.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    version: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'static str>,
 }
@@ -395,6 +398,7 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
                 elapsed_time: *elapsed,
                 created_at,
                 usage: (*usage).into(),
+                version: &view.version,
                 content: additions.blank_content.then_some(""),
             })
         }

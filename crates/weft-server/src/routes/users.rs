@@ -41,7 +41,8 @@ pub(super) fn refused(refusal: SignInRefusal) -> ApiError {
         }
         SignInRefusal::NoTenant => ApiError::new(
             code::OPERATING,
-            "This account is not a member of the tenant; ask one of its owners for an invitation.",
+            "This account is not a member of the tenant; ask one of its owners for an invitation. The operator of \
+             the server can export and remove the account: `weft user export` and `weft user remove`.",
         ),
         SignInRefusal::TooMany => {
             let message = "Too many attempts to sign in. Try again in a quarter of an hour.";
@@ -113,7 +114,8 @@ pub(crate) async fn sign_in(
     body: Body,
 ) -> Result<Response, ApiError> {
     body.require(&["email", "password"])?;
-    let email = body.text("email")?.unwrap_or_default();
+    // As it is stored, so that the audit log has one form of an address, which is replaced when the user is erased.
+    let email = body.text("email")?.unwrap_or_default().trim().to_lowercase();
     let tenant = body.id("tenant_id")?.map(TenantId::from);
     let address = address(from);
     let password = password(&body, "password")?;
@@ -207,7 +209,7 @@ pub(crate) async fn register(
     let taken = || ApiError::new(code::OPERATING, format!("Email: {email} has already registered!"));
     let signed_in = state.app.register(&email, &nickname, &password, &address).await;
     let signed_in = signed_in.map_err(|error| or_taken(error, taken()))?;
-    note_signed_in(&state, &signed_in, "register", &email, &address).await;
+    note_signed_in(&state, &signed_in, "register", &signed_in.user.email, &address).await;
     welcome(&signed_in)
 }
 

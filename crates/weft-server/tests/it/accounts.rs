@@ -797,6 +797,38 @@ async fn the_data_of_a_person_is_exported_and_removed() {
 }
 
 #[tokio::test]
+async fn a_user_without_a_tenant_is_told_who_can_export_and_remove_the_account() {
+    let bench = bench(Script::new()).await;
+    with_ann(&bench, MemberRole::User).await;
+    let ann = bench.signed_in("ann@example.com", PASSWORD).await;
+    assert_eq!(ann.ask("DELETE", "/api/v1/users/me/tenants/default", Json::Null).await.data(), true);
+    assert_eq!(ann.get("/api/v1/users/me/export").await.status, 401);
+    let (code, message) = bench.sign_in("ann@example.com", PASSWORD).await.refusal();
+    assert!(code == 103 && message.contains("`weft user export`"), "{code}: {message}");
+}
+
+#[tokio::test]
+async fn the_audit_log_has_the_id_of_an_erased_user_and_not_the_address() {
+    let bench = bench(Script::new()).await;
+    let id = with_ann(&bench, MemberRole::User).await;
+    let ann = bench.signed_in(" ANN@example.com", PASSWORD).await;
+    assert_eq!(bench.sign_in("Ann@Example.com", "wrong").await.refusal().0, 109);
+    let (owner, _) = bench.as_member("default", MemberRole::Owner).await;
+    let logged = async || owner.get("/api/v1/audit/export").await.text;
+    assert_eq!(logged().await.matches("ann@example.com").count(), 2);
+    assert_eq!(ann.ask("DELETE", "/api/v1/users/me", json!({"password": PASSWORD})).await.data(), true);
+    let entries = logged().await;
+    assert!(!entries.to_lowercase().contains("ann@example.com"), "{entries}");
+    let logins: Vec<Json> = entries
+        .lines()
+        .map(|line| serde_json::from_str::<Json>(line).unwrap())
+        .filter(|entry| entry["action"] == "login")
+        .collect();
+    assert_eq!(logins.len(), 2, "{entries}");
+    assert!(logins.iter().all(|entry| entry["target"] == id.as_str()), "{entries}");
+}
+
+#[tokio::test]
 async fn a_removed_user_leaves_no_conversation_in_a_tenant_they_left_before() {
     let bench = bench(Script::new()).await;
     let ann = with_ann(&bench, MemberRole::User).await;

@@ -89,6 +89,13 @@ async fn a_question_runs_the_named_version_and_the_answer_names_it() {
     let fingerprints =
         frames.iter().filter(|frame| frame.data != "[DONE]").map(|f| f.json()["system_fingerprint"].clone());
     assert!(frames.len() > 1 && fingerprints.into_iter().all(|one| one == first));
+    // A stream of events names it in the last one.
+    let asked = json!({"id": id, "query": "Q", "version": "production"});
+    for route in [&*format!("{path}/completions"), "/api/canvas/completion"] {
+        let frames = bench.post(route, asked.clone()).await.frames();
+        let end = frames.iter().rfind(|frame| frame.event() == "workflow_finished").unwrap().json();
+        assert_eq!(end["data"]["version"], first, "{route}");
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
 use sea_orm::{IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::Result;
 use weft_core::id::TenantId;
@@ -95,6 +96,15 @@ impl AuditStore for Store {
             .await
             .map_err(|error| self.fail("read the audit log", error))?;
         Ok(rows.into_iter().map(AuditEntry::from).collect())
+    }
+
+    async fn replace_audit_target(&self, target: &str, by: &str) -> Result<u64> {
+        let change = Entity::update_many()
+            .col_expr(Column::Target, Expr::value(text(by)))
+            .filter(Column::Target.eq(text(target)));
+        let _permit = self.inner.gate.permit().await;
+        let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
+        Ok(changed.map_err(|error| self.fail("change the audit log", error))?.rows_affected)
     }
 
     async fn remove_audit_before(&self, before_ms: i64) -> Result<u64> {

@@ -8,7 +8,7 @@ use weft_core::seam::work_queue::Work;
 use weft_core::usage::{ModelUse, UsageOwner};
 use weft_store::Store;
 use weft_testkit::contracts::{
-    accounts, chats, credentials, datasets, files, folders, identities, memories, secrets, store,
+    accounts, audit, chats, credentials, datasets, files, folders, identities, memories, secrets, store,
     tool_servers,
 };
 
@@ -29,7 +29,7 @@ async fn keeps_all_contracts(opened: &Store) {
     accounts::account_stores_keep_their_contract(accounts::ContractStores { users, tenants, tokens }).await;
     identities::identity_store_keeps_its_contract(opened, opened).await;
     accounts::share_store_keeps_its_contract(opened).await;
-    accounts::audit_store_keeps_its_contract(opened).await;
+    audit::audit_store_keeps_its_contract(opened).await;
     store::pin_store_keeps_its_contract(opened).await;
     store::work_queue_keeps_its_contract(opened).await;
     store::notice_store_keeps_its_contract(opened, opened).await;

@@ -1,6 +1,7 @@
 //! Contract suites: what every implementation of a seam must do. Each suite panics at the first violation.
 
 pub mod accounts;
+pub mod audit;
 pub mod chats;
 pub mod credentials;
 pub mod datasets;

@@ -104,6 +104,16 @@ impl AuditStore for MemoryStore {
         Ok(found)
     }
 
+    async fn replace_audit_target(&self, target: &str, by: &str) -> Result<u64> {
+        let audit = &mut self.tables().audit;
+        let mut changed = 0;
+        for entry in audit.values_mut().filter(|entry| entry.target == target) {
+            by.clone_into(&mut entry.target);
+            changed += 1;
+        }
+        Ok(changed)
+    }
+
     async fn remove_audit_before(&self, before_ms: i64) -> Result<u64> {
         let audit = &mut self.tables().audit;
         let before = audit.len();
