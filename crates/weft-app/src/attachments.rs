@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::Bytes;
+use weft_core::error::found;
 use weft_core::id::FileId;
 use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
 use weft_core::seam::file_store::{StoredFile, as_text, is_document, plain_name};
 use weft_core::seam::session_store::Session;
+use weft_core::seam::share_store::is_visitor;
 use weft_core::seam::speech::Recording;
 use weft_core::seam::{DocumentReader, ModelDirectory};
 use weft_core::usage::{self, UsageOwner};
@@ -72,6 +74,8 @@ struct FileReading<'a> {
     tenant: &'a TenantId,
     /// The owner of the files that are in the request itself.
     user: Option<UserId>,
+    /// The id of whoever asks, who need not be the user of the conversation.
+    asker: String,
     documents: Arc<dyn DocumentReader>,
     models: WatchedModels,
 }
@@ -108,8 +112,8 @@ impl App {
     /// the run has not started yet.
     ///
     /// # Errors
-    /// `Invalid` for a value that is not a file or cannot be read, `NotFound` for an unknown file, `Denied` for a
-    /// document of a dataset in a form.
+    /// `Invalid` for a value that is not a file or cannot be read, `NotFound` for an unknown file and for a visitor's
+    /// question with a file of somebody else, `Denied` for a document of a dataset in a form.
     pub async fn with_files_read(&self, session: &Session, input: TurnInput) -> Result<TurnInput> {
         let sums = Arc::new(CallSums::default());
         let read = self.files_read(&session.key.tenant, &session.user_id, input, &sums).await;
@@ -154,7 +158,13 @@ impl App {
         let watcher = Arc::clone(sums) as Arc<dyn ModelWatcher>;
         let models = WatchedModels::new(Arc::clone(&self.models), watcher);
         let user = (!user_id.is_empty()).then(|| UserId::from(user_id));
-        let reading = FileReading { tenant, user, documents: sums.reader(&self.reader), models };
+        let reading = FileReading {
+            tenant,
+            user,
+            asker: input.user_id.clone(),
+            documents: sums.reader(&self.reader),
+            models,
+        };
         let mut count = input.files.len();
         count += input.inputs.values().map(files_in).sum::<usize>();
         // Counted before the first is read, which may take long.
@@ -233,11 +243,28 @@ impl App {
             }
             Some(Brought::Uploaded(id)) => {
                 let (file, bytes) = self.files.read(tenant, &id).await?;
+                // The ids of files are not secret: answers show them.
+                if is_visitor(&reading.asker) && !self.belongs_to(tenant, &reading.asker, &file).await? {
+                    return Err(Error::not_found(format!("there is no file `{id}`")));
+                }
                 read_kept(reading, &file, bytes).await
             }
             None => Err(Error::invalid("it is not a file")
                 .help("upload the file and give the result of the upload, or give a data URI")),
         }
+    }
+
+    /// Returns whether this user has attached a file, or has the conversation whose run created it. Holders of a share
+    /// token read and attach no other files.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn belongs_to(&self, tenant: &TenantId, user: &str, file: &StoredFile) -> Result<bool> {
+        let Some(session) = &file.session else {
+            return Ok(file.user.as_ref().is_some_and(|owner| owner.as_str() == user));
+        };
+        let session = found(self.sessions.load(&SessionKey::new(tenant, session.clone())).await)?;
+        Ok(session.is_some_and(|session| session.user_id == user))
     }
 
     /// Removes a session with the files that its runs have created.

@@ -374,13 +374,16 @@ impl App {
         &self,
         session: &Session,
         task: &Task,
-        input: TurnInput,
+        mut input: TurnInput,
         run: Option<RunId>,
     ) -> Result<RunHandle> {
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;
         let task = Some(task.key.id.clone());
-        let input = self.with_files_read(session, input).await?;
+        // Only members of the tenant answer tasks, and they attach any of its files, even if a visitor of a page has the
+        // conversation.
+        let user_id = std::mem::take(&mut input.user_id);
+        let input = TurnInput { user_id, ..self.with_files_read(session, input).await? };
         let (canvas, session) = (canvas.id, session.key.clone());
         let run = run.unwrap_or_else(RunId::generate);
         self.engine.start_as(run, StartRun { plan, canvas, session, input, seed: None, task }).await

@@ -11,6 +11,7 @@ use weft_core::seam::document_writer::{
     DocumentContent, DocumentFormat, MadeDocument, PageSettings, WriteRequest,
 };
 use weft_core::seam::file_store::{StoredFile, download_path, is_document, named_in, plain_name};
+use weft_core::seam::share_store::is_visitor;
 use weft_core::value::to_text;
 use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
 
@@ -187,6 +188,27 @@ pub(crate) fn readable(ctx: &NodeContext, value: &Json) -> Result<Vec<FileId>> {
             Err(Error::new(ErrorKind::Denied, message).help("attach the file itself"))
         }
     }
+}
+
+/// Checks that the run may read a file. Visitors with a share token may write the id of any file into a question or a
+/// form, so their runs read only what was uploaded with the token, what this conversation has created, and what was
+/// attached to the question, which was checked before the run began.
+///
+/// # Errors
+/// `NotFound` for any other file, as if it did not exist.
+pub(crate) fn check_readable(ctx: &NodeContext, file: &StoredFile) -> Result<()> {
+    let input = &ctx.run.input;
+    if !is_visitor(&input.user_id)
+        || file.user.as_ref().is_some_and(|user| user.as_str() == input.user_id)
+        || file.session.as_ref() == Some(&ctx.run.session)
+    {
+        return Ok(());
+    }
+    let mut attached = input.files.iter().filter_map(|text| named_in(text.as_str()?));
+    if attached.any(|id| id == file.id) {
+        return Ok(());
+    }
+    Err(Error::not_found(format!("there is no file `{}`", file.id)))
 }
 
 /// Returns the download descriptors if the value is one, or a list of them, rather than content to read.

@@ -179,6 +179,7 @@ pub(crate) struct Outside {
 pub(crate) struct Setting {
     pub values: HashMap<&'static str, Value>,
     pub query: &'static str,
+    pub user_id: &'static str,
     pub files: Vec<Json>,
     pub history: Vec<(&'static str, &'static str)>,
     pub filled: Json,
@@ -223,9 +224,9 @@ impl Stage {
             content: content.to_owned(),
             run: None,
         };
-        let query = setting.query.to_owned();
+        let (query, user_id) = (setting.query.to_owned(), setting.user_id.to_owned());
         let run = RunContext {
-            input: TurnInput { query, files: setting.files, ..TurnInput::default() },
+            input: TurnInput { query, user_id, files: setting.files, ..TurnInput::default() },
             history: setting.history.into_iter().map(message).collect(),
             citations,
             seams: Arc::new(seams),

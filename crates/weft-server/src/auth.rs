@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use weft_core::access::{MemberRole, Permission};
 use weft_core::id::UserId;
-use weft_core::seam::share_store::{ShareTarget, ShareToken};
+use weft_core::seam::share_store::{ShareTarget, ShareToken, visitor};
 use weft_core::seam::token_store::StoredToken;
 use weft_core::{Error, ErrorKind, TenantId};
 
@@ -15,7 +15,6 @@ use crate::audit::asked;
 use crate::error::{ApiError, code};
 use crate::openapi::{Access, Shared};
 use crate::state::ServerState;
-use weft_app::accounts::share_user;
 use weft_app::app::DEFAULT_TENANT;
 use weft_app::config::Auth;
 use weft_app::tokens::{self, LOGIN_PREFIX, SHARE_PREFIX};
@@ -164,7 +163,7 @@ impl Caller {
         let id = share.id().to_owned();
         Self {
             tenant: share.tenant,
-            user_id: share_user(&id),
+            user_id: visitor(&id).to_string(),
             role: MemberRole::Viewer,
             actor: Actor::Share(id, share.target),
             user: None,
@@ -187,6 +186,14 @@ impl Caller {
     /// Returns whether the caller has a share token.
     pub fn is_share(&self) -> bool {
         matches!(self.actor, Actor::Share(..))
+    }
+
+    /// Returns the owner of what the caller uploads: its user or, with a share token, the id that stands for the token.
+    pub(crate) fn file_owner(&self) -> Option<UserId> {
+        match &self.actor {
+            Actor::Share(id, _) => Some(visitor(id)),
+            _ => self.user.clone(),
+        }
     }
 
     fn share_refused(&self) -> ApiError {

@@ -254,11 +254,6 @@ fn checked_nickname(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// Returns the user id that stands for a share token.
-pub fn share_user(id: &str) -> String {
-    format!("share-{id}")
-}
-
 /// Describes what a share token gives access to.
 pub fn opened(target: &ShareTarget) -> String {
     match target {

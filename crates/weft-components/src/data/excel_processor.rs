@@ -234,6 +234,7 @@ impl ExcelProcessor {
         for id in self.named(ctx)? {
             let reading = async {
                 let (file, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, &id).await?;
+                artifact::check_readable(ctx, &file)?;
                 let sheets = ctx.run.seams.documents.sheets(&ctx.run.tenant, &file.name, bytes).await?;
                 Ok((file.name, sheets))
             };
@@ -610,6 +611,24 @@ mod tests {
                 ..setting(&kept, [("begin@file", value)])
             };
             assert_eq!(outputs(&node, given).await["data"], json!({"d.csv": [{"q": 1}]}));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_visitor_cannot_read_a_file_of_others_by_writing_its_id() {
+        let node = Node::new("ExcelProcessor", json!({"input_files": ["begin@file"]}));
+        let kept = files().await;
+        let of_visitor = |value: &Json, attached: Vec<Json>| Setting {
+            user_id: "share-0123456789ab",
+            files: attached,
+            ..setting(&kept, [("begin@file", value.clone())])
+        };
+        for value in [json!({"id": "one"}), json!("{\"id\": \"one\"}"), json!("File: a.csv (one)")] {
+            let told = failure(&node, of_visitor(&value, Vec::new())).await;
+            assert_eq!(told.kind, ErrorKind::NotFound, "{value}");
+            let attached = vec![json!("File: a.csv (one)\n\ntext")];
+            let found = outputs(&node, of_visitor(&value, attached)).await;
+            assert!(found["data"]["a.csv"].is_array(), "{value}: {found}");
         }
     }
 

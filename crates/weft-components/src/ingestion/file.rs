@@ -58,6 +58,7 @@ impl Component for File {
             ));
         };
         let file = ctx.run.seams.files.find(&ctx.run.tenant, id).await?;
+        artifact::check_readable(ctx, &file)?;
         let document = PipelineDocument::new(file.id.clone(), file.name.clone());
         let mut finished = passed::finished(&document, None)?;
         finished.outputs.set("name", weft_core::Value::text(file.name.clone()));

@@ -211,7 +211,11 @@ impl Browser {
         let mut files = Vec::new();
         for id in ids {
             // Only its name: the bytes are read when a page is given the file.
-            let about = async { ctx.run.seams.files.find(&ctx.run.tenant, &id).await.map(|file| file.name) };
+            let about = async {
+                let file = ctx.run.seams.files.find(&ctx.run.tenant, &id).await?;
+                artifact::check_readable(ctx, &file)?;
+                Ok(file.name)
+            };
             let (name, _) = ctx.effect("upload", Delivery::Idempotent, about).await?;
             files.push((name, id));
         }

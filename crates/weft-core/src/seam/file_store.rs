@@ -23,8 +23,8 @@ pub struct StoredFile {
     /// The session whose run created it; absent for attached files.
     pub session: Option<SessionId>,
     /// The user to whom an attached file belongs: whoever uploaded it or, when it came with a question, the user of the
-    /// conversation. Absent for files that runs created, which belong to their session, and for files from nobody in
-    /// particular. It is for the store alone: no model and no client is shown it.
+    /// conversation; with a share token, the id that stands for the token. Absent for files that runs created, which
+    /// belong to their session, and for files from nobody in particular. No model and no client is shown it.
     #[serde(skip)]
     pub user: Option<UserId>,
     /// When it was stored, in milliseconds since 1970.
@@ -86,8 +86,8 @@ pub fn is_document(id: &FileId) -> bool {
 
 /// Stores files of conversations, separately for each tenant.
 ///
-/// A file for which [`FileStore::put`] has returned is stored completely and durably. Anyone in the tenant who knows
-/// a file's id can read the file, so ids must not be guessable.
+/// A file for which [`FileStore::put`] has returned is stored completely and durably. Members of the tenant
+/// read every file whose id they know, holders of a share token only those that belong to the token.
 #[async_trait]
 pub trait FileStore: Send + Sync + fmt::Debug {
     /// Stores a file, replacing the one with the same id.

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 
 use crate::error::Result;
-use crate::id::{CanvasId, TenantId};
+use crate::id::{CanvasId, TenantId, UserId};
+use crate::seam::token_store::{ID_CHARS, hash_id};
 
 /// Maximum number of share tokens of one agent or assistant.
 pub const SHARES_MAX: u64 = 100;
@@ -60,8 +61,24 @@ pub struct ShareToken {
 impl ShareToken {
     /// Returns the id that lists show.
     pub fn id(&self) -> &str {
-        crate::seam::token_store::hash_id(&self.hash)
+        hash_id(&self.hash)
     }
+}
+
+/// Prefix of the ids that stand for share tokens.
+const VISITOR_PREFIX: &str = "share-";
+
+/// Returns the user id that stands for everyone with a share token, by the id of the token. The conversations and
+/// uploads of these visitors belong to it. It is never the id of a user: those are 32 hex digits, so an export or
+/// the erasure of a user's data never finds what belongs to a token.
+pub fn visitor(token_id: &str) -> UserId {
+    format!("{VISITOR_PREFIX}{token_id}").into()
+}
+
+/// Returns whether a user id is one that stands for a share token; see [`visitor`].
+pub fn is_visitor(user: &str) -> bool {
+    let is_id = |id: &str| id.len() == ID_CHARS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    user.strip_prefix(VISITOR_PREFIX).is_some_and(is_id)
 }
 
 /// Stores share tokens, separately from API keys.
@@ -107,4 +124,18 @@ pub trait ShareStore: Send + Sync {
     /// # Errors
     /// When the store cannot be written.
     async fn remove_shares(&self, tenant: &TenantId, target: &ShareTarget) -> Result<u64>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_stands_for_no_user() {
+        let token = hash_id("0123456789abcdef0123456789abcdef");
+        assert!(is_visitor(visitor(token).as_str()));
+        for user in [UserId::generate().as_str(), "share-holders", "share-", token, "default"] {
+            assert!(!is_visitor(user), "{user}");
+        }
+    }
 }

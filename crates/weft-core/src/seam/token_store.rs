@@ -27,7 +27,7 @@ pub struct StoredToken {
 }
 
 /// Number of characters of a hash that form the displayed id. They reveal nothing about the token itself.
-const ID_CHARS: usize = 12;
+pub(super) const ID_CHARS: usize = 12;
 
 /// Returns the part of a hash that identifies its token in lists.
 pub fn hash_id(hash: &str) -> &str {

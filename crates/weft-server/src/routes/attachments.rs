@@ -5,11 +5,11 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
+use weft_core::CanvasKey;
 use weft_core::error::found;
 use weft_core::id::FileId;
 use weft_core::media_type::ending;
 use weft_core::seam::file_store::{StoredFile, download_path, is_document};
-use weft_core::{CanvasKey, SessionKey};
 
 use super::owned::or;
 use super::uploads::{Form, FormCount, form, next_file};
@@ -77,7 +77,7 @@ async fn keep_each(
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
     let mut count = FormCount::new(FILES_MAX);
     while let Some((name, bytes)) = next_file(form, &mut count, most, |_| Ok(())).await? {
-        kept.push(state.app.keep_file(&caller.tenant, caller.user.clone(), &name, bytes).await?);
+        kept.push(state.app.keep_file(&caller.tenant, caller.file_owner(), &name, bytes).await?);
     }
     Ok(())
 }
@@ -162,8 +162,8 @@ fn no_file() -> ApiError {
     ApiError::data("Artifact not found.")
 }
 
-/// Returns whether the caller may read this file, if it exists. Holders of a share token read what the runs of their
-/// own conversations have created, and uploads, whose random ids only their uploaders know.
+/// Returns whether the caller may read this file, if it exists. Holders of a share token read only what was uploaded
+/// with the token, and what the runs of their own conversations have created.
 async fn may_read(state: &ServerState, caller: &Caller, id: &FileId) -> Result<bool, ApiError> {
     if !caller.is_share() {
         return Ok(true);
@@ -173,9 +173,7 @@ async fn may_read(state: &ServerState, caller: &Caller, id: &FileId) -> Result<b
         return Ok(false);
     }
     let Some(file) = found(state.app.files.find(&caller.tenant, id).await)? else { return Ok(false) };
-    let Some(session) = file.session else { return Ok(true) };
-    let session = found(state.app.sessions.load(&SessionKey::new(&caller.tenant, session)).await)?;
-    Ok(session.is_some_and(|session| session.user_id == caller.user_id))
+    Ok(state.app.belongs_to(&caller.tenant, &caller.user_id, &file).await?)
 }
 
 /// Sends a file as an attachment, never inline, so that its content never runs in a page of this server.

@@ -170,6 +170,56 @@ async fn a_visitor_uploads_files_for_questions_and_reads_those_and_no_others() {
     assert_eq!(of_key.get(their_file["url"].as_str().unwrap()).await.refusal().0, 102);
 }
 
+/// Answers show the ids of files, so knowing one opens nothing to the visitors of a page.
+#[tokio::test]
+async fn a_visitor_neither_reads_nor_attaches_files_of_others() {
+    let bench = bench(Script::new()).await;
+    let (id, other) = (bench.store("Files", with_files()).await, bench.store("Others", with_files()).await);
+    let page = async |agent: &str| {
+        let made = bench.post(&format!("/api/v1/agents/{agent}/shares"), json!({"name": "p"})).await.data();
+        bench.with(made["token"].as_str().unwrap())
+    };
+    let (one, another, of_other) = (page(&id).await, page(&id).await, page(&other).await);
+    let files = [
+        uploaded(&another, &id, "a.txt", "their words").await,
+        uploaded(&of_other, &other, "a.txt", "their words").await,
+        uploaded(&bench, &id, "a.txt", "their words").await,
+    ];
+    let ask = format!("/api/v1/agentbots/{id}/completions");
+    for file in &files {
+        let of_file = format!("/api/v1/agents/attachments/{}", file["id"].as_str().unwrap());
+        for path in [format!("{of_file}/download"), format!("{of_file}/preview")] {
+            assert_eq!(one.get(&path).await.refusal(), (102, "Artifact not found.".into()), "{path}");
+            assert_eq!(
+                bench.get(&path).await.text,
+                "their words",
+                "a member of the tenant reads all of them"
+            );
+        }
+        for body in [
+            json!({"question": "q", "stream": false, "files": [file]}),
+            json!({"question": "q", "stream": false, "inputs": {"doc": file}}),
+            json!({"question": "q", "stream": false, "inputs": {"doc": {"type": "file", "value": [file]}}}),
+        ] {
+            let refused = one.post(&ask, body.clone()).await.refusal();
+            assert!(refused.1.contains("there is no file"), "{body}: {refused:?}");
+        }
+    }
+    // A file in the question itself belongs to the token, too.
+    let inline = json!({"question": "q", "files": ["data:text/plain;name=c.txt;base64,dGhyZWU="]});
+    let frames = one.post(&ask, inline).await.frames();
+    let told = said(&frames);
+    let kept = told.split("File: c.txt (").nth(1).and_then(|rest| rest.split(')').next()).unwrap();
+    let path = format!("/api/v1/agents/attachments/{kept}/download");
+    assert_eq!(one.get(&path).await.text, "three");
+    assert_eq!(another.get(&path).await.refusal(), (102, "Artifact not found.".into()));
+    // Whoever asks counts, not whose conversation it is.
+    let session = frames[0].json()["session_id"].clone();
+    let body = json!({"question": "q", "session_id": session, "files": [files[2]]});
+    let told = said(&asked(&bench, &id, body).await.frames());
+    assert!(told.contains("their words"), "{told}");
+}
+
 /// What a run has created belongs to its conversation, and is shown to whoever has it.
 #[tokio::test]
 async fn a_visitor_reads_what_runs_of_own_conversations_made() {
@@ -192,6 +242,9 @@ async fn a_visitor_reads_what_runs_of_own_conversations_made() {
     assert!(one.get(&path).await.text.contains("mine"));
     assert_eq!(another.get(&path).await.refusal(), (102, "Artifact not found.".into()));
     assert!(bench.get(&path).await.text.contains("mine"), "a member of the tenant reads all of them");
+    let attached = json!({"question": "q", "stream": false, "files": [{"id": file, "name": "x.html"}]});
+    let refused = another.post(&format!("/api/v1/agentbots/{id}/completions"), attached).await.refusal();
+    assert!(refused.1.contains("there is no file"), "{refused:?}");
 }
 
 #[tokio::test]
