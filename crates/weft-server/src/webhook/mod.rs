@@ -30,13 +30,8 @@ pub(crate) fn secret_of(auth: &WebhookAuth) -> Option<&SecretText> {
 
 /// Checks that the canvas accepts the method of a call.
 pub(crate) fn check_method(webhook: &Webhook, method: &Method) -> Result<(), Refusal> {
-    let named = webhook.methods.is_empty() || webhook.methods.iter().any(|one| one == method.as_str());
-    // HEAD only asks for the headers of an answer: monitors and link checkers send it to any address they find.
-    if named && *method != Method::HEAD {
-        Ok(())
-    } else {
-        Err(format!("HTTP method '{method}' not allowed for this webhook."))
-    }
+    let allowed = webhook.methods.is_empty() || webhook.methods.iter().any(|one| one == method.as_str());
+    if allowed { Ok(()) } else { Err(format!("HTTP method '{method}' not allowed for this webhook.")) }
 }
 
 /// Checks a call before its authentication: its method, whether anyone may call at all, its declared length and its

@@ -104,15 +104,6 @@ async fn calls_that_the_settings_do_not_allow_are_refused() {
     refused(&ask(&path("None", canvas(&anonymous)).await).await, "requires allow_anonymous to be true");
     let get = path("Get", canvas(&with(open(), &json!({"methods": ["GET"]})))).await;
     refused(&ask(&get).await, "HTTP method 'POST' not allowed for this webhook.");
-    let optional = json!({"methods": ["GET", "HEAD"], "schema": {}});
-    let any = json!({"methods": [], "schema": {}});
-    for (title, begin) in [("Any", any), ("Head", optional)] {
-        let head = path(title, canvas(&with(open(), &begin))).await;
-        let mut request = Request::builder().method("HEAD").uri(&head).body(Body::empty()).unwrap();
-        request.extensions_mut().insert(Peer("10.1.2.3".parse().unwrap()));
-        assert_eq!(bench.send(request).await.status, 400, "{title}");
-        assert_eq!(bench.ask("HEAD", &format!("{head}/test"), Json::Null).await.status, 400, "{title}");
-    }
     let wrong = json!({"security": {"auth_type": "magic"}});
     refused(&ask(&path("Wrong", canvas(&wrong)).await).await, "Invalid DSL format.");
     let typed = path("Typed", canvas(&with(open(), &json!({"content_types": "application/json"})))).await;
