@@ -153,13 +153,18 @@ pub(crate) fn none_at_work(backend: DbBackend, session: &SessionKey) -> Statemen
     Statement::from_sql_and_values(backend, sql, values)
 }
 
+/// The runs of a session that have not ended.
+fn unfinished(tenant: &TenantId, session: &SessionId) -> Select<Entity> {
+    Entity::find()
+        .filter(Column::TenantId.eq(text(tenant.as_str())))
+        .filter(Column::SessionId.eq(text(session.as_str())))
+        .filter(Column::Ending.is_null())
+}
+
 impl Store {
     /// Why a session could not be changed by anybody but its run.
     pub(crate) async fn busy(&self, session: &SessionKey, doing: &str) -> Result<Error> {
-        let at_work = Entity::find()
-            .filter(Column::TenantId.eq(text(session.tenant.as_str())))
-            .filter(Column::SessionId.eq(text(session.id.as_str())))
-            .filter(Column::Ending.is_null())
+        let at_work = unfinished(&session.tenant, &session.id)
             .one(&self.inner.write)
             .await
             .map_err(|error| self.fail(doing, error))?;
@@ -176,10 +181,7 @@ impl Store {
 
     /// Why a run could not be announced: its id is taken, or its session is.
     async fn taken(&self, run: &StoredRun, doing: &str) -> Result<Error> {
-        let at_work = Entity::find()
-            .filter(Column::TenantId.eq(text(run.key.tenant.as_str())))
-            .filter(Column::SessionId.eq(text(run.session.as_str())))
-            .filter(Column::Ending.is_null())
+        let at_work = unfinished(&run.key.tenant, &run.session)
             .filter(Column::Id.ne(text(run.key.id.as_str())))
             .one(&self.inner.write)
             .await
