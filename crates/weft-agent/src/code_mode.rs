@@ -193,20 +193,20 @@ impl ToolBody for Scripts {
             // Its calls are reported as calls of the script.
             let name = format!("{}-->{SCRIPT_FUNCTION}", invocation.agent.name).into();
             let ctx = Arc::new(NodeContext { name, keeps_data: true, ..(*invocation.agent).clone() });
-            Script::begin(&invocation)?.work(&tools, &*model, &options, &ctx).await
+            ScriptState::begin(&invocation)?.work(&tools, &*model, &options, &ctx).await
         }))
     }
 }
 
 /// A script in progress. It is plain data, so that it can wait for a person.
 #[derive(Debug, Serialize, Deserialize)]
-struct Script {
+struct ScriptState {
     source: String,
     language: Language,
     /// The time that the script sees as the current one, in milliseconds since 1970.
     now_ms: i64,
     /// The finished calls with their results, in the order in which the script asked for them.
-    answers: Vec<Answered>,
+    answers: Vec<AnsweredCall>,
     /// The calls it waits for.
     open: Vec<OpenCall>,
     /// The answers of people.
@@ -216,16 +216,16 @@ struct Script {
 
 /// A finished call in the form in which it is passed to the script.
 #[derive(Debug, Serialize, Deserialize)]
-struct Answered {
+struct AnsweredCall {
     name: String,
     arguments: Json,
     #[serde(flatten)]
-    gave: Gave,
+    gave: CallResult,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Gave {
+enum CallResult {
     Value(Json),
     Error(String),
 }
@@ -233,19 +233,19 @@ enum Gave {
 /// The outcome of one run of a script.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
-    Asked(Vec<Asked>),
+enum ScriptOutcome {
+    Asked(Vec<AskedCall>),
     Result(Json),
 }
 
 #[derive(Debug, Deserialize)]
-struct Asked {
+struct AskedCall {
     name: String,
     #[serde(default)]
     arguments: Json,
 }
 
-impl Script {
+impl ScriptState {
     fn begin(invocation: &Invocation) -> Result<Self> {
         if let Some(resumed) = &invocation.resumed {
             let mut script: Self = serde_json::from_value(resumed["state"].clone())
@@ -303,10 +303,10 @@ impl Script {
             let ran = self.run(tools, ctx).await?;
             match outcome(&ran, LIMITS.told_within(ctx.run.seams.sandbox.limits())) {
                 Err(problem) => return Ok(ToolStep::Done(told(Err(problem), &ran, self.answers.len()))),
-                Ok(Outcome::Result(result)) => {
+                Ok(ScriptOutcome::Result(result)) => {
                     return Ok(ToolStep::Done(told(Ok(result), &ran, self.answers.len())));
                 }
-                Ok(Outcome::Asked(asked)) => self.ask(asked, tools)?,
+                Ok(ScriptOutcome::Asked(asked)) => self.ask(asked, tools)?,
             }
         }
     }
@@ -331,14 +331,14 @@ impl Script {
     }
 
     /// Adds the calls that the script waits for now.
-    fn ask(&mut self, asked: Vec<Asked>, tools: &Toolkit) -> Result<()> {
+    fn ask(&mut self, asked: Vec<AskedCall>, tools: &Toolkit) -> Result<()> {
         let first = self.answers.len();
         if first + asked.len() > CALLS_MAX {
             return Err(Error::invalid(format!("the script makes more than {CALLS_MAX} calls"))
                 .help("work on less at once, in several scripts"));
         }
         let work = of_work(tools);
-        for (Asked { name, arguments }, place) in asked.into_iter().zip(first..) {
+        for (AskedCall { name, arguments }, place) in asked.into_iter().zip(first..) {
             // By exact name: a script must not run scripts.
             let known = work.iter().any(|tool| tool.name == name);
             let arguments = if arguments.is_null() { "{}".to_owned() } else { arguments.to_string() };
@@ -357,13 +357,13 @@ impl Script {
         for OpenCall { call, state, .. } in self.open.drain(..) {
             let CallState::Done(done) = state else { continue };
             let gave = match data(&call.name, done.result, done.data) {
-                _ if done.failed => Gave::Error(done.text),
-                Ok(value) => Gave::Value(value),
-                Err(error) => Gave::Error(failure_text(&error)),
+                _ if done.failed => CallResult::Error(done.text),
+                Ok(value) => CallResult::Value(value),
+                Err(error) => CallResult::Error(failure_text(&error)),
             };
             // As the script wrote them: when it runs again, it compares them with those it asks for.
             let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
-            self.answers.push(Answered { name: call.name, arguments, gave });
+            self.answers.push(AnsweredCall { name: call.name, arguments, gave });
         }
         let bytes = serde_json::to_string(&self.answers).map_or(0, |text| text.len());
         if bytes > ANSWERS_BYTES_MAX {
@@ -377,7 +377,7 @@ impl Script {
 }
 
 /// The outcome of a run, or the error of a script that failed.
-fn outcome(ran: &Ran, limits: Limits) -> Result<Outcome> {
+fn outcome(ran: &Ran, limits: Limits) -> Result<ScriptOutcome> {
     let value = match &ran.result {
         Ok(value) => value.clone(),
         // The position is dropped: it refers to the program that runs the script.
@@ -389,9 +389,9 @@ fn outcome(ran: &Ran, limits: Limits) -> Result<Outcome> {
     };
     match serde_json::from_value(value) {
         // A script may change the program that runs it. One that waits for no calls would be run again forever.
-        Ok(Outcome::Asked(asked)) if !asked.is_empty() => Ok(Outcome::Asked(asked)),
-        Ok(Outcome::Result(result)) => Ok(Outcome::Result(result)),
-        Ok(Outcome::Asked(_)) | Err(_) => Err(Error::invalid("the script did not end as it should")
+        Ok(ScriptOutcome::Asked(asked)) if !asked.is_empty() => Ok(ScriptOutcome::Asked(asked)),
+        Ok(ScriptOutcome::Result(result)) => Ok(ScriptOutcome::Result(result)),
+        Ok(ScriptOutcome::Asked(_)) | Err(_) => Err(Error::invalid("the script did not end as it should")
             .help("let it return a value that is JSON, and leave built-in objects as they are")),
     }
 }

@@ -201,7 +201,7 @@ pub trait Driver: Send + Sync {
 
 /// The state of a suspended loop, with the name of its driver so that no other driver reads it.
 #[derive(Serialize, Deserialize)]
-struct Kept<T> {
+struct SuspendedDriver<T> {
     format: u32,
     driver: String,
     state: T,
@@ -212,7 +212,7 @@ struct Kept<T> {
 /// # Errors
 /// `Internal` when it cannot be written as JSON.
 pub fn keep<T: Serialize>(driver: &str, state: &T) -> Result<Json> {
-    serde_json::to_value(Kept { format: FORMAT, driver: driver.to_owned(), state })
+    serde_json::to_value(SuspendedDriver { format: FORMAT, driver: driver.to_owned(), state })
         .map_err(|cause| Error::internal("cannot store the state of the agent").because(cause))
 }
 
@@ -232,7 +232,7 @@ pub fn kept<T: for<'de> Deserialize<'de>>(driver: &str, state: Json) -> Result<T
             None => error,
         }
     };
-    let kept: Kept<T> = serde_json::from_value(state).map_err(|cause| refuse(Some(cause)))?;
+    let kept: SuspendedDriver<T> = serde_json::from_value(state).map_err(|cause| refuse(Some(cause)))?;
     // A canvas may have been changed to another driver while its run was suspended.
     if kept.format == FORMAT && kept.driver == driver { Ok(kept.state) } else { Err(refuse(None)) }
 }

@@ -278,7 +278,7 @@ pub fn arguments_schema<A: JsonSchema>() -> Result<Json> {
         }
     }
     // Titles repeat the names of fields; they would cost tokens in each request and add nothing.
-    without_titles(&mut schema, Place::Schema);
+    without_titles(&mut schema, SchemaPart::Schema);
     match schema.get("properties") {
         Some(Json::Object(_)) => Ok(schema),
         _ => Err(Error::invalid(format!("`{}` is not a struct with named fields", A::schema_name()))),
@@ -287,31 +287,33 @@ pub fn arguments_schema<A: JsonSchema>() -> Result<Json> {
 
 /// The kind of a part of a schema: in a map of properties, `title` is a property name.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum SchemaPart {
     Schema,
     Names,
 }
 
-fn without_titles(schema: &mut Json, place: Place) {
+fn without_titles(schema: &mut Json, place: SchemaPart) {
     match schema {
         Json::Object(members) => {
-            if place == Place::Schema && members.get("title").is_some_and(Json::is_string) {
+            if place == SchemaPart::Schema && members.get("title").is_some_and(Json::is_string) {
                 members.shift_remove("title");
             }
             for (name, member) in members {
                 let names = matches!(name.as_str(), "properties" | "$defs" | "patternProperties");
                 let place = match place {
-                    Place::Schema if names => Place::Names,
+                    SchemaPart::Schema if names => SchemaPart::Names,
                     // Values, not schemas: nothing in them must be changed.
-                    Place::Schema if matches!(name.as_str(), "default" | "examples" | "enum" | "const") => {
+                    SchemaPart::Schema
+                        if matches!(name.as_str(), "default" | "examples" | "enum" | "const") =>
+                    {
                         continue;
                     }
-                    Place::Schema | Place::Names => Place::Schema,
+                    SchemaPart::Schema | SchemaPart::Names => SchemaPart::Schema,
                 };
                 without_titles(member, place);
             }
         }
-        Json::Array(items) => items.iter_mut().for_each(|item| without_titles(item, Place::Schema)),
+        Json::Array(items) => items.iter_mut().for_each(|item| without_titles(item, SchemaPart::Schema)),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
     }
 }

@@ -125,10 +125,10 @@ pub enum StreamItem {
 
 /// An agent whose loop is a graph. Clones are the same agent.
 #[derive(Clone)]
-pub struct GraphAgent(Arc<Definition>);
+pub struct GraphAgent(Arc<GraphDefinition>);
 
 /// The definition of an agent.
-struct Definition {
+struct GraphDefinition {
     name: Arc<str>,
     instructions: String,
     model: Arc<dyn ChatModel>,
@@ -287,7 +287,7 @@ impl GraphAgentBuilder {
         let seams = seams.unwrap_or_else(|| Arc::new(standalone::seams()));
         let name = name.into();
         let definition =
-            Definition { name, instructions, model, tools, settings, checkpointer, memory, seams };
+            GraphDefinition { name, instructions, model, tools, settings, checkpointer, memory, seams };
         Ok(GraphAgent(Arc::new(definition)))
     }
 }

@@ -90,16 +90,17 @@ fn read_tool() -> Tool {
         },
         "required": ["id"],
     });
-    let mut tool = Tool::new(READ_FUNCTION, description, parameters, Origin::Function, Arc::new(Read));
+    let mut tool =
+        Tool::new(READ_FUNCTION, description, parameters, Origin::Function, Arc::new(ReadLongResult));
     tool.traits.purpose = Purpose::ReadsResults;
     // Files do not change, so an interrupted read may be repeated.
     tool.traits.idempotent = true;
     tool
 }
 
-struct Read;
+struct ReadLongResult;
 
-impl ToolBody for Read {
+impl ToolBody for ReadLongResult {
     fn call(&self, invocation: Invocation) -> ToolStream {
         once(async move { read(&invocation.agent, &invocation.arguments).await })
     }

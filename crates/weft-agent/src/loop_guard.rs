@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use weft_core::Json;
 
 use print::{CallPrint, ROUND_MAX};
-use text::{TextPrint, Work};
+use text::{ComparisonBudget, TextPrint};
 
 use crate::calls::Done;
 
@@ -69,12 +69,12 @@ pub(crate) struct LoopGuard {
     alike: usize,
     /// The lowest similarity between the parts of the last two rounds, 0 to 1.
     similarity: f64,
-    last: Last,
+    last: LastRound,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Last {
+enum LastRound {
     #[default]
     Nothing,
     Calls(Vec<CallPrint>),
@@ -90,7 +90,7 @@ impl Default for LoopGuard {
 impl LoopGuard {
     /// A guard that stops after `window` similar rounds, at least two.
     pub(crate) fn new(window: usize) -> Self {
-        Self { window: window.max(WINDOW_MIN), alike: 0, similarity: 0.0, last: Last::Nothing }
+        Self { window: window.max(WINDOW_MIN), alike: 0, similarity: 0.0, last: LastRound::Nothing }
     }
 
     /// Adds a finished round of calls.
@@ -106,13 +106,13 @@ impl LoopGuard {
         let calls: Vec<CallPrint> = counted.map(|call| CallPrint::of(call, &mut left)).collect();
         // A round that only polls a job ends a series of similar rounds: waiting is not a loop.
         if calls.is_empty() {
-            return self.next(Last::Nothing, 0.0);
+            return self.next(LastRound::Nothing, 0.0);
         }
         let similarity = match &self.last {
-            Last::Calls(before) => similar_calls(before, &calls),
-            Last::Nothing | Last::Idle(_) => 0.0,
+            LastRound::Calls(before) => similar_calls(before, &calls),
+            LastRound::Nothing | LastRound::Idle(_) => 0.0,
         };
-        self.next(Last::Calls(calls), similarity)
+        self.next(LastRound::Calls(calls), similarity)
     }
 
     /// Adds a reply of the model that leads to no call, such as a plan that cannot be parsed.
@@ -120,18 +120,18 @@ impl LoopGuard {
         let mut left = ROUND_MAX;
         let reply = TextPrint::of_value(reply, &mut left);
         let similarity = match &self.last {
-            Last::Idle(before) => before.similarity(&reply, &mut Work::default()),
-            Last::Nothing | Last::Calls(_) => 0.0,
+            LastRound::Idle(before) => before.similarity(&reply, &mut ComparisonBudget::default()),
+            LastRound::Nothing | LastRound::Calls(_) => 0.0,
         };
-        self.next(Last::Idle(reply), similarity)
+        self.next(LastRound::Idle(reply), similarity)
     }
 
-    fn next(&mut self, last: Last, similarity: f64) -> Verdict {
+    fn next(&mut self, last: LastRound, similarity: f64) -> Verdict {
         self.similarity = similarity;
         self.alike = match last {
-            Last::Nothing => 0,
-            Last::Calls(_) | Last::Idle(_) if similarity >= SIMILAR => self.alike.saturating_add(1),
-            Last::Calls(_) | Last::Idle(_) => 1,
+            LastRound::Nothing => 0,
+            LastRound::Calls(_) | LastRound::Idle(_) if similarity >= SIMILAR => self.alike.saturating_add(1),
+            LastRound::Calls(_) | LastRound::Idle(_) => 1,
         };
         self.last = last;
         if self.alike >= self.window.max(WINDOW_MIN) { Verdict::Loop } else { Verdict::Continue }
@@ -143,7 +143,7 @@ fn similar_calls(before: &[CallPrint], now: &[CallPrint]) -> f64 {
     if before.len() != now.len() {
         return 0.0;
     }
-    let mut work = Work::default();
+    let mut work = ComparisonBudget::default();
     let mut partners: Vec<&CallPrint> = before.iter().collect();
     let mut lowest = 1.0_f64;
     for call in now {

@@ -14,7 +14,7 @@ pub const MESSAGES_MAX: usize = 10_000;
 
 /// The messages of one conversation. Messages are unique by their ids.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Saved", into = "Saved")]
+#[serde(from = "MemoryJson", into = "MemoryJson")]
 pub struct Memory {
     messages: Vec<Message>,
     summary: Option<Summarized>,
@@ -23,21 +23,21 @@ pub struct Memory {
 /// The JSON form of a memory: the list of its messages, or an object if there is more.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Saved {
+enum MemoryJson {
     Messages(Vec<Message>),
     Summarized { messages: Vec<Message>, summary: Summarized },
 }
 
-impl From<Saved> for Memory {
-    fn from(saved: Saved) -> Self {
+impl From<MemoryJson> for Memory {
+    fn from(saved: MemoryJson) -> Self {
         match saved {
-            Saved::Messages(messages) => Self { messages, summary: None },
-            Saved::Summarized { messages, summary } => Self { messages, summary: Some(summary) },
+            MemoryJson::Messages(messages) => Self { messages, summary: None },
+            MemoryJson::Summarized { messages, summary } => Self { messages, summary: Some(summary) },
         }
     }
 }
 
-impl From<Memory> for Saved {
+impl From<Memory> for MemoryJson {
     fn from(memory: Memory) -> Self {
         let Memory { messages, summary } = memory;
         match summary {

@@ -145,15 +145,15 @@ impl Source {
 /// Content as a list of blocks or as a single string.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Content {
+enum RawContent {
     Text(String),
     Blocks(Vec<ContentBlock>),
 }
 
 fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ContentBlock>, D::Error> {
-    Ok(match Content::deserialize(deserializer)? {
-        Content::Text(text) => vec![ContentBlock::text(text)],
-        Content::Blocks(blocks) => blocks,
+    Ok(match RawContent::deserialize(deserializer)? {
+        RawContent::Text(text) => vec![ContentBlock::text(text)],
+        RawContent::Blocks(blocks) => blocks,
     })
 }
 

@@ -16,7 +16,7 @@ use crate::driver::{Answer, Driver, End, Job, Start, keep, kept};
 use crate::structured::Schema;
 use crate::tool_search::on_offer;
 use crate::toolkit::Offered;
-use crate::turns::{Offer, Step, Turns};
+use crate::turns::{LoopStep, Offer, Turns};
 use crate::window::{add_to_system, fit, room};
 
 /// The name under which the state of a suspended loop is stored.
@@ -73,7 +73,7 @@ async fn work<'a>(
         // Read before the step, which borrows `turns`: the calls were written in that answer.
         let ending = turns.ending;
         match turns.step() {
-            Step::Ask { offer } => {
+            LoopStep::Ask { offer } => {
                 if offer == Offer::Nothing {
                     // Results that are still to come would be too late for the final answer.
                     background.rest().await?;
@@ -94,7 +94,7 @@ async fn work<'a>(
                 voice.pause();
                 turns.replied(reply)?;
             }
-            Step::Call(open) => {
+            LoopStep::Call(open) => {
                 // Only the first round after a suspension has answers; in a later round their ids would belong to
                 // other calls.
                 let said = std::mem::take(&mut answers);
@@ -116,12 +116,14 @@ async fn work<'a>(
                 }
             }
             // What the model said while calls were running is not its final answer.
-            Step::Done if background.something_to_tell().await? => turns.reopen(),
+            LoopStep::Done if background.something_to_tell().await? => turns.reopen(),
             // Checked after background results: an answer that has to be corrected is the last one.
-            Step::Done => match checked(job, &turns)? {
-                Checked::Text => return answered(job, turns, voice.finish(), None).await,
-                Checked::Value(value) => return answered(job, turns, voice.finish(), Some(value)).await,
-                Checked::Wrong(complaint, problem) => {
+            LoopStep::Done => match checked(job, &turns)? {
+                CheckedAnswer::Text => return answered(job, turns, voice.finish(), None).await,
+                CheckedAnswer::Value(value) => {
+                    return answered(job, turns, voice.finish(), Some(value)).await;
+                }
+                CheckedAnswer::Wrong(complaint, problem) => {
                     if repairs == 0 {
                         // Without a limit, a model that cannot follow the schema would be asked until the budget is
                         // used up.
@@ -183,17 +185,17 @@ async fn request(job: &Job<'_>, turns: &Turns, offer: Offer, offered: &mut Offer
     })
 }
 
-enum Checked {
+enum CheckedAnswer {
     Text,
     Value(Json),
     Wrong(String, weft_core::Error),
 }
 
-fn checked(job: &Job<'_>, turns: &Turns) -> Result<Checked> {
-    let Some(schema) = &job.options.schema else { return Ok(Checked::Text) };
+fn checked(job: &Job<'_>, turns: &Turns) -> Result<CheckedAnswer> {
+    let Some(schema) = &job.options.schema else { return Ok(CheckedAnswer::Text) };
     Ok(match schema.check(turns.answer()) {
-        Ok(value) => Checked::Value(value),
-        Err(problem) => Checked::Wrong(Schema::complaint(&problem), problem),
+        Ok(value) => CheckedAnswer::Value(value),
+        Err(problem) => CheckedAnswer::Wrong(Schema::complaint(&problem), problem),
     })
 }
 

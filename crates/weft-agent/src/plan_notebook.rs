@@ -360,9 +360,9 @@ type ChangeHook = dyn Fn(Option<&Plan>) + Send + Sync;
 
 /// A notebook that a session and its tools share. Clones share the same notebook.
 #[derive(Clone)]
-pub struct PlanNotebook(Arc<Shared>);
+pub struct PlanNotebook(Arc<NotebookState>);
 
-struct Shared {
+struct NotebookState {
     notebook: Mutex<Notebook>,
     hooks: Mutex<Vec<(String, Arc<ChangeHook>)>>,
     subtasks_max: usize,
@@ -378,7 +378,7 @@ impl fmt::Debug for PlanNotebook {
 impl PlanNotebook {
     pub(crate) fn new(notebook: Notebook, subtasks_max: usize, clock: Arc<dyn Clock>) -> Self {
         let (notebook, hooks) = (Mutex::new(notebook), Mutex::default());
-        Self(Arc::new(Shared { notebook, hooks, subtasks_max, clock }))
+        Self(Arc::new(NotebookState { notebook, hooks, subtasks_max, clock }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Notebook> {

@@ -15,9 +15,9 @@ use weft_core::{Piece, Result};
 
 use self::answer::finish;
 use self::prompts::observation;
-use self::review::{MADE_MAX, Review, Said};
-use self::stage::{Stage, report, staged};
-use self::steps::{Step, Steps, Task};
+use self::review::{MADE_MAX, Review, ReviewAnswer};
+use self::stage::{PlannerStage, report, staged};
+use self::steps::{PlannerStep, PlannerTask, Steps};
 use crate::answer_stream::AnswerStream;
 use crate::ask::{Ending, Reply, ask};
 use crate::calls;
@@ -50,13 +50,13 @@ impl Driver for Planner {
         let mut requests = 0;
         loop {
             match steps.step() {
-                Step::Review(review) => {
+                PlannerStep::Review(review) => {
                     let said = review.read(&std::mem::take(&mut answers));
                     if let Some(form) = look_at_plan(job, &mut steps, &tools, said).await? {
                         return Ok(End::Suspended(Suspension { form, state: keep(NAME, &steps)? }));
                     }
                 }
-                Step::Plan => {
+                PlannerStep::Plan => {
                     // Taken right before the request, with its number: replayed work reads them at the same point.
                     for message in job.ctx.messages_before(requests).await? {
                         steps.say(Author::User, &prompts::meanwhile(&message));
@@ -66,7 +66,7 @@ impl Driver for Planner {
                     let reply = next_step(job, &steps, &tools, &mut voice).await?;
                     steps.replied(&reply.text, reply.ending);
                 }
-                Step::Call(open) => {
+                PlannerStep::Call(open) => {
                     let end =
                         calls::make(job, open, &std::mem::take(&mut answers), Ending::Whole, None).await?;
                     if job.options.verbose {
@@ -82,7 +82,7 @@ impl Driver for Planner {
                         steps.close(Limited::Budget(limit));
                     }
                 }
-                Step::Answer => return finish(job, steps, voice).await,
+                PlannerStep::Answer => return finish(job, steps, voice).await,
             }
         }
     }
@@ -95,7 +95,7 @@ async fn begin(job: &Job<'_>, lines: Vec<Line>, tools: &[ToolSchema]) -> Result<
     let asked = asked.map(|message| message.text.clone()).unwrap_or_default();
     if tools.is_empty() {
         // Without tools there is nothing to plan.
-        return Ok(Steps::new(lines, Task { request: asked, plan: String::new() }, 0));
+        return Ok(Steps::new(lines, PlannerTask { request: asked, plan: String::new() }, 0));
     }
     let request = if lines.len() > STANDALONE_MAX { rewritten(job, &lines, asked).await? } else { asked };
     let instructions = instructions(&lines);
@@ -103,7 +103,7 @@ async fn begin(job: &Job<'_>, lines: Vec<Line>, tools: &[ToolSchema]) -> Result<
     // A plan that a person has to approve is made by the model.
     let plan = if options.analyse || options.review {
         let messages = prompts::analyse(instructions, &request, tools, options);
-        let plan = staged(job, Stage::first("analyze_task"), messages).await?.unwrap_or_default();
+        let plan = staged(job, PlannerStage::first("analyze_task"), messages).await?.unwrap_or_default();
         // The analysis helps but is not required: the task itself says what is to be done.
         if plan.is_empty() {
             prompts::concat(instructions, &request, options)
@@ -113,11 +113,11 @@ async fn begin(job: &Job<'_>, lines: Vec<Line>, tools: &[ToolSchema]) -> Result<
         }
     } else {
         let plan = prompts::concat(instructions, &request, options);
-        report(job, Stage::first("analyze_task"), plan.as_str()).await?;
+        report(job, PlannerStage::first("analyze_task"), plan.as_str()).await?;
         plan
     };
     let shown = shown.unwrap_or_else(|| plan.clone());
-    let mut steps = Steps::new(lines, Task { request, plan }, job.options.requests_with_tools());
+    let mut steps = Steps::new(lines, PlannerTask { request, plan }, job.options.requests_with_tools());
     steps.review = options.review.then(|| Review::new(shown));
     Ok(steps)
 }
@@ -132,19 +132,21 @@ async fn look_at_plan(
     job: &Job<'_>,
     steps: &mut Steps,
     tools: &[ToolSchema],
-    said: Said,
-) -> Result<Option<weft_core::component::Form>> {
+    said: ReviewAnswer,
+) -> Result<Option<weft_core::component::AnswerForm>> {
     let Some(review) = steps.review.clone() else { return Ok(None) };
     match said {
-        Said::Nothing => {}
-        Said::Approved => steps.agreed(None),
-        Said::Edited(plan) => steps.agreed(Some(&plan)),
-        Said::Rejected(reason) if reason.is_empty() || review.made >= MADE_MAX => steps.rejected(&reason),
-        Said::Rejected(reason) => {
+        ReviewAnswer::Nothing => {}
+        ReviewAnswer::Approved => steps.agreed(None),
+        ReviewAnswer::Edited(plan) => steps.agreed(Some(&plan)),
+        ReviewAnswer::Rejected(reason) if reason.is_empty() || review.made >= MADE_MAX => {
+            steps.rejected(&reason)
+        }
+        ReviewAnswer::Rejected(reason) => {
             let asked =
                 prompts::analyse(instructions(&steps.lines), &steps.request, tools, &job.options.planner);
             let asked = prompts::analyse_again(asked, &review.plan, &reason);
-            let plan = staged(job, Stage { name: "analyze_task", before: review.made }, asked)
+            let plan = staged(job, PlannerStage { name: "analyze_task", before: review.made }, asked)
                 .await?
                 .unwrap_or_default();
             if plan.is_empty() {
@@ -166,18 +168,19 @@ async fn rewritten(job: &Job<'_>, lines: &[Line], asked: String) -> Result<Strin
     // Half of the window, so that there is also room for the rewritten question.
     let Ok((said, _)) = fit(rest, room) else { return Ok(asked) };
     let messages = prompts::rewrite(&said, &job.options.planner);
-    let rewritten = staged(job, Stage::first("Multi-turn conversation optimization"), messages).await?;
+    let rewritten =
+        staged(job, PlannerStage::first("Multi-turn conversation optimization"), messages).await?;
     Ok(rewritten.filter(|text| !text.trim().is_empty()).map_or(asked, |text| text.trim().to_owned()))
 }
 
 /// Whether a request includes the schema of the final answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum AnswerForm {
     Free,
     Schema,
 }
 
-async fn request(job: &Job<'_>, lines: Vec<Line>, form: Form) -> Result<ChatRequest> {
+async fn request(job: &Job<'_>, lines: Vec<Line>, form: AnswerForm) -> Result<ChatRequest> {
     let options = job.options;
     let room = room(job.model.info().window, options.sampling.max_tokens, 0);
     let (messages, note) = fit(lines, room)?;
@@ -187,7 +190,8 @@ async fn request(job: &Job<'_>, lines: Vec<Line>, form: Form) -> Result<ChatRequ
     if let Some(note) = note {
         job.ctx.signal(Signal::Warn(note)).await?;
     }
-    let schema = options.schema.as_ref().filter(|_| form == Form::Schema).map(|schema| schema.json.clone());
+    let schema =
+        options.schema.as_ref().filter(|_| form == AnswerForm::Schema).map(|schema| schema.json.clone());
     Ok(ChatRequest { schema, ..job.request(messages) })
 }
 
@@ -218,7 +222,7 @@ async fn next_step(
     let rest = steps.lines.iter().filter(|line| line.message.author != Author::System).cloned();
     let lines = std::iter::once(system).map(Line::pinned).chain(rest);
     let lines = lines.chain(std::iter::once(prompts::next_nudge()).map(Line::pinned)).collect();
-    let request = request(job, lines, Form::Free).await?;
+    let request = request(job, lines, AnswerForm::Free).await?;
     let mut show = |piece| {
         // The list of calls is for the driver; shown, it would be part of the answer.
         if matches!(piece, Piece::Thinking(_)) {
@@ -232,7 +236,7 @@ async fn next_step(
 async fn look_at_results(job: &Job<'_>, steps: &mut Steps) -> Result<()> {
     let Some(results) = steps.results() else { return Ok(()) };
     let seen = observation(&results, None);
-    let reflection = Stage { name: "reflection", before: steps.rounds() };
+    let reflection = PlannerStage { name: "reflection", before: steps.rounds() };
     let looked_back = if job.options.planner.reflect {
         staged(job, reflection, prompts::reflect(&steps.request, &seen, &job.options.planner)).await?
     } else {

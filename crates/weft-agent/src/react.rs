@@ -176,10 +176,10 @@ pub struct ReplyOptions {
 
 /// An agent. Clones are the same agent: they share its tools and its hooks.
 #[derive(Clone, Debug)]
-pub struct ReActAgent(Arc<Definition>);
+pub struct ReActAgent(Arc<ReActDefinition>);
 
 /// The definition of an agent.
-struct Definition {
+struct ReActDefinition {
     name: Arc<str>,
     instructions: String,
     model: Arc<dyn ChatModel>,
@@ -206,7 +206,7 @@ struct Extras {
     background: Vec<Tool>,
 }
 
-impl Definition {
+impl ReActDefinition {
     /// The tools of a new session.
     ///
     /// # Errors
@@ -249,7 +249,7 @@ impl Definition {
     }
 }
 
-impl fmt::Debug for Definition {
+impl fmt::Debug for ReActDefinition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReActAgent")
             .field("name", &self.name)
@@ -450,7 +450,7 @@ impl ReActAgentBuilder {
         if let Some(memory) = &extras.memory {
             memory.owner.check()?;
         }
-        let definition = Definition { name, instructions, model, tools, settings, hooks, seams, extras };
+        let definition = ReActDefinition { name, instructions, model, tools, settings, hooks, seams, extras };
         // Tried once now, so that a name conflict is found when the agent is built and not in a conversation.
         definition.equipped(definition.notebook(Notebook::default()).as_ref(), &Tasks::default())?;
         Ok(ReActAgent(Arc::new(definition)))

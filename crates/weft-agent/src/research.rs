@@ -34,8 +34,8 @@ use weft_core::{Error, ErrorKind, NodeContext, Result};
 
 pub use self::agentic::Claim;
 pub use self::effort::Effort;
-use self::known::Known;
-use crate::trace::{Gave, Traced};
+use self::known::PastQueries;
+use crate::trace::{Traced, TracedResult};
 use crate::window::cut;
 
 /// Maximum tokens of the results of one query, as the model reads them.
@@ -234,14 +234,19 @@ impl Research<'_> {
     }
 
     /// Searches these sources for these queries; `before` queries precede them.
-    async fn search(&self, before: usize, queries: &[String], of: &[SourceKind]) -> Result<Vec<Answer>> {
+    async fn search(
+        &self,
+        before: usize,
+        queries: &[String],
+        of: &[SourceKind],
+    ) -> Result<Vec<QueryResults>> {
         // Numbered over the whole research: the number is the position in the journal, regardless of which query
         // finishes first.
         let answers = queries.iter().enumerate().map(|(place, query)| self.answer(before + place, query, of));
         join_all(answers).await.into_iter().collect()
     }
 
-    async fn answer(&self, place: usize, query: &str, of: &[SourceKind]) -> Result<Answer> {
+    async fn answer(&self, place: usize, query: &str, of: &[SourceKind]) -> Result<QueryResults> {
         let asked = self.sources.iter().filter(|source| of.contains(&source.kind()));
         let each = asked.map(|source| async move {
             let kind = source.kind();
@@ -251,14 +256,14 @@ impl Research<'_> {
         let traced = self.traced(place, query).await?;
         // Waits for all of them, even when one fails: the results of the others are recorded and count.
         let found = join_all(each).await;
-        let mut answer = Answer { query: query.to_owned(), found };
+        let mut answer = QueryResults { query: query.to_owned(), found };
         // A run that has ended or whose budget is used up is not a failure of a source, and continuing would only
         // fail again.
         let ends = |found: &Result<Found>| found.as_ref().is_err_and(|error| ends_the_work(error.kind));
         let ended = answer.found.iter().position(|(_, found)| ends(found));
         let failed = ended.is_some() || answer.found.iter().all(|(_, found)| found.is_err());
         let result = json!({"hits": answer.hits(), "failed": failures(&answer)});
-        let told = traced.finish(Gave { result, failed, repaired: false }).await;
+        let told = traced.finish(TracedResult { result, failed, repaired: false }).await;
         if let Some(place) = ended
             && let (_, Err(error)) = answer.found.swap_remove(place)
         {
@@ -296,7 +301,7 @@ impl Research<'_> {
             stopped: StopReason::Enough,
             notes: Vec::new(),
         };
-        let (done, known) = (BTreeSet::new(), Known::default());
+        let (done, known) = (BTreeSet::new(), PastQueries::default());
         Course { research: self, show, end_ms, done, known, looks: 0, answered: false, findings }
     }
 
@@ -316,7 +321,7 @@ struct Course<'r, 'a> {
     /// The queries made so far, normalized.
     done: BTreeSet<String>,
     /// What they found, in the agentic mode.
-    known: Known,
+    known: PastQueries,
     /// The number of reports requested so far; each has its own part in the journal.
     looks: usize,
     /// Whether any source has answered a query.
@@ -325,12 +330,12 @@ struct Course<'r, 'a> {
 }
 
 /// The results of all sources for one query.
-struct Answer {
+struct QueryResults {
     query: String,
     found: Vec<(SourceKind, Result<Found>)>,
 }
 
-impl Answer {
+impl QueryResults {
     /// The results as text for a model, up to a number of tokens.
     fn text(&self, tokens_max: usize) -> String {
         let texts = self.found.iter().filter_map(|(_, found)| found.as_ref().ok());
@@ -358,14 +363,14 @@ impl Course<'_, '_> {
     }
 
     /// Searches these sources for these queries, all concurrently.
-    async fn search(&mut self, queries: &[String], of: &[SourceKind]) -> Result<Vec<Answer>> {
+    async fn search(&mut self, queries: &[String], of: &[SourceKind]) -> Result<Vec<QueryResults>> {
         let answers = self.research.search(self.findings.queries.len(), queries, of).await?;
         self.answered |= answers.iter().flat_map(|answer| &answer.found).any(|(_, found)| found.is_ok());
         Ok(answers)
     }
 
     /// Adds the results of a query to the findings.
-    fn keep(&mut self, answer: &Answer, summary: String) {
+    fn keep(&mut self, answer: &QueryResults, summary: String) {
         let findings = &mut self.findings;
         for (kind, found) in &answer.found {
             let Ok(found) = found else { continue };
@@ -389,7 +394,7 @@ impl Course<'_, '_> {
     }
 }
 
-fn failures(answer: &Answer) -> Vec<String> {
+fn failures(answer: &QueryResults) -> Vec<String> {
     let told = |(kind, error): (&SourceKind, &Error)| {
         format!("the source `{}` failed: {}", kind.name(), error.full())
     };

@@ -49,21 +49,21 @@ pub struct Group {
 }
 
 #[derive(Clone)]
-struct Entry {
+struct ToolEntry {
     tool: Arc<Tool>,
     schema: Arc<ArgumentSchema>,
 }
 
 #[derive(Clone, Default)]
-struct State {
-    tools: Vec<Entry>,
+struct ToolkitState {
+    tools: Vec<ToolEntry>,
     by_name: HashMap<String, usize>,
     groups: BTreeMap<String, Group>,
 }
 
 /// The tools of one agent. Clones share their tools.
 #[derive(Clone, Default)]
-pub struct Toolkit(Arc<Mutex<State>>);
+pub struct Toolkit(Arc<Mutex<ToolkitState>>);
 
 impl std::fmt::Debug for Toolkit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -108,7 +108,7 @@ impl Toolkit {
         let tool = Arc::new(tool);
         let place = state.tools.len();
         state.by_name.insert(tool.name.clone(), place);
-        state.tools.push(Entry { tool: Arc::clone(&tool), schema });
+        state.tools.push(ToolEntry { tool: Arc::clone(&tool), schema });
         Ok(tool)
     }
 
@@ -186,7 +186,7 @@ impl Toolkit {
         WeakToolkit(Arc::downgrade(&self.0))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ToolkitState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -211,7 +211,7 @@ impl Toolkit {
 
 /// A weak reference to a toolkit.
 #[derive(Clone)]
-pub(crate) struct WeakToolkit(Weak<Mutex<State>>);
+pub(crate) struct WeakToolkit(Weak<Mutex<ToolkitState>>);
 
 impl WeakToolkit {
     /// The toolkit, while a strong reference to it exists.
@@ -238,11 +238,11 @@ pub(crate) fn meant<'a>(tools: &'a [Arc<Tool>], name: &str) -> Option<&'a Arc<To
     fitting.next().filter(|_| fitting.next().is_none())
 }
 
-fn is_active(state: &State, tool: &Tool) -> bool {
+fn is_active(state: &ToolkitState, tool: &Tool) -> bool {
     tool.group == BASIC_GROUP || state.groups.get(&tool.group).is_some_and(|group| group.active)
 }
 
-fn active(state: &State) -> Vec<Arc<Tool>> {
+fn active(state: &ToolkitState) -> Vec<Arc<Tool>> {
     let active = state.tools.iter().filter(|entry| is_active(state, &entry.tool));
     active.map(|entry| Arc::clone(&entry.tool)).collect()
 }
@@ -286,7 +286,7 @@ fn arguments(tool: &Tool, schema: &ArgumentSchema, invocation: &Invocation) -> R
 }
 
 /// A call in progress.
-struct Call {
+struct CallInProgress {
     tool: Arc<Tool>,
     invocation: Invocation,
     steps: Option<ToolStream>,
@@ -298,7 +298,7 @@ struct Call {
 /// Carries out a call that ends within its time limit even if its tool is slow, silent, endless or panics.
 fn carry_out(tool: Arc<Tool>, invocation: Invocation) -> ToolStream {
     let deadline = Instant::now() + tool.traits.time_limit.min(TIME_LIMIT_MAX);
-    let call = Call { tool, invocation, steps: None, deadline, so_far: None, over: false };
+    let call = CallInProgress { tool, invocation, steps: None, deadline, so_far: None, over: false };
     stream::unfold(call, |mut call| async move {
         if call.over {
             return None;
@@ -318,7 +318,7 @@ fn carry_out(tool: Arc<Tool>, invocation: Invocation) -> ToolStream {
     .boxed()
 }
 
-impl Call {
+impl CallInProgress {
     async fn next(&mut self) -> Result<ToolStep> {
         let Self { tool, invocation, steps, deadline, so_far, .. } = self;
         // A panicking tool ends only its own call; its stream is not polled again.

@@ -6,7 +6,7 @@ use weft_core::{Json, NodeContext, Result};
 
 /// The result of a call.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gave {
+pub(crate) struct TracedResult {
     /// For programs and people.
     pub result: Json,
     /// Whether it failed.
@@ -42,7 +42,7 @@ impl<'a> Traced<'a> {
     ///
     /// # Errors
     /// `Cancelled` when the run is no longer listening.
-    pub(crate) async fn finish(mut self, gave: Gave) -> Result<()> {
+    pub(crate) async fn finish(mut self, gave: TracedResult) -> Result<()> {
         // Reserves room first: after that there is no await, so the end is reported exactly once.
         let room = self.ctx.signals.reserve().await;
         let Some(finished) = self.over(gave) else { return Ok(()) };
@@ -53,7 +53,7 @@ impl<'a> Traced<'a> {
         Ok(())
     }
 
-    fn over(&mut self, Gave { result, failed, repaired }: Gave) -> Option<ToolFinished> {
+    fn over(&mut self, TracedResult { result, failed, repaired }: TracedResult) -> Option<ToolFinished> {
         let started = self.started.take()?;
         let elapsed = self.began.elapsed().as_secs_f64();
         Some(ToolFinished { started, result: result.into(), failed, repaired, elapsed })
@@ -62,7 +62,8 @@ impl<'a> Traced<'a> {
 
 impl Drop for Traced<'_> {
     fn drop(&mut self) {
-        if let Some(finished) = self.over(Gave { result: Json::from(STOPPED), failed: true, repaired: false })
+        if let Some(finished) =
+            self.over(TracedResult { result: Json::from(STOPPED), failed: true, repaired: false })
         {
             // Cannot wait here: a run that is far behind is not notified.
             let signal = Signal::ToolFinished(Box::new(finished));

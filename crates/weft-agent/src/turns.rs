@@ -40,7 +40,7 @@ pub(crate) struct Turns {
     rounds_max: u32,
     empties: u32,
     guard: LoopGuard,
-    open: Option<Round>,
+    open: Option<CallRound>,
     over: bool,
     /// Whether an answer was rejected: from then on the model only corrects its answer.
     rejected: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Turns {
 
 /// A round of calls in progress.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Round {
+struct CallRound {
     asked: ChatMessage,
     calls: Vec<OpenCall>,
 }
@@ -64,7 +64,7 @@ pub(crate) enum Offer {
 
 /// The next step of the loop.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Step<'a> {
+pub(crate) enum LoopStep<'a> {
     /// Ask the model, with or without tools.
     Ask {
         /// Whether it may call tools.
@@ -106,11 +106,11 @@ impl Turns {
     }
 
     /// Determines the next step.
-    pub(crate) fn step(&mut self) -> Step<'_> {
+    pub(crate) fn step(&mut self) -> LoopStep<'_> {
         // A round in progress is completed first: its calls have begun, and their results are paid for.
         if self.open.is_none() {
             if self.over {
-                return Step::Done;
+                return LoopStep::Done;
             }
             if self.limited.is_none() && self.rounds >= self.rounds_max && self.rounds > 0 {
                 self.close(Limited::MaxRounds);
@@ -118,8 +118,8 @@ impl Turns {
         }
         let offer = self.offer();
         match &mut self.open {
-            Some(round) => Step::Call(&mut round.calls),
-            None => Step::Ask { offer },
+            Some(round) => LoopStep::Call(&mut round.calls),
+            None => LoopStep::Ask { offer },
         }
     }
 
@@ -175,15 +175,15 @@ impl Turns {
                 "more than {CALLS_MAX} calls in one message; {calls_left_out} more were left out"
             ));
         }
-        self.open = Some(Round { asked, calls });
+        self.open = Some(CallRound { asked, calls });
         Ok(())
     }
 
     /// Completes the round if all of its calls have finished; otherwise does nothing.
     pub(crate) fn called(&mut self) {
         let over =
-            |round: &mut Round| round.calls.iter().all(|call| matches!(call.state, CallState::Done(_)));
-        let Some(Round { asked, calls }) = self.open.take_if(over) else { return };
+            |round: &mut CallRound| round.calls.iter().all(|call| matches!(call.state, CallState::Done(_)));
+        let Some(CallRound { asked, calls }) = self.open.take_if(over) else { return };
         self.rounds += 1;
         let (mut observed, mut results) = (Vec::new(), Vec::new());
         for OpenCall { call, state, .. } in calls {

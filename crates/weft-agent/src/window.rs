@@ -113,7 +113,7 @@ pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<St
         Keep::Round(round) => Some(round),
         Keep::Pinned | Keep::History => None,
     });
-    let mut fitted = Fitting::new(lines);
+    let mut fitted = FittingMessages::new(lines);
     let mut notes = Vec::new();
     // The model is about to answer the last round; the others have served their purpose.
     let earlier = |keep: Keep| matches!(keep, Keep::Round(round) if Some(round) != last_round);
@@ -157,13 +157,13 @@ pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<St
     Ok((fitted.lines.into_iter().map(|(line, _)| line.message).collect(), note))
 }
 
-struct Fitting {
+struct FittingMessages {
     /// Each message with its cost.
     lines: Vec<(Line, usize)>,
     total: usize,
 }
 
-impl Fitting {
+impl FittingMessages {
     fn new(lines: Vec<Line>) -> Self {
         let with_cost = |line: Line| {
             let cost = cost(&line.message);

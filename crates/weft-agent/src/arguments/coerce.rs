@@ -20,15 +20,15 @@ const DIGITS_MAX: usize = 15;
 /// floating-point numbers to integers, JSON in a string to its value, a single value to a list of that value. A null
 /// for an optional, non-nullable member counts as absent. Absent members get their defaults.
 pub(super) fn fit(root: &Json, value: &mut Json) {
-    Fitting { root, left: STEPS_MAX }.fit(root, value, 0);
+    Coercion { root, left: STEPS_MAX }.fit(root, value, 0);
 }
 
-struct Fitting<'s> {
+struct Coercion<'s> {
     root: &'s Json,
     left: usize,
 }
 
-impl<'s> Fitting<'s> {
+impl<'s> Coercion<'s> {
     /// Counts a step. Returns `None` when the limit is reached.
     fn step(&mut self, depth: usize) -> Option<()> {
         // Both limits give up silently: a value that is not converted is validated as it was written, and the model

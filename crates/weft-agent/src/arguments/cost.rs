@@ -20,16 +20,16 @@ const STEPS_MAX: usize = 200_000;
 const DEPTH_MAX: usize = 150;
 
 /// What is wrong with a schema.
-pub(super) type Fault = String;
+pub(super) type SchemaFault = String;
 
 /// Checks whether a schema can be used at all: not too large, and with references only to places within itself.
-pub(super) fn inspect(root: &Json) -> Result<(), Fault> {
+pub(super) fn inspect(root: &Json) -> Result<(), SchemaFault> {
     let mut left = VALUES_MAX;
     measure(root, 0, &mut left)?;
     references(root, root)
 }
 
-fn measure(value: &Json, depth: usize, left: &mut usize) -> Result<(), Fault> {
+fn measure(value: &Json, depth: usize, left: &mut usize) -> Result<(), SchemaFault> {
     *left = left.checked_sub(1).ok_or_else(|| format!("it has more than {VALUES_MAX} values"))?;
     if depth > SCHEMA_DEPTH_MAX {
         return Err(format!("it is more than {SCHEMA_DEPTH_MAX} levels deep"));
@@ -42,7 +42,7 @@ fn measure(value: &Json, depth: usize, left: &mut usize) -> Result<(), Fault> {
 }
 
 /// Checks the references of a schema and of those inside it. The depth has already been limited.
-fn references(root: &Json, schema: &Json) -> Result<(), Fault> {
+fn references(root: &Json, schema: &Json) -> Result<(), SchemaFault> {
     let Some(map) = schema.as_object() else { return Ok(()) };
     // The targets of these depend on the path that led to them, so the cost of following them cannot be computed in
     // advance.
@@ -90,7 +90,7 @@ fn decoded(text: &str) -> Option<Cow<'_, str>> {
 
 /// The values to which a nested schema applies.
 #[derive(Clone, Copy)]
-pub(super) enum About<'s> {
+pub(super) enum AppliesTo<'s> {
     /// The same value.
     Itself,
     /// One member of an object.
@@ -106,9 +106,9 @@ pub(super) enum About<'s> {
 }
 
 /// The schemas directly inside a schema, not following references.
-pub(super) fn inner(map: &Map<String, Json>) -> impl Iterator<Item = (About<'_>, &Json)> {
-    map.iter().flat_map(|(keyword, value)| -> Box<dyn Iterator<Item = (About<'_>, &Json)> + '_> {
-        let listed = |about: fn(usize) -> About<'static>| {
+pub(super) fn inner(map: &Map<String, Json>) -> impl Iterator<Item = (AppliesTo<'_>, &Json)> {
+    map.iter().flat_map(|(keyword, value)| -> Box<dyn Iterator<Item = (AppliesTo<'_>, &Json)> + '_> {
+        let listed = |about: fn(usize) -> AppliesTo<'static>| {
             value
                 .as_array()
                 .into_iter()
@@ -116,26 +116,28 @@ pub(super) fn inner(map: &Map<String, Json>) -> impl Iterator<Item = (About<'_>,
                 .enumerate()
                 .map(move |(index, schema)| (about(index), schema))
         };
-        let named = |about: About<'static>| {
+        let named = |about: AppliesTo<'static>| {
             value.as_object().into_iter().flat_map(Map::values).map(move |schema| (about, schema))
         };
-        let one = |about: About<'static>| std::iter::once((about, value));
+        let one = |about: AppliesTo<'static>| std::iter::once((about, value));
         match keyword.as_str() {
-            "allOf" | "anyOf" | "oneOf" => Box::new(listed(|_| About::Itself)),
-            "not" | "if" | "then" | "else" => Box::new(one(About::Itself)),
-            "dependentSchemas" | "dependencies" => Box::new(named(About::Itself)),
+            "allOf" | "anyOf" | "oneOf" => Box::new(listed(|_| AppliesTo::Itself)),
+            "not" | "if" | "then" | "else" => Box::new(one(AppliesTo::Itself)),
+            "dependentSchemas" | "dependencies" => Box::new(named(AppliesTo::Itself)),
             "properties" => {
                 let properties = value.as_object().into_iter().flatten();
-                Box::new(properties.map(|(name, schema)| (About::Member(name), schema)))
+                Box::new(properties.map(|(name, schema)| (AppliesTo::Member(name), schema)))
             }
-            "patternProperties" => Box::new(named(About::Members)),
+            "patternProperties" => Box::new(named(AppliesTo::Members)),
             "additionalProperties" | "unevaluatedProperties" | "propertyNames" => {
-                Box::new(one(About::Members))
+                Box::new(one(AppliesTo::Members))
             }
-            "prefixItems" => Box::new(listed(About::Element)),
-            "items" if value.is_array() => Box::new(listed(About::Element)),
-            "items" | "additionalItems" | "unevaluatedItems" | "contains" => Box::new(one(About::Elements)),
-            "$defs" | "definitions" => Box::new(named(About::Nothing)),
+            "prefixItems" => Box::new(listed(AppliesTo::Element)),
+            "items" if value.is_array() => Box::new(listed(AppliesTo::Element)),
+            "items" | "additionalItems" | "unevaluatedItems" | "contains" => {
+                Box::new(one(AppliesTo::Elements))
+            }
+            "$defs" | "definitions" => Box::new(named(AppliesTo::Nothing)),
             _ => Box::new(std::iter::empty()),
         }
     })
@@ -172,29 +174,29 @@ impl Meter<'_> {
             }
             for (about, inside) in inner(map) {
                 match (about, value) {
-                    (About::Itself, _) => self.follow(inside, value, depth + 1)?,
-                    (About::Member(name), Json::Object(members)) => {
+                    (AppliesTo::Itself, _) => self.follow(inside, value, depth + 1)?,
+                    (AppliesTo::Member(name), Json::Object(members)) => {
                         if let Some(member) = members.get(name) {
                             self.follow(inside, member, depth + 1)?;
                         }
                     }
-                    (About::Members, Json::Object(members)) => {
+                    (AppliesTo::Members, Json::Object(members)) => {
                         members.values().try_for_each(|member| self.follow(inside, member, depth + 1))?;
                     }
-                    (About::Element(index), Json::Array(items)) => {
+                    (AppliesTo::Element(index), Json::Array(items)) => {
                         if let Some(item) = items.get(index) {
                             self.follow(inside, item, depth + 1)?;
                         }
                     }
-                    (About::Elements, Json::Array(items)) => {
+                    (AppliesTo::Elements, Json::Array(items)) => {
                         items.iter().try_for_each(|item| self.follow(inside, item, depth + 1))?;
                     }
                     (
-                        About::Member(_)
-                        | About::Members
-                        | About::Element(_)
-                        | About::Elements
-                        | About::Nothing,
+                        AppliesTo::Member(_)
+                        | AppliesTo::Members
+                        | AppliesTo::Element(_)
+                        | AppliesTo::Elements
+                        | AppliesTo::Nothing,
                         _,
                     ) => {}
                 }

@@ -52,7 +52,7 @@ impl Quote {
 
 /// The role of a string, which decides where it may end.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Role {
+pub(super) enum StringRole {
     Key,
     Element { depth: usize },
     Member { depth: usize },
@@ -60,7 +60,7 @@ pub(super) enum Role {
 
 /// How a string ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum StringEnd {
     Closed,
     /// The text ended first.
     Cut,
@@ -101,19 +101,19 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a string, starting after its opening quote.
-    pub(super) fn string(&mut self, quote: Quote, role: Role) -> (String, End) {
+    pub(super) fn string(&mut self, quote: Quote, role: StringRole) -> (String, StringEnd) {
         let mut value = String::new();
         let mut kept_quotes = false;
         loop {
             let rest = self.rest();
             let Some(c) = rest.chars().next() else {
-                return (value, if kept_quotes { End::Lost } else { End::Cut });
+                return (value, if kept_quotes { StringEnd::Lost } else { StringEnd::Cut });
             };
             if let Some(length) = quote.closing(rest) {
                 let behind = rest.get(length..).unwrap_or_default();
                 if matches!(quote, Quote::Three(_)) || ends(behind, role) {
                     self.advance(length);
-                    return (value, End::Closed);
+                    return (value, StringEnd::Closed);
                 }
                 // Kept as text: the model forgot its backslash. If the string never ends, it is unclear which quote
                 // was meant as its end.
@@ -194,12 +194,12 @@ fn blanks(text: &str) -> &str {
 
 /// Whether a quote ends its string, judged by what follows. Other quotes are taken as part of the string: models
 /// forget to escape them.
-fn ends(behind: &str, role: Role) -> bool {
+fn ends(behind: &str, role: StringRole) -> bool {
     let (depth, in_list) = match role {
         // A key contains no quotes; reading on would swallow the value after a key with a forgotten colon.
-        Role::Key => return true,
-        Role::Element { depth } => (depth, true),
-        Role::Member { depth } => (depth, false),
+        StringRole::Key => return true,
+        StringRole::Element { depth } => (depth, true),
+        StringRole::Member { depth } => (depth, false),
     };
     let mut rest = blanks(start_of(behind, AHEAD_MAX));
     let mut closed = 0;

@@ -9,7 +9,7 @@
 use serde_json::Map;
 use weft_core::Json;
 
-use super::cursor::{Cursor, End, Quote, Role, key_follows, start_of};
+use super::cursor::{Cursor, Quote, StringEnd, StringRole, key_follows, start_of};
 use super::word::{bare_key_length, bare_value_length, begun, blanks_then, literal};
 
 /// Maximum nesting of brackets: the same as in serde_json.
@@ -24,26 +24,26 @@ const BRACKETS_MAX: usize = 1_000;
 const WINDOW: usize = 300;
 
 /// What is wrong, and where.
-pub(super) type Fault = String;
+pub(super) type RepairFault = String;
 
 /// Parses the value in a text, or the list of consecutive values in it.
-pub(super) fn read(text: &str) -> Result<Json, Fault> {
+pub(super) fn read(text: &str) -> Result<Json, RepairFault> {
     let start = start(text)?;
     let unescaped;
     let text = match &start {
         // The whole object was written in escaped form, as inside a string: unescaped once, it is parsed like any
         // other.
-        Start::Bracket(rest) if escaped(rest) => {
+        ValueStart::Bracket(rest) if escaped(rest) => {
             unescaped = serde_json::from_str::<String>(&format!("\"{}\"", rest.replace('\n', "\\n")))
                 .map_err(|_| "its quotes are escaped, but not all of them".to_owned())?;
             unescaped.as_str()
         }
-        Start::Bracket(rest) | Start::Members(rest) => rest,
-        Start::Scalar(value) => return Ok(value.clone()),
+        ValueStart::Bracket(rest) | ValueStart::Members(rest) => rest,
+        ValueStart::Scalar(value) => return Ok(value.clone()),
     };
-    let mut reader = Reader { cursor: Cursor::new(text), stack: Vec::new(), done: Vec::new() };
-    if matches!(start, Start::Members(_)) {
-        reader.stack.push(Open::Map { entries: Map::new(), key: None });
+    let mut reader = RepairReader { cursor: Cursor::new(text), stack: Vec::new(), done: Vec::new() };
+    if matches!(start, ValueStart::Members(_)) {
+        reader.stack.push(OpenBracket::Map { entries: Map::new(), key: None });
     }
     reader.read()?;
     let mut values = reader.done;
@@ -58,7 +58,7 @@ pub(super) fn read(text: &str) -> Result<Json, Fault> {
 }
 
 /// Where the value starts.
-enum Start<'a> {
+enum ValueStart<'a> {
     /// With this bracket.
     Bracket(&'a str),
     /// With a key: the bracket before it is missing.
@@ -69,30 +69,30 @@ enum Start<'a> {
 
 /// Finds the value after any introduction by the model. Brackets in prose, such as `[1]` or `{this}`, are skipped if
 /// a better one follows.
-fn start(text: &str) -> Result<Start<'_>, Fault> {
+fn start(text: &str) -> Result<ValueStart<'_>, RepairFault> {
     let mut cursor = Cursor::new(text);
     cursor.skip();
     let text = cursor.rest();
     if text.starts_with(['"', '\'', '“']) && key_follows(text) {
-        return Ok(Start::Members(text));
+        return Ok(ValueStart::Members(text));
     }
     if let Some(value) = literal(text.trim_end()) {
-        return Ok(Start::Scalar(value));
+        return Ok(ValueStart::Scalar(value));
     }
     let mut second = None;
     for (place, _) in text.match_indices(['{', '[']).take(BRACKETS_MAX) {
         let rest = text.get(place..).unwrap_or_default();
-        match likelihood(rest, if place == 0 { Place::First } else { Place::Later }) {
-            Likely::Yes => return Ok(Start::Bracket(rest)),
+        match likelihood(rest, if place == 0 { ValuePlace::First } else { ValuePlace::Later }) {
+            Likely::Yes => return Ok(ValueStart::Bracket(rest)),
             Likely::Perhaps => second = second.or(Some(rest)),
             Likely::No => {}
         }
     }
-    second.map(Start::Bracket).ok_or_else(|| "there is no object and no list in it".to_owned())
+    second.map(ValueStart::Bracket).ok_or_else(|| "there is no object and no list in it".to_owned())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ValuePlace {
     /// Nothing precedes it.
     First,
     Later,
@@ -105,8 +105,8 @@ enum Likely {
 }
 
 /// Whether a text that starts with a bracket is meant as JSON. Examines a bounded part of it.
-fn likelihood(text: &str, place: Place) -> Likely {
-    let first = place == Place::First;
+fn likelihood(text: &str, place: ValuePlace) -> Likely {
+    let first = place == ValuePlace::First;
     let mut inside = Cursor::new(start_of(text.get(1..).unwrap_or_default(), WINDOW));
     inside.skip();
     let inside = inside.rest();
@@ -137,12 +137,12 @@ fn escaped(text: &str) -> bool {
     start_of(text, WINDOW).trim_start_matches(['{', '[', ' ', '\n']).starts_with("\\\"")
 }
 
-enum Open {
+enum OpenBracket {
     List(Vec<Json>),
     Map { entries: Map<String, Json>, key: Option<String> },
 }
 
-impl Open {
+impl OpenBracket {
     fn close(self) -> Json {
         match self {
             Self::List(items) => Json::Array(items),
@@ -158,14 +158,14 @@ impl Open {
     }
 }
 
-struct Reader<'a> {
+struct RepairReader<'a> {
     cursor: Cursor<'a>,
-    stack: Vec<Open>,
+    stack: Vec<OpenBracket>,
     done: Vec<Json>,
 }
 
-impl Reader<'_> {
-    fn read(&mut self) -> Result<(), Fault> {
+impl RepairReader<'_> {
+    fn read(&mut self) -> Result<(), RepairFault> {
         loop {
             self.cursor.skip();
             let rest = self.cursor.rest();
@@ -207,7 +207,9 @@ impl Reader<'_> {
     fn between(&mut self, c: char) -> bool {
         let rest = self.cursor.rest();
         match c {
-            '{' | '[' if self.done.is_empty() || matches!(likelihood(rest, Place::Later), Likely::Yes) => {
+            '{' | '['
+                if self.done.is_empty() || matches!(likelihood(rest, ValuePlace::Later), Likely::Yes) =>
+            {
                 // What stands between two whole values (one call after another) needs no repair, and valid values
                 // must not be changed.
                 let mut strict = serde_json::Deserializer::from_str(rest).into_iter::<Json>();
@@ -230,12 +232,12 @@ impl Reader<'_> {
     fn push(&mut self, bracket: char) {
         self.cursor.advance(1);
         self.stack.push(match bracket {
-            '{' => Open::Map { entries: Map::new(), key: None },
-            _ => Open::List(Vec::new()),
+            '{' => OpenBracket::Map { entries: Map::new(), key: None },
+            _ => OpenBracket::List(Vec::new()),
         });
     }
 
-    fn open(&mut self, bracket: char) -> Result<(), Fault> {
+    fn open(&mut self, bracket: char) -> Result<(), RepairFault> {
         if self.wants_key() {
             return Err(format!("a key is missing {}", self.cursor.here()));
         }
@@ -269,7 +271,7 @@ impl Reader<'_> {
 
     /// A key without a value becomes null.
     fn comma_before_close(&mut self) {
-        if matches!(self.stack.last(), Some(Open::Map { key: Some(_), .. })) {
+        if matches!(self.stack.last(), Some(OpenBracket::Map { key: Some(_), .. })) {
             self.put(Json::Null);
         }
     }
@@ -277,8 +279,8 @@ impl Reader<'_> {
     fn put(&mut self, value: Json) {
         match self.stack.last_mut() {
             None => self.done.push(value),
-            Some(Open::List(items)) => items.push(value),
-            Some(Open::Map { entries, key }) => {
+            Some(OpenBracket::List(items)) => items.push(value),
+            Some(OpenBracket::Map { entries, key }) => {
                 // A value without a key is dropped: there is no place for it, and validation tells the model what is
                 // missing.
                 if let Some(key) = key.take() {
@@ -289,29 +291,29 @@ impl Reader<'_> {
     }
 
     fn wants_key(&self) -> bool {
-        matches!(self.stack.last(), Some(Open::Map { key: None, .. }))
+        matches!(self.stack.last(), Some(OpenBracket::Map { key: None, .. }))
     }
 
-    fn string(&mut self, quote: Quote) -> Result<(), Fault> {
+    fn string(&mut self, quote: Quote) -> Result<(), RepairFault> {
         let depth = self.stack.len();
         let role = match self.stack.last() {
-            Some(Open::Map { key: None, .. }) => Role::Key,
-            Some(Open::Map { .. }) => Role::Member { depth },
-            _ => Role::Element { depth },
+            Some(OpenBracket::Map { key: None, .. }) => StringRole::Key,
+            Some(OpenBracket::Map { .. }) => StringRole::Member { depth },
+            _ => StringRole::Element { depth },
         };
         let (text, end) = self.cursor.string(quote, role);
         match (role, end) {
-            (_, End::Lost) => {
+            (_, StringEnd::Lost) => {
                 Err("a string is not closed, or has quotes in it without a backslash before them".to_owned())
             }
-            (Role::Key, End::Closed) => self.key(text),
+            (StringRole::Key, StringEnd::Closed) => self.key(text),
             // The rest of a key that was cut off is unknown.
-            (Role::Key, End::Cut) => Ok(()),
-            (_, End::Closed) => {
+            (StringRole::Key, StringEnd::Cut) => Ok(()),
+            (_, StringEnd::Closed) => {
                 self.put(Json::String(text));
                 Ok(())
             }
-            (_, End::Cut) => {
+            (_, StringEnd::Cut) => {
                 let text = self.without_closers(&text).map(str::to_owned).unwrap_or(text);
                 self.put(Json::String(text));
                 Ok(())
@@ -325,21 +327,21 @@ impl Reader<'_> {
         self.stack.iter().try_fold(text, |text, open| text.trim_end().strip_suffix(open.closer()))
     }
 
-    fn key(&mut self, name: String) -> Result<(), Fault> {
+    fn key(&mut self, name: String) -> Result<(), RepairFault> {
         self.cursor.skip();
         match self.cursor.rest().chars().next() {
             Some(':') => self.cursor.advance(1),
             None => return Ok(()),
             Some(_) => return Err(format!("a key without a colon behind it {}", self.cursor.here())),
         }
-        if let Some(Open::Map { key, .. }) = self.stack.last_mut() {
+        if let Some(OpenBracket::Map { key, .. }) = self.stack.last_mut() {
             *key = Some(name);
         }
         Ok(())
     }
 
     /// Reads an unquoted key or value.
-    fn word(&mut self) -> Result<(), Fault> {
+    fn word(&mut self) -> Result<(), RepairFault> {
         let rest = self.cursor.rest();
         let is_key = self.wants_key();
         let length = if is_key { bare_key_length(rest) } else { bare_value_length(rest) };

@@ -33,15 +33,15 @@ const PER_PATTERN: usize = 16 << 10;
 const READY_BYTES_MAX: usize = 4 << 20;
 
 /// Compiled schemas, by their texts.
-static READY: LazyLock<Mutex<Ready>> = LazyLock::new(Mutex::default);
+static READY: LazyLock<Mutex<SchemaCache>> = LazyLock::new(Mutex::default);
 
 #[derive(Default)]
-struct Ready {
+struct SchemaCache {
     schemas: HashMap<String, Arc<ArgumentSchema>>,
     bytes: usize,
 }
 
-impl Ready {
+impl SchemaCache {
     fn keep(&mut self, text: String, schema: &Arc<ArgumentSchema>) {
         // Compiled patterns are much larger than their text.
         let bytes = text.len() + pattern::count_in(&schema.schema) * PER_PATTERN;

@@ -89,7 +89,7 @@ impl BackgroundCalls {
 
 /// The background calls of one agent's work.
 pub struct Background<'a> {
-    state: Mutex<State<'a>>,
+    state: Mutex<BackgroundState<'a>>,
     /// Notified when one of them finishes.
     ended: Notify,
 }
@@ -100,7 +100,7 @@ type Running<'a> = BoxFuture<'a, (u32, String, Result<CallState>)>;
 #[derive(Default)]
 // Behind a lock although a single task does all the work: the agent's work and the background calls are two futures
 // that both access it, and neither holds the lock across an await.
-struct State<'a> {
+struct BackgroundState<'a> {
     started: u32,
     /// Calls that have just been started.
     starting: Vec<Running<'a>>,
@@ -115,10 +115,13 @@ impl<'a> Background<'a> {
     /// Starts with no running calls, after those of an earlier part of the same work.
     pub fn after(BackgroundCalls { started, over }: BackgroundCalls) -> Self {
         let over = over.into_iter().map(|call| (call.number, call)).collect();
-        Self { state: Mutex::new(State { started, over, ..State::default() }), ended: Notify::new() }
+        Self {
+            state: Mutex::new(BackgroundState { started, over, ..BackgroundState::default() }),
+            ended: Notify::new(),
+        }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<'a>> {
+    fn state(&self) -> MutexGuard<'_, BackgroundState<'a>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -229,7 +232,7 @@ impl<'a> Background<'a> {
         self.until(|state| state.running == 0).await
     }
 
-    async fn until(&self, there: impl Fn(&State<'a>) -> bool) -> Result<()> {
+    async fn until(&self, there: impl Fn(&BackgroundState<'a>) -> bool) -> Result<()> {
         loop {
             {
                 let mut state = self.state();
@@ -255,13 +258,14 @@ impl<'a> Background<'a> {
         }
         let look = || {
             let calls: Vec<u32> = self.state().over.keys().copied().collect();
-            (!calls.is_empty()).then_some(Told { calls })
+            (!calls.is_empty()).then_some(ToldCalls { calls })
         };
-        let Some(Told { calls }) = job.ctx.news_before(KIND, request, look).await? else {
+        let Some(ToldCalls { calls }) = job.ctx.news_before(KIND, request, look).await? else {
             return Ok(Vec::new());
         };
         // Replayed work knows which calls were told then, but their results may not have arrived again yet.
-        let all_over = |state: &State<'_>| calls.iter().all(|number| state.over.contains_key(number));
+        let all_over =
+            |state: &BackgroundState<'_>| calls.iter().all(|number| state.over.contains_key(number));
         self.until(|state| state.running == 0 || all_over(state)).await?;
         let mut state = self.state();
         let told = calls.iter().map(|number| state.over.remove(number));
@@ -279,6 +283,6 @@ impl<'a> Background<'a> {
 
 /// The calls that the model was told of before a request.
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct ToldCalls {
     calls: Vec<u32>,
 }

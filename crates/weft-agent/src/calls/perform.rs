@@ -16,7 +16,7 @@ use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
 use super::{CallState, Done, INSIDE, Ready};
 use crate::driver::Job;
 use crate::long_results::{Shelved, shelve};
-use crate::trace::{Gave, Traced};
+use crate::trace::{Traced, TracedResult};
 
 fn started(job: &Job<'_>, call: &ToolCall, arguments: &Json) -> ToolStarted {
     ToolStarted {
@@ -33,7 +33,7 @@ fn started(job: &Job<'_>, call: &ToolCall, arguments: &Json) -> ToolStarted {
 pub(super) async fn report_unmade(job: &Job<'_>, call: &ToolCall, done: &Done) -> Result<()> {
     // Reported as started and finished, because readers of the trace pair the two.
     let traced = Traced::start(job.ctx, started(job, call, &done.arguments)).await?;
-    traced.finish(Gave { result: done.result.clone(), failed: true, ..Gave::default() }).await
+    traced.finish(TracedResult { result: done.result.clone(), failed: true, ..TracedResult::default() }).await
 }
 
 /// Makes one call.
@@ -56,17 +56,17 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
         return Err(Error::new(ErrorKind::Cancelled, "the run has been cancelled"));
     }
     let state = match end {
-        Ok(Last::Done(output)) => {
+        Ok(CallEnd::Done(output)) => {
             let done = Done::gave(written, &output);
             // Otherwise it would be kept for as long as the conversation.
             let data = if job.ctx.keeps_data { output.data } else { ToolData::Same };
             CallState::Done(Done { data, ..done })
         }
-        Ok(Last::Suspended(suspension)) if suspension.form.fields.is_empty() => {
+        Ok(CallEnd::Suspended(suspension)) if suspension.form.fields.is_empty() => {
             let error = Error::internal("the tool waits for a person, and there is nothing to ask");
             CallState::Done(Done::failed(written, &error))
         }
-        Ok(Last::Suspended(suspension)) => CallState::Suspended(suspension),
+        Ok(CallEnd::Suspended(suspension)) => CallState::Suspended(suspension),
         Err(error) => CallState::Done(Done::failed(written, &error)),
     };
     match state {
@@ -86,11 +86,15 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
                 shorten(job, &agent, &call_name, &mut done).await?;
             }
             done.poll = tool.is_some_and(|tool| tool.traits.poll);
-            traced.finish(Gave { result: done.result.clone(), failed: done.failed, repaired }).await?;
+            traced
+                .finish(TracedResult { result: done.result.clone(), failed: done.failed, repaired })
+                .await?;
             Ok(CallState::Done(done))
         }
         state => {
-            traced.finish(Gave { result: Json::from("waits for a person"), failed: false, repaired }).await?;
+            traced
+                .finish(TracedResult { result: Json::from("waits for a person"), failed: false, repaired })
+                .await?;
             Ok(state)
         }
     }
@@ -120,7 +124,7 @@ async fn shorten(job: &Job<'_>, call: &NodeContext, tool: &str, done: &mut Done)
 /// How a call ended.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Last {
+enum CallEnd {
     /// With its complete output.
     Done(ToolOutput),
     /// Suspended, waiting for this.
@@ -171,15 +175,15 @@ fn again(tool: Option<&Tool>) -> Option<Delivery> {
 }
 
 /// Waits for the end of a call.
-async fn last_step(job: &Job<'_>, name: &str, invocation: Invocation) -> Result<Last> {
+async fn last_step(job: &Job<'_>, name: &str, invocation: Invocation) -> Result<CallEnd> {
     let mut steps = job.tools.call(name, invocation);
     let all = async {
         // Each chunk is the whole output so far, so only the last one matters.
         loop {
             match steps.next().await.transpose()? {
                 Some(ToolStep::Progress(_)) => {}
-                Some(ToolStep::Done(output)) => return Ok(Last::Done(output)),
-                Some(ToolStep::Suspended(suspension)) => return Ok(Last::Suspended(suspension)),
+                Some(ToolStep::Done(output)) => return Ok(CallEnd::Done(output)),
+                Some(ToolStep::Suspended(suspension)) => return Ok(CallEnd::Suspended(suspension)),
                 None => return Err(Error::new(ErrorKind::Garbled, "the tool ended without a result")),
             }
         }

@@ -104,7 +104,7 @@ pub trait Checkpointer: Send + Sync {
 /// One entry of a thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Entry {
+enum ThreadEntry {
     Checkpoint(Box<Checkpoint>),
     Call(CallNote),
 }
@@ -120,9 +120,9 @@ impl Thread {
         self.saved.as_ref().map(|saved| saved.id.as_str())
     }
 
-    fn take(&mut self, entry: Entry) -> Result<()> {
+    fn take(&mut self, entry: ThreadEntry) -> Result<()> {
         match entry {
-            Entry::Checkpoint(checkpoint) => {
+            ThreadEntry::Checkpoint(checkpoint) => {
                 let Checkpoint { version, id, node, update, .. } = *checkpoint;
                 if version > VERSION {
                     let message =
@@ -137,7 +137,7 @@ impl Thread {
                 // The notes belonged to the node that this checkpoint completes.
                 self.saved = Some(Saved { state, id, node, calls: HashMap::new() });
             }
-            Entry::Call(CallNote { key, gave }) => {
+            ThreadEntry::Call(CallNote { key, gave }) => {
                 if let Some(saved) = &mut self.saved {
                     saved.calls.insert(key, gave.map_or(Known::Begun, Known::Ended));
                 }
@@ -187,7 +187,7 @@ impl Checkpointer for MemoryCheckpointer {
         let mut threads = self.threads();
         let kept = threads.entry(thread.to_owned()).or_default();
         check_next(thread, kept.last(), checkpoint.parent.as_deref())?;
-        kept.take(Entry::Checkpoint(Box::new(checkpoint.clone())))
+        kept.take(ThreadEntry::Checkpoint(Box::new(checkpoint.clone())))
     }
 
     async fn put_call(&self, thread: &str, after: &str, call: &CallNote) -> Result<()> {
@@ -195,7 +195,7 @@ impl Checkpointer for MemoryCheckpointer {
         let mut threads = self.threads();
         let kept = threads.entry(thread.to_owned()).or_default();
         check_next(thread, kept.last(), Some(after))?;
-        kept.take(Entry::Call(call.clone()))
+        kept.take(ThreadEntry::Call(call.clone()))
     }
 
     async fn latest(&self, thread: &str) -> Result<Option<Saved>> {

@@ -6,7 +6,7 @@ use super::state::StopReason;
 const LOOKED_AT_MAX: usize = 1_000;
 
 #[derive(Clone, Copy)]
-enum Language {
+enum QuestionLanguage {
     English,
     Chinese,
     Japanese,
@@ -16,25 +16,25 @@ enum Language {
 
 /// The language of the first known script in the question. Japanese also uses Chinese characters, so its own letters
 /// count wherever they occur.
-fn language(question: &str) -> Language {
+fn language(question: &str) -> QuestionLanguage {
     let of = |c: char| match c {
-        '\u{3040}'..='\u{30ff}' => Some(Language::Japanese),
-        '\u{ac00}'..='\u{d7af}' => Some(Language::Korean),
-        '\u{4e00}'..='\u{9fff}' => Some(Language::Chinese),
-        '\u{400}'..='\u{4ff}' => Some(Language::Russian),
+        '\u{3040}'..='\u{30ff}' => Some(QuestionLanguage::Japanese),
+        '\u{ac00}'..='\u{d7af}' => Some(QuestionLanguage::Korean),
+        '\u{4e00}'..='\u{9fff}' => Some(QuestionLanguage::Chinese),
+        '\u{400}'..='\u{4ff}' => Some(QuestionLanguage::Russian),
         _ => None,
     };
-    let mut found: Vec<Language> = question.chars().take(LOOKED_AT_MAX).filter_map(of).collect();
-    if let Some(place) = found.iter().position(|language| matches!(language, Language::Japanese)) {
+    let mut found: Vec<QuestionLanguage> = question.chars().take(LOOKED_AT_MAX).filter_map(of).collect();
+    if let Some(place) = found.iter().position(|language| matches!(language, QuestionLanguage::Japanese)) {
         // Japanese text often starts with Chinese characters, which would be taken for the language.
         found.swap(0, place);
     }
-    found.first().copied().unwrap_or(Language::English)
+    found.first().copied().unwrap_or(QuestionLanguage::English)
 }
 
 /// The text that says why there is no answer.
 pub(super) fn explanation(reason: StopReason, question: &str) -> &'static str {
-    use Language::{Chinese, English, Japanese, Korean, Russian};
+    use QuestionLanguage::{Chinese, English, Japanese, Korean, Russian};
     match (reason, language(question)) {
         (StopReason::MaxSteps, English) => "I used up my steps before I had an answer.",
         (StopReason::MaxSteps, Chinese) => "在得出答案之前,我已用完了可用的步骤。",

@@ -19,7 +19,7 @@ use super::events::{EventKind, Events};
 use super::explanation::explanation;
 use super::state::{GraphState, Metadata, STATUS, StopReason, ToolCallRecord, Update};
 use super::topology::Node;
-use super::{AfterLoop, Definition};
+use super::{AfterLoop, GraphDefinition};
 use crate::ask::{Ending, Reply, ask, warn_of_cut};
 use crate::calls::{self, CallState, Done, OpenCall};
 use crate::driver::{self, Job};
@@ -38,14 +38,14 @@ const FINISH_REASON: &str = "finish_reason";
 const CANCELLED: &str = "The call was stopped: the turn was cancelled.";
 
 /// The work of one node.
-pub(super) struct Work<'a> {
-    pub(super) agent: &'a Definition,
+pub(super) struct NodeWork<'a> {
+    pub(super) agent: &'a GraphDefinition,
     pub(super) events: &'a Arc<Events>,
     pub(super) state: &'a GraphState,
     pub(super) ctx: Arc<NodeContext>,
 }
 
-impl Work<'_> {
+impl NodeWork<'_> {
     /// Runs a node and returns its changes.
     ///
     /// # Errors

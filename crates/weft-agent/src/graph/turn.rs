@@ -14,10 +14,10 @@ use weft_core::{Error, Result};
 
 use super::checkpoint::{CallNote, Checkpoint, VERSION};
 use super::events::{EventKind, Events, tool_end, tool_start};
-use super::nodes::{Work, not_executed};
+use super::nodes::{NodeWork, not_executed};
 use super::state::{GraphState, Update};
 use super::topology::{Node, next};
-use super::{Definition, GraphReply, StreamItem, TurnOptions};
+use super::{GraphDefinition, GraphReply, StreamItem, TurnOptions};
 use crate::long_term::{LongTermMemory, Owner, Storing, asked_to_remember};
 use crate::message::{Message, Role};
 use crate::standalone::{Signals, node_context, run_context};
@@ -29,8 +29,8 @@ const WARNINGS_MAX: usize = 100;
 const CUT_OFF: &str = "The call was cut off; nobody knows what came of it.";
 
 /// A turn in progress.
-struct Turn<'a> {
-    agent: &'a Definition,
+struct GraphTurn<'a> {
+    agent: &'a GraphDefinition,
     thread: &'a str,
     run: Arc<RunContext>,
     events: Arc<Events>,
@@ -40,12 +40,12 @@ struct Turn<'a> {
     last: (String, Node),
     /// The known calls of the next node.
     known: HashMap<Arc<str>, Known>,
-    notices: Notices,
+    notices: TurnNotices,
 }
 
 /// What a turn collects besides the changes of its nodes.
 #[derive(Default)]
-struct Notices {
+struct TurnNotices {
     usage: Usage,
     warnings: Vec<String>,
 }
@@ -55,7 +55,7 @@ type Background = BoxFuture<'static, Option<String>>;
 
 /// Runs a turn without a reader of its events.
 pub(super) async fn whole(
-    agent: &Definition,
+    agent: &GraphDefinition,
     thread: &str,
     message: Option<Message>,
     options: TurnOptions,
@@ -67,7 +67,7 @@ pub(super) async fn whole(
 
 /// Runs a turn while its events are read.
 pub(super) fn streamed(
-    agent: Arc<Definition>,
+    agent: Arc<GraphDefinition>,
     thread: String,
     message: Option<Message>,
     options: TurnOptions,
@@ -99,7 +99,7 @@ struct Attempt {
 }
 
 async fn turn(
-    agent: &Definition,
+    agent: &GraphDefinition,
     thread: &str,
     message: Option<Message>,
     attempt: Attempt,
@@ -116,11 +116,11 @@ async fn turn(
 
 /// Loads the thread and adds the message if there is one.
 async fn begin<'a>(
-    agent: &'a Definition,
+    agent: &'a GraphDefinition,
     thread: &'a str,
     message: Option<Message>,
     attempt: Attempt,
-) -> Result<Turn<'a>> {
+) -> Result<GraphTurn<'a>> {
     let Attempt { options, run, events } = attempt;
     let saved = agent.checkpointer.latest(thread).await?;
     if message.is_none() && saved.is_none() {
@@ -132,8 +132,8 @@ async fn begin<'a>(
     };
     let parent = last.as_ref().map(|(id, _)| id.clone());
     let last = last.unwrap_or_else(|| (String::new(), Node::End));
-    let notices = Notices::default();
-    let mut turn = Turn { agent, thread, run, events, options, state, last, known, notices };
+    let notices = TurnNotices::default();
+    let mut turn = GraphTurn { agent, thread, run, events, options, state, last, known, notices };
     if let Some(message) = message {
         let now_ms = turn.now_ms();
         // In the same checkpoint as the question, so that a thread is never saved between the two.
@@ -144,7 +144,7 @@ async fn begin<'a>(
     Ok(turn)
 }
 
-impl Turn<'_> {
+impl GraphTurn<'_> {
     async fn go(mut self, begin_storing: oneshot::Sender<Background>) -> Result<GraphReply> {
         let mut begin_storing = Some(begin_storing);
         loop {
@@ -164,7 +164,7 @@ impl Turn<'_> {
         }
         let Self { state, notices, .. } = self;
         let metadata = state.metadata.unwrap_or_default();
-        let Notices { usage, warnings } = notices;
+        let TurnNotices { usage, warnings } = notices;
         Ok(GraphReply { reply: state.final_reply, metadata, usage, warnings })
     }
 
@@ -176,7 +176,7 @@ impl Turn<'_> {
         let cancel = self.options.cancel.child_token();
         let (ctx, mut signals) = node_context(&self.run, &self.agent.name, effects, cancel);
         self.events.set_step(self.state.current_step);
-        let work = Work { agent: self.agent, events: &self.events, state: &self.state, ctx };
+        let work = NodeWork { agent: self.agent, events: &self.events, state: &self.state, ctx };
         let mut work = work.of(node).boxed();
         let mut notices = std::mem::take(&mut self.notices);
         let done = loop {
@@ -194,14 +194,14 @@ impl Turn<'_> {
         done
     }
 
-    async fn hear_rest(&self, mut signals: Signals, notices: &mut Notices) -> Result<()> {
+    async fn hear_rest(&self, mut signals: Signals, notices: &mut TurnNotices) -> Result<()> {
         while let Ok((_, signal)) = signals.try_recv() {
             self.hear(signal, notices).await?;
         }
         Ok(())
     }
 
-    async fn hear(&self, signal: Signal, notices: &mut Notices) -> Result<()> {
+    async fn hear(&self, signal: Signal, notices: &mut TurnNotices) -> Result<()> {
         match signal {
             Signal::EffectStarted(started) => {
                 // Effects that may be repeated need no note when they start.
@@ -287,7 +287,7 @@ async fn stored(
     }
 }
 
-impl Notices {
+impl TurnNotices {
     fn warn(&mut self, warning: String) {
         if self.warnings.len() < WARNINGS_MAX {
             self.warnings.push(warning);

@@ -23,11 +23,11 @@ pub const MEMORY_BYTES_MAX: usize = 64 * 1024;
 ///
 /// Texts are stored verbatim: there is no model here that could extract facts from them.
 #[derive(Clone, Debug, Default)]
-pub struct LocalMemory(Arc<Mutex<State>>);
+pub struct LocalMemory(Arc<Mutex<LocalMemories>>);
 
 #[derive(Debug, Default)]
-struct State {
-    memories: Vec<Memory>,
+struct LocalMemories {
+    memories: Vec<LocalMemoryEntry>,
     /// The number of memories per owner.
     // If it were recounted for each line, a file of a hundred thousand memories would take minutes to open.
     counts: HashMap<Owner, usize>,
@@ -56,7 +56,7 @@ impl MemoryFile {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Memory {
+struct LocalMemoryEntry {
     id: String,
     owner: Owner,
     text: String,
@@ -107,32 +107,32 @@ impl LocalMemory {
         }
         // Otherwise the next line would be appended to a partial one, and both would be unreadable.
         file.set_len(end).map_err(failed)?;
-        let mut state = State::newest(all);
+        let mut state = LocalMemories::newest(all);
         state.file = Some(MemoryFile { path: path.clone(), file, end });
         Ok(Self(Arc::new(Mutex::new(state))))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LocalMemories> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl LocalMemories {
     /// Keeps the newest memories of each owner, in order.
-    fn newest(all: Vec<Memory>) -> Self {
+    fn newest(all: Vec<LocalMemoryEntry>) -> Self {
         let mut counts: HashMap<Owner, usize> = HashMap::new();
-        let is_kept = |memory: &Memory| {
+        let is_kept = |memory: &LocalMemoryEntry| {
             let count = counts.entry(memory.owner.clone()).or_default();
             let is_kept = *count < MEMORIES_MAX;
             *count += usize::from(is_kept);
             is_kept
         };
-        let mut memories: Vec<Memory> = all.into_iter().rev().filter(is_kept).collect();
+        let mut memories: Vec<LocalMemoryEntry> = all.into_iter().rev().filter(is_kept).collect();
         memories.reverse();
         Self { memories, counts, file: None }
     }
 
-    fn take(&mut self, memory: Memory) {
+    fn take(&mut self, memory: LocalMemoryEntry) {
         let count = self.counts.entry(memory.owner.clone()).or_default();
         if *count < MEMORIES_MAX {
             *count += 1;
@@ -142,7 +142,7 @@ impl State {
         self.memories.push(memory);
     }
 
-    fn add(&mut self, memory: Memory) -> Result<()> {
+    fn add(&mut self, memory: LocalMemoryEntry) -> Result<()> {
         if let Some(file) = &mut self.file {
             let mut line = serde_json::to_vec(&memory)
                 .map_err(|cause| Error::internal("cannot serialize a memory").because(cause))?;
@@ -159,10 +159,11 @@ impl State {
 
     /// The memories of an owner that contain words of a question, best first.
     fn search(&self, owner: &Owner, query: &str, limit: usize) -> Vec<Remembered> {
-        let own: Vec<&Memory> = self.memories.iter().filter(|memory| owner.covers(&memory.owner)).collect();
+        let own: Vec<&LocalMemoryEntry> =
+            self.memories.iter().filter(|memory| owner.covers(&memory.owner)).collect();
         let scores = bm25::scores_of(query, own.iter().map(|memory| memory.text.as_str()));
         let found = bm25::best(&scores).into_iter().take(limit).map(|place| {
-            let Memory { id, text, .. } = own[place];
+            let LocalMemoryEntry { id, text, .. } = own[place];
             Remembered { id: id.clone(), text: text.clone(), score: scores[place] }
         });
         found.collect()
@@ -200,7 +201,7 @@ impl LongTermMemory for LocalMemory {
                 return Ok(vec![known.id.clone()]);
             }
             let id = weft_core::id::generate();
-            state.add(Memory { id: id.clone(), owner, text })?;
+            state.add(LocalMemoryEntry { id: id.clone(), owner, text })?;
             Ok(vec![id])
         })
         .await

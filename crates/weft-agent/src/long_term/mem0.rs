@@ -36,12 +36,12 @@ impl std::fmt::Debug for Mem0 {
 /// Both forms of a response: a list, or a list under `results`.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Answer<T> {
+enum Mem0Response<T> {
     Wrapped { results: Vec<T> },
     Plain(Vec<T>),
 }
 
-impl<T> Answer<T> {
+impl<T> Mem0Response<T> {
     fn into_list(self) -> Vec<T> {
         match self {
             Self::Wrapped { results } | Self::Plain(results) => results,
@@ -92,7 +92,7 @@ impl Mem0 {
             let message = format!("the memory service answered {}: {said}", response.status);
             return Err(Error::new(kind, message).help("check its address and its key"));
         }
-        let answer: Answer<T> = serde_json::from_str(&response.body).map_err(|cause| {
+        let answer: Mem0Response<T> = serde_json::from_str(&response.body).map_err(|cause| {
             Error::new(ErrorKind::Garbled, "the memory service's answer cannot be read").because(cause)
         })?;
         Ok(answer.into_list())

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use weft_core::Json;
 
-use super::text::{self, Hash, TextPrint, Work};
+use super::text::{self, ComparisonBudget, Hash, TextPrint};
 use super::{Observed, Outcome, SIMILAR};
 
 /// Maximum number of characters of text stored per round. Text beyond that is only compared for equality.
@@ -61,7 +61,7 @@ impl CallPrint {
     }
 
     /// The lowest similarity between the parts of two calls.
-    pub(super) fn similarity(&self, other: &Self, work: &mut Work) -> f64 {
+    pub(super) fn similarity(&self, other: &Self, work: &mut ComparisonBudget) -> f64 {
         if self.name != other.name || self.leaves.len() != other.leaves.len() {
             return 0.0;
         }

@@ -124,7 +124,7 @@ impl TextPrint {
     }
 
     /// The similarity of two texts, 0 to 1.
-    pub(super) fn similarity(&self, other: &Self, work: &mut Work) -> f64 {
+    pub(super) fn similarity(&self, other: &Self, work: &mut ComparisonBudget) -> f64 {
         // Texts that differ in a single digit are 99 % alike, yet one may refer to the next page.
         if self.digits != other.digits || self.rest != other.rest {
             return 0.0;
@@ -151,15 +151,15 @@ impl TextPrint {
 /// The budget for comparing two rounds, in pairs of characters. Comparisons beyond it count as different, so that no
 /// run is stopped because it is exhausted.
 #[derive(Debug)]
-pub(super) struct Work(usize);
+pub(super) struct ComparisonBudget(usize);
 
-impl Default for Work {
+impl Default for ComparisonBudget {
     fn default() -> Self {
         Self(16_000_000)
     }
 }
 
-impl Work {
+impl ComparisonBudget {
     fn take(&mut self, pairs: usize) -> bool {
         let left = self.0.checked_sub(pairs);
         self.0 = left.unwrap_or(self.0);

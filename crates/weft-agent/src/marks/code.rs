@@ -3,7 +3,7 @@
 /// The position relative to code, updated character by character.
 #[derive(Debug)]
 pub(super) struct Code {
-    mode: Mode,
+    mode: MarkdownMode,
     /// The number of consecutive equal fence characters before this position.
     run: usize,
     run_of: char,
@@ -14,7 +14,7 @@ pub(super) struct Code {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum MarkdownMode {
     Prose,
     /// Between runs of this many backticks.
     Inline(usize),
@@ -27,7 +27,7 @@ enum Mode {
 
 impl Default for Code {
     fn default() -> Self {
-        Self { mode: Mode::Prose, run: 0, run_of: '`', run_first: false, line_blank: true }
+        Self { mode: MarkdownMode::Prose, run: 0, run_of: '`', run_first: false, line_blank: true }
     }
 }
 
@@ -35,7 +35,7 @@ impl Code {
     /// Whether the next character, unless it is a fence character, is outside of code.
     pub(super) fn is_prose(&self) -> bool {
         let mode = if self.run > 0 { self.after_run() } else { self.mode };
-        mode == Mode::Prose
+        mode == MarkdownMode::Prose
     }
 
     /// Takes the next character.
@@ -52,25 +52,27 @@ impl Code {
             '`' | '~' => {
                 (self.run, self.run_of, self.run_first) = (1, c, self.line_blank);
                 // Something else follows the fence on its line, so it was not its end.
-                if let Mode::Closing(of, length) = self.mode {
-                    self.mode = Mode::Fenced(of, length);
+                if let MarkdownMode::Closing(of, length) = self.mode {
+                    self.mode = MarkdownMode::Fenced(of, length);
                 }
                 self.line_blank = false;
             }
             '\n' => {
                 self.mode = match self.mode {
-                    Mode::Info(of, length) | Mode::Fenced(of, length) => Mode::Fenced(of, length),
-                    Mode::Prose | Mode::Closing(..) => Mode::Prose,
+                    MarkdownMode::Info(of, length) | MarkdownMode::Fenced(of, length) => {
+                        MarkdownMode::Fenced(of, length)
+                    }
+                    MarkdownMode::Prose | MarkdownMode::Closing(..) => MarkdownMode::Prose,
                     // End of a paragraph: the first backtick had no partner.
-                    Mode::Inline(_) if self.line_blank => Mode::Prose,
-                    Mode::Inline(length) => Mode::Inline(length),
+                    MarkdownMode::Inline(_) if self.line_blank => MarkdownMode::Prose,
+                    MarkdownMode::Inline(length) => MarkdownMode::Inline(length),
                 };
                 self.line_blank = true;
             }
             _ if c.is_whitespace() => {}
             _ => {
-                if let Mode::Closing(of, length) = self.mode {
-                    self.mode = Mode::Fenced(of, length);
+                if let MarkdownMode::Closing(of, length) = self.mode {
+                    self.mode = MarkdownMode::Fenced(of, length);
                 }
                 self.line_blank = false;
             }
@@ -78,17 +80,17 @@ impl Code {
     }
 
     /// The mode after the current run of fence characters.
-    fn after_run(&self) -> Mode {
+    fn after_run(&self) -> MarkdownMode {
         let (of, length) = (self.run_of, self.run);
         match self.mode {
-            Mode::Prose if self.run_first && length >= 3 => Mode::Info(of, length),
-            Mode::Prose if of == '`' => Mode::Inline(length),
-            Mode::Inline(opened) if of == '`' && length == opened => Mode::Prose,
+            MarkdownMode::Prose if self.run_first && length >= 3 => MarkdownMode::Info(of, length),
+            MarkdownMode::Prose if of == '`' => MarkdownMode::Inline(length),
+            MarkdownMode::Inline(opened) if of == '`' && length == opened => MarkdownMode::Prose,
             // A fence has no backticks in its first line: it was inline code.
-            Mode::Info('`', opened) if of == '`' && length == opened => Mode::Prose,
-            Mode::Info('`', opened) if of == '`' => Mode::Inline(opened),
-            Mode::Fenced(fence, opened) if self.run_first && of == fence && length >= opened => {
-                Mode::Closing(fence, opened)
+            MarkdownMode::Info('`', opened) if of == '`' && length == opened => MarkdownMode::Prose,
+            MarkdownMode::Info('`', opened) if of == '`' => MarkdownMode::Inline(opened),
+            MarkdownMode::Fenced(fence, opened) if self.run_first && of == fence && length >= opened => {
+                MarkdownMode::Closing(fence, opened)
             }
             mode => mode,
         }

@@ -32,7 +32,7 @@ pub(super) struct Mark {
 }
 
 /// Why a text is not a mark.
-enum Stop {
+enum NoMark {
     No,
     /// The text ends too early to tell.
     More,
@@ -52,30 +52,30 @@ pub(super) fn recognise(text: &str, before: Option<char>, ahead: Ahead) -> Seen 
     }
     let end = text.char_indices().nth(MARK_MAX).map(|(end, _)| end);
     let window = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
-    let mut scan = Scan { rest: window.chars(), ahead };
+    let mut scan = MarkScan { rest: window.chars(), ahead };
     let after_blank = scan.take(' ');
     let before = if after_blank { Some(' ') } else { before };
     match scan.mark(before) {
         Ok(numbers) => {
             Seen::Mark(Mark { length: window.len() - scan.rest.as_str().len(), numbers, after_blank })
         }
-        Err(Stop::More) if end.is_none() && ahead == Ahead::Unknown => Seen::Perhaps,
-        Err(Stop::More | Stop::No) => Seen::Nothing,
+        Err(NoMark::More) if end.is_none() && ahead == Ahead::Unknown => Seen::Perhaps,
+        Err(NoMark::More | NoMark::No) => Seen::Nothing,
     }
 }
 
-struct Scan<'a> {
+struct MarkScan<'a> {
     rest: Chars<'a>,
     ahead: Ahead,
 }
 
-impl Scan<'_> {
+impl MarkScan<'_> {
     fn peek(&self) -> Option<char> {
         self.rest.clone().next()
     }
 
-    fn need(&self) -> Result<char, Stop> {
-        self.peek().ok_or(Stop::More)
+    fn need(&self) -> Result<char, NoMark> {
+        self.peek().ok_or(NoMark::More)
     }
 
     fn take(&mut self, c: char) -> bool {
@@ -86,16 +86,16 @@ impl Scan<'_> {
         found
     }
 
-    fn expect(&mut self, c: char) -> Result<(), Stop> {
+    fn expect(&mut self, c: char) -> Result<(), NoMark> {
         self.need()?;
-        if self.take(c) { Ok(()) } else { Err(Stop::No) }
+        if self.take(c) { Ok(()) } else { Err(NoMark::No) }
     }
 
     fn blanks(&mut self) {
         while self.take(' ') || self.take('\u{a0}') || self.take('\u{3000}') {}
     }
 
-    fn mark(&mut self, before: Option<char>) -> Result<Vec<u32>, Stop> {
+    fn mark(&mut self, before: Option<char>) -> Result<Vec<u32>, NoMark> {
         let first = self.need()?;
         let close = match first {
             '[' => ']',
@@ -106,23 +106,23 @@ impl Scan<'_> {
             '〔' => '〕',
             '#' => return self.hashes(),
             'r' | 'R' => return self.bare(before),
-            _ => return Err(Stop::No),
+            _ => return Err(NoMark::No),
         };
         self.rest.next();
         self.bracketed(first, close, before)
     }
 
     /// `[ID: 3]` in brackets of any kind, with one number or several.
-    fn bracketed(&mut self, open: char, close: char, before: Option<char>) -> Result<Vec<u32>, Stop> {
+    fn bracketed(&mut self, open: char, close: char, before: Option<char>) -> Result<Vec<u32>, NoMark> {
         self.blanks();
         let lower = self.need()?.is_lowercase();
         let label = self.label()?;
         // `find(id: 3)` is a call.
         if open == '(' && lower && before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(Stop::No);
+            return Err(NoMark::No);
         }
         // Only these two do not occur around `ID` in ordinary text.
-        let loose = label == Label::Ref || !matches!(open, '[' | '【');
+        let loose = label == MarkLabel::Ref || !matches!(open, '[' | '【');
         let digits_max = if loose { LOOSE_DIGITS_MAX } else { MARK_MAX };
         let mut numbers = Vec::new();
         loop {
@@ -131,7 +131,7 @@ impl Scan<'_> {
             match self.need()? {
                 c if c == close => break,
                 ',' | ';' | '&' | '/' | '、' | '，' | '；' => self.rest.next(),
-                _ => return Err(Stop::No),
+                _ => return Err(NoMark::No),
             };
             self.blanks();
             if self.need()?.is_alphabetic() {
@@ -143,34 +143,34 @@ impl Scan<'_> {
     }
 
     /// The label before a number and its separator.
-    fn label(&mut self) -> Result<Label, Stop> {
+    fn label(&mut self) -> Result<MarkLabel, NoMark> {
         const WORDS: [&str; 4] = ["id", "ids", "ref", "refs"];
         let mut word = String::new();
         while let Some(c) = self.peek().filter(|c| c.is_alphabetic()) {
             word.push(c.to_ascii_lowercase());
             if !WORDS.iter().any(|known| known.starts_with(&word)) {
-                return Err(Stop::No);
+                return Err(NoMark::No);
             }
             self.rest.next();
         }
         self.need()?;
         if !WORDS.contains(&word.as_str()) {
-            return Err(Stop::No);
+            return Err(NoMark::No);
         }
         self.take('.');
         self.blanks();
         let _separated = [':', '：', '#', '='].into_iter().any(|c| self.take(c));
         self.blanks();
-        Ok(if word.starts_with("id") { Label::Id } else { Label::Ref })
+        Ok(if word.starts_with("id") { MarkLabel::Id } else { MarkLabel::Ref })
     }
 
     /// A number or a range of numbers.
-    fn numbers(&mut self, digits_max: usize, numbers: &mut Vec<u32>) -> Result<(), Stop> {
+    fn numbers(&mut self, digits_max: usize, numbers: &mut Vec<u32>) -> Result<(), NoMark> {
         let first = self.number(digits_max)?;
         let last = if self.take('-') || self.take('–') { self.number(digits_max)? } else { first };
         let named = match last.checked_sub(first) {
             Some(span) if span < RANGE_MAX => first..=last,
-            _ => return Err(Stop::No),
+            _ => return Err(NoMark::No),
         };
         for number in named {
             if !numbers.contains(&number) {
@@ -181,26 +181,26 @@ impl Scan<'_> {
     }
 
     /// A number. One that is too large for any source is treated like any other unknown number.
-    fn number(&mut self, digits_max: usize) -> Result<u32, Stop> {
+    fn number(&mut self, digits_max: usize) -> Result<u32, NoMark> {
         let mut digits = String::new();
         while let Some(digit) = self.peek().filter(char::is_ascii_digit) {
             digits.push(digit);
             self.rest.next();
         }
         if digits.len() > digits_max {
-            return Err(Stop::No);
+            return Err(NoMark::No);
         }
         if self.peek().is_none() && self.ahead == Ahead::Unknown {
-            return Err(Stop::More);
+            return Err(NoMark::More);
         }
         if digits.is_empty() {
-            return Err(Stop::No);
+            return Err(NoMark::No);
         }
         Ok(digits.parse().unwrap_or(u32::MAX))
     }
 
     /// `##3$$`.
-    fn hashes(&mut self) -> Result<Vec<u32>, Stop> {
+    fn hashes(&mut self) -> Result<Vec<u32>, NoMark> {
         self.expect('#')?;
         self.expect('#')?;
         let number = self.number(LOOSE_DIGITS_MAX)?;
@@ -210,14 +210,14 @@ impl Scan<'_> {
     }
 
     /// `ref3` on its own.
-    fn bare(&mut self, before: Option<char>) -> Result<Vec<u32>, Stop> {
+    fn bare(&mut self, before: Option<char>) -> Result<Vec<u32>, NoMark> {
         if before.is_some_and(|c| c.is_ascii_alphanumeric() || "_-./\\$#@:=&%+*^~<[{".contains(c)) {
-            return Err(Stop::No);
+            return Err(NoMark::No);
         }
         for c in ['r', 'e', 'f'] {
             let next = self.need()?;
             if !next.eq_ignore_ascii_case(&c) {
-                return Err(Stop::No);
+                return Err(NoMark::No);
             }
             self.rest.next();
         }
@@ -225,20 +225,20 @@ impl Scan<'_> {
         let mut behind = self.rest.clone();
         let alone = match behind.next() {
             None if self.ahead == Ahead::Nothing => true,
-            None => return Err(Stop::More),
+            None => return Err(NoMark::More),
             // `ref3.pdf` is a file name, `ref3.` the end of a sentence.
             Some('.' | ':' | '\'') => match behind.next() {
-                None if self.ahead == Ahead::Unknown => return Err(Stop::More),
+                None if self.ahead == Ahead::Unknown => return Err(NoMark::More),
                 next => !next.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_'),
             },
             Some(c) => !c.is_ascii_alphanumeric() && !"_-/\\$#@=&%+*^~>({".contains(c),
         };
-        if alone { Ok(vec![number]) } else { Err(Stop::No) }
+        if alone { Ok(vec![number]) } else { Err(NoMark::No) }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Label {
+enum MarkLabel {
     Id,
     Ref,
 }

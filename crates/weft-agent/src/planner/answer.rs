@@ -4,14 +4,14 @@ use weft_core::context::Signal;
 use weft_core::seam::chat_model::Author;
 use weft_core::{Error, ErrorKind, Json, Piece, Result};
 
-use super::stage::{Stage, begun};
+use super::stage::{PlannerStage, begun};
 use super::steps::Steps;
-use super::{Form, prompts, request};
+use super::{AnswerForm, prompts, request};
 use crate::answer_stream::AnswerStream;
 use crate::ask::{Ending, ask, empty_answer, warn_of_cut};
 use crate::driver::{Answer, End, Job};
 use crate::structured::Schema;
-use crate::trace::Gave;
+use crate::trace::TracedResult;
 use crate::turns::UNANSWERED;
 use crate::window::{Keep, Line, add_to_system};
 
@@ -46,7 +46,7 @@ pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: AnswerStr
     let aloud = rules.is_none() || inline;
     let (mut repairs, mut empties) = (options.repairs(), 0);
     let (reply, structured) = loop {
-        let request = request(job, steps.lines.clone(), Form::Schema).await?;
+        let request = request(job, steps.lines.clone(), AnswerForm::Schema).await?;
         let mut show = |piece| {
             if aloud || matches!(piece, Piece::Thinking(_)) {
                 voice.piece(piece);
@@ -118,10 +118,10 @@ async fn cite(
     rules: &str,
     voice: &mut AnswerStream<'_>,
 ) -> Result<Ending> {
-    let traced = begun(job, Stage::first("gen_citations"), Json::Null).await?;
+    let traced = begun(job, PlannerStage::first("gen_citations"), Json::Null).await?;
     let lines: Vec<Line> = prompts::cite_pass(text, sources, rules).into_iter().map(Line::pinned).collect();
     let mut shown = false;
-    let reply = match request(job, lines, Form::Free).await {
+    let reply = match request(job, lines, AnswerForm::Free).await {
         // A prompt is fitted to the window; a text that was shortened for that must not replace the answer.
         Ok(request) if request.messages.last().is_some_and(|message| message.text == text) => {
             let mut show = |piece| {
@@ -144,6 +144,6 @@ async fn cite(
             ("failed: the text is shown without marks".to_owned(), true, Ending::Whole)
         }
     };
-    traced.finish(Gave { result: Json::from(result), failed, ..Gave::default() }).await?;
+    traced.finish(TracedResult { result: Json::from(result), failed, ..TracedResult::default() }).await?;
     Ok(ending)
 }

@@ -28,7 +28,7 @@ pub(super) struct Review {
 
 /// A person's answer about a plan.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Said {
+pub(super) enum ReviewAnswer {
     /// No answer yet, or none that is clearly yes or no.
     Nothing,
     /// The plan is carried out.
@@ -46,27 +46,27 @@ impl Review {
     }
 
     /// Reads a person's answer.
-    pub(super) fn read(&mut self, answers: &Map<String, Json>) -> Said {
-        let Some(answer) = answers.get(FIELD) else { return Said::Nothing };
+    pub(super) fn read(&mut self, answers: &Map<String, Json>) -> ReviewAnswer {
+        let Some(answer) = answers.get(FIELD) else { return ReviewAnswer::Nothing };
         if let (Some("edit" | "approve"), Some(plan)) =
             (answer.get("decision").and_then(Json::as_str), answer.get("plan"))
         {
             match plan.as_str().map(str::trim) {
-                Some(plan) if !plan.is_empty() => return Said::Edited(plan.to_owned()),
+                Some(plan) if !plan.is_empty() => return ReviewAnswer::Edited(plan.to_owned()),
                 _ => return self.unclear("an edit needs `plan`, a text"),
             }
         }
         match decision(&rejected(answer)) {
-            Decision::Approve => Said::Approved,
-            Decision::Deny(reason) => Said::Rejected(reason),
+            Decision::Approve => ReviewAnswer::Approved,
+            Decision::Deny(reason) => ReviewAnswer::Rejected(reason),
             Decision::Edit(_) => self.unclear("an edit needs `plan`, a text"),
             Decision::Unclear(why) => self.unclear(&why),
         }
     }
 
-    fn unclear(&mut self, why: &str) -> Said {
+    fn unclear(&mut self, why: &str) -> ReviewAnswer {
         self.unclear = Some(why.to_owned());
-        Said::Nothing
+        ReviewAnswer::Nothing
     }
 
     /// The form that asks about the plan.
@@ -124,25 +124,25 @@ mod tests {
 
     #[test]
     fn plan_review_answers_are_parsed() {
-        let check = |answer: Json, expected: Said| {
+        let check = |answer: Json, expected: ReviewAnswer| {
             let mut review = Review::new("1. Look.".to_owned());
             let answers = Map::from_iter([(FIELD.to_owned(), answer)]);
             assert_eq!(review.read(&answers), expected, "{answers:?}");
-            assert_eq!(review.unclear.is_some(), expected == Said::Nothing, "{answers:?}");
+            assert_eq!(review.unclear.is_some(), expected == ReviewAnswer::Nothing, "{answers:?}");
         };
-        check(json!("approve"), Said::Approved);
-        check(json!("deny"), Said::Rejected(String::new()));
-        check(json!("reject"), Said::Rejected(String::new()));
-        check(json!("Rejected"), Said::Rejected(String::new()));
-        check(json!("rejected: too long"), Said::Rejected("too long".to_owned()));
-        check(json!({"decision": "rejected", "reason": "no"}), Said::Rejected("no".to_owned()));
-        check(json!("Reject: too long"), Said::Rejected("too long".to_owned()));
-        check(json!({"decision": "reject", "reason": "no"}), Said::Rejected("no".to_owned()));
-        check(json!({"decision": "deny", "reason": "no"}), Said::Rejected("no".to_owned()));
-        check(json!({"decision": "edit", "plan": " 2. Do. "}), Said::Edited("2. Do.".to_owned()));
-        check(json!({"decision": "edit", "plan": ""}), Said::Nothing);
-        check(json!({"decision": "edit"}), Said::Nothing);
-        check(json!("perhaps"), Said::Nothing);
-        assert_eq!(Review::new(String::new()).read(&Map::new()), Said::Nothing);
+        check(json!("approve"), ReviewAnswer::Approved);
+        check(json!("deny"), ReviewAnswer::Rejected(String::new()));
+        check(json!("reject"), ReviewAnswer::Rejected(String::new()));
+        check(json!("Rejected"), ReviewAnswer::Rejected(String::new()));
+        check(json!("rejected: too long"), ReviewAnswer::Rejected("too long".to_owned()));
+        check(json!({"decision": "rejected", "reason": "no"}), ReviewAnswer::Rejected("no".to_owned()));
+        check(json!("Reject: too long"), ReviewAnswer::Rejected("too long".to_owned()));
+        check(json!({"decision": "reject", "reason": "no"}), ReviewAnswer::Rejected("no".to_owned()));
+        check(json!({"decision": "deny", "reason": "no"}), ReviewAnswer::Rejected("no".to_owned()));
+        check(json!({"decision": "edit", "plan": " 2. Do. "}), ReviewAnswer::Edited("2. Do.".to_owned()));
+        check(json!({"decision": "edit", "plan": ""}), ReviewAnswer::Nothing);
+        check(json!({"decision": "edit"}), ReviewAnswer::Nothing);
+        check(json!("perhaps"), ReviewAnswer::Nothing);
+        assert_eq!(Review::new(String::new()).read(&Map::new()), ReviewAnswer::Nothing);
     }
 }

@@ -52,7 +52,7 @@ pub(super) struct Steps {
 
 /// The input of the planner.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct PlannerTask {
     /// The request that is planned for.
     pub request: String,
     /// What is known about it.
@@ -61,7 +61,7 @@ pub(super) struct Task {
 
 /// The next step.
 #[derive(Debug)]
-pub(super) enum Step<'a> {
+pub(super) enum PlannerStep<'a> {
     /// Ask a person about the plan.
     Review(&'a mut Review),
     /// Ask for the next step.
@@ -74,8 +74,8 @@ pub(super) enum Step<'a> {
 
 impl Steps {
     /// A planner that has not started.
-    pub(super) fn new(lines: Vec<Line>, task: Task, rounds_max: u32) -> Self {
-        let Task { request, plan } = task;
+    pub(super) fn new(lines: Vec<Line>, task: PlannerTask, rounds_max: u32) -> Self {
+        let PlannerTask { request, plan } = task;
         Self {
             lines,
             request,
@@ -98,15 +98,15 @@ impl Steps {
     }
 
     /// Determines the next step.
-    pub(super) fn step(&mut self) -> Step<'_> {
+    pub(super) fn step(&mut self) -> PlannerStep<'_> {
         if self.open.is_none() && !self.over && self.rounds >= self.rounds_max {
             self.close(Limited::MaxRounds);
         }
         match (&mut self.review, &mut self.open) {
-            (Some(review), _) if !self.over => Step::Review(review),
-            (_, Some(calls)) => Step::Call(calls),
-            (_, None) if self.over => Step::Answer,
-            (_, None) => Step::Plan,
+            (Some(review), _) if !self.over => PlannerStep::Review(review),
+            (_, Some(calls)) => PlannerStep::Call(calls),
+            (_, None) if self.over => PlannerStep::Answer,
+            (_, None) => PlannerStep::Plan,
         }
     }
 

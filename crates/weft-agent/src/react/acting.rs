@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use weft_core::tool::{Invocation, Tool, ToolOutput, ToolSession, ToolStep, ToolStream, failure_text};
 use weft_core::{Error, ErrorKind, Result};
 
-use super::finish::{FINISH_FUNCTION, Finished, finished, unfinished};
+use super::finish::{FINISH_FUNCTION, FinishOutput, finished, unfinished};
 use super::hooks::{HookContext, HookSet, ToolResponse};
 use super::print::{PrintedMessage, Printer};
 use crate::message::{ContentBlock, Message, ToolResult, ToolUse, content_of};
@@ -19,21 +19,21 @@ pub(crate) const INTERRUPTED: &str = "The call was interrupted by the user.";
 
 /// The state shared by the calls of a round. Clones refer to the same round.
 #[derive(Clone)]
-pub(crate) struct ToolRound(Arc<Shared>);
+pub(crate) struct ToolRound(Arc<RoundState>);
 
-struct Shared {
+struct RoundState {
     tools: Toolkit,
     finish: Toolkit,
     hooks: HookSet,
     printer: Arc<Printer>,
     context: HookContext,
-    calls: Mutex<HashMap<String, Call>>,
+    calls: Mutex<HashMap<String, CallProgress>>,
     /// The first failure of a hook that can only be reported to the program.
     failure: Mutex<Option<Error>>,
 }
 
 /// A call and its progress.
-struct Call {
+struct CallProgress {
     /// The message about it; every chunk has its id.
     message: Message,
     written: ToolUse,
@@ -56,9 +56,9 @@ impl ToolRound {
         let call = |call: &ToolUse| {
             let nothing = ToolResult { id: call.id.clone(), name: call.name.clone(), output: Vec::new() };
             let message = Message::tool_result(nothing).stamped(around.now_ms);
-            (call.id.clone(), Call { message, written: call.clone(), so_far: None, response: None })
+            (call.id.clone(), CallProgress { message, written: call.clone(), so_far: None, response: None })
         };
-        Self(Arc::new(Shared {
+        Self(Arc::new(RoundState {
             tools: around.tools.clone(),
             finish: around.finish.clone(),
             hooks: around.hooks.clone(),
@@ -85,7 +85,7 @@ impl ToolRound {
         }
     }
 
-    fn calls(&self) -> MutexGuard<'_, HashMap<String, Call>> {
+    fn calls(&self) -> MutexGuard<'_, HashMap<String, CallProgress>> {
         self.0.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -215,7 +215,7 @@ pub(crate) fn failed(error: &Error) -> ToolOutput {
 }
 
 /// The response of the agent, if this call ends the reply.
-pub(crate) fn ends(response: &ToolResponse) -> Option<Finished> {
+pub(crate) fn ends(response: &ToolResponse) -> Option<FinishOutput> {
     let finish = response.call.name == FINISH_FUNCTION;
     finish.then(|| finished(&response.output)).flatten()
 }

@@ -37,16 +37,16 @@ pub struct UserQuestion {
 /// [`super::ReActAgentBuilder::background_tool`], so that the model works on while its question is open and is
 /// notified of the answer. A question is closed when its task is stopped or its session ends.
 #[derive(Clone, Debug, Default)]
-pub struct UserQuestions(Arc<Shared>);
+pub struct UserQuestions(Arc<SharedQuestions>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedQuestions {
+    state: Mutex<QuestionState>,
     asked: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QuestionState {
     asked: u64,
     open: VecDeque<(UserQuestion, oneshot::Sender<String>)>,
 }
@@ -59,7 +59,7 @@ impl UserQuestions {
     pub fn tool(&self) -> Result<Tool> {
         let description = "Asks the user something that only the user can decide or knows. Go on with what does not \
                            depend on the answer.";
-        let body = Arc::new(Asks(self.clone()));
+        let body = Arc::new(AskUserTool(self.clone()));
         let tool = Tool::new(ASK_FUNCTION, description, arguments_schema::<Asked>()?, Origin::Function, body);
         Ok(tool.with_traits(ToolTraits { time_limit: ANSWER_TIME, ..ToolTraits::default() }))
     }
@@ -106,12 +106,12 @@ impl UserQuestions {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QuestionState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a question. It is closed when the returned guard is dropped.
-    fn ask(&self, session: String, asked: Asked) -> Result<(Open, oneshot::Receiver<String>)> {
+    fn ask(&self, session: String, asked: Asked) -> Result<(OpenQuestion, oneshot::Receiver<String>)> {
         let mut state = self.state();
         if state.open.len() >= QUESTIONS_OPEN_MAX {
             let error = Error::new(ErrorKind::QuotaExceeded, "too many questions wait for people already");
@@ -126,17 +126,17 @@ impl UserQuestions {
         drop(state);
         // All of them: each waits for its own session and checks whether the question is for it.
         self.0.asked.notify_waiters();
-        Ok((Open { questions: self.clone(), id }, answer))
+        Ok((OpenQuestion { questions: self.clone(), id }, answer))
     }
 }
 
 /// Closes a question when it is dropped.
-struct Open {
+struct OpenQuestion {
     questions: UserQuestions,
     id: String,
 }
 
-impl Drop for Open {
+impl Drop for OpenQuestion {
     fn drop(&mut self) {
         self.questions.state().open.retain(|(question, _)| question.id != self.id);
     }
@@ -150,9 +150,9 @@ struct Asked {
     choices: Option<Vec<String>>,
 }
 
-struct Asks(UserQuestions);
+struct AskUserTool(UserQuestions);
 
-impl ToolBody for Asks {
+impl ToolBody for AskUserTool {
     fn call(&self, invocation: Invocation) -> ToolStream {
         let questions = self.0.clone();
         once(async move {

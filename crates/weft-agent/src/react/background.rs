@@ -84,38 +84,38 @@ pub struct BackgroundTask {
 
 /// The changing part of a task.
 #[derive(Clone)]
-struct Progress {
+struct TaskProgress {
     status: TaskStatus,
     output: ToolOutput,
 }
 
-struct Task {
+struct TaskEntry {
     id: String,
     tool: String,
-    progress: watch::Receiver<Progress>,
+    progress: watch::Receiver<TaskProgress>,
     cancel: CancellationToken,
     /// Whether the model has been told of its end.
     told: bool,
 }
 
-impl Task {
+impl TaskEntry {
     fn now(&self) -> BackgroundTask {
-        let Progress { status, output } = self.progress.borrow().clone();
+        let TaskProgress { status, output } = self.progress.borrow().clone();
         BackgroundTask { id: self.id.clone(), tool: self.tool.clone(), status, output }
     }
 }
 
 #[derive(Default)]
-struct State {
+struct TaskList {
     running: JoinSet<()>,
-    tasks: Vec<Task>,
+    tasks: Vec<TaskEntry>,
     started: u64,
 }
 
 /// The tasks of one session. Dropping the last clone stops them.
 #[derive(Clone, Default)]
 pub(super) struct Tasks {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<TaskList>>,
     /// The usage of their model calls.
     usage: Arc<Mutex<Usage>>,
 }
@@ -128,7 +128,7 @@ impl Tasks {
         tasks
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TaskList> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,7 +144,7 @@ impl Tasks {
 
     /// All tasks that are kept, oldest first.
     pub(super) fn all(&self) -> Vec<BackgroundTask> {
-        self.state().tasks.iter().map(Task::now).collect()
+        self.state().tasks.iter().map(TaskEntry::now).collect()
     }
 
     /// Stops the running tasks.
@@ -233,7 +233,7 @@ impl Tasks {
         Ok(tools)
     }
 
-    fn look(&self, id: &str) -> Result<(BackgroundTask, watch::Receiver<Progress>)> {
+    fn look(&self, id: &str) -> Result<(BackgroundTask, watch::Receiver<TaskProgress>)> {
         let mut state = self.state();
         let known: Vec<String> = state.tasks.iter().map(|task| task.id.clone()).collect();
         let Some(task) = state.tasks.iter_mut().find(|task| task.id == id.trim()) else {
@@ -273,32 +273,37 @@ impl Tasks {
         }
         // Running tasks are kept; there are fewer of them than the limit.
         while state.tasks.len() >= TASKS_KEPT_MAX {
-            let over = |task: &Task| task.progress.borrow().status != TaskStatus::Running;
+            let over = |task: &TaskEntry| task.progress.borrow().status != TaskStatus::Running;
             let Some(place) = state.tasks.iter().position(over) else { break };
             state.tasks.remove(place);
         }
         state.started += 1;
         let id = format!("task_{}", state.started);
-        let nothing = Progress { status: TaskStatus::Running, output: ToolOutput::default() };
+        let nothing = TaskProgress { status: TaskStatus::Running, output: ToolOutput::default() };
         let (tell, progress) = watch::channel(nothing);
         // Not a child of the reply's token: interrupting a reply leaves tasks alone.
         let cancel = CancellationToken::new();
-        let work = Work { tools: tools.clone(), name: name.to_owned(), tell, usage: Arc::clone(&self.usage) };
+        let work = BackgroundWork {
+            tools: tools.clone(),
+            name: name.to_owned(),
+            tell,
+            usage: Arc::clone(&self.usage),
+        };
         state.running.spawn(work.carry_out(invocation, cancel.clone()));
-        state.tasks.push(Task { id: id.clone(), tool: name.to_owned(), progress, cancel, told: false });
+        state.tasks.push(TaskEntry { id: id.clone(), tool: name.to_owned(), progress, cancel, told: false });
         Ok(id)
     }
 }
 
 /// A call that runs on its own. It holds no reference to its session, so that it does not keep the session alive.
-struct Work {
+struct BackgroundWork {
     tools: Toolkit,
     name: String,
-    tell: watch::Sender<Progress>,
+    tell: watch::Sender<TaskProgress>,
     usage: Arc<Mutex<Usage>>,
 }
 
-impl Work {
+impl BackgroundWork {
     async fn carry_out(self, invocation: Invocation, cancel: CancellationToken) {
         let Self { tools, name, tell, usage } = self;
         // The reply that started it may end long before it, so it has its own context.
@@ -322,7 +327,7 @@ impl Work {
             match step {
                 Some(Ok(ToolStep::Progress(more))) => {
                     output = more;
-                    let now = Progress { status: TaskStatus::Running, output: output.clone() };
+                    let now = TaskProgress { status: TaskStatus::Running, output: output.clone() };
                     tell.send_replace(now);
                 }
                 Some(Ok(ToolStep::Done(whole))) => {
@@ -349,7 +354,7 @@ impl Work {
             notices.take(signal);
         }
         *usage.lock().unwrap_or_else(PoisonError::into_inner) += notices.usage;
-        tell.send_replace(Progress { status, output });
+        tell.send_replace(TaskProgress { status, output });
     }
 }
 

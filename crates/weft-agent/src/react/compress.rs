@@ -96,7 +96,7 @@ impl Summary {
 }
 
 /// The conversation that is sent to the model, and what was omitted, if anything.
-struct View {
+struct SentConversation {
     messages: Vec<Message>,
     note: Option<String>,
 }
@@ -158,9 +158,9 @@ fn summarized(memory: &Memory, current: &str) -> Vec<Message> {
 }
 
 /// Replaces old results of tools by a note.
-fn without_results(messages: Vec<Message>, trigger_tokens: usize, keep_recent: usize) -> View {
+fn without_results(messages: Vec<Message>, trigger_tokens: usize, keep_recent: usize) -> SentConversation {
     if cost_of(&messages) <= trigger_tokens {
-        return View { messages, note: None };
+        return SentConversation { messages, note: None };
     }
     let mut messages = messages;
     let older = recent(&messages, keep_recent);
@@ -180,11 +180,11 @@ fn without_results(messages: Vec<Message>, trigger_tokens: usize, keep_recent: u
     }
     let note = (left_out > 0)
         .then(|| format!("{} left out", plural_with(left_out, "earlier tool result", ["is", "are"])));
-    View { messages, note }
+    SentConversation { messages, note }
 }
 
 /// The last turns. A turn begins with a user message after a reply.
-fn last_turns(messages: Vec<Message>, turns: usize) -> View {
+fn last_turns(messages: Vec<Message>, turns: usize) -> SentConversation {
     let is_reply =
         |message: &Message| message.role == Role::Assistant && message.tool_uses().next().is_none();
     let begins = |place: &usize| {
@@ -194,11 +194,13 @@ fn last_turns(messages: Vec<Message>, turns: usize) -> View {
     };
     let starts: Vec<usize> = (0..messages.len()).filter(begins).collect();
     let first = starts.len().checked_sub(turns.max(1)).and_then(|place| starts.get(place)).copied();
-    let Some(first) = first.filter(|first| *first > 0) else { return View { messages, note: None } };
+    let Some(first) = first.filter(|first| *first > 0) else {
+        return SentConversation { messages, note: None };
+    };
     let note = format!("{} left out", plural_with(first, "older message", ["is", "are"]));
     let mut view = vec![notice(format!("[{first} older messages of this conversation are left out.]"))];
     view.extend_from_slice(messages.get(first..).unwrap_or_default());
-    View { messages: view, note: Some(note) }
+    SentConversation { messages: view, note: Some(note) }
 }
 
 /// A conversation as text, for the model that summarizes it.
@@ -228,8 +230,8 @@ impl Turn<'_> {
             self.sum_up(trigger_tokens, keep_recent).await?;
         }
         let messages = summarized(self.memory, &self.current);
-        let View { messages, note } = match self.agent.settings.compression {
-            Compression::ToFit | Compression::Summary { .. } => View { messages, note: None },
+        let SentConversation { messages, note } = match self.agent.settings.compression {
+            Compression::ToFit | Compression::Summary { .. } => SentConversation { messages, note: None },
             Compression::ToolResults { trigger_tokens, keep_recent } => {
                 without_results(messages, trigger_tokens, keep_recent)
             }

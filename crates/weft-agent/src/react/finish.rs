@@ -74,7 +74,7 @@ pub(crate) fn finish_toolkit(structured: Option<&StructuredOutput>) -> Result<To
         None => (extended(&json!({}))?, None),
         Some(wanted) => (extended(&wanted.schema)?, Some(Arc::clone(&wanted.check))),
     };
-    let body = Arc::new(Finish { check });
+    let body = Arc::new(FinishTool { check });
     let mut tool = Tool::new(FINISH_FUNCTION, description, parameters, Origin::Function, body);
     tool.traits = ToolTraits { idempotent: true, alone: true, ..ToolTraits::default() };
     let toolkit = Toolkit::new();
@@ -104,11 +104,11 @@ fn extended(with: &Json) -> Result<Json> {
     Ok(schema.into())
 }
 
-struct Finish {
+struct FinishTool {
     check: Option<Arc<Check>>,
 }
 
-impl Finish {
+impl FinishTool {
     fn finish(&self, mut arguments: Map<String, Json>) -> Result<ToolOutput> {
         let response = arguments.shift_remove(RESPONSE).unwrap_or_default();
         let output = ToolOutput::text("The response has been given.")
@@ -126,7 +126,7 @@ impl Finish {
     }
 }
 
-impl ToolBody for Finish {
+impl ToolBody for FinishTool {
     fn call(&self, invocation: Invocation) -> ToolStream {
         let finished = self.finish(invocation.arguments);
         once(async { finished })
@@ -134,15 +134,15 @@ impl ToolBody for Finish {
 }
 
 /// The output of a successful call of the finish function: the text and the structured value.
-pub(crate) struct Finished {
+pub(crate) struct FinishOutput {
     pub(crate) response: String,
     pub(crate) structured: Map<String, Json>,
 }
 
 /// Reads the output of the finish function.
-pub(crate) fn finished(output: &ToolOutput) -> Option<Finished> {
+pub(crate) fn finished(output: &ToolOutput) -> Option<FinishOutput> {
     let noted = |name| output.metadata.get(name);
-    (noted(SUCCESS) == Some(&Json::Bool(true))).then(|| Finished {
+    (noted(SUCCESS) == Some(&Json::Bool(true))).then(|| FinishOutput {
         response: noted(RESPONSE).and_then(Json::as_str).unwrap_or_default().to_owned(),
         structured: noted(STRUCTURED).and_then(Json::as_object).cloned().unwrap_or_default(),
     })

@@ -47,7 +47,7 @@ pub enum QueryRewrite {
 }
 
 #[derive(Deserialize)]
-struct Rewritten {
+struct RewrittenQuery {
     rewritten_query: String,
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn rewritten(
     };
     let text = ask_text(ctx, model, request, &mut |_| {}).await?;
     let (object, _) = arguments::object(&text)?;
-    let Rewritten { rewritten_query } = serde_json::from_value(object.into())
+    let RewrittenQuery { rewritten_query } = serde_json::from_value(object.into())
         .map_err(|cause| Error::invalid("the model returned no question").because(cause))?;
     match rewritten_query.trim() {
         "" => Err(Error::invalid("the model returned an empty question")),

@@ -10,13 +10,13 @@ use weft_core::{Error, ErrorKind, Json, NodeContext, Result, ToolOutput};
 use super::acting::{INTERRUPTED, RoundContext, ToolRound, ends, failed, offered, unasked};
 use super::background::Tasks;
 use super::draft::{Draft, DraftingModel};
-use super::finish::{FINISH_FUNCTION, Finished, finish_call, given_up};
+use super::finish::{FINISH_FUNCTION, FinishOutput, finish_call, given_up};
 use super::format::{Formatter, call};
 use super::hooks::{HookContext, HookSet, ReasoningInput};
 use super::inbox::Inbox;
 use super::print::{PrintedMessage, Printer};
 use super::retrieve::{QueryRewrite, retrieved, rewritten};
-use super::{Definition, FinishStyle, Hints, Output, ToolCalls};
+use super::{FinishStyle, Hints, Output, ReActDefinition, ToolCalls};
 use crate::ask::{Ending, Reply, ask, empty_answer, warn_of_cut};
 use crate::calls::{self, CallState, OpenCall};
 use crate::driver::{self, Job};
@@ -42,7 +42,7 @@ const REPAIRS_MAX: u32 = 3;
 
 /// The state of a reply in progress.
 pub(super) struct Turn<'a> {
-    pub(super) agent: &'a Definition,
+    pub(super) agent: &'a ReActDefinition,
     pub(super) memory: &'a mut Memory,
     pub(super) formatter: Formatter,
     pub(super) tools: Toolkit,
@@ -83,7 +83,7 @@ struct ModelInput {
 
 impl<'a> Turn<'a> {
     /// The options of the shared loop of calls.
-    pub(super) fn call_options(agent: &Definition) -> driver::Options {
+    pub(super) fn call_options(agent: &ReActDefinition) -> driver::Options {
         let parallel = match agent.settings.tool_calls {
             ToolCalls::Sequential => 1,
             ToolCalls::Parallel => PARALLEL_MAX,
@@ -414,7 +414,7 @@ impl<'a> Turn<'a> {
         self.structured || self.agent.settings.finish == FinishStyle::Function
     }
 
-    fn replied(&self, finished: Finished) -> Message {
+    fn replied(&self, finished: FinishOutput) -> Message {
         let message = self.says(vec![ContentBlock::text(finished.response)]);
         Message { metadata: finished.structured, ..message }
     }

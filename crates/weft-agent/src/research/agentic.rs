@@ -13,7 +13,7 @@ use weft_core::{Json, NodeContext, Result};
 use super::effort::{Bars, Phase};
 use super::known::plain;
 use super::tree::structured;
-use super::{Answer, Course, Research, SourceKind, StopReason, ends_the_work};
+use super::{Course, QueryResults, Research, SourceKind, StopReason, ends_the_work};
 use crate::window::cut;
 
 const CLAIMS: &str = include_str!("../prompts/research_claims.md");
@@ -92,17 +92,17 @@ static JUDGED: LazyLock<Json> = LazyLock::new(|| {
 
 #[derive(Debug, Deserialize)]
 struct Planned {
-    claims: Vec<Point>,
+    claims: Vec<PlannedPoint>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Point {
+struct PlannedPoint {
     question: String,
     query: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-struct Report {
+struct PointReport {
     report: String,
     confidence: f64,
     #[serde(default)]
@@ -115,7 +115,7 @@ struct Report {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-struct Verdict {
+struct PointVerdict {
     is_sufficient: bool,
     confidence: f64,
     #[serde(default)]
@@ -125,7 +125,7 @@ struct Verdict {
 }
 
 /// A point that is being investigated.
-struct Work {
+struct OpenPoint {
     claim: Claim,
     query: String,
     queries: Vec<String>,
@@ -135,8 +135,8 @@ struct Work {
     over: bool,
 }
 
-impl Work {
-    fn new(point: Point) -> Self {
+impl OpenPoint {
+    fn new(point: PlannedPoint) -> Self {
         Self {
             claim: Claim { claim: point.question, ..Claim::default() },
             query: point.query,
@@ -186,7 +186,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
 }
 
 /// The points that are investigated in a round with these sources.
-fn open(course: &Course<'_, '_>, works: &mut [Work], sources: &[SourceKind]) -> Vec<usize> {
+fn open(course: &Course<'_, '_>, works: &mut [OpenPoint], sources: &[SourceKind]) -> Vec<usize> {
     // Counted by the queries made, so that points which are answered by known results cost nothing.
     let mut left = course.research.limits.nodes.saturating_sub(course.findings.queries.len());
     let mut open = Vec::new();
@@ -209,12 +209,12 @@ fn gaps(claim: &Claim) -> Vec<String> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "there are few points")]
-fn mean(works: &[Work]) -> f64 {
+fn mean(works: &[OpenPoint]) -> f64 {
     works.iter().map(|work| work.claim.confidence).sum::<f64>() / works.len().max(1) as f64
 }
 
 /// The points of a question; the question itself when the model names none.
-async fn planned(course: &mut Course<'_, '_>, question: &str) -> Result<Vec<Work>> {
+async fn planned(course: &mut Course<'_, '_>, question: &str) -> Result<Vec<OpenPoint>> {
     let research = course.research;
     let most = research.limits.queries.max(1);
     let instructions = CLAIMS.replace("{claims}", &most.to_string());
@@ -232,24 +232,24 @@ async fn planned(course: &mut Course<'_, '_>, question: &str) -> Result<Vec<Work
     // A model may name more than it was asked for.
     points.truncate(most);
     if points.is_empty() {
-        points.push(Point { question: question.to_owned(), query: question.to_owned() });
+        points.push(PlannedPoint { question: question.to_owned(), query: question.to_owned() });
     }
     for (place, point) in points.iter().enumerate() {
         course.say(&format!("{}. {}\n", place + 1, point.question));
     }
     course.say("\n");
-    Ok(points.into_iter().map(Work::new).collect())
+    Ok(points.into_iter().map(OpenPoint::new).collect())
 }
 
 /// Searches once for each open point, unless there are results of nearly the same query, and has the results reported
 /// and judged.
-async fn round(course: &mut Course<'_, '_>, works: &mut Vec<Work>, open: &[usize]) -> Result<()> {
+async fn round(course: &mut Course<'_, '_>, works: &mut Vec<OpenPoint>, open: &[usize]) -> Result<()> {
     let research = course.research;
     let base = course.looks;
     course.looks += open.len();
     let answers = answered(course, works, open).await?;
     // Read-only while the reports are written in parallel; they are added afterwards, in the order of the points.
-    let seen: &[Work] = works;
+    let seen: &[OpenPoint] = works;
     let each = open.iter().enumerate().map(|(nth, place)| async move {
         let ctx = research.inside(&format!("{}-claim", base + nth));
         looked_at(research, &ctx, &seen[*place]).await
@@ -287,9 +287,9 @@ async fn round(course: &mut Course<'_, '_>, works: &mut Vec<Work>, open: &[usize
 /// Gives each open point the results of its query. The answer is `None` if nearly the same query was made before.
 async fn answered(
     course: &mut Course<'_, '_>,
-    works: &mut [Work],
+    works: &mut [OpenPoint],
     open: &[usize],
-) -> Result<Vec<Option<Answer>>> {
+) -> Result<Vec<Option<QueryResults>>> {
     let tokens_max = course.research.model.info().window / WINDOW_SHARE;
     let Some(sources) = open.first().map(|place| works[*place].sources.clone()) else {
         return Ok(Vec::new());
@@ -330,7 +330,7 @@ async fn answered(
 }
 
 /// Adds points named in reports, up to the limit.
-fn discover(course: &mut Course<'_, '_>, works: &mut Vec<Work>, questions: Vec<String>) {
+fn discover(course: &mut Course<'_, '_>, works: &mut Vec<OpenPoint>, questions: Vec<String>) {
     for question in questions {
         let question = question.trim().to_owned();
         let known = works.iter().any(|work| work.claim.claim == question);
@@ -338,14 +338,18 @@ fn discover(course: &mut Course<'_, '_>, works: &mut Vec<Work>, questions: Vec<S
             continue;
         }
         course.say(&format!("To look into as well: {question}\n\n"));
-        works.push(Work::new(Point { query: question.clone(), question }));
+        works.push(OpenPoint::new(PlannedPoint { query: question.clone(), question }));
     }
 }
 
 /// The report on a point and the judge's verdict on it.
-async fn looked_at(research: &Research<'_>, ctx: &NodeContext, work: &Work) -> Result<(Report, Verdict)> {
+async fn looked_at(
+    research: &Research<'_>,
+    ctx: &NodeContext,
+    work: &OpenPoint,
+) -> Result<(PointReport, PointVerdict)> {
     if work.passages.is_empty() {
-        return Ok((Report::default(), Verdict::default()));
+        return Ok((PointReport::default(), PointVerdict::default()));
     }
     let point = &work.claim.claim;
     let given = format!(
@@ -353,9 +357,10 @@ async fn looked_at(research: &Research<'_>, ctx: &NodeContext, work: &Work) -> R
         work.queries.join("\n- "),
         work.passages
     );
-    let report: Report = structured(research, ctx, REPORT, &given, &REPORTED).await?;
+    let report: PointReport = structured(research, ctx, REPORT, &given, &REPORTED).await?;
     if !research.limits.effort.is_judged() {
-        let verdict = Verdict { is_sufficient: true, confidence: report.confidence, ..Verdict::default() };
+        let verdict =
+            PointVerdict { is_sufficient: true, confidence: report.confidence, ..PointVerdict::default() };
         return Ok((report, verdict));
     }
     let given =
@@ -364,7 +369,7 @@ async fn looked_at(research: &Research<'_>, ctx: &NodeContext, work: &Work) -> R
     Ok((report, verdict))
 }
 
-impl Work {
+impl OpenPoint {
     fn take(&mut self, new: &str, tokens_max: usize) {
         self.queries.push(self.query.clone());
         let all = if self.passages.is_empty() {
@@ -377,7 +382,7 @@ impl Work {
     }
 
     /// Takes a report and its verdict; returns the message about it.
-    fn settle(&mut self, report: Report, verdict: &Verdict, bars: Bars) -> String {
+    fn settle(&mut self, report: PointReport, verdict: &PointVerdict, bars: Bars) -> String {
         let unsupported = unsupported(&report.report, &self.passages);
         let judged = sure(verdict.confidence);
         // The lower confidence of the two: a report rates itself too highly.
@@ -484,22 +489,22 @@ mod tests {
     use super::super::Effort;
     use super::*;
 
-    fn work(passages: &str) -> Work {
-        let point = Point { question: "How high?".to_owned(), query: String::new() };
-        Work { passages: passages.to_owned(), ..Work::new(point) }
+    fn work(passages: &str) -> OpenPoint {
+        let point = PlannedPoint { question: "How high?".to_owned(), query: String::new() };
+        OpenPoint { passages: passages.to_owned(), ..OpenPoint::new(point) }
     }
 
-    fn report(text: &str, confidence: f64) -> Report {
-        Report { report: text.to_owned(), confidence, ..Report::default() }
+    fn report(text: &str, confidence: f64) -> PointReport {
+        PointReport { report: text.to_owned(), confidence, ..PointReport::default() }
     }
 
-    fn verdict(confidence: f64) -> Verdict {
-        Verdict { is_sufficient: true, confidence, ..Verdict::default() }
+    fn verdict(confidence: f64) -> PointVerdict {
+        PointVerdict { is_sufficient: true, confidence, ..PointVerdict::default() }
     }
 
     #[test]
     fn a_point_is_settled_only_by_its_passages() {
-        let settled = |report: Report, verdict: Verdict| {
+        let settled = |report: PointReport, verdict: PointVerdict| {
             let mut work = work("The tower is 1,234.5 m high [built 1999].");
             work.settle(report, &verdict, Effort::High.bars());
             (work.claim.verified, work.claim.is_likely(), work.claim.gaps)
@@ -513,16 +518,17 @@ mod tests {
         assert!(!settled(report(text, 30.0), verdict(0.9)).1, "30 is 0.3 and not 1");
         let made_up = settled(report("It is 1300 m high.", 1.0), verdict(1.0));
         assert_eq!(made_up, (false, true, vec!["`1300` stands in no passage".to_owned()]));
-        let torn = Verdict { contradictions: vec!["two heights".to_owned()], ..verdict(1.0) };
+        let torn = PointVerdict { contradictions: vec!["two heights".to_owned()], ..verdict(1.0) };
         assert_eq!(settled(report(text, 1.0), torn).2, ["contradiction: two heights"]);
-        let open = Verdict { is_sufficient: false, missing: vec!["the year".to_owned()], ..verdict(1.0) };
+        let open =
+            PointVerdict { is_sufficient: false, missing: vec!["the year".to_owned()], ..verdict(1.0) };
         assert_eq!(settled(report(text, 1.0), open).2, ["the year"]);
     }
 
     #[test]
     fn a_less_confident_report_does_not_replace_a_better_one() {
         let mut work = work("42 and 43");
-        let open = Verdict { is_sufficient: false, ..verdict(0.6) };
+        let open = PointVerdict { is_sufficient: false, ..verdict(0.6) };
         work.settle(report("It is 42 [ID:3].", 0.6), &open, Effort::High.bars());
         work.settle(report("Perhaps 43.", 0.2), &open, Effort::High.bars());
         assert_eq!(

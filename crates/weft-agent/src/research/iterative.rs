@@ -4,7 +4,7 @@ use weft_core::seam::chat_model::{Author, ChatMessage};
 use weft_core::{Piece, Result};
 
 use super::tags::{self, TagFilter};
-use super::{Answer, Course, FOUND_MAX, StopReason, steps};
+use super::{Course, FOUND_MAX, QueryResults, StopReason, steps};
 use crate::ask::{ask, ask_text};
 
 const REASON: &str = include_str!("../prompts/research_reason.md");
@@ -97,7 +97,7 @@ async fn looked_up(course: &mut Course<'_, '_>, query: &str, steps: &[String]) -
     Ok(tags::result(&summary))
 }
 
-async fn extracted(course: &mut Course<'_, '_>, answer: &Answer, steps: &[String]) -> Result<String> {
+async fn extracted(course: &mut Course<'_, '_>, answer: &QueryResults, steps: &[String]) -> Result<String> {
     let passages = answer.text(FOUND_MAX);
     if passages.is_empty() {
         return Ok(NOTHING.to_owned());

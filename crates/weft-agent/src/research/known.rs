@@ -10,7 +10,7 @@ const ALIKE: f64 = 0.8;
 
 /// A query, its words, and the sources it was made to.
 #[derive(Debug)]
-struct Made {
+struct PastQuery {
     query: String,
     words: BTreeSet<String>,
     sources: Vec<SourceKind>,
@@ -20,12 +20,12 @@ struct Made {
 
 /// The queries of a research so far.
 #[derive(Debug, Default)]
-pub(super) struct Known(Vec<Made>);
+pub(super) struct PastQueries(Vec<PastQuery>);
 
-impl Known {
+impl PastQueries {
     /// Records a query with its results.
     pub(super) fn note(&mut self, query: &str, sources: &[SourceKind], text: &str) {
-        self.0.push(Made {
+        self.0.push(PastQuery {
             query: query.to_owned(),
             words: words(query),
             sources: sources.to_vec(),
@@ -37,7 +37,7 @@ impl Known {
     /// whose passages the caller already has.
     pub(super) fn like(&self, query: &str, sources: &[SourceKind], own: &[String]) -> Option<&str> {
         let asked = words(query);
-        let serves = |made: &&Made| {
+        let serves = |made: &&PastQuery| {
             sources.iter().all(|source| made.sources.contains(source)) && !own.contains(&made.query)
         };
         let made = self.0.iter().filter(serves);
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn near_duplicates_are_recognised() {
         use SourceKind::{Dataset, Web};
-        let mut known = Known::default();
+        let mut known = PastQueries::default();
         known.note("height of the tower in metres", &[Dataset], "A");
         known.note("塔的高度是多少", &[Dataset, Web], "B");
         let like = |query: &str, sources: &[SourceKind]| known.like(query, sources, &[]).map(str::to_owned);

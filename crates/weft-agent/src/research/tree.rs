@@ -9,7 +9,7 @@ use serde_json::json;
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest};
 use weft_core::{Json, NodeContext, Result};
 
-use super::{Answer, Course, Research, StopReason, ends_the_work};
+use super::{Course, QueryResults, Research, StopReason, ends_the_work};
 use crate::ask::ask_structured;
 use crate::structured::Schema;
 
@@ -43,7 +43,7 @@ static FURTHER: LazyLock<Json> = LazyLock::new(|| {
 });
 
 #[derive(Debug, Deserialize)]
-struct Verdict {
+struct QuestionVerdict {
     is_sufficient: bool,
     #[serde(default)]
     missing_information: Vec<String>,
@@ -51,12 +51,12 @@ struct Verdict {
 
 #[derive(Debug, Deserialize)]
 struct Further {
-    questions: Vec<Question>,
+    questions: Vec<SubQuestion>,
 }
 
 /// A question and the query for it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-struct Question {
+struct SubQuestion {
     question: String,
     query: String,
 }
@@ -64,12 +64,12 @@ struct Question {
 /// The outcome of one question: what is missing, and further questions about it.
 struct Judged {
     missing: Vec<String>,
-    further: Vec<Question>,
+    further: Vec<SubQuestion>,
 }
 
 pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<StopReason> {
     let limits = course.research.limits;
-    let mut level = vec![Question { question: question.to_owned(), query: question.to_owned() }];
+    let mut level = vec![SubQuestion { question: question.to_owned(), query: question.to_owned() }];
     for depth in (0..=limits.depth).rev() {
         level.retain(|asked| course.is_new(&asked.query));
         // After the check for new queries: a repeated query does not use up a place.
@@ -105,7 +105,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
     Ok(if course.findings.gaps.is_empty() { StopReason::Enough } else { StopReason::Limit })
 }
 
-fn told(answer: &Answer, missing: &[String]) -> String {
+fn told(answer: &QueryResults, missing: &[String]) -> String {
     let hits = answer.hits();
     let passages = if hits == 1 { "passage" } else { "passages" };
     // A model may say that it is not enough without saying what is missing.
@@ -121,15 +121,15 @@ fn told(answer: &Answer, missing: &[String]) -> String {
 async fn judged(
     course: &mut Course<'_, '_>,
     original: &str,
-    level: &[Question],
-    answers: &[Answer],
+    level: &[SubQuestion],
+    answers: &[QueryResults],
     depth: usize,
 ) -> Result<Vec<Judged>> {
     let research = course.research;
     let base = course.findings.queries.len();
     let each = level.iter().zip(answers).enumerate().map(|(place, (asked, answer))| async move {
         let ctx = research.inside(&format!("{}-judge", base + place));
-        judge(research, &ctx, &Point { original, asked, answer }, depth).await
+        judge(research, &ctx, &DerivedQuestion { original, asked, answer }, depth).await
     });
     let mut judged = Vec::new();
     for one in join_all(each).await {
@@ -149,22 +149,22 @@ async fn judged(
 }
 
 /// A question derived from the original one, and the results for it.
-struct Point<'a> {
+struct DerivedQuestion<'a> {
     original: &'a str,
-    asked: &'a Question,
-    answer: &'a Answer,
+    asked: &'a SubQuestion,
+    answer: &'a QueryResults,
 }
 
 async fn judge(
     research: &Research<'_>,
     ctx: &NodeContext,
-    point: &Point<'_>,
+    point: &DerivedQuestion<'_>,
     depth: usize,
 ) -> Result<Judged> {
-    let Point { original, asked, answer } = point;
+    let DerivedQuestion { original, asked, answer } = point;
     let passages = answer.text(research.model.info().window / WINDOW_SHARE);
     let given = format!("The question: {}\n\nThe passages:\n{passages}", asked.question);
-    let verdict: Verdict = structured(research, ctx, SUFFICIENT, &given, &VERDICT).await?;
+    let verdict: QuestionVerdict = structured(research, ctx, SUFFICIENT, &given, &VERDICT).await?;
     if verdict.is_sufficient {
         return Ok(Judged { missing: Vec::new(), further: Vec::new() });
     }

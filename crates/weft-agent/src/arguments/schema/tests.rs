@@ -237,7 +237,7 @@ fn a_schema_is_compiled_once_and_the_cache_is_bounded() {
     assert!(Arc::ptr_eq(&first, &ArgumentSchema::shared(&schema).unwrap()));
     assert!(ArgumentSchema::shared(&json!([])).is_err());
 
-    let mut ready = Ready::default();
+    let mut ready = SchemaCache::default();
     for n in 0..100 {
         ready.keep(format!("{n:0>50000}"), &first);
         ready.keep(format!("{n:0>50000}"), &first);

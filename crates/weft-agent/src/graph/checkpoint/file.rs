@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use weft_core::{Error, ErrorKind, Result, blocking};
 
-use super::{CallNote, Checkpoint, Checkpointer, Entry, Saved, Thread, check_name, check_next};
+use super::{CallNote, Checkpoint, Checkpointer, Saved, Thread, ThreadEntry, check_name, check_next};
 
 /// Maximum number of threads whose last entries are cached.
 // Evicting one costs reading its file once more.
@@ -20,13 +20,13 @@ const ENDS_MAX: usize = 1_000;
 #[derive(Clone, Debug)]
 pub struct FolderCheckpointer {
     folder: PathBuf,
-    ends: Arc<Mutex<HashMap<PathBuf, End>>>,
+    ends: Arc<Mutex<HashMap<PathBuf, FileEnd>>>,
 }
 
 /// The end of the last complete line of a file and the last checkpoint at that time. Files only grow, so this is
 /// valid while the file has this length.
 #[derive(Clone, Debug)]
-struct End {
+struct FileEnd {
     bytes: u64,
     last: String,
 }
@@ -55,7 +55,7 @@ impl FolderCheckpointer {
         Ok(self.folder.join(format!("{name}.jsonl")))
     }
 
-    async fn add(&self, thread: &str, parent: Option<String>, entry: Entry) -> Result<()> {
+    async fn add(&self, thread: &str, parent: Option<String>, entry: ThreadEntry) -> Result<()> {
         let (path, name, ends) = (self.path(thread)?, thread.to_owned(), Arc::clone(&self.ends));
         blocking("the checkpoint thread", move || {
             let open = OpenOptions::new().read(true).append(true).create(true).open(&path);
@@ -75,14 +75,14 @@ impl FolderCheckpointer {
             check_next(&name, last.as_deref(), parent.as_deref())?;
             let bytes = append(&mut file, &entry, end).map_err(|cause| unavailable("write", &path, cause))?;
             let last = match entry {
-                Entry::Checkpoint(checkpoint) => Some(checkpoint.id),
-                Entry::Call(_) => last,
+                ThreadEntry::Checkpoint(checkpoint) => Some(checkpoint.id),
+                ThreadEntry::Call(_) => last,
             };
             let mut ends = held(&ends);
             if ends.len() >= ENDS_MAX {
                 ends.clear();
             }
-            ends.extend(last.map(|last| (path, End { bytes, last })));
+            ends.extend(last.map(|last| (path, FileEnd { bytes, last })));
             Ok(())
         })
         .await
@@ -92,12 +92,12 @@ impl FolderCheckpointer {
 #[async_trait]
 impl Checkpointer for FolderCheckpointer {
     async fn put(&self, thread: &str, checkpoint: &Checkpoint) -> Result<()> {
-        let entry = Entry::Checkpoint(Box::new(checkpoint.clone()));
+        let entry = ThreadEntry::Checkpoint(Box::new(checkpoint.clone()));
         self.add(thread, checkpoint.parent.clone(), entry).await
     }
 
     async fn put_call(&self, thread: &str, after: &str, call: &CallNote) -> Result<()> {
-        self.add(thread, Some(after.to_owned()), Entry::Call(call.clone())).await
+        self.add(thread, Some(after.to_owned()), ThreadEntry::Call(call.clone())).await
     }
 
     async fn latest(&self, thread: &str) -> Result<Option<Saved>> {
@@ -138,12 +138,12 @@ fn read(file: &File, path: &Path) -> Result<(Thread, u64)> {
     Ok((kept, end))
 }
 
-fn held(ends: &Mutex<HashMap<PathBuf, End>>) -> MutexGuard<'_, HashMap<PathBuf, End>> {
+fn held(ends: &Mutex<HashMap<PathBuf, FileEnd>>) -> MutexGuard<'_, HashMap<PathBuf, FileEnd>> {
     ends.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Writes an entry after the last complete line. Returns its end.
-fn append(file: &mut File, entry: &Entry, end: u64) -> io::Result<u64> {
+fn append(file: &mut File, entry: &ThreadEntry, end: u64) -> io::Result<u64> {
     // Otherwise a partial line left by a crashed process or a failed write would make this line unreadable, too.
     file.set_len(end)?;
     let mut line = serde_json::to_vec(entry)?;
