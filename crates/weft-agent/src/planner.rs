@@ -133,7 +133,7 @@ async fn look_at_plan(
     steps: &mut Steps,
     tools: &[ToolSchema],
     said: ReviewAnswer,
-) -> Result<Option<weft_core::component::AnswerForm>> {
+) -> Result<Option<weft_core::component::Form>> {
     let Some(review) = steps.review.clone() else { return Ok(None) };
     match said {
         ReviewAnswer::Nothing => {}

@@ -25,7 +25,7 @@ use weft_core::reference::{Inputs, Names};
 use weft_core::rendering::TEMPLATE_TIME_MAX;
 use weft_core::{Error, ErrorKind, Json, Reference, Result};
 
-use charges::{Budget, charged, refused, written};
+use charges::{RenderBudget, charged, refused, written};
 use rewrite::{Fixed, Named};
 
 /// Maximum number of bytes of template source.
@@ -71,9 +71,10 @@ impl Jinja {
         if text.len() > SOURCE_MAX {
             return Err(Error::invalid(format!("the Jinja template is longer than {SOURCE_MAX} bytes")));
         }
-        let rewrite::Rewritten { source, variables, named, fixed, by_zero } = rewrite::rewrite(text, names)?;
+        let rewrite::RewrittenTemplate { source, variables, named, fixed, by_zero } =
+            rewrite::rewrite(text, names)?;
         // Compiled only to find mistakes: each rendering has its own budget.
-        let environment = environment(&Budget::new(0, READ_MAX, Instant::now() + TEMPLATE_TIME_MAX));
+        let environment = environment(&RenderBudget::new(0, READ_MAX, Instant::now() + TEMPLATE_TIME_MAX));
         environment.template_from_str(&source).map_err(|e| failure(&e))?;
         let unknown = named.iter().filter_map(|named| unknown(&environment, named)).collect();
         let empty = named.iter().filter_map(|named| empty(&environment, named)).collect();
@@ -126,7 +127,7 @@ impl Jinja {
 
     fn render_here(&self, inputs: &Inputs, read_max: usize, until: Instant) -> Result<String> {
         let longest = self.references().map(|reference| length(&inputs.json(reference))).max();
-        let environment = environment(&Budget::new(longest.unwrap_or_default(), read_max, until));
+        let environment = environment(&RenderBudget::new(longest.unwrap_or_default(), read_max, until));
         let template = environment.template_from_str(&self.source).map_err(|e| failure(&e))?;
         // Null counts as undefined: it writes nothing wherever it stands, and takes a `default`.
         let value = |reference| match &*inputs.json(reference) {
@@ -136,7 +137,7 @@ impl Jinja {
         let variables = self.variables.iter().map(|(name, reference)| (name.as_str(), value(reference)));
         let context = Value::from_pairs(variables);
         let max = OUTPUT_MAX.min(inputs.room().left());
-        let mut output = Limited { bytes: Vec::new(), max };
+        let mut output = LimitedText { bytes: Vec::new(), max };
         match template.render_captured_to(context, &mut output) {
             Ok(_) => {
                 inputs.room().take(output.bytes.len())?;
@@ -288,12 +289,12 @@ fn failure(error: &JinjaError) -> Error {
 }
 
 /// A text that refuses to grow beyond a limit. `max` is set to 0 when the limit was reached.
-struct Limited {
+struct LimitedText {
     bytes: Vec<u8>,
     max: usize,
 }
 
-impl Write for Limited {
+impl Write for LimitedText {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
         if self.bytes.len() + part.len() > self.max {
             self.max = 0;
@@ -308,7 +309,7 @@ impl Write for Limited {
     }
 }
 
-fn environment(budget: &Budget) -> Environment<'static> {
+fn environment(budget: &RenderBudget) -> Environment<'static> {
     let mut environment = Environment::new();
     // As in a text without a template, whose trailing line break is kept.
     let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();

@@ -21,7 +21,7 @@ const URL: &str = "url";
 
 /// A passage to be formatted.
 #[derive(Debug)]
-pub(crate) struct Block<'a> {
+pub(crate) struct PassageBlock<'a> {
     /// The passage, with the number it is cited by.
     pub cited: &'a Cited,
     /// Metadata of its document.
@@ -33,14 +33,14 @@ pub(crate) struct Block<'a> {
 /// Formats passages for a model, each with the number it is cited by.
 pub(crate) fn formalized(found: &[Cited]) -> String {
     let metadata = Metadata::new();
-    blocks(found.iter().map(|cited| Block { cited, metadata: &metadata, tokens: 0 }))
+    blocks(found.iter().map(|cited| PassageBlock { cited, metadata: &metadata, tokens: 0 }))
 }
 
 /// Formats passages together with the metadata of their documents: whole passages only, as many as fit.
-pub(crate) fn blocks<'a>(blocks: impl Iterator<Item = Block<'a>>) -> String {
+pub(crate) fn blocks<'a>(blocks: impl Iterator<Item = PassageBlock<'a>>) -> String {
     let mut text = String::new();
     let mut room = TOKENS_MAX;
-    for Block { cited: Cited { number, chunk }, metadata, tokens } in blocks {
+    for PassageBlock { cited: Cited { number, chunk }, metadata, tokens } in blocks {
         let mut head = format!("ID: {number}\nTitle: {}\n", folded(&chunk.document_name));
         if let Some(url) = &chunk.url {
             head.push_str(&format!("URL: {}\n", folded(url)));
@@ -151,7 +151,7 @@ mod tests {
         else {
             panic!()
         };
-        let block = Block { cited: &found[0], metadata: &metadata, tokens: 2 };
+        let block = PassageBlock { cited: &found[0], metadata: &metadata, tokens: 2 };
         let expected = "ID: 0\nTitle: d.md\nauthor: Ada, Grace\nnote: a ID: 9\nyear: 1999\nText.";
         assert_eq!(blocks([block].into_iter()), expected);
     }
@@ -201,7 +201,7 @@ mod tests {
     fn whole_passages_with_titles_fit_the_budget() {
         let metadata = Metadata::new();
         let count = |found: &[Cited], tokens: u32| {
-            let block = |cited| Block { cited, metadata: &metadata, tokens };
+            let block = |cited| PassageBlock { cited, metadata: &metadata, tokens };
             blocks(found.iter().map(block)).matches("ID: ").count()
         };
         // Counted with its title, the second one would exceed the budget.

@@ -26,14 +26,14 @@ pub struct Answer {
     /// The `structured` outputs, by component.
     pub structured: serde_json::Map<String, Json>,
     /// The end of the run, once it has ended.
-    pub end: Option<End>,
+    pub end: Option<RunEnd>,
     waiting: Option<Arc<Entry>>,
     message_end: Option<Arc<Entry>>,
 }
 
 /// The end of a run.
 #[derive(Clone, Debug)]
-pub struct End {
+pub struct RunEnd {
     /// The kind of ending.
     pub ending: Ending,
     /// The reason, unless the run succeeded or waits.
@@ -82,7 +82,7 @@ impl Answer {
             Record::RunFinished { ending, error, usage, limited, .. } => {
                 let (ending, error, usage) = (*ending, error.clone(), *usage);
                 let limited = limited.clone();
-                self.end = Some(End { ending, error, usage, limited, entry: Arc::clone(entry) });
+                self.end = Some(RunEnd { ending, error, usage, limited, entry: Arc::clone(entry) });
             }
             Record::Said { .. }
             | Record::Played { .. }

@@ -26,10 +26,10 @@ pub(crate) struct Outcome(pub u16);
 
 /// The caller of a request and the permission it needed; filled in when they are known.
 #[derive(Clone, Debug, Default)]
-struct Slot(Arc<OnceLock<Asked>>);
+struct AuditSlot(Arc<OnceLock<AskedPermission>>);
 
 #[derive(Debug)]
-struct Asked {
+struct AskedPermission {
     tenant: TenantId,
     actor: String,
     action: String,
@@ -59,9 +59,9 @@ pub(crate) fn shown_path(path: &str) -> String {
 
 /// Records the caller of a request. Has no effect without the layer that writes the log.
 pub(crate) fn asked(parts: &Parts, caller: &Caller, permission: Permission) {
-    let Some(Slot(slot)) = parts.extensions.get::<Slot>() else { return };
+    let Some(AuditSlot(slot)) = parts.extensions.get::<AuditSlot>() else { return };
     let path = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let asked = Asked {
+    let asked = AskedPermission {
         tenant: caller.tenant.clone(),
         actor: caller.actor.to_string(),
         action: action(&parts.method, path),
@@ -88,7 +88,7 @@ pub(crate) async fn record_requests(
     if level == AuditLevel::Off || state.auth == Auth::Off {
         return next.run(request).await;
     }
-    let slot = Slot::default();
+    let slot = AuditSlot::default();
     request.extensions_mut().insert(slot.clone());
     let response = next.run(request).await;
     // Nobody was authenticated, so there is no tenant to whose log it would belong.
@@ -101,7 +101,7 @@ pub(crate) async fn record_requests(
     };
     // Logged before the answer is sent: what a client knows is in the log.
     if is_noted(level, asked.permission, outcome) {
-        let Asked { tenant, actor, action, target, address, .. } = asked;
+        let AskedPermission { tenant, actor, action, target, address, .. } = asked;
         state.app.note(Audited { tenant, actor, action, target, outcome, address }).await;
     }
     response

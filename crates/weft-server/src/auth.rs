@@ -134,7 +134,7 @@ impl Caller {
         let stored = state.app.tokens.find(hash).await?;
         let role = role_of(state, &stored).await?;
         // Recorded after the role is known: a key that grants nothing any more was not used.
-        note_use(state, Used::Key, &stored.hash).await;
+        note_use(state, TokenKind::Key, &stored.hash).await;
         let actor = Actor::Key(stored.id().to_owned());
         let StoredToken { tenant, user, .. } = stored;
         let user_id = user.as_ref().map_or_else(|| tenant.to_string(), UserId::to_string);
@@ -149,7 +149,7 @@ impl Caller {
         }
         // A user who has left the tenant has no role there.
         let role = role.ok_or_else(over)?;
-        note_use(state, Used::Login, &login.hash).await;
+        note_use(state, TokenKind::Login, &login.hash).await;
         Ok(Self {
             tenant: login.tenant,
             user_id: login.user.to_string(),
@@ -248,22 +248,22 @@ async fn role_of(state: &ServerState, stored: &StoredToken) -> weft_core::Result
 
 /// The kind of token that was used.
 #[derive(Clone, Copy, Debug)]
-enum Used {
+enum TokenKind {
     Key,
     Login,
 }
 
 /// Records the use of a token, so that administrators see which are in use. A failure to record it does not fail the
 /// request.
-async fn note_use(state: &ServerState, what: Used, hash: &str) {
+async fn note_use(state: &ServerState, what: TokenKind, hash: &str) {
     let now_ms = state.app.clock.now_ms();
     // One write per interval is enough to show that a token is in use.
     if !state.app.token_uses.is_news(hash, now_ms) {
         return;
     }
     let noted = match what {
-        Used::Key => state.app.tokens.used(hash, now_ms).await,
-        Used::Login => state.app.accounts.stores.users.login_used(hash, now_ms).await,
+        TokenKind::Key => state.app.tokens.used(hash, now_ms).await,
+        TokenKind::Login => state.app.accounts.stores.users.login_used(hash, now_ms).await,
     };
     if let Err(error) = noted {
         tracing::warn!(error = error.detail(), "the use of a token could not be recorded");

@@ -152,9 +152,9 @@ impl<S: Send + Sync> FromRequest<S> for WithText {
 
 /// The JSON object of a request, for routes where an absent body is an error.
 #[derive(Debug)]
-pub(crate) struct Sent(pub Body);
+pub(crate) struct RequiredBody(pub Body);
 
-impl<S: Send + Sync> FromRequest<S> for Sent {
+impl<S: Send + Sync> FromRequest<S> for RequiredBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {

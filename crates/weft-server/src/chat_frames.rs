@@ -24,7 +24,7 @@ pub enum Quoting {
 
 /// How the pieces of an answer are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pieces {
+pub(crate) enum PieceMode {
     /// Each piece once; reasoning is between two frames that mark it.
     New,
     /// The whole answer so far in each frame, with reasoning in tags, as older clients expect.
@@ -99,7 +99,7 @@ pub(crate) fn put_end(out: &mut Vec<u8>) {
 /// The frames of one answer.
 pub(crate) struct ChatFrames {
     about: ChatAnswer,
-    pieces: Pieces,
+    pieces: PieceMode,
     answer: Answer,
     /// The text so far, with reasoning in tags.
     text: String,
@@ -107,7 +107,7 @@ pub(crate) struct ChatFrames {
 
 impl ChatFrames {
     /// Creates the frames of this answer.
-    pub(crate) fn new(about: ChatAnswer, pieces: Pieces) -> Self {
+    pub(crate) fn new(about: ChatAnswer, pieces: PieceMode) -> Self {
         Self { about, pieces, answer: Answer::default(), text: String::new() }
     }
 
@@ -125,14 +125,14 @@ impl ChatFrames {
             _ => return None,
         };
         let mut data = match self.pieces {
-            Pieces::SoFar => {
+            PieceMode::SoFar => {
                 self.text.push_str(piece);
                 self.about.data(&self.text)
             }
-            Pieces::New => self.about.data(if mark.is_some() { "" } else { piece }),
+            PieceMode::New => self.about.data(if mark.is_some() { "" } else { piece }),
         };
         data["final"] = false.into();
-        if let Some(mark) = mark.filter(|_| self.pieces == Pieces::New) {
+        if let Some(mark) = mark.filter(|_| self.pieces == PieceMode::New) {
             data[mark] = true.into();
         }
         Some(data)
@@ -162,8 +162,8 @@ impl Frames for ChatFrames {
             None => {
                 // Clients of single pieces already have all of them; the last frame adds the sources.
                 let text = match self.pieces {
-                    Pieces::New => "",
-                    Pieces::SoFar => &self.text,
+                    PieceMode::New => "",
+                    PieceMode::SoFar => &self.text,
                 };
                 let mut data = self.about.ended(text, &self.answer);
                 data["final"] = true.into();
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    fn frames(pieces: Pieces, records: &[Record]) -> Vec<Json> {
+    fn frames(pieces: PieceMode, records: &[Record]) -> Vec<Json> {
         let about = ChatAnswer {
             run: "r".into(),
             session: "s".into(),
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn each_piece_is_sent_once_and_the_sources_at_the_end() {
-        let frames = frames(Pieces::New, &told());
+        let frames = frames(PieceMode::New, &told());
         let delta = json!({"answer": "Hel", "reference": {}, "audio_binary": null, "id": "r", "session_id": "s",
             "chat_id": "c", "final": false});
         assert_eq!(frames[3], json!({"code": 0, "message": "", "data": delta}));
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn old_clients_get_the_whole_answer_so_far_in_each_frame() {
-        let frames = frames(Pieces::SoFar, &told());
+        let frames = frames(PieceMode::SoFar, &told());
         let answers: Vec<&str> = frames.iter().filter_map(|frame| frame["data"]["answer"].as_str()).collect();
         let whole = "<think>hm</think>Hello";
         assert_eq!(answers[3..], ["<think>hm</think>Hel", whole, whole]);
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a_failure_is_sent_as_a_frame_and_ends_the_stream() {
         let check = |records: &[Record], reason: &str| {
-            let frames = frames(Pieces::New, records);
+            let frames = frames(PieceMode::New, records);
             let data = json!({"answer": format!("**ERROR**: {reason}"), "reference": []});
             assert_eq!(frames[0], json!({"code": 500, "message": reason, "data": data}));
             assert_eq!(frames[1], json!({"code": 0, "message": "", "data": true}));

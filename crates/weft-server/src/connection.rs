@@ -31,9 +31,9 @@ use tower::ServiceExt as _;
 
 use crate::error::{ApiError, code};
 use crate::webhook::Peer;
-use body::Held;
+use body::GuardedBody;
 use places::{Busy, Places, Seat};
-use watched::Watched;
+use watched::WatchedStream;
 use weft_app::config::ConnectionLimits;
 
 /// Time after which a connection without a request is closed. Proxies keep theirs for a minute, and must not find one
@@ -49,7 +49,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const OF_OPERATORS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// State shared by all connections.
-struct Host {
+struct HttpHost {
     router: Router,
     builder: http1::Builder,
     stopping: CancellationToken,
@@ -66,9 +66,9 @@ pub(crate) async fn serve(
     // HTTP/1 only: a seat is either busy or idle, which requires one request at a time.
     let mut builder = http1::Builder::new();
     // This timeout also closes kept-alive connections without a request; a head that has started has the shorter one
-    // of `Watched`.
+    // of `WatchedStream`.
     builder.timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(HEAD_BYTES_MAX);
-    let host = Arc::new(Host { router, builder, stopping });
+    let host = Arc::new(HttpHost { router, builder, stopping });
     let places = Arc::new(Places::new(limits));
     let mut open = JoinSet::new();
     loop {
@@ -113,13 +113,13 @@ fn is_about_the_other_side(error: &io::Error) -> bool {
 }
 
 /// Serves one connection until it ends.
-async fn converse(host: Arc<Host>, stream: TcpStream, seat: Arc<Seat>) {
+async fn converse(host: Arc<HttpHost>, stream: TcpStream, seat: Arc<Seat>) {
     // Each token is a packet of its own and should be sent immediately.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot turn off delays of a connection");
     }
     let peer = stream.peer_addr().ok().map(|address| Peer(address.ip()));
-    let watched = TokioIo::new(Watched::new(stream, Arc::clone(&seat)));
+    let watched = TokioIo::new(WatchedStream::new(stream, Arc::clone(&seat)));
     let mut builder = host.builder.clone();
     // A reserved place serves one request only, so that the next operator finds it free.
     builder.keep_alive(!seat.is_reserved());
@@ -155,10 +155,10 @@ async fn converse(host: Arc<Host>, stream: TcpStream, seat: Arc<Seat>) {
 }
 
 async fn answer(
-    host: Arc<Host>,
+    host: Arc<HttpHost>,
     seat: Arc<Seat>,
     request: Request<Incoming>,
-) -> Result<Response<Held<Busy>>, Infallible> {
+) -> Result<Response<GuardedBody<Busy>>, Infallible> {
     // Marked before the request is routed: an idle connection may be evicted at any moment.
     let busy = Seat::busy(&seat);
     let closes = request.version() < Version::HTTP_11
@@ -174,7 +174,7 @@ async fn answer(
         // Only the server decides whether the connection is kept alive.
         response.headers_mut().remove(header::CONNECTION);
     }
-    Ok(response.map(|body| Held::new(body, busy)))
+    Ok(response.map(|body| GuardedBody::new(body, busy)))
 }
 
 fn too_many() -> Response<Body> {

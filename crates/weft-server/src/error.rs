@@ -17,12 +17,12 @@ pub struct ApiError {
     message: String,
     data: Json,
     /// The format that the client expects.
-    shape: Shape,
+    shape: ErrorFormat,
 }
 
 /// Format of an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Shape {
+enum ErrorFormat {
     /// A code, a message and data.
     #[default]
     Envelope,
@@ -85,7 +85,7 @@ impl ApiError {
             status: StatusCode::OK,
             message: message.into(),
             data: Json::Null,
-            shape: Shape::default(),
+            shape: ErrorFormat::default(),
         }
     }
 
@@ -142,7 +142,7 @@ impl ApiError {
     /// Sends only the code and the message.
     #[must_use]
     pub fn bare(mut self) -> Self {
-        self.shape = Shape::Bare;
+        self.shape = ErrorFormat::Bare;
         self
     }
 
@@ -150,7 +150,7 @@ impl ApiError {
     /// the HTTP status does not.
     #[must_use]
     pub fn in_openai_shape(mut self) -> Self {
-        self.shape = Shape::OpenAi;
+        self.shape = ErrorFormat::OpenAi;
         if self.status == StatusCode::BAD_REQUEST {
             self.status = StatusCode::OK;
         }
@@ -161,7 +161,7 @@ impl ApiError {
     /// else.
     #[must_use]
     pub fn for_openai(mut self) -> Self {
-        self.shape = Shape::OpenAi;
+        self.shape = ErrorFormat::OpenAi;
         if self.status == StatusCode::OK {
             self.status = match self.code {
                 code::ARGUMENT => StatusCode::BAD_REQUEST,
@@ -188,7 +188,7 @@ impl From<Error> for ApiError {
 }
 
 #[derive(Serialize)]
-struct Failure<'a> {
+struct ErrorBody<'a> {
     code: u16,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,7 +200,7 @@ struct Failure<'a> {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let Self { code, status, message, data, shape } = self;
-        let error = (shape == Shape::OpenAi).then(|| {
+        let error = (shape == ErrorFormat::OpenAi).then(|| {
             let kind = match status {
                 StatusCode::UNAUTHORIZED => "authentication_error",
                 status if status.is_server_error() => "server_error",
@@ -209,8 +209,8 @@ impl IntoResponse for ApiError {
             // Some clients ignore an error whose members are not strings.
             json!({"message": message, "type": kind, "param": "", "code": word(status)})
         });
-        let data = (shape != Shape::Bare).then_some(&data);
-        let mut response = envelope::respond(status, &Failure { code, message: &message, data, error });
+        let data = (shape != ErrorFormat::Bare).then_some(&data);
+        let mut response = envelope::respond(status, &ErrorBody { code, message: &message, data, error });
         // For the audit log, which cannot read the body.
         response.extensions_mut().insert(Outcome(code));
         response

@@ -8,7 +8,7 @@ use serde_json::json;
 use weft_core::{Ending, Entry, Error, Json, Record};
 
 use crate::answer::Answer;
-use crate::dialect::ag_ui::{self, AgUiRun, Names};
+use crate::dialect::ag_ui::{self, AgUiRun, ClientNames};
 use crate::dialect::agent::AgentRun;
 use crate::dialect::openai::Completion;
 use crate::dialect::ragflow::{self, Additions, NodeTrace, RunView};
@@ -189,7 +189,7 @@ pub struct AgUiEvents(AgUiRun);
 
 impl AgUiEvents {
     /// Creates the stream of a run with these names.
-    pub fn new(names: Names) -> Self {
+    pub fn new(names: ClientNames) -> Self {
         Self(AgUiRun::new(names))
     }
 }
@@ -202,7 +202,7 @@ fn put_event(event: &Json, out: &mut Vec<u8>) {
 }
 
 /// Returns the whole stream of a run that does nothing, because the run that it would resume was given up.
-pub(crate) fn given_up(names: &Names, at_ms: i64) -> Vec<u8> {
+pub(crate) fn given_up(names: &ClientNames, at_ms: i64) -> Vec<u8> {
     let mut out = Vec::new();
     ag_ui::given_up(names, at_ms).iter().for_each(|event| put_event(event, &mut out));
     out

@@ -18,7 +18,7 @@ use weft_core::{Error, Result};
 
 pub use self::page::page;
 
-use crate::connection::body::Held;
+use crate::connection::body::GuardedBody;
 use crate::state::ServerState;
 
 /// Label of requests without a matching route.
@@ -84,7 +84,7 @@ impl HttpMetrics {
             return response;
         }
         let open = OpenStream::begin(self.streams.clone());
-        response.map(|body| Body::new(Held::new(body, open)))
+        response.map(|body| Body::new(GuardedBody::new(body, open)))
     }
 
     fn families(&self) -> Vec<MetricFamily> {

@@ -23,11 +23,11 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let mut params = Params::of(source);
         let end = match source.parent {
             // Problems with the Loop's parameters are reported at the Loop.
-            Some((id, outer)) => End::read(&mut Params::of(&NodeSource { id, params: outer, ..*source })),
+            Some((id, outer)) => LoopEnd::read(&mut Params::of(&NodeSource { id, params: outer, ..*source })),
             None => {
                 let problem = ParamProblem::new("", "a LoopItem is outside of a Loop");
                 params.problem(problem.help("put it inside a Loop"));
-                End::default()
+                LoopEnd::default()
             }
         };
         params.finish(LoopItem { end })
@@ -36,13 +36,13 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 
 /// When a Loop ends.
 #[derive(Default)]
-pub(super) struct End {
-    conditions: Vec<Condition>,
+pub(super) struct LoopEnd {
+    conditions: Vec<EndCondition>,
     any: bool,
     rounds_max: usize,
 }
 
-impl End {
+impl LoopEnd {
     /// Reads the parameters of the Loop.
     pub(super) fn read(params: &mut Params<'_>) -> Self {
         let rounds_max = params.take(&repeat::MAXIMUM_LOOP_COUNT);
@@ -62,8 +62,8 @@ impl End {
         params: &mut Params<'_>,
         begins_with: impl Fn(&Reference) -> Option<&'v Json>,
     ) {
-        for Condition { place, left, operator, right } in &self.conditions {
-            let (Some(value), Right::Constant(right)) = (begins_with(left), right) else { continue };
+        for EndCondition { place, left, operator, right } in &self.conditions {
+            let (Some(value), EndOperand::Constant(right)) = (begins_with(left), right) else { continue };
             if holds_typed(value, *operator, right).is_ok() {
                 continue;
             }
@@ -81,15 +81,15 @@ impl End {
     }
 }
 
-struct Condition {
+struct EndCondition {
     /// Index of its row.
     place: usize,
     left: Reference,
     operator: Operator,
-    right: Right,
+    right: EndOperand,
 }
 
-enum Right {
+enum EndOperand {
     Constant(Json),
     Variable(Reference),
 }
@@ -98,7 +98,7 @@ fn condition(
     params: &mut Params<'_>,
     place: usize,
     object: &serde_json::Map<String, Json>,
-) -> Option<Condition> {
+) -> Option<EndCondition> {
     let text = |key: &str| object.get(key).and_then(Json::as_str).unwrap_or_default();
     let at = |key: &str| pointer(&["loop_termination_condition", &place.to_string(), key]);
     let left = params.reference_at(at("variable"), text("variable"));
@@ -111,14 +111,16 @@ fn condition(
     // In any case, as the check reads it.
     let mode = text("input_mode").trim().to_ascii_lowercase();
     let right = match (mode.as_str(), object.get("value")) {
-        ("variable", Some(Json::String(value))) => Right::Variable(params.reference_at(at("value"), value)?),
-        (_, value) => Right::Constant(value.cloned().unwrap_or_default()),
+        ("variable", Some(Json::String(value))) => {
+            EndOperand::Variable(params.reference_at(at("value"), value)?)
+        }
+        (_, value) => EndOperand::Constant(value.cloned().unwrap_or_default()),
     };
-    Some(Condition { place, left: left?, operator: operator?, right })
+    Some(EndCondition { place, left: left?, operator: operator?, right })
 }
 
 struct LoopItem {
-    end: End,
+    end: LoopEnd,
 }
 
 impl LoopItem {
@@ -126,8 +128,8 @@ impl LoopItem {
     fn is_over(&self, ctx: &NodeContext) -> Result<bool> {
         for condition in &self.end.conditions {
             let right = match &condition.right {
-                Right::Constant(value) => std::sync::Arc::new(value.clone()),
-                Right::Variable(reference) => ctx.inputs.json(reference),
+                EndOperand::Constant(value) => std::sync::Arc::new(value.clone()),
+                EndOperand::Variable(reference) => ctx.inputs.json(reference),
             };
             let holds = holds_typed(&ctx.inputs.json(&condition.left), condition.operator, &right).map_err(
                 |cause| {
@@ -148,8 +150,8 @@ impl Component for LoopItem {
     fn shape(&self) -> Shape {
         let reads = self.end.conditions.iter().flat_map(|condition| {
             let right = match &condition.right {
-                Right::Constant(_) => None,
-                Right::Variable(reference) => Some(reference.clone()),
+                EndOperand::Constant(_) => None,
+                EndOperand::Variable(reference) => Some(reference.clone()),
             };
             std::iter::once(condition.left.clone()).chain(right)
         });

@@ -9,7 +9,7 @@ use weft_core::{
     Reference, Result, Role, Shape, Value,
 };
 
-use crate::control::loop_item::End;
+use crate::control::loop_item::LoopEnd;
 use crate::params::{
     Choice, Field, Kind, Params, choice, described, fields, is_empty, number, pointer, truth,
 };
@@ -73,9 +73,9 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         // Read here only to report problems; LoopItem uses the result.
-        let end = End::read(&mut params);
+        let end = LoopEnd::read(&mut params);
         let rows = params.rows(&LOOP_VARIABLES, &["variable", "value"]);
-        let mut variables: Vec<Variable> = Vec::new();
+        let mut variables: Vec<LoopVariable> = Vec::new();
         let mut seen = HashSet::new();
         for (place, object) in rows {
             let Some(variable) = variable(&mut params, place, object) else { continue };
@@ -88,11 +88,11 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             variables.push(variable);
         }
         // Of several variables with one name, the last one counts.
-        let own: HashMap<&str, &Variable> =
+        let own: HashMap<&str, &LoopVariable> =
             variables.iter().map(|variable| (variable.name.as_str(), variable)).collect();
         end.check(&mut params, |reference| match reference {
             Reference::Output { component, path } if component == source.id => {
-                own.get(&**path).copied().and_then(Variable::constant)
+                own.get(&**path).copied().and_then(LoopVariable::constant)
             }
             Reference::Output { .. } | Reference::Global(_) => None,
         });
@@ -102,24 +102,24 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 };
 
 /// A loop variable, and the source of its initial value.
-struct Variable {
+struct LoopVariable {
     name: String,
-    start: Start,
+    start: InitialValue,
     /// Whether its initial value is of its type, as far as that is known.
     fits: bool,
 }
 
-enum Start {
+enum InitialValue {
     Constant(Json),
     From(Reference),
 }
 
-impl Variable {
+impl LoopVariable {
     /// Returns its initial value, if that is a literal of the right type.
     fn constant(&self) -> Option<&Json> {
         match &self.start {
-            Start::Constant(value) if self.fits => Some(value),
-            Start::Constant(_) | Start::From(_) => None,
+            InitialValue::Constant(value) if self.fits => Some(value),
+            InitialValue::Constant(_) | InitialValue::From(_) => None,
         }
     }
 }
@@ -128,7 +128,7 @@ fn variable(
     params: &mut Params<'_>,
     place: usize,
     object: &serde_json::Map<String, Json>,
-) -> Option<Variable> {
+) -> Option<LoopVariable> {
     let text = |key: &str| object.get(key).and_then(Json::as_str).unwrap_or_default();
     let at = |key: &str| pointer(&["loop_variables", &place.to_string(), key]);
     let name = text("variable").to_owned();
@@ -145,21 +145,23 @@ fn variable(
     // In any case, as the check reads it.
     let mode = text("input_mode").trim().to_ascii_lowercase();
     let start = match mode.as_str() {
-        "variable" => Start::From(params.reference_at(at("value"), value.as_str().unwrap_or_default())?),
-        "constant" => Start::Constant(typed(text("type"), value)),
+        "variable" => {
+            InitialValue::From(params.reference_at(at("value"), value.as_str().unwrap_or_default())?)
+        }
+        "constant" => InitialValue::Constant(typed(text("type"), value)),
         // Another mode means the empty value of the type.
-        _ if value.is_null() => Start::Constant(empty(text("type"))),
-        _ => Start::Constant(typed(text("type"), value)),
+        _ if value.is_null() => InitialValue::Constant(empty(text("type"))),
+        _ => InitialValue::Constant(typed(text("type"), value)),
     };
     let must = match &start {
-        Start::Constant(value) => mismatch(text("type"), value),
-        Start::From(_) => None,
+        InitialValue::Constant(value) => mismatch(text("type"), value),
+        InitialValue::From(_) => None,
     };
     if let Some(must) = must {
         let message = format!("`{name}` must be {must} by its type, but starts as {}", described(value));
         params.warn(ParamProblem::new(at("value"), message).help("change the value or the type"));
     }
-    (!name.is_empty()).then_some(Variable { name, start, fits: must.is_none() })
+    (!name.is_empty()).then_some(LoopVariable { name, start, fits: must.is_none() })
 }
 
 /// Converts a constant to its declared type, if possible.
@@ -206,7 +208,7 @@ fn empty(kind: &str) -> Json {
 }
 
 struct Loop {
-    variables: Vec<Variable>,
+    variables: Vec<LoopVariable>,
     warnings: Vec<ParamProblem>,
 }
 
@@ -214,8 +216,8 @@ struct Loop {
 impl Component for Loop {
     fn shape(&self) -> Shape {
         let reads = self.variables.iter().filter_map(|variable| match &variable.start {
-            Start::Constant(_) => None,
-            Start::From(reference) => Some(reference.clone()),
+            InitialValue::Constant(_) => None,
+            InitialValue::From(reference) => Some(reference.clone()),
         });
         let outputs = NodeOutputs::named(self.variables.iter().map(|variable| variable.name.as_str()));
         let warnings = self.warnings.clone();
@@ -223,10 +225,10 @@ impl Component for Loop {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        let value = |variable: &Variable| match &variable.start {
-            Start::Constant(value) => Value::from(value.clone()),
+        let value = |variable: &LoopVariable| match &variable.start {
+            InitialValue::Constant(value) => Value::from(value.clone()),
             // The value itself rather than its text: a text that is still being written continues in the loop.
-            Start::From(reference) => ctx.value(reference),
+            InitialValue::From(reference) => ctx.value(reference),
         };
         let outputs: Outputs =
             self.variables.iter().map(|variable| (&variable.name, value(variable))).collect();

@@ -64,12 +64,12 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 };
 
 struct Switch {
-    cases: Vec<Case>,
+    cases: Vec<SwitchCase>,
     otherwise: Vec<ComponentId>,
     warnings: Vec<ParamProblem>,
 }
 
-struct Case {
+struct SwitchCase {
     any: bool,
     items: Vec<Item>,
     to: Vec<ComponentId>,
@@ -78,15 +78,15 @@ struct Case {
 struct Item {
     left: Reference,
     operator: Operator,
-    right: Right,
+    right: CaseOperand,
 }
 
-enum Right {
+enum CaseOperand {
     Constant(Json),
     Template(Template),
 }
 
-fn case(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Case {
+fn case(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> SwitchCase {
     let place = place.to_string();
     let any = match object.get("logical_operator").and_then(Json::as_str).map(str::trim) {
         None => false,
@@ -115,7 +115,7 @@ fn case(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Ca
         params.warn(problem.help("add a condition, or remove the case"));
     }
     let to = params.targets(&pointer(&["conditions", &place, "to"]), object.get("to"));
-    Case { any, items, to }
+    SwitchCase { any, items, to }
 }
 
 fn item(params: &mut Params<'_>, place: &[&str; 4], value: &Json) -> Option<Item> {
@@ -133,8 +133,8 @@ fn item(params: &mut Params<'_>, place: &[&str; 4], value: &Json) -> Option<Item
         params.problem(problem);
     }
     let right = match value.get("value") {
-        Some(Json::String(text)) => Right::Template(Template::parse(text, params.source.names())),
-        other => Right::Constant(other.cloned().unwrap_or_default()),
+        Some(Json::String(text)) => CaseOperand::Template(Template::parse(text, params.source.names())),
+        other => CaseOperand::Constant(other.cloned().unwrap_or_default()),
     };
     let item = Item { left: left?, operator: operator?, right };
     if let Some(problem) = no_option(params, at("value"), &item) {
@@ -154,7 +154,8 @@ fn no_option(params: &Params<'_>, at: String, item: &Item) -> Option<ParamProble
         Operator::NotEqual => "always",
         _ => return None,
     };
-    let (Reference::Output { component, path }, Right::Template(text)) = (&item.left, &item.right) else {
+    let (Reference::Output { component, path }, CaseOperand::Template(text)) = (&item.left, &item.right)
+    else {
         return None;
     };
     let (kind, form) = params.source.others.get(component)?;
@@ -179,14 +180,14 @@ fn no_option(params: &Params<'_>, at: String, item: &Item) -> Option<ParamProble
     Some(ParamProblem::new(at, message).help(format!("the options are {}", listed.join(", "))))
 }
 
-impl Case {
+impl SwitchCase {
     /// Whether the case matches; one without usable conditions does not.
     fn matches(&self, ctx: &NodeContext) -> Result<bool> {
         let holds = |item: &Item| {
             let left = ctx.inputs.json(&item.left);
             match &item.right {
-                Right::Constant(value) => Ok(holds(&left, item.operator, value)),
-                Right::Template(template) => {
+                CaseOperand::Constant(value) => Ok(holds(&left, item.operator, value)),
+                CaseOperand::Template(template) => {
                     let right = template.value(&ctx.inputs)?;
                     Ok(holds(&left, item.operator, &right))
                 }
@@ -208,7 +209,7 @@ impl Component for Switch {
         let mut always = Vec::new();
         for item in self.cases.iter().flat_map(|case| &case.items) {
             always.push(item.left.clone());
-            if let Right::Template(template) = &item.right {
+            if let CaseOperand::Template(template) = &item.right {
                 always.extend(template.references().cloned());
             }
         }

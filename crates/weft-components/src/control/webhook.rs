@@ -159,7 +159,7 @@ pub(super) fn read(params: &mut Params<'_>) -> Webhook {
     let media = params.take(&CONTENT_TYPES).trim().to_ascii_lowercase();
     webhook.content_type = (!media.is_empty()).then_some(media);
     if let Some(security) = params.object(&SECURITY).filter(|security| !security.is_empty()) {
-        let mut reading = Reading { params, security };
+        let mut reading = SecurityReader { params, security };
         // If they contain a mistake, every call is refused.
         webhook.auth = reading.auth().unwrap_or(WebhookAuth::Unsaid);
         webhook.body_bytes_max = reading.body_bytes_max();
@@ -224,12 +224,12 @@ fn answer(params: &mut Params<'_>) -> WebhookAnswer {
 }
 
 /// The settings in `security`, and where problems with them are reported.
-struct Reading<'r, 'a> {
+struct SecurityReader<'r, 'a> {
     params: &'r mut Params<'a>,
     security: &'a Map<String, Json>,
 }
 
-impl Reading<'_, '_> {
+impl SecurityReader<'_, '_> {
     fn problem(&mut self, place: &str, message: impl Into<String>, help: &str) {
         self.params.problem(ParamProblem::new(format!("/security/{place}"), message).help(help));
     }

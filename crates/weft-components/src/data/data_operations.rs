@@ -89,29 +89,29 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     },
 };
 
-enum Work {
+enum DataOperation {
     // Sets, because a canvas may name as many keys as an object has.
     SelectKeys(HashSet<String>),
     LiteralEval,
     Combine,
-    FilterValues(Vec<Rule>),
-    AppendOrUpdate(Vec<(String, Value)>),
+    FilterValues(Vec<ValueRule>),
+    AppendOrUpdate(Vec<(String, RuleValue)>),
     RemoveKeys(HashSet<String>),
     RenameKeys(HashMap<String, String>),
 }
 
-struct Rule {
+struct ValueRule {
     key: String,
     operator: Option<Operator>,
-    value: Value,
+    value: RuleValue,
 }
 
-enum Value {
+enum RuleValue {
     Constant(Json),
     Text(Template),
 }
 
-impl Value {
+impl RuleValue {
     fn get(&self, ctx: &NodeContext) -> Result<Json> {
         match self {
             Self::Constant(value) => Ok(value.clone()),
@@ -140,11 +140,11 @@ fn queries(params: &mut Params<'_>) -> Vec<Reference> {
     references
 }
 
-fn work(params: &mut Params<'_>) -> Work {
+fn work(params: &mut Params<'_>) -> DataOperation {
     match params.take(&OPERATIONS) {
-        "select_keys" => Work::SelectKeys(keys(params, &SELECT_KEYS)),
-        "remove_keys" => Work::RemoveKeys(keys(params, &REMOVE_KEYS)),
-        "combine" => Work::Combine,
+        "select_keys" => DataOperation::SelectKeys(keys(params, &SELECT_KEYS)),
+        "remove_keys" => DataOperation::RemoveKeys(keys(params, &REMOVE_KEYS)),
+        "combine" => DataOperation::Combine,
         "rename_keys" => {
             let text = |object: &Map<String, Json>, key| object.get(key).map(to_text).unwrap_or_default();
             let pairs = params.objects(&RENAME_KEYS).into_iter();
@@ -155,7 +155,7 @@ fn work(params: &mut Params<'_>) -> Work {
                     names.entry(old).or_insert(new);
                 }
             }
-            Work::RenameKeys(names)
+            DataOperation::RenameKeys(names)
         }
         "append_or_update" => {
             let mut updates = Vec::new();
@@ -169,14 +169,14 @@ fn work(params: &mut Params<'_>) -> Work {
                 }
                 updates.push((key, value(params, object)));
             }
-            Work::AppendOrUpdate(updates)
+            DataOperation::AppendOrUpdate(updates)
         }
-        "filter_values" => Work::FilterValues(rules(params)),
-        _ => Work::LiteralEval,
+        "filter_values" => DataOperation::FilterValues(rules(params)),
+        _ => DataOperation::LiteralEval,
     }
 }
 
-fn rules(params: &mut Params<'_>) -> Vec<Rule> {
+fn rules(params: &mut Params<'_>) -> Vec<ValueRule> {
     let mut rules = Vec::new();
     for (place, object) in params.objects(&FILTER_VALUES) {
         let spelled = object.get("operator").and_then(Json::as_str).unwrap_or_default();
@@ -194,17 +194,17 @@ fn rules(params: &mut Params<'_>) -> Vec<Rule> {
                 params.warn(problem.help("fill the rule in, or remove it"));
             }
         }
-        rules.push(Rule { key, operator, value: value(params, object) });
+        rules.push(ValueRule { key, operator, value: value(params, object) });
     }
     rules
 }
 
-fn value(params: &Params<'_>, object: &Map<String, Json>) -> Value {
+fn value(params: &Params<'_>, object: &Map<String, Json>) -> RuleValue {
     match object.get("value") {
         // A text may contain references; any other value is meant literally.
-        Some(Json::String(text)) => Value::Text(Template::parse_value(text, params.source.names())),
+        Some(Json::String(text)) => RuleValue::Text(Template::parse_value(text, params.source.names())),
         // A missing value is the empty text, as in a form.
-        other => Value::Constant(other.cloned().unwrap_or_else(|| "".into())),
+        other => RuleValue::Constant(other.cloned().unwrap_or_else(|| "".into())),
     }
 }
 
@@ -266,7 +266,7 @@ fn renamed(object: Object, names: &HashMap<String, String>) -> Object {
 
 struct DataOperations {
     query: Vec<Reference>,
-    work: Work,
+    work: DataOperation,
     warnings: Vec<ParamProblem>,
 }
 
@@ -275,19 +275,19 @@ impl DataOperations {
     fn unfilled(&self) -> Option<ParamProblem> {
         let nothing = |keys: &HashSet<String>| keys.iter().all(|key| key.trim().is_empty());
         let (field, so) = match &self.work {
-            Work::SelectKeys(keys) if nothing(keys) => {
+            DataOperation::SelectKeys(keys) if nothing(keys) => {
                 (&SELECT_KEYS, "names no member, so the result is always empty")
             }
-            Work::RemoveKeys(keys) if nothing(keys) => {
+            DataOperation::RemoveKeys(keys) if nothing(keys) => {
                 (&REMOVE_KEYS, "names no member, so nothing is removed")
             }
-            Work::RenameKeys(names) if names.is_empty() => {
+            DataOperation::RenameKeys(names) if names.is_empty() => {
                 (&RENAME_KEYS, "names no member, so nothing is renamed")
             }
-            Work::AppendOrUpdate(updates) if updates.is_empty() => {
+            DataOperation::AppendOrUpdate(updates) if updates.is_empty() => {
                 (&UPDATES, "sets no member, so nothing changes")
             }
-            Work::FilterValues(rules) if rules.is_empty() => {
+            DataOperation::FilterValues(rules) if rules.is_empty() => {
                 (&FILTER_VALUES, "has no rule, so every object is kept")
             }
             _ => return None,
@@ -300,17 +300,17 @@ impl DataOperations {
             objects.clone().into_iter().map(|o| Json::Object(change(o))).collect()
         };
         Ok(match &self.work {
-            Work::LiteralEval => {
+            DataOperation::LiteralEval => {
                 each(&|o| o.into_iter().map(|(key, value)| (key, evaluated(value))).collect())
             }
-            Work::SelectKeys(keys) => {
+            DataOperation::SelectKeys(keys) => {
                 each(&|o| o.into_iter().filter(|(key, _)| keys.contains(key)).collect())
             }
-            Work::RemoveKeys(keys) => {
+            DataOperation::RemoveKeys(keys) => {
                 each(&|o| o.into_iter().filter(|(key, _)| !keys.contains(key)).collect())
             }
-            Work::RenameKeys(names) => each(&|o| renamed(o, names)),
-            Work::AppendOrUpdate(updates) => {
+            DataOperation::RenameKeys(names) => each(&|o| renamed(o, names)),
+            DataOperation::AppendOrUpdate(updates) => {
                 // Evaluated once: references are the same for each object.
                 let news = updates.iter().map(|(key, value)| Ok((key, value.get(ctx)?)));
                 let news = news.collect::<Result<Vec<_>>>()?;
@@ -322,7 +322,7 @@ impl DataOperations {
                     o
                 })
             }
-            Work::FilterValues(rules) => {
+            DataOperation::FilterValues(rules) => {
                 let wanted = rules.iter().map(|rule| Ok(to_text(&rule.value.get(ctx)?)));
                 let wanted = wanted.collect::<Result<Vec<_>>>()?;
                 let passes = |object: &Object| {
@@ -335,7 +335,7 @@ impl DataOperations {
                 };
                 objects.into_iter().filter(passes).map(Json::Object).collect()
             }
-            Work::Combine => combined(objects),
+            DataOperation::Combine => combined(objects),
         })
     }
 }
@@ -343,14 +343,14 @@ impl DataOperations {
 #[async_trait]
 impl Component for DataOperations {
     fn shape(&self) -> Shape {
-        let values: Vec<&Value> = match &self.work {
-            Work::FilterValues(rules) => rules.iter().map(|rule| &rule.value).collect(),
-            Work::AppendOrUpdate(updates) => updates.iter().map(|(_, value)| value).collect(),
+        let values: Vec<&RuleValue> = match &self.work {
+            DataOperation::FilterValues(rules) => rules.iter().map(|rule| &rule.value).collect(),
+            DataOperation::AppendOrUpdate(updates) => updates.iter().map(|(_, value)| value).collect(),
             _ => Vec::new(),
         };
         let texts = values.into_iter().filter_map(|value| match value {
-            Value::Text(template) => Some(template.references().cloned()),
-            Value::Constant(_) => None,
+            RuleValue::Text(template) => Some(template.references().cloned()),
+            RuleValue::Constant(_) => None,
         });
         let reads = Reads::always(self.query.iter().cloned().chain(texts.flatten()));
         let warnings = self.warnings.clone();
@@ -371,7 +371,7 @@ impl Component for DataOperations {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Node, Setting, outputs};
-    use serde_json::{Value as Json, json};
+    use serde_json::{RuleValue as Json, json};
 
     async fn result(mut params: Json) -> Json {
         params["query"] = json!(["{Agent:A@o}", "Agent:B@l"]);

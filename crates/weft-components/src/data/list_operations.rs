@@ -76,7 +76,9 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let strict = params.take(&STRICT);
         // A value that is not a whole number is reported as such elsewhere.
         let is_read = given.is_some() || params.get(&N).is_none_or(is_empty);
-        if is_read && matches!(work, Work::First(..=0) | Work::Last(..=0) | Work::Nth(0)) {
+        if is_read
+            && matches!(work, ListOperation::First(..=0) | ListOperation::Last(..=0) | ListOperation::Nth(0))
+        {
             let problem =
                 ParamProblem::new(pointer(&["n"]), format!("`n` is {n}: the result is always empty"));
             params.warn(problem.help("enter a number or a position, from 1 on"));
@@ -86,7 +88,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     },
 };
 
-enum Work {
+enum ListOperation {
     First(i64),
     Last(i64),
     Nth(i64),
@@ -95,15 +97,15 @@ enum Work {
     DropDuplicates,
 }
 
-fn work(params: &mut Params<'_>, n: i64) -> Work {
+fn work(params: &mut Params<'_>, n: i64) -> ListOperation {
     let older = params.take(&DSL_VERSION) == Some(1);
     match params.take(&OPERATIONS) {
-        "topN" => Work::First(n),
-        "head" if older => Work::Nth(n),
-        "tail" if older => Work::Nth(n.saturating_neg()),
-        "head" => Work::First(n),
-        "tail" => Work::Last(n),
-        "drop_duplicates" => Work::DropDuplicates,
+        "topN" => ListOperation::First(n),
+        "head" if older => ListOperation::Nth(n),
+        "tail" if older => ListOperation::Nth(n.saturating_neg()),
+        "head" => ListOperation::First(n),
+        "tail" => ListOperation::Last(n),
+        "drop_duplicates" => ListOperation::DropDuplicates,
         "sort" => {
             let keys = params.take(&SORT_BY);
             let keys =
@@ -115,13 +117,13 @@ fn work(params: &mut Params<'_>, n: i64) -> Work {
                 let problem = ParamProblem::new(params.pointer(&SORT_METHOD), message);
                 params.warn(problem.help("write `asc` or `desc`"));
             }
-            Work::Sort { keys, descending }
+            ListOperation::Sort { keys, descending }
         }
         "filter" => {
             let filter = params.get(&FILTER);
             let text = |key: &str| filter.and_then(|filter| filter.get(key)).map(to_text).unwrap_or_default();
             match Operator::parse(&text("operator")) {
-                Some(operator) => Work::Filter(operator, text("value")),
+                Some(operator) => ListOperation::Filter(operator, text("value")),
                 None => {
                     let problem = ParamProblem::new(
                         "/filter/operator",
@@ -129,17 +131,17 @@ fn work(params: &mut Params<'_>, n: i64) -> Work {
                     );
                     params.problem(problem.help(format!("use one of {}", Operator::listed())));
                     // Never executed, because the problem prevents the component from being built.
-                    Work::DropDuplicates
+                    ListOperation::DropDuplicates
                 }
             }
         }
-        _ => Work::Nth(n),
+        _ => ListOperation::Nth(n),
     }
 }
 
 struct ListOperations {
     query: Option<Reference>,
-    work: Work,
+    work: ListOperation,
     strict: bool,
     warnings: Vec<ParamProblem>,
 }
@@ -150,22 +152,22 @@ impl ListOperations {
         let part = |n: i64| usize::try_from(n.clamp(0, count)).unwrap_or(0);
         let outside = |n: i64| self.strict && (n == 0 || n.saturating_abs() > count);
         match &self.work {
-            Work::First(n) | Work::Last(n) | Work::Nth(n) if outside(*n) => {
+            ListOperation::First(n) | ListOperation::Last(n) | ListOperation::Nth(n) if outside(*n) => {
                 Err(Error::invalid(format!("n is {n}, but the list has {count} elements"))
                     .help("choose another `n`, or switch `strict` off"))
             }
-            Work::First(n) => Ok(items[..part(*n)].to_vec()),
-            Work::Last(n) => Ok(items[items.len() - part(*n)..].to_vec()),
-            Work::Nth(n) => {
+            ListOperation::First(n) => Ok(items[..part(*n)].to_vec()),
+            ListOperation::Last(n) => Ok(items[items.len() - part(*n)..].to_vec()),
+            ListOperation::Nth(n) => {
                 let index = if *n > 0 { n - 1 } else { count.saturating_add(*n) };
                 let found =
                     usize::try_from(index).ok().filter(|_| *n != 0).and_then(|index| items.get(index));
                 Ok(found.cloned().into_iter().collect())
             }
-            Work::Filter(operator, value) => {
+            ListOperation::Filter(operator, value) => {
                 Ok(items.iter().filter(|item| holds_as_text(item, *operator, value)).cloned().collect())
             }
-            Work::Sort { keys, descending } => {
+            ListOperation::Sort { keys, descending } => {
                 let mut sorted = items.to_vec();
                 // The sort is stable and the comparison is reversed, so that equal items keep their order either way.
                 sorted.sort_by(|a, b| {
@@ -174,7 +176,7 @@ impl ListOperations {
                 });
                 Ok(sorted)
             }
-            Work::DropDuplicates => {
+            ListOperation::DropDuplicates => {
                 // The text form of a value identifies it, except for the order of members.
                 let mut seen = std::collections::HashSet::new();
                 Ok(items.iter().filter(|item| seen.insert(canonical(item))).cloned().collect())

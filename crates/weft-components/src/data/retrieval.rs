@@ -24,7 +24,7 @@ use crate::data::retrieval::search::{
     TOP_K, TOP_N, USE_KG,
 };
 use crate::params::{self, Field, FieldGroup, Params, Widget, choice, fields};
-use crate::passages::{Block, blocks, chunks, documents};
+use crate::passages::{PassageBlock, blocks, chunks, documents};
 
 static QUERY: Field<Template> = Field::template("query", "the search query")
     .by_model("what to look for: the keywords or the question, in the words that a good passage would use");
@@ -101,8 +101,8 @@ struct Retrieval {
     memory: Option<MemorySearch>,
 }
 
-fn block<'a>(cited: &'a Cited, passage: &'a Passage) -> Block<'a> {
-    Block { cited, metadata: &passage.metadata, tokens: passage.tokens }
+fn block<'a>(cited: &'a Cited, passage: &'a Passage) -> PassageBlock<'a> {
+    PassageBlock { cited, metadata: &passage.metadata, tokens: passage.tokens }
 }
 
 impl Retrieval {

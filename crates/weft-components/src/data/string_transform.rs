@@ -71,22 +71,22 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                     Text::parse(&script, source, "/script").map_err(|problem| params.problem(problem)).ok();
                 let unknown = script.iter().flat_map(|script| script.doubts(source, "/script"));
                 unknown.for_each(|warning| params.warn(warning));
-                script.map(Work::Merge)
+                script.map(TextOperation::Merge)
             }
-            _ => params.take(&SPLIT_REF).map(Work::Split),
+            _ => params.take(&SPLIT_REF).map(TextOperation::Split),
         };
         let warnings = params.warnings();
         params.finish(StringTransform { work, delimiters, warnings, is_blank })
     },
 };
 
-enum Work {
+enum TextOperation {
     Split(Reference),
     Merge(Text),
 }
 
 struct StringTransform {
-    work: Option<Work>,
+    work: Option<TextOperation>,
     delimiters: Vec<String>,
     warnings: Vec<ParamProblem>,
     /// Whether there is no text to assemble.
@@ -139,8 +139,8 @@ fn pieces<'a>(text: &'a str, delimiters: &[String]) -> Vec<&'a str> {
 impl Component for StringTransform {
     fn shape(&self) -> Shape {
         let reads = match &self.work {
-            Some(Work::Split(reference)) => vec![reference.clone()],
-            Some(Work::Merge(script)) => script.references(),
+            Some(TextOperation::Split(reference)) => vec![reference.clone()],
+            Some(TextOperation::Merge(script)) => script.references(),
             None => Vec::new(),
         };
         let warnings = self.warnings.clone();
@@ -154,8 +154,8 @@ impl Component for StringTransform {
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let result = match &self.work {
-            Some(Work::Split(reference)) => self.split(reference, ctx)?,
-            Some(Work::Merge(script)) => {
+            Some(TextOperation::Split(reference)) => self.split(reference, ctx)?,
+            Some(TextOperation::Merge(script)) => {
                 let delimiter = self.delimiters.first().map_or("", String::as_str);
                 Json::String(script.render_joined(&ctx.inputs, delimiter)?)
             }

@@ -52,12 +52,12 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     },
 };
 
-struct Group {
+struct VariableGroup {
     name: String,
     references: Vec<Reference>,
 }
 
-fn group(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Group {
+fn group(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> VariableGroup {
     let place = place.to_string();
     let name = object.get("group_name").and_then(Json::as_str).unwrap_or_default().to_owned();
     if name.is_empty() {
@@ -81,11 +81,11 @@ fn group(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> G
         let at = if variable.is_string() { row } else { format!("{row}/value") };
         references.extend(params.reference_at(at, text));
     }
-    Group { name, references }
+    VariableGroup { name, references }
 }
 
 struct VariableAggregator {
-    groups: Vec<Group>,
+    groups: Vec<VariableGroup>,
     warnings: Vec<ParamProblem>,
 }
 

@@ -23,10 +23,10 @@ use weft_core::{
     Result, Role, Shape,
 };
 
-use self::asker::Asker;
+use self::asker::TemplateAsker;
 use self::material::Material;
-use self::templates::{Chosen, CompilationTemplate, GROUP, GROUPS, REMEDY, TEMPLATES};
-use self::written::Compiled;
+use self::templates::{ChosenTemplates, CompilationTemplate, GROUP, GROUPS, REMEDY, TEMPLATES};
+use self::written::CompiledDocument;
 use crate::ingestion::passed::{self, CHUNKS_OUTPUT, COMPILED, DOCUMENT_OUTPUT, Passed};
 use crate::model::caller::warn_of_prices;
 use crate::model::settings::{self, Asking};
@@ -66,7 +66,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let passed = Passed::of(&mut params);
-        let Chosen { templates, missing } = templates::chosen(&mut params);
+        let ChosenTemplates { templates, missing } = templates::chosen(&mut params);
         let calls_max = params.take(&MAX_CALLS);
         let asking = Asking::read(&mut params);
         let warnings = params.warnings();
@@ -88,7 +88,7 @@ impl Compiler {
     /// Applies all templates and appends their results to the chunks.
     async fn compile(
         &self,
-        asker: &Asker<'_>,
+        asker: &TemplateAsker<'_>,
         document: &mut PipelineDocument,
         chunks: &mut Vec<PipelineChunk>,
     ) -> Result<Vec<Json>> {
@@ -104,7 +104,7 @@ impl Compiler {
             for warning in outcome.warnings {
                 warn(asker.ctx, document, warning).await?;
             }
-            let compiled = Compiled { document: &document.name, chunks: &*chunks, template };
+            let compiled = CompiledDocument { document: &document.name, chunks: &*chunks, template };
             made.extend(compiled.chunks_of(&outcome.knowledge));
             found.push(outcome.knowledge.as_json(template));
         }
@@ -157,7 +157,7 @@ impl Component for Compiler {
         let mut found = Vec::new();
         if model.info().writes() {
             warn_of_prices(ctx, &*model).await?;
-            let asker = Asker { ctx, model: &*model, asking: &self.asking };
+            let asker = TemplateAsker { ctx, model: &*model, asking: &self.asking };
             found = self.compile(&asker, &mut document, &mut chunks).await?;
         } else {
             // The document itself can still be found.

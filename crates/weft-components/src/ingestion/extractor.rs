@@ -48,7 +48,7 @@ static PROMPTS: Field = Field::raw(
     "the message with the chunk: a text, or a list of `{role, content}`; `{…@chunks}` in it is the current chunk",
 );
 
-/// Answers with a special meaning. [`Question::put`] and `run` know the purpose of each.
+/// Answers with a special meaning. [`ExtractorQuestion::put`] and `run` know the purpose of each.
 const MEANT: [&str; 5] = ["summary", "keywords", "questions", "metadata", TOC];
 /// The answer that is not requested from a model: it is built from the chunks of the dataset, once for the document.
 const TOC: &str = "toc";
@@ -118,7 +118,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let prompts = prompts(&mut params);
         let mut questions = Vec::new();
         if !field.is_empty() {
-            questions.push(Question { field, system, prompts, reading: Reading::AsWritten });
+            questions.push(ExtractorQuestion { field, system, prompts, reading: AnswerFormat::AsWritten });
         }
         questions.extend(several::questions(&mut params));
         let asking = Asking::read(&mut params);
@@ -128,9 +128,9 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 };
 
 /// A text with placeholders for the current chunk, and other references.
-struct Words(Vec<Part>);
+struct Words(Vec<PromptPart>);
 
-enum Part {
+enum PromptPart {
     Text(Template),
     Chunk,
 }
@@ -144,31 +144,31 @@ impl Words {
         let mut parts = Vec::new();
         let mut from = 0;
         for found in CHUNKS.find_iter(text) {
-            parts.push(Part::Text(Template::parse(&text[from..found.start()], names)));
-            parts.push(Part::Chunk);
+            parts.push(PromptPart::Text(Template::parse(&text[from..found.start()], names)));
+            parts.push(PromptPart::Chunk);
             from = found.end();
         }
-        parts.push(Part::Text(Template::parse(&text[from..], names)));
+        parts.push(PromptPart::Text(Template::parse(&text[from..], names)));
         Self(parts)
     }
 
     fn references(&self) -> impl Iterator<Item = &Reference> {
         self.0.iter().flat_map(|part| match part {
-            Part::Text(template) => template.references().collect::<Vec<_>>(),
-            Part::Chunk => Vec::new(),
+            PromptPart::Text(template) => template.references().collect::<Vec<_>>(),
+            PromptPart::Chunk => Vec::new(),
         })
     }
 
     fn has_chunk(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, Part::Chunk))
+        self.0.iter().any(|part| matches!(part, PromptPart::Chunk))
     }
 
     fn render(&self, ctx: &NodeContext, chunk: &str) -> Result<String> {
         let mut text = String::new();
         for part in &self.0 {
             match part {
-                Part::Text(template) => text.push_str(&template.render(&ctx.inputs)?),
-                Part::Chunk => text.push_str(chunk),
+                PromptPart::Text(template) => text.push_str(&template.render(&ctx.inputs)?),
+                PromptPart::Chunk => text.push_str(chunk),
             }
         }
         Ok(text)
@@ -177,22 +177,22 @@ impl Words {
 
 struct Extractor {
     passed: Passed,
-    questions: Vec<Question>,
+    questions: Vec<ExtractorQuestion>,
     asking: Asking,
     warnings: Vec<ParamProblem>,
 }
 
 /// The question that the model is asked about every chunk.
-struct Question {
+struct ExtractorQuestion {
     /// The purpose of the answer.
     field: String,
     system: Words,
     prompts: Vec<(Author, Words)>,
-    reading: Reading,
+    reading: AnswerFormat,
 }
 
 /// How an answer is read.
-enum Reading {
+enum AnswerFormat {
     /// As the canvas tells the model to write it.
     AsWritten,
     /// As a text.
@@ -222,7 +222,7 @@ fn prompts(params: &mut Params<'_>) -> Vec<(Author, Words)> {
     prompts
 }
 
-impl Question {
+impl ExtractorQuestion {
     fn messages(&self, ctx: &NodeContext, chunk: &str) -> Result<Vec<ChatMessage>> {
         let mut system = self.system.render(ctx, chunk)?;
         // Canvases from elsewhere ask for metadata in any wording, but the answer is parsed as JSON.
@@ -246,8 +246,8 @@ impl Question {
     /// Returns the context of a question about a chunk. Concurrent questions have separate parts of the journal.
     fn part(&self, ctx: &NodeContext, place: usize) -> NodeContext {
         let part = match self.reading {
-            Reading::AsWritten => format!("{}chunk-{place}/", ctx.part),
-            Reading::Text | Reading::Entries(..) | Reading::Form(_) => {
+            AnswerFormat::AsWritten => format!("{}chunk-{place}/", ctx.part),
+            AnswerFormat::Text | AnswerFormat::Entries(..) | AnswerFormat::Form(_) => {
                 format!("{}{}-chunk-{place}/", ctx.part, self.field)
             }
         };
@@ -269,15 +269,15 @@ impl Question {
     /// Returns an answer that is a list: as written, unless a number of entries was requested.
     fn entries(&self, answer: String) -> Json {
         match &self.reading {
-            Reading::Entries(listing, count) => listing.read(&answer, *count).into(),
-            Reading::AsWritten | Reading::Text | Reading::Form(_) => answer.into(),
+            AnswerFormat::Entries(listing, count) => listing.read(&answer, *count).into(),
+            AnswerFormat::AsWritten | AnswerFormat::Text | AnswerFormat::Form(_) => answer.into(),
         }
     }
 
     fn metadata(&self, answer: &str) -> Result<Metadata> {
         match &self.reading {
-            Reading::Form(wanted) => Ok(filled_in(answer, wanted)),
-            Reading::AsWritten | Reading::Text | Reading::Entries(..) => object(answer),
+            AnswerFormat::Form(wanted) => Ok(filled_in(answer, wanted)),
+            AnswerFormat::AsWritten | AnswerFormat::Text | AnswerFormat::Entries(..) => object(answer),
         }
     }
 }
@@ -287,7 +287,7 @@ impl Extractor {
         &self,
         ctx: &NodeContext,
         model: &dyn ChatModel,
-        question: &Question,
+        question: &ExtractorQuestion,
         chunk: &str,
     ) -> Result<String> {
         let request = self.asking.request(question.messages(ctx, chunk)?);
@@ -299,7 +299,7 @@ impl Extractor {
         &self,
         ctx: &NodeContext,
         model: &Arc<dyn ChatModel>,
-        question: &Question,
+        question: &ExtractorQuestion,
         chunks: &mut [PipelineChunk],
     ) -> Result<()> {
         let (mut silent, mut refused) = (0, 0);
@@ -358,7 +358,7 @@ impl Extractor {
         &self,
         ctx: &NodeContext,
         model: &Arc<dyn ChatModel>,
-        question: &Question,
+        question: &ExtractorQuestion,
         mut document: PipelineDocument,
     ) -> Result<Finished> {
         let answer = self.answer(&question.part(ctx, 0), &**model, question, "").await?;
@@ -382,7 +382,7 @@ fn object(answer: &str) -> Result<Metadata> {
 #[async_trait]
 impl Component for Extractor {
     fn shape(&self) -> Shape {
-        let words = |question: &Question| {
+        let words = |question: &ExtractorQuestion| {
             let prompts = question.prompts.iter().map(|(_, words)| words);
             prompts.chain([&question.system]).flat_map(Words::references).cloned().collect::<Vec<_>>()
         };
@@ -416,7 +416,7 @@ impl Component for Extractor {
         warn_of_prices(ctx, &*model).await?;
         let Some(mut chunks) = chunks else {
             return match asked.as_slice() {
-                [one] if matches!(one.reading, Reading::AsWritten) => {
+                [one] if matches!(one.reading, AnswerFormat::AsWritten) => {
                     self.once(ctx, &model, one, document).await
                 }
                 _ => Err(Error::invalid("the document has not been split into chunks")

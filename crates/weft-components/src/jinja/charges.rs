@@ -11,14 +11,14 @@ use serde::Serialize as _;
 
 use super::arguments::Arguments;
 use super::watched::at;
-use super::{DEPTH_MAX, Limited, NODE_COST, WIDTH_MAX, WORK_MAX};
+use super::{DEPTH_MAX, LimitedText, NODE_COST, WIDTH_MAX, WORK_MAX};
 
 /// What one rendering has built and read so far.
 #[derive(Clone, Debug)]
-pub(super) struct Budget(Arc<Counts>);
+pub(super) struct RenderBudget(Arc<RenderCounts>);
 
 #[derive(Debug)]
-struct Counts {
+struct RenderCounts {
     /// Number of bytes built.
     built: AtomicUsize,
     /// Number of bytes scanned by steps that build nothing.
@@ -41,12 +41,12 @@ fn fits(count: &AtomicUsize, cost: usize, max: usize) -> bool {
     count.fetch_add(cost, Ordering::Relaxed).saturating_add(cost) <= max
 }
 
-impl Budget {
+impl RenderBudget {
     /// Creates the budget of a rendering whose longest value has `longest` bytes, that may scan `read_max` bytes and
     /// must be done by `until`.
     pub(super) fn new(longest: usize, read_max: usize, until: Instant) -> Self {
         let (built, read, written) = Default::default();
-        Self(Arc::new(Counts { built, read, written, read_max, longest, until }))
+        Self(Arc::new(RenderCounts { built, read, written, read_max, longest, until }))
     }
 
     /// Checks the deadline. Whatever may take long calls this before it begins.
@@ -135,7 +135,7 @@ pub(super) fn refused(what: &'static str) -> JinjaError {
 }
 
 /// Adds wrappers that charge for whatever can make a value grow.
-pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
+pub(super) fn charged(environment: &mut Environment<'static>, budget: &RenderBudget) {
     let b = budget.clone();
     environment.add_function("weft_cost", move |value: Value| {
         b.charge_value(&value, 0)?;
@@ -168,7 +168,7 @@ pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
 }
 
 /// Adds filters that build texts from other texts.
-fn changing(environment: &mut Environment<'static>, budget: &Budget) {
+fn changing(environment: &mut Environment<'static>, budget: &RenderBudget) {
     let b = budget.clone();
     environment.add_filter("replace", move |text: &str, args: Rest<ValueOrKwargs>| {
         let args = Arguments::of("replace", &["old", "new", "count"], args)?;
@@ -247,7 +247,7 @@ fn defaults(environment: &mut Environment<'static>) {
 }
 
 /// Returns a member of a list, or its value at a path of names.
-fn member(budget: &Budget, item: Value, path: Option<&str>) -> Result<Value, JinjaError> {
+fn member(budget: &RenderBudget, item: Value, path: Option<&str>) -> Result<Value, JinjaError> {
     let Some(path) = path else { return Ok(item) };
     budget.charge_read(path.len())?;
     Ok(at(&item, path))
@@ -260,7 +260,7 @@ fn width(given: i64) -> Result<usize, JinjaError> {
 }
 
 /// Adds functions and filters for numbers.
-fn numbers(environment: &mut Environment<'static>, budget: &Budget) {
+fn numbers(environment: &mut Environment<'static>, budget: &RenderBudget) {
     let b = budget.clone();
     environment.add_function("weft_number", move |value: Value| match value.kind() {
         ValueKind::Number | ValueKind::Bool => b.in_time().map(|()| value),
@@ -289,7 +289,7 @@ fn worked_out(value: Value) -> Value {
 }
 
 /// Adds filters that split a text into many.
-fn splitting(environment: &mut Environment<'static>, budget: &Budget) {
+fn splitting(environment: &mut Environment<'static>, budget: &RenderBudget) {
     let b = budget.clone();
     environment.add_filter("lines", move |text: &str| {
         b.charge(text.len() + (text.matches('\n').count() + 1).saturating_mul(NODE_COST))?;
@@ -344,14 +344,14 @@ pub(super) fn written(value: &Value, max: usize) -> Option<String> {
 
 /// Formats a value as JSON on several lines.
 fn pretty_json(value: &Value, indent: usize, max: usize) -> Option<String> {
-    let (mut text, indent) = (Limited { bytes: Vec::new(), max }, " ".repeat(indent));
+    let (mut text, indent) = (LimitedText { bytes: Vec::new(), max }, " ".repeat(indent));
     let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
     value.serialize(&mut serde_json::Serializer::with_formatter(&mut text, formatter)).ok()?;
     String::from_utf8(text.bytes).ok()
 }
 
 fn json_text(value: &Value, max: usize) -> Option<String> {
-    let mut text = Limited { bytes: Vec::new(), max };
+    let mut text = LimitedText { bytes: Vec::new(), max };
     serde_json::to_writer(&mut text, value).ok()?;
     String::from_utf8(text.bytes).ok()
 }

@@ -7,7 +7,7 @@ use minijinja::{Environment, Error as JinjaError, State, filters};
 use minijinja_contrib::{filters as more, pycompat};
 
 use super::arguments::Arguments;
-use super::charges::{Budget, refused, written};
+use super::charges::{RenderBudget, refused, written};
 use super::formats::{Translated, translated};
 use super::{NODE_COST, WIDTH_MAX};
 
@@ -16,7 +16,7 @@ use super::{NODE_COST, WIDTH_MAX};
 const UPPER: usize = 3;
 
 /// Adds all of them.
-pub(super) fn added(environment: &mut Environment<'static>, budget: &Budget) {
+pub(super) fn added(environment: &mut Environment<'static>, budget: &RenderBudget) {
     methods(environment, budget);
     formats(environment, budget);
     lists(environment, budget);
@@ -36,7 +36,7 @@ pub(super) fn added(environment: &mut Environment<'static>, budget: &Budget) {
 }
 
 /// Adds `x.split(',')`, `x.items()`, `x.get('key')` and the like.
-fn methods(environment: &mut Environment<'static>, budget: &Budget) {
+fn methods(environment: &mut Environment<'static>, budget: &RenderBudget) {
     let b = budget.clone();
     environment.set_unknown_method_callback(move |state, value, method, args| {
         let size = value.as_str().map_or_else(|| value.len().unwrap_or_default(), str::len);
@@ -71,7 +71,7 @@ fn with(value: &Value, args: &[Value]) -> Vec<Value> {
 }
 
 /// Adds `'%.2f' % x`, `'%.2f'|format(x)`, `'{:.2f}'.format(x)`.
-fn formats(environment: &mut Environment<'static>, budget: &Budget) {
+fn formats(environment: &mut Environment<'static>, budget: &RenderBudget) {
     let b = budget.clone();
     environment.add_function("weft_printf", move |text: &str, args: Value| match args.kind() {
         ValueKind::Seq => formatted(&b, FormatStyle::Printf, text, &args.try_iter()?.collect::<Vec<_>>()),
@@ -84,7 +84,12 @@ fn formats(environment: &mut Environment<'static>, budget: &Budget) {
 }
 
 /// Formats values. The maximum size of the result is charged first.
-fn formatted(budget: &Budget, style: FormatStyle, text: &str, args: &[Value]) -> Result<Value, JinjaError> {
+fn formatted(
+    budget: &RenderBudget,
+    style: FormatStyle,
+    text: &str,
+    args: &[Value],
+) -> Result<Value, JinjaError> {
     let widest = widest(style, text)?;
     let fields = text.matches(['%', '{']).count();
     let mut longest = 0;
@@ -115,7 +120,7 @@ fn widest(style: FormatStyle, text: &str) -> Result<usize, JinjaError> {
 }
 
 /// Adds filters that rearrange lists.
-fn lists(environment: &mut Environment<'static>, budget: &Budget) {
+fn lists(environment: &mut Environment<'static>, budget: &RenderBudget) {
     let b = budget.clone();
     environment.add_filter(
         "batch",
@@ -147,7 +152,7 @@ fn counted(items: &Value) -> Result<usize, JinjaError> {
 }
 
 /// Adds filters that shorten and count texts.
-fn texts(environment: &mut Environment<'static>, budget: &Budget) {
+fn texts(environment: &mut Environment<'static>, budget: &RenderBudget) {
     let b = budget.clone();
     environment.add_filter(
         "truncate",
@@ -187,7 +192,7 @@ fn texts(environment: &mut Environment<'static>, budget: &Budget) {
 }
 
 /// Percent-encodes a value as a part of an address.
-fn percent(budget: &Budget, value: &Value, encoded: &mut String) -> Result<(), JinjaError> {
+fn percent(budget: &RenderBudget, value: &Value, encoded: &mut String) -> Result<(), JinjaError> {
     let text = written(value, budget.room()).ok_or_else(|| refused("it builds texts that are too large"))?;
     // Each byte may become three, and a member without text has a cost as well.
     budget.charge(text.len().saturating_mul(3).saturating_add(2))?;

@@ -49,7 +49,7 @@ const BARE_ID_MAX: usize = 256;
 
 /// The result of [`rewrite`].
 #[derive(Debug)]
-pub(super) struct Rewritten {
+pub(super) struct RewrittenTemplate {
     /// The source for the template engine.
     pub source: String,
     /// Variables by name, each with the reference it stands for.
@@ -83,7 +83,7 @@ pub(super) fn is_template(text: &str, names: Names<'_>) -> bool {
 ///
 /// # Errors
 /// `Invalid` for a construct that is not allowed.
-pub(super) fn rewrite(text: &str, names: Names<'_>) -> Result<Rewritten> {
+pub(super) fn rewrite(text: &str, names: Names<'_>) -> Result<RewrittenTemplate> {
     let occurrences = occurrences(text, names);
     let (source, variables, named) = (String::new(), Vec::new(), NamesOfTemplate::default());
     let branches = Branches::default();
@@ -105,7 +105,7 @@ pub(super) fn rewrite(text: &str, names: Names<'_>) -> Result<Rewritten> {
     writer.text_mode()?;
     let named = writer.named.asked_of_others();
     let Writer { source, variables, fixed, by_zero, .. } = writer;
-    Ok(Rewritten { source, variables, named, fixed, by_zero })
+    Ok(RewrittenTemplate { source, variables, named, fixed, by_zero })
 }
 
 fn occurrences(text: &str, names: Names<'_>) -> Vec<Occurrence> {

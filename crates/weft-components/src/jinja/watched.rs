@@ -5,7 +5,7 @@ use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error as JinjaError, State, filters, tests};
 
 use super::arguments::Arguments;
-use super::charges::Budget;
+use super::charges::RenderBudget;
 use super::{DEPTH_MAX, NODE_COST};
 
 /// Cost of scanning a value besides its text.
@@ -13,7 +13,7 @@ use super::{DEPTH_MAX, NODE_COST};
 const STEP_COST: usize = 8;
 
 /// Adds all of them.
-pub(super) fn added(environment: &mut Environment<'static>, budget: &Budget) {
+pub(super) fn added(environment: &mut Environment<'static>, budget: &RenderBudget) {
     const CHOICE: &[&str] = &["case_sensitive", "attribute"];
     let sorting: [(&str, &'static [&'static str], Value); 6] = [
         ("dictsort", &["case_sensitive", "by", "reverse"], Value::from_function(filters::dictsort)),
@@ -61,7 +61,7 @@ pub(super) fn added(environment: &mut Environment<'static>, budget: &Budget) {
 }
 
 /// Adds the tests that compare two values.
-fn compared(environment: &mut Environment<'static>, budget: &Budget) {
+fn compared(environment: &mut Environment<'static>, budget: &RenderBudget) {
     let comparing: [([&str; 3], Common, Value); 6] = [
         (["eq", "equalto", "=="], equal, Value::from_function(tests::is_eq)),
         (["ne", "!=", "ne"], equal, Value::from_function(tests::is_ne)),
@@ -106,7 +106,7 @@ fn compared(environment: &mut Environment<'static>, budget: &Budget) {
 }
 
 /// Charges what sorting compares: the keys, as often as a sort of this length looks at each.
-fn charge_sorting(budget: &Budget, name: &str, args: &[Value]) -> Result<(), JinjaError> {
+fn charge_sorting(budget: &RenderBudget, name: &str, args: &[Value]) -> Result<(), JinjaError> {
     let count = count(args);
     let Some(items) = args.first() else { return Ok(()) };
     // Each member may be a separate group: a pair, its key and a list.
@@ -145,7 +145,7 @@ fn path(args: &[Value]) -> Option<String> {
 }
 
 /// Charges scanning a value with everything in it, `times` times.
-fn charge_all(budget: &Budget, value: &Value, times: usize, depth: usize) -> Result<(), JinjaError> {
+fn charge_all(budget: &RenderBudget, value: &Value, times: usize, depth: usize) -> Result<(), JinjaError> {
     let size = STEP_COST + value.as_str().map_or(0, str::len);
     budget.charge_read(size.saturating_mul(times))?;
     if depth < DEPTH_MAX && matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) {
@@ -175,7 +175,7 @@ fn ordered(one: &str, other: &str) -> usize {
 
 /// Charges comparing two values: as much as they may have in common.
 fn charge_common(
-    budget: &Budget,
+    budget: &RenderBudget,
     one: &Value,
     other: &Value,
     common: Common,

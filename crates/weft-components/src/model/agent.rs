@@ -207,7 +207,7 @@ pub(crate) struct Agent {
 
 /// State of an agent that waits for a person.
 #[derive(Serialize, Deserialize)]
-struct Waiting {
+struct WaitingAgent {
     planned: bool,
     spent: Spent,
     state: Json,
@@ -336,7 +336,7 @@ impl Agent {
         match end {
             End::Answered(answer) => Ok(outputs(answer).into()),
             End::Suspended(Suspension { form, state }) => {
-                let waiting = Waiting { planned, spent: ctx.budget.spent(), state };
+                let waiting = WaitingAgent { planned, spent: ctx.budget.spent(), state };
                 let state = serde_json::to_value(waiting)
                     .map_err(|cause| Error::internal("cannot store the state of the agent").because(cause))?;
                 Ok(Finished::suspended(Suspension { form, state }))
@@ -384,7 +384,7 @@ impl Agent {
     }
 }
 
-fn waiting(state: Json) -> Result<Waiting> {
+fn waiting(state: Json) -> Result<WaitingAgent> {
     serde_json::from_value(state).map_err(|cause| {
         Error::internal("cannot read the stored state of the agent").because(cause).help("start a new turn")
     })

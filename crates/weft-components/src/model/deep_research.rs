@@ -29,10 +29,10 @@ use crate::model::prompt::CITATION;
 use crate::model::settings::{self, Asking};
 use crate::params::{Field, FieldGroup, Params, Widget, asks_for_something, choice, fields};
 use crate::passages::{chunks, documents, formalized};
-use crate::tools::search::{API_KEY, Asking as WebAsking, BASE_URL};
+use crate::tools::search::{API_KEY, BASE_URL, ServiceNode};
 use crate::tools::searxng::SEARXNG_URL;
 use crate::tools::web_search::{self, ENGINE, ENGINE_FIELDS};
-use sources::{Datasets, Graph, Web};
+use sources::{DatasetSource, GraphSource, Web};
 
 const ANSWER: &str = include_str!("prompts/research_answer.md");
 /// Number of times a model that only asks for searches is asked for its answer.
@@ -201,7 +201,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 };
 
 /// Returns the web search, if an engine is named or its parameters imply one.
-fn web(params: &mut Params<'_>) -> Option<WebAsking> {
+fn web(params: &mut Params<'_>) -> Option<ServiceNode> {
     let says = |field: &dyn AnyField| params.get(field).is_some_and(asks_for_something);
     let named = says(&ENGINE) || says(&SEARXNG_URL);
     if !named && !says(&API_KEY) {
@@ -224,13 +224,13 @@ fn web(params: &mut Params<'_>) -> Option<WebAsking> {
 }
 
 /// The question of a research.
-struct Asked {
+struct ResearchQuestion {
     question: String,
     /// Its limits; `None` for a single search.
     limits: Option<Limits>,
 }
 
-impl Asked {
+impl ResearchQuestion {
     /// Returns the prompt for an answer without any source.
     fn without_sources(&self) -> &'static str {
         let bare = self.limits.is_some_and(|limits| limits.effort.may_go_without_sources());
@@ -240,7 +240,7 @@ impl Asked {
 
 /// The model that writes the answer, and where it is streamed.
 #[derive(Clone, Copy)]
-struct Voice<'a> {
+struct AnswerWriter<'a> {
     model: &'a dyn ChatModel,
     /// The listener, if any.
     writer: Option<&'a TextWriter>,
@@ -255,7 +255,7 @@ struct DeepResearch {
     /// Which of points, depth and searches the canvas sets; an effort decides the others.
     set: [bool; 3],
     datasets: DatasetSearch,
-    web: Option<WebAsking>,
+    web: Option<ServiceNode>,
     system: Template,
     asking: Asking,
     streams: bool,
@@ -276,8 +276,8 @@ impl DeepResearch {
         // Only this mode knows efforts; in the others the word only means that there are several steps.
         let effort = Effort::named(&reasoning).filter(|_| self.mode == Mode::Agentic);
         let several = effort.is_some() || truth(&reasoning).unwrap_or(true);
-        let asked = Asked { question, limits: several.then(|| self.limits(effort)) };
-        let voice = Voice { model: &*model, writer };
+        let asked = ResearchQuestion { question, limits: several.then(|| self.limits(effort)) };
+        let voice = AnswerWriter { model: &*model, writer };
         let findings = self.findings(ctx, voice, &asked).await?;
         ctx.run.citations.note_search();
         // Sent before the answer is written, so that the reader sees why it is thin.
@@ -326,11 +326,11 @@ impl DeepResearch {
     async fn findings(
         &self,
         ctx: &NodeContext,
-        Voice { model, writer }: Voice<'_>,
-        asked: &Asked,
+        AnswerWriter { model, writer }: AnswerWriter<'_>,
+        asked: &ResearchQuestion,
     ) -> Result<Findings> {
-        let datasets = Datasets(&self.datasets);
-        let graph = Graph(&self.datasets);
+        let datasets = DatasetSource(&self.datasets);
+        let graph = GraphSource(&self.datasets);
         let web = self.web.as_ref().map(Web);
         let mut sources: Vec<&dyn Source> = Vec::new();
         // The graph's result comes first, as in a search of Retrieval.
@@ -370,8 +370,8 @@ impl DeepResearch {
     async fn answer(
         &self,
         ctx: &NodeContext,
-        Voice { model, writer }: Voice<'_>,
-        asked: &Asked,
+        AnswerWriter { model, writer }: AnswerWriter<'_>,
+        asked: &ResearchQuestion,
         findings: &Findings,
     ) -> Result<String> {
         let own = self.system.render(&ctx.inputs)?;
@@ -405,14 +405,14 @@ impl DeepResearch {
         if let Some(note) = note {
             ctx.signal(Signal::Warn(note)).await?;
         }
-        self.written(ctx, Voice { model, writer }, messages, findings).await
+        self.written(ctx, AnswerWriter { model, writer }, messages, findings).await
     }
 
     /// Returns the answer as text, even from a model that keeps asking for searches.
     async fn written(
         &self,
         ctx: &NodeContext,
-        Voice { model, writer }: Voice<'_>,
+        AnswerWriter { model, writer }: AnswerWriter<'_>,
         mut messages: Vec<ChatMessage>,
         findings: &Findings,
     ) -> Result<String> {

@@ -128,7 +128,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     },
 };
 
-struct Variable {
+struct ArgumentVariable {
     key: String,
     reference: Option<Reference>,
     value: Fallback,
@@ -143,7 +143,7 @@ struct Invoke {
     url: Template,
     method: String,
     headers: Vec<(String, Template)>,
-    variables: Vec<Variable>,
+    variables: Vec<ArgumentVariable>,
     form: bool,
     proxy: Option<String>,
     time_limit: Duration,
@@ -157,14 +157,14 @@ struct Invoke {
 /// The header that identifies a repeated request.
 const KEY_HEADER: &str = "Idempotency-Key";
 
-fn variables(params: &mut Params<'_>) -> Vec<Variable> {
+fn variables(params: &mut Params<'_>) -> Vec<ArgumentVariable> {
     let rows = params.rows(&VARIABLES, &["key", "ref", "value", "component_id"]);
     let mut variables: Vec<_> =
         rows.into_iter().map(|(place, object)| variable(params, place, object)).collect();
     // A canvas may make both lists arbitrarily long.
     let named: HashSet<String> = variables.iter().map(|variable| variable.key.clone()).collect();
     for (key, value) in fields(params).into_iter().filter(|(key, _)| !named.contains(key)) {
-        variables.push(Variable { key, reference: None, value });
+        variables.push(ArgumentVariable { key, reference: None, value });
     }
     variables
 }
@@ -195,7 +195,7 @@ fn fields(params: &mut Params<'_>) -> Vec<(String, Fallback)> {
     fields
 }
 
-fn variable(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Variable {
+fn variable(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> ArgumentVariable {
     let at = |key: &str| pointer(&["variables", &place.to_string(), key]);
     let key = object.get("key").map(to_text).unwrap_or_default();
     if key.is_empty() {
@@ -216,12 +216,12 @@ fn variable(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -
         Some(Json::String(text)) => Fallback::Text(Template::parse_value(text, params.source.names())),
         other => Fallback::Constant(other.cloned().unwrap_or_default()),
     };
-    Variable { key, reference, value }
+    ArgumentVariable { key, reference, value }
 }
 
 impl Invoke {
     fn values(&self, ctx: &NodeContext) -> Result<Vec<(String, Json)>> {
-        let value = |variable: &Variable| {
+        let value = |variable: &ArgumentVariable| {
             let referred = variable.reference.as_ref();
             let referred = referred.filter(|reference| !ctx.inputs.json(reference).is_null());
             match (referred, &variable.value) {

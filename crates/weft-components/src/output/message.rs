@@ -117,7 +117,7 @@ struct Message {
 impl Message {
     /// Emits the text, and records it without reasoning. Values that describe a download are collected instead of
     /// shown.
-    async fn say(&self, text: &Text, voice: &mut Voice<'_>, downloads: &mut Vec<Json>) -> Result<()> {
+    async fn say(&self, text: &Text, voice: &mut MessageWriter<'_>, downloads: &mut Vec<Json>) -> Result<()> {
         let template = match text {
             Text::Plain(template) if self.listens => template,
             text => {
@@ -148,7 +148,7 @@ impl Message {
 
     /// Emits the text, and has it read aloud meanwhile.
     async fn spoken(&self, text: &Text, ctx: &NodeContext, downloads: &mut Vec<Json>) -> Result<String> {
-        let mut voice = Voice { ctx, said: String::new(), aloud: None };
+        let mut voice = MessageWriter { ctx, said: String::new(), aloud: None };
         let model = match self.aloud.then(|| ctx.run.seams.models.speech(&ctx.run.tenant, "")) {
             Some(Ok(model)) => Some(model),
             Some(Err(error)) => {
@@ -222,7 +222,7 @@ fn shown_as_files(value: &Json) -> Option<Vec<Json>> {
 }
 
 /// The output of a message while it is being emitted.
-struct Voice<'a> {
+struct MessageWriter<'a> {
     ctx: &'a NodeContext,
     /// The text so far, without reasoning.
     said: String,
@@ -230,7 +230,7 @@ struct Voice<'a> {
     aloud: Option<TextWriter>,
 }
 
-impl Voice<'_> {
+impl MessageWriter<'_> {
     async fn say(&mut self, text: Arc<str>) -> Result<()> {
         if text.is_empty() {
             return Ok(());

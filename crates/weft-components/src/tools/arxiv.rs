@@ -6,7 +6,7 @@ use weft_core::{ComponentSpec, Error, ErrorKind, Result, Role, Template, ToolSpe
 
 use super::search::answer::garbled;
 use super::search::request::AGENT;
-use super::search::xml::{self, Element};
+use super::search::xml::{self, XmlElement};
 use super::search::{Ask, Asks, BASE_URL, FOUND, Facts, HITS_MAX, Hit, Request, Service, Step, component};
 use crate::params::{Field, FieldGroup, Params, choice, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
@@ -83,7 +83,7 @@ impl Service for ArXiv {
     }
 }
 
-fn hit(entry: &Element) -> Result<Hit> {
+fn hit(entry: &XmlElement) -> Result<Hit> {
     let (title, content) = (entry.text_at("title"), entry.text_at("summary"));
     let id = entry.text_at("id");
     // Errors are returned as an entry of the feed.

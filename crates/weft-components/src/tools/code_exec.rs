@@ -24,7 +24,7 @@ use weft_core::{
 
 use crate::artifact;
 use crate::params::{Field, Kind, Params, Widget, choice, described, fields, is_empty, pointer};
-use outputs::Declared;
+use outputs::DeclaredOutputs;
 
 /// Number of bytes, from the end, of what a program printed before it failed that are included in the error.
 const TAIL_MAX: usize = 1_000;
@@ -82,11 +82,11 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let language = language(&mut params);
         let script = script(&mut params);
         let arguments = arguments(&mut params);
-        let outputs = Declared::read(&params);
-        Declared::misspelled(&params).into_iter().for_each(|problem| params.warn(problem));
+        let outputs = DeclaredOutputs::read(&params);
+        DeclaredOutputs::misspelled(&params).into_iter().for_each(|problem| params.warn(problem));
         let doubted = match &script {
-            Script::Written(text) => doubt(language, text),
-            Script::From(_) => None,
+            ProgramSource::Written(text) => doubt(language, text),
+            ProgramSource::From(_) => None,
         };
         let is_doubted = doubted.is_some();
         doubted.into_iter().for_each(|problem| params.warn(problem));
@@ -108,15 +108,15 @@ fn language(params: &mut Params<'_>) -> Language {
     })
 }
 
-fn script(params: &mut Params<'_>) -> Script {
+fn script(params: &mut Params<'_>) -> ProgramSource {
     let text = params.take(&SCRIPT);
     if text.trim().is_empty() {
         let problem = ParamProblem::new("/script", "is missing");
         params.problem(problem.help("write a program that defines a function `main`"));
     }
     match Reference::whole(&text, params.source.names()) {
-        Some(reference) => Script::From(reference),
-        None => Script::Written(text),
+        Some(reference) => ProgramSource::From(reference),
+        None => ProgramSource::Written(text),
     }
 }
 
@@ -146,12 +146,12 @@ fn doubt(language: Language, text: &str) -> Option<ParamProblem> {
     Some(ParamProblem::new("/script", message).help(help))
 }
 
-fn arguments(params: &mut Params<'_>) -> Vec<(String, Argument)> {
+fn arguments(params: &mut Params<'_>) -> Vec<(String, ProgramArgument)> {
     let names = params.source.names();
     let read = |(name, value): (&String, &Json)| {
         let value = match value {
-            Json::String(text) => Argument::From(Template::parse_value(text, names)),
-            plain => Argument::Given(plain.clone()),
+            Json::String(text) => ProgramArgument::From(Template::parse_value(text, names)),
+            plain => ProgramArgument::Given(plain.clone()),
         };
         (name.clone(), value)
     };
@@ -169,21 +169,21 @@ fn arguments(params: &mut Params<'_>) -> Vec<(String, Argument)> {
 }
 
 /// Where the program text comes from. References within it are never filled in.
-enum Script {
+enum ProgramSource {
     Written(String),
     From(Reference),
 }
 
-enum Argument {
+enum ProgramArgument {
     Given(Json),
     From(Template),
 }
 
 struct CodeExec {
     language: Language,
-    script: Script,
-    arguments: Vec<(String, Argument)>,
-    outputs: Declared,
+    script: ProgramSource,
+    arguments: Vec<(String, ProgramArgument)>,
+    outputs: DeclaredOutputs,
     warnings: Vec<ParamProblem>,
     /// Whether a warning says that the program fails.
     is_doubted: bool,
@@ -192,7 +192,7 @@ struct CodeExec {
 impl CodeExec {
     /// Returns the program as it is passed on, if it is literal and no warning was issued about it.
     fn written(&self) -> Option<WrittenProgram> {
-        let Script::Written(text) = &self.script else { return None };
+        let ProgramSource::Written(text) = &self.script else { return None };
         let arguments = self.arguments.iter().map(|(name, _)| name.clone()).collect();
         let (pointer, text) = ("/script".to_owned(), unfenced(text).into_owned());
         (!self.is_doubted).then_some(WrittenProgram { pointer, language: self.language, text, arguments })
@@ -200,13 +200,13 @@ impl CodeExec {
 
     fn program(&self, ctx: &NodeContext) -> Result<Program> {
         let source = match &self.script {
-            Script::Written(text) => text.clone(),
-            Script::From(reference) => weft_core::value::to_text(&ctx.inputs.json(reference)),
+            ProgramSource::Written(text) => text.clone(),
+            ProgramSource::From(reference) => weft_core::value::to_text(&ctx.inputs.json(reference)),
         };
         let source = unfenced(&source).into_owned();
-        let value = |argument: &Argument| match argument {
-            Argument::Given(value) => Ok(value.clone()),
-            Argument::From(template) => template.copied(&ctx.inputs),
+        let value = |argument: &ProgramArgument| match argument {
+            ProgramArgument::Given(value) => Ok(value.clone()),
+            ProgramArgument::From(template) => template.copied(&ctx.inputs),
         };
         let arguments = self.arguments.iter().map(|(name, argument)| Ok((name.clone(), value(argument)?)));
         let arguments = arguments.collect::<Result<Map<String, Json>>>()?;
@@ -218,12 +218,12 @@ impl CodeExec {
 impl Component for CodeExec {
     fn shape(&self) -> Shape {
         let script = match &self.script {
-            Script::Written(_) => None,
-            Script::From(reference) => Some(reference),
+            ProgramSource::Written(_) => None,
+            ProgramSource::From(reference) => Some(reference),
         };
         let arguments = self.arguments.iter().filter_map(|(_, argument)| match argument {
-            Argument::Given(_) => None,
-            Argument::From(template) => Some(template),
+            ProgramArgument::Given(_) => None,
+            ProgramArgument::From(template) => Some(template),
         });
         let reads = script.into_iter().chain(arguments.flat_map(Template::references)).cloned();
         // The canvas declares the outputs; a model is given all of them, so none is the main one.

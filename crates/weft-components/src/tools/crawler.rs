@@ -9,7 +9,7 @@ use weft_core::{
 };
 
 use crate::params::{Field, Params, choice, fields};
-use crate::web::fetch::{Content, How, content, fetch};
+use crate::web::fetch::{ContentKind, How, content, fetch};
 use crate::web::{self, page_markdown, page_words};
 
 /// Time limit for a page, including all redirects on the way.
@@ -85,8 +85,8 @@ impl Component for Crawler {
         let how = How { headers: &[], time_limit: TIME_LIMIT, proxy: self.proxy.as_deref() };
         let (url, answer) = fetch(ctx, &address, &how).await?;
         let text = match (content(&answer)?, self.extract) {
-            (Content::Page, "markdown") => page_markdown(answer.body, url.as_str()).await?,
-            (Content::Page, "content") => page_words(answer.body).await?,
+            (ContentKind::Page, "markdown") => page_markdown(answer.body, url.as_str()).await?,
+            (ContentKind::Page, "content") => page_words(answer.body).await?,
             _ => answer.body,
         };
         let mut outputs = Outputs::of("formalized_content", Value::text(text));

@@ -120,7 +120,8 @@ fn pages(page: &str) -> Vec<Hit> {
         let link = with_class(block.inner(), "result__a").into_iter().next()?;
         let content = with_class(block.inner(), "result__snippet");
         let url = target(&link.attribute("href")?)?;
-        let (title, content) = (link.text(), content.first().map(elements::Part::text).unwrap_or_default());
+        let (title, content) =
+            (link.text(), content.first().map(elements::PagePart::text).unwrap_or_default());
         let row = json!({"title": title, "href": url, "body": content});
         Some(Hit { url, title, content, score: None, row })
     });

@@ -11,7 +11,7 @@ use super::search::{
     Ask, Asks, BASE_URL, FOUND, Facts, HITS_MAX, Hit, QUERY, Request, Service, Step, component,
 };
 use crate::params::{Field, FieldGroup, Params, choice, fields};
-use crate::web::elements::{Part, with_class, with_tag};
+use crate::web::elements::{PagePart, with_class, with_tag};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 const HOST: &str = "https://scholar.google.com";
@@ -110,11 +110,11 @@ impl Service for GoogleScholar {
     }
 }
 
-fn hit(paper: &Part<'_>) -> Option<Hit> {
+fn hit(paper: &PagePart<'_>) -> Option<Hit> {
     let heading = with_class(paper.inner(), "gs_rt").into_iter().next()?;
     let link = with_tag(heading.inner(), "a").into_iter().next()?;
     let (title, url) = (link.text(), link.attribute("href")?);
-    let part = |class: &str| with_class(paper.inner(), class).first().map(Part::text).unwrap_or_default();
+    let part = |class: &str| with_class(paper.inner(), class).first().map(PagePart::text).unwrap_or_default();
     let (who, summary) = (part("gs_a"), part("gs_rs"));
     let row = json!({"title": title, "url": url, "publication": who, "abstract": summary});
     Some(Hit { url, title, content: format!("{who}\n{summary}").trim().to_owned(), score: None, row })

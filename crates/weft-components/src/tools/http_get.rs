@@ -9,7 +9,7 @@ use weft_core::{
 };
 
 use crate::params::{self, Field, Params, fields};
-use crate::web::fetch::{Content, How, content, fetch};
+use crate::web::fetch::{ContentKind, How, content, fetch};
 use crate::web::{self, HEADERS, headers, page_text};
 
 /// Default number of seconds for all requests together.
@@ -84,8 +84,8 @@ impl Component for HttpGet {
         let (url, answer) = fetch(ctx, &first, &how).await?;
         let status = answer.status;
         let text = match content(&answer)? {
-            Content::Page if self.clean_html => page_text(answer.body).await?,
-            Content::Page | Content::Text => answer.body,
+            ContentKind::Page if self.clean_html => page_text(answer.body).await?,
+            ContentKind::Page | ContentKind::Text => answer.body,
         };
         let mut outputs = Outputs::of("result", Value::text(text));
         outputs.set("status", Json::from(status));

@@ -117,14 +117,14 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 };
 
 struct Jin10 {
-    kind: Kind,
+    kind: Jin10Request,
     contain: Template,
     filter: Template,
     word: Template,
 }
 
 /// What is requested.
-enum Kind {
+enum Jin10Request {
     Flash { category: &'static str },
     Calendar { what: &'static str, category: &'static str },
     Symbols { what: &'static str, market: &'static str },
@@ -138,10 +138,10 @@ impl Jin10 {
         let symbols = (params.take(&SYMBOLS_DATATYPE), params.take(&SYMBOLS_TYPE));
         Self {
             kind: match params.take(&TYPE) {
-                "calendar" => Kind::Calendar { what: calendar.0, category: calendar.1 },
-                "symbols" => Kind::Symbols { what: symbols.0, market: symbols.1 },
-                "news" => Kind::News,
-                _ => Kind::Flash { category },
+                "calendar" => Jin10Request::Calendar { what: calendar.0, category: calendar.1 },
+                "symbols" => Jin10Request::Symbols { what: symbols.0, market: symbols.1 },
+                "news" => Jin10Request::News,
+                _ => Jin10Request::Flash { category },
             },
             contain: params.take(&CONTAIN),
             filter: params.take(&FILTER),
@@ -155,12 +155,14 @@ impl Jin10 {
         let words =
             words.iter().map(|(name, word)| (*name, word.trim())).filter(|(_, word)| !word.is_empty());
         let (path, query): (_, Vec<(&str, &str)>) = match self.kind {
-            Kind::Flash { category } => {
+            Jin10Request::Flash { category } => {
                 ("flash".to_owned(), [("category", category)].into_iter().chain(words).collect())
             }
-            Kind::Calendar { what, category } => (format!("calendar/{what}"), vec![("category", category)]),
-            Kind::Symbols { what, market } => (what.to_owned(), vec![("type", market)]),
-            Kind::News => ("news".to_owned(), words.collect()),
+            Jin10Request::Calendar { what, category } => {
+                (format!("calendar/{what}"), vec![("category", category)])
+            }
+            Jin10Request::Symbols { what, market } => (what.to_owned(), vec![("type", market)]),
+            Jin10Request::News => ("news".to_owned(), words.collect()),
         };
         let url = ask.url(HOST, &format!("/data-api/{path}"), &query)?;
         Ok(Request::get(url).header("secret-key", ask.key))
@@ -168,7 +170,7 @@ impl Jin10 {
 
     fn told(&self, rows: &[Json]) -> String {
         match self.kind {
-            Kind::Flash { .. } => {
+            Jin10Request::Flash { .. } => {
                 let line = |row: &Json| {
                     let content = elements::text(&text(row, "/data/content"));
                     (!content.is_empty())
@@ -176,8 +178,8 @@ impl Jin10 {
                 };
                 rows.iter().filter_map(line).collect::<Vec<_>>().join("\n")
             }
-            Kind::Symbols { .. } => table(&rows.iter().map(spelled_out).collect::<Vec<_>>()),
-            Kind::Calendar { .. } | Kind::News => table(rows),
+            Jin10Request::Symbols { .. } => table(&rows.iter().map(spelled_out).collect::<Vec<_>>()),
+            Jin10Request::Calendar { .. } | Jin10Request::News => table(rows),
         }
     }
 }

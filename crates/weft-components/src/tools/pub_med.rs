@@ -6,7 +6,7 @@ use weft_core::{ComponentSpec, Result, Role, Template, ToolSpec};
 
 use super::search::answer::{self, garbled};
 use super::search::request::AGENT;
-use super::search::xml::{self, Element};
+use super::search::xml::{self, XmlElement};
 use super::search::{Ask, Asks, BASE_URL, FOUND, Facts, HITS_MAX, Hit, Request, Service, Step, component};
 use crate::params::{Field, FieldGroup, Params, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
@@ -110,9 +110,9 @@ fn ids(found: &HttpResponse) -> Result<Vec<String>> {
         .collect())
 }
 
-fn hit(paper: &Element) -> Hit {
+fn hit(paper: &XmlElement) -> Hit {
     let number = paper.text_at("MedlineCitation/PMID");
-    let none = Element::default();
+    let none = XmlElement::default();
     let article = paper.at("MedlineCitation/Article").unwrap_or(&none);
     let title = article.text_at("ArticleTitle");
     let parts = article.at("Abstract").into_iter().flat_map(|parts| parts.children("AbstractText"));
@@ -125,8 +125,11 @@ fn hit(paper: &Element) -> Hit {
     let journal = article.text_at("Journal/Title");
     let year = article.text_at("Journal/JournalIssue/PubDate/Year");
     let ids = paper.at("PubmedData/ArticleIdList").into_iter().flat_map(|ids| ids.children("ArticleId"));
-    let doi =
-        ids.filter(|id| id.attribute("IdType") == Some("doi")).map(Element::text).next().unwrap_or_default();
+    let doi = ids
+        .filter(|id| id.attribute("IdType") == Some("doi"))
+        .map(XmlElement::text)
+        .next()
+        .unwrap_or_default();
     let url = format!("https://pubmed.ncbi.nlm.nih.gov/{number}/");
     let row = json!({"pmid": number, "title": title, "abstract": summary, "authors": authors, "journal": journal,
         "year": year, "doi": doi, "url": url});
@@ -140,9 +143,9 @@ fn hit(paper: &Element) -> Hit {
     Hit { url, title, content: answer::lines(&row, &names), score: None, row }
 }
 
-fn authors(article: &Element) -> Vec<String> {
+fn authors(article: &XmlElement) -> Vec<String> {
     let authors = article.at("AuthorList").into_iter().flat_map(|all| all.children("Author"));
-    let name = |author: &Element| {
+    let name = |author: &XmlElement| {
         let person = format!("{} {}", author.text_at("ForeName"), author.text_at("LastName"));
         Some(person.trim().to_owned())
             .filter(|name| !name.is_empty())

@@ -244,12 +244,12 @@ pub(crate) fn component<S: Service + 'static>(
     let mut params = Params::of(source);
     let service = Box::new(of(&mut params));
     let asks = service.facts().asks;
-    let asking = Asking::of(&mut params, asks, service);
+    let asking = ServiceNode::of(&mut params, asks, service);
     params.finish(asking)
 }
 
 /// A node that uses a service.
-pub(crate) struct Asking {
+pub(crate) struct ServiceNode {
     service: Box<dyn Service>,
     query: Option<Template>,
     key: Option<(&'static str, Template)>,
@@ -259,7 +259,7 @@ pub(crate) struct Asking {
     warnings: Vec<ParamProblem>,
 }
 
-impl Asking {
+impl ServiceNode {
     /// Reads the parameters that every service has.
     pub(crate) fn of(params: &mut Params<'_>, asks: Asks, service: Box<dyn Service>) -> Self {
         Self {
@@ -312,7 +312,7 @@ impl Asking {
         let query = query.map(|query| query.trim().to_owned());
         // Some services return arbitrary hits for an empty query, and each counts it as a request.
         if query.as_deref() == Some("") {
-            return Ok(self.outputs(ctx, Gave::default()));
+            return Ok(self.outputs(ctx, ServiceResult::default()));
         }
         let gave = self.gave(ctx, query.unwrap_or_default()).await?;
         Ok(self.outputs(ctx, gave))
@@ -321,13 +321,13 @@ impl Asking {
     /// Returns the hits for a question other than that of the canvas, as sources that can be cited.
     ///
     /// # Errors
-    /// As [`Asking::ask`].
+    /// As [`ServiceNode::ask`].
     pub(crate) async fn look_for(&self, ctx: &NodeContext, query: &str) -> Result<Vec<Chunk>> {
         let gave = self.gave(ctx, query.to_owned()).await?;
         Ok(self.cited(&gave))
     }
 
-    async fn gave(&self, ctx: &NodeContext, query: String) -> Result<Gave> {
+    async fn gave(&self, ctx: &NodeContext, query: String) -> Result<ServiceResult> {
         let facts = self.service.facts();
         let rendered = |text: &Template| text.render(&ctx.inputs).map(|text| text.trim().to_owned());
         if query.len() > QUERY_MAX {
@@ -362,11 +362,11 @@ impl Asking {
         self.answers(ctx, &ask).await
     }
 
-    fn cited(&self, gave: &Gave) -> Vec<Chunk> {
+    fn cited(&self, gave: &ServiceResult) -> Vec<Chunk> {
         gave.hits.iter().filter_map(|hit| chunk(hit, self.service.facts().hit_max)).collect()
     }
 
-    async fn answers(&self, ctx: &NodeContext, ask: &Ask<'_>) -> Result<Gave> {
+    async fn answers(&self, ctx: &NodeContext, ask: &Ask<'_>) -> Result<ServiceResult> {
         let mut answers: Vec<HttpResponse> = Vec::new();
         loop {
             let request = match self.service.step(ask, &answers).map_err(|error| self.told(error))? {
@@ -380,9 +380,9 @@ impl Asking {
                 Step::Hits(hits) => {
                     // A page contains as many hits as the service chooses.
                     let hits = hits.into_iter().take(self.top).collect();
-                    return Ok(Gave { hits, ..Gave::default() });
+                    return Ok(ServiceResult { hits, ..ServiceResult::default() });
                 }
-                Step::Text(text, json) => return Ok(Gave { text, json, hits: Vec::new() }),
+                Step::Text(text, json) => return Ok(ServiceResult { text, json, hits: Vec::new() }),
             };
             let accepts = request.accepts;
             let request = HttpRequest {
@@ -435,7 +435,7 @@ impl Asking {
         Error { message: format!("{}: {}", self.service.facts().name, error.message), ..error }
     }
 
-    fn outputs(&self, ctx: &NodeContext, gave: Gave) -> Outputs {
+    fn outputs(&self, ctx: &NodeContext, gave: ServiceResult) -> Outputs {
         let facts = self.service.facts();
         if let Some(name) = facts.text {
             let mut outputs = Outputs::of(name, Value::text(gave.text));
@@ -454,14 +454,14 @@ impl Asking {
 
 /// The final result of a service.
 #[derive(Default)]
-struct Gave {
+struct ServiceResult {
     hits: Vec<Hit>,
     text: String,
     json: Json,
 }
 
 #[async_trait]
-impl Component for Asking {
+impl Component for ServiceNode {
     fn shape(&self) -> Shape {
         let (lacking, needs): (Vec<_>, Vec<_>) =
             self.needs().into_iter().partition(|needed| needed.text.source().trim().is_empty());

@@ -13,7 +13,7 @@ use super::google_scholar::GoogleScholar;
 use super::keenable_search::Keenable;
 use super::pub_med::PubMed;
 use super::querit_search::QueritSearch;
-use super::search::{API_KEY, Asking, Asks, BASE_URL, FOUND, QUERY, Service, TOP_N};
+use super::search::{API_KEY, Asks, BASE_URL, FOUND, QUERY, Service, ServiceNode, TOP_N};
 use super::searxng::{SEARXNG_URL, SearXng};
 use super::tavily_search::TavilySearch;
 use super::wikipedia::Wikipedia;
@@ -123,12 +123,12 @@ pub(crate) fn asking(
     params: &mut Params<'_>,
     query: &'static Field<Template>,
     top: &'static Field<usize>,
-) -> Asking {
+) -> ServiceNode {
     let service = engine(params);
     let own = service.facts().asks;
     // One name for the keys of all engines: the component of each has its own.
     let asks = Asks { query: Some(query), top: Some(top), key: own.key.and(Some(&API_KEY)), ..own };
-    Asking::of(params, asks, service)
+    ServiceNode::of(params, asks, service)
 }
 
 fn engine(params: &mut Params<'_>) -> Box<dyn Service> {

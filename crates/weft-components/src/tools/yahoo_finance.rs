@@ -88,7 +88,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 
 /// One request of a report.
 #[derive(Clone, Copy)]
-enum Part {
+enum ReportRequest {
     Cookie,
     Crumb,
     Figures,
@@ -101,7 +101,7 @@ struct YahooFinance {
     /// The figures that are requested, by the service's names.
     modules: Vec<&'static str>,
     /// The requests, in their order.
-    parts: Vec<Part>,
+    parts: Vec<ReportRequest>,
 }
 
 impl YahooFinance {
@@ -112,7 +112,7 @@ impl YahooFinance {
         add(params.take(&COUNT), &["defaultKeyStatistics"]);
         let mut parts = Vec::new();
         if !modules.is_empty() {
-            parts.extend([Part::Cookie, Part::Crumb, Part::Figures]);
+            parts.extend([ReportRequest::Cookie, ReportRequest::Crumb, ReportRequest::Figures]);
         }
         let (income, financials) = (params.take(&INCOME_STMT), params.take(&FINANCIALS));
         let statements = [
@@ -120,13 +120,15 @@ impl YahooFinance {
             (params.take(&BALANCE_SHEET), &BALANCE_SHEETS),
             (params.take(&CASH_FLOW_STATEMENT), &CASH_FLOWS),
         ];
-        parts.extend(statements.into_iter().filter(|(wanted, _)| *wanted).map(|(_, of)| Part::Years(of)));
-        parts.extend(Some(Part::Prices).filter(|_| params.take(&HISTORY)));
-        parts.extend(Some(Part::News).filter(|_| params.take(&NEWS)));
+        parts.extend(
+            statements.into_iter().filter(|(wanted, _)| *wanted).map(|(_, of)| ReportRequest::Years(of)),
+        );
+        parts.extend(Some(ReportRequest::Prices).filter(|_| params.take(&HISTORY)));
+        parts.extend(Some(ReportRequest::News).filter(|_| params.take(&NEWS)));
         Self { modules, parts }
     }
 
-    fn request(&self, part: Part, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Request> {
+    fn request(&self, part: ReportRequest, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Request> {
         let below = |path: &str, symbol: &str| {
             let mut url = ask.url(HOST, path, &[])?;
             // A single path segment, whatever it contains.
@@ -137,17 +139,17 @@ impl YahooFinance {
         };
         let request = match part {
             // The page itself does not exist; only its cookie matters.
-            Part::Cookie => Request::get(ask.url(COOKIES, "/", &[])?).any_status(),
-            Part::Crumb => Request::get(ask.url(HOST, "/v1/test/getcrumb", &[])?)
+            ReportRequest::Cookie => Request::get(ask.url(COOKIES, "/", &[])?).any_status(),
+            ReportRequest::Crumb => Request::get(ask.url(HOST, "/v1/test/getcrumb", &[])?)
                 .header("Cookie", cookies(answers.first())?),
-            Part::Figures => {
+            ReportRequest::Figures => {
                 let mut url = below("/v10/finance/quoteSummary", ask.query)?;
                 url.query_pairs_mut()
                     .append_pair("modules", &self.modules.join(","))
                     .append_pair("crumb", crumb(answers.get(1))?);
                 Request::get(url).header("Cookie", cookies(answers.first())?)
             }
-            Part::Years(statement) => {
+            ReportRequest::Years(statement) => {
                 let mut url = below("/ws/fundamentals-timeseries/v1/finance/timeseries", ask.query)?;
                 url.query_pairs_mut()
                     .append_pair("symbol", ask.query)
@@ -156,12 +158,12 @@ impl YahooFinance {
                     .append_pair("period2", UNTIL);
                 Request::get(url)
             }
-            Part::Prices => {
+            ReportRequest::Prices => {
                 let mut url = below("/v8/finance/chart", ask.query)?;
                 url.query_pairs_mut().append_pair("range", "1mo").append_pair("interval", "1d");
                 Request::get(url)
             }
-            Part::News => {
+            ReportRequest::News => {
                 let query = [("q", ask.query), ("quotesCount", "0"), ("newsCount", "10")];
                 Request::get(ask.url(HOST, "/v1/finance/search", &query)?)
             }
@@ -188,7 +190,7 @@ impl Service for YahooFinance {
             );
         }
         // If it sets a cookie, the missing page is expected; without one, its status states the reason.
-        if let (Some(Part::Cookie), [page]) = (self.parts.first(), answers)
+        if let (Some(ReportRequest::Cookie), [page]) = (self.parts.first(), answers)
             && page.status >= 300
             && cookies(Some(page)).is_err()
         {
@@ -198,14 +200,14 @@ impl Service for YahooFinance {
         if let Some(part) = self.parts.get(answers.len()) {
             return self.request(*part, ask, answers).map(Step::Ask);
         }
-        let mut known = report::Known::default();
+        let mut known = report::StockFacts::default();
         for (part, answer) in self.parts.iter().zip(answers) {
             match part {
-                Part::Cookie | Part::Crumb => {}
-                Part::Figures => known.figures = report::figures(&answer::json(answer)?)?,
-                Part::Years(statement) => known.years.push(statement.years(&answer::json(answer)?)?),
-                Part::Prices => known.prices = report::prices(&answer::json(answer)?)?,
-                Part::News => known.news = report::news(&answer::json(answer)?)?,
+                ReportRequest::Cookie | ReportRequest::Crumb => {}
+                ReportRequest::Figures => known.figures = report::figures(&answer::json(answer)?)?,
+                ReportRequest::Years(statement) => known.years.push(statement.years(&answer::json(answer)?)?),
+                ReportRequest::Prices => known.prices = report::prices(&answer::json(answer)?)?,
+                ReportRequest::News => known.news = report::news(&answer::json(answer)?)?,
             }
         }
         Ok(Step::Text(report::markdown(ask.query, &known), known.into_json()))

@@ -32,30 +32,30 @@ const ENTITIES: [(&str, &str); 18] = [
 
 /// A part of a page: the attributes of its tag, and its content.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'p> {
+pub(crate) struct PagePart<'p> {
     attributes: &'p str,
     inner: &'p str,
 }
 
 /// Returns the parts with this class, in their order; none is within another.
-pub(crate) fn with_class<'p>(page: &'p str, class: &str) -> Vec<Part<'p>> {
-    let wanted = |part: &Part<'p>| {
+pub(crate) fn with_class<'p>(page: &'p str, class: &str) -> Vec<PagePart<'p>> {
+    let wanted = |part: &PagePart<'p>| {
         part.attribute("class").is_some_and(|all| all.split_whitespace().any(|one| one == class))
     };
     parts(page, |_, part| wanted(part))
 }
 
 /// Returns the parts with this tag, in their order; none is within another.
-pub(crate) fn with_tag<'p>(page: &'p str, tag: &str) -> Vec<Part<'p>> {
+pub(crate) fn with_tag<'p>(page: &'p str, tag: &str) -> Vec<PagePart<'p>> {
     parts(page, |name, _| name == tag)
 }
 
-fn parts<'p>(page: &'p str, wanted: impl Fn(&str, &Part<'p>) -> bool) -> Vec<Part<'p>> {
+fn parts<'p>(page: &'p str, wanted: impl Fn(&str, &PagePart<'p>) -> bool) -> Vec<PagePart<'p>> {
     let mut found = Vec::new();
     let mut rest = page;
     while let Some((tag, attributes, behind)) = next_tag(rest) {
         rest = behind;
-        let mut part = Part { attributes, inner: "" };
+        let mut part = PagePart { attributes, inner: "" };
         if tag.starts_with('/') || !wanted(&tag, &part) {
             continue;
         }
@@ -109,7 +109,7 @@ fn until_closed<'p>(page: &'p str, tag: &str) -> (&'p str, &'p str) {
     (page, "")
 }
 
-impl<'p> Part<'p> {
+impl<'p> PagePart<'p> {
     /// Returns its content, as written.
     pub(crate) fn inner(&self) -> &'p str {
         self.inner
@@ -212,7 +212,7 @@ mod tests {
         let page = "<!-- <a class='hit'>no</a> --><div class=\"x hit\" data-n=1><div>in&amp;side <b>b</b>old</div><br>\
                     next</div><a CLASS=hit href='/l?u=a&amp;b'>T &lt; &#8230; &nope;</a><p class='hits'>no</p>";
         let found = with_class(page, "hit");
-        let texts: Vec<String> = found.iter().map(Part::text).collect();
+        let texts: Vec<String> = found.iter().map(PagePart::text).collect();
         assert_eq!(texts, ["in&side bold next", "T < … &nope;"]);
         assert_eq!(found[1].attribute("href").as_deref(), Some("/l?u=a&b"));
         assert_eq!(found[0].attribute("data-n").as_deref(), Some("1"));

@@ -104,7 +104,7 @@ fn header<'a>(answer: &'a HttpResponse, name: &str) -> Option<&'a str> {
 
 /// The type of content in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum ContentKind {
     /// A web page.
     Page,
     /// Any other text.
@@ -157,18 +157,18 @@ fn begins_like_a_page(text: &str) -> bool {
 ///
 /// # Errors
 /// `Invalid` when it is not text.
-pub(crate) fn content(answer: &HttpResponse) -> Result<Content> {
+pub(crate) fn content(answer: &HttpResponse) -> Result<ContentKind> {
     let media = media(answer);
     match media.as_str() {
-        _ if is_page(answer) => Ok(Content::Page),
+        _ if is_page(answer) => Ok(ContentKind::Page),
         ""
         | "application/json"
         | "application/xml"
         | "application/javascript"
         | "application/x-ndjson"
-        | "application/yaml" => Ok(Content::Text),
+        | "application/yaml" => Ok(ContentKind::Text),
         text if text.starts_with("text/") || text.ends_with("+json") || text.ends_with("+xml") => {
-            Ok(Content::Text)
+            Ok(ContentKind::Text)
         }
         other => Err(Error::invalid(format!("the response is `{other}`, which is not text"))
             .help("enter the address of a page or of a text")),

@@ -7,19 +7,19 @@ use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
 /// A body that holds a guard.
-pub(crate) struct Held<T> {
+pub(crate) struct GuardedBody<T> {
     body: Body,
     _held: T,
 }
 
-impl<T> Held<T> {
+impl<T> GuardedBody<T> {
     /// The guard is dropped together with the body.
     pub(crate) fn new(body: Body, held: T) -> Self {
         Self { body, _held: held }
     }
 }
 
-impl<T: Unpin> HttpBody for Held<T> {
+impl<T: Unpin> HttpBody for GuardedBody<T> {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -15,14 +15,14 @@ const RESERVED: usize = 16;
 /// All connections of a server.
 pub(super) struct Places {
     limits: ConnectionLimits,
-    inner: Mutex<Inner>,
+    inner: Mutex<PlaceTable>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct PlaceTable {
     /// Grows with each change: a lower number has been idle longer.
     next: u64,
-    taken: HashMap<u64, Taken>,
+    taken: HashMap<u64, TakenPlace>,
     /// Number of places in use, without the reserved ones.
     ordinary: usize,
     from: HashMap<IpAddr, Address>,
@@ -37,7 +37,7 @@ struct Address {
     idle: BTreeSet<(u64, u64)>,
 }
 
-struct Taken {
+struct TakenPlace {
     address: IpAddr,
     reserved: bool,
     /// The number since which it is idle.
@@ -50,7 +50,7 @@ impl Places {
         Self { limits, inner: Mutex::default() }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, PlaceTable> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -76,7 +76,7 @@ impl Places {
             inner.send_away(oldest);
         }
         let leave = CancellationToken::new();
-        let id = inner.take(Taken { address, reserved, idle: None, leave: leave.clone() });
+        let id = inner.take(TakenPlace { address, reserved, idle: None, leave: leave.clone() });
         let (busy, answered) = (AtomicBool::new(false), AtomicBool::new(false));
         Some(Seat { places: Arc::clone(self), id, reserved, busy, answered, leave })
     }
@@ -99,13 +99,13 @@ fn block(address: IpAddr) -> IpAddr {
     }
 }
 
-impl Inner {
+impl PlaceTable {
     fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    fn take(&mut self, taken: Taken) -> u64 {
+    fn take(&mut self, taken: TakenPlace) -> u64 {
         let id = self.number();
         self.ordinary += usize::from(!taken.reserved);
         self.from.entry(taken.address).or_default().count += 1;
@@ -134,7 +134,7 @@ impl Inner {
         }
     }
 
-    fn longest_idle(&self, meant: impl Fn(&Taken) -> bool) -> Option<(u64, u64)> {
+    fn longest_idle(&self, meant: impl Fn(&TakenPlace) -> bool) -> Option<(u64, u64)> {
         let of_kind = |(_, id): &&(u64, u64)| self.taken.get(id).is_some_and(&meant);
         self.idle.iter().find(of_kind).copied()
     }
@@ -146,7 +146,7 @@ impl Inner {
         }
     }
 
-    fn free(&mut self, id: u64) -> Option<Taken> {
+    fn free(&mut self, id: u64) -> Option<TakenPlace> {
         // Before the place is removed: the lists of idle places only contain places that exist.
         self.works(id);
         let taken = self.taken.remove(&id)?;

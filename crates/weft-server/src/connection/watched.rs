@@ -20,7 +20,7 @@ const HEAD: Duration = Duration::from_secs(15);
 
 /// A connection that fails if its peer has not read for [`STALL`], or has not sent the head of a request within
 /// [`HEAD`].
-pub(super) struct Watched<S> {
+pub(super) struct WatchedStream<S> {
     stream: S,
     seat: Arc<Seat>,
     stalled: Option<Pin<Box<Sleep>>>,
@@ -28,7 +28,7 @@ pub(super) struct Watched<S> {
     head: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Watched<S> {
+impl<S> WatchedStream<S> {
     pub(super) fn new(stream: S, seat: Arc<Seat>) -> Self {
         Self { stream, seat, stalled: None, head: Some(Box::pin(tokio::time::sleep(HEAD))) }
     }
@@ -44,7 +44,7 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -68,7 +68,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.written(cx, written)
@@ -119,7 +119,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_stops_reading_is_closed_and_a_slow_one_is_not() {
         let (ours, mut theirs) = tokio::io::duplex(10);
-        let mut connection = Watched::new(ours, seat());
+        let mut connection = WatchedStream::new(ours, seat());
         let begun = Instant::now();
         let (written, ()) = tokio::join!(connection.write_all(&[0; 40]), async {
             for _ in 0..4 {
@@ -137,7 +137,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_head_that_never_ends_is_closed() {
         let (ours, mut theirs) = tokio::io::duplex(10);
-        let mut connection = Watched::new(ours, seat());
+        let mut connection = WatchedStream::new(ours, seat());
         let begun = Instant::now();
         let drip = async {
             while theirs.write_all(b"x").await.is_ok() {
@@ -159,7 +159,7 @@ mod tests {
     async fn a_stream_of_hours_is_not_closed() {
         let (ours, mut theirs) = tokio::io::duplex(10);
         let seat = seat();
-        let mut connection = Watched::new(ours, Arc::clone(&seat));
+        let mut connection = WatchedStream::new(ours, Arc::clone(&seat));
         theirs.write_all(b"head").await.unwrap();
         connection.read_exact(&mut [0; 4]).await.unwrap();
         let busy = Seat::busy(&seat);

@@ -10,11 +10,11 @@ use weft_core::value::to_text;
 use weft_core::{Ending, Entry, Record, TaskId};
 
 use super::asked;
-use crate::answer::{Answer, End};
+use crate::answer::{Answer, RunEnd};
 
 /// The client's names for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
+pub struct ClientNames {
     /// The conversation.
     pub thread: String,
     /// The run id that the client has chosen.
@@ -23,17 +23,17 @@ pub struct Names {
 
 /// The part of a message that is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum MessagePart {
     Text,
     Reasoning,
 }
 
 /// The events of a run, as of the entries processed so far.
 pub struct AgUiRun {
-    names: Names,
+    names: ClientNames,
     answer: Answer,
     /// The open part of each activation, with the id of its message.
-    open: HashMap<u32, (Part, String)>,
+    open: HashMap<u32, (MessagePart, String)>,
     /// Number of parts that each activation has started: each is a message of its own.
     parts: HashMap<u32, u32>,
     /// Steps that have started and not ended, with their activations.
@@ -42,7 +42,7 @@ pub struct AgUiRun {
 
 impl AgUiRun {
     /// Creates the state of a run whose entries are yet to come.
-    pub fn new(names: Names) -> Self {
+    pub fn new(names: ClientNames) -> Self {
         let (open, parts, steps) = (HashMap::new(), HashMap::new(), Vec::new());
         Self { names, answer: Answer::default(), open, parts, steps }
     }
@@ -72,7 +72,7 @@ impl AgUiRun {
     fn tell(&mut self, entry: &Entry, events: &mut Vec<Json>) {
         match &entry.record {
             Record::RunStarted { .. } => {
-                let Names { thread, run } = &self.names;
+                let ClientNames { thread, run } = &self.names;
                 events.push(json!({"type": "RUN_STARTED", "threadId": thread, "runId": run}));
             }
             Record::NodeStarted { who } => {
@@ -94,11 +94,11 @@ impl AgUiRun {
             // Clients of the protocol reject a piece without text.
             Record::Said { activation, text, .. } if !text.is_empty() => {
                 let thinks = self.answer.is_thinking(*activation);
-                let part = if thinks { Part::Reasoning } else { Part::Text };
+                let part = if thinks { MessagePart::Reasoning } else { MessagePart::Text };
                 let id = self.begin(*activation, part, events);
                 let kind = match part {
-                    Part::Text => "TEXT_MESSAGE_CONTENT",
-                    Part::Reasoning => "REASONING_MESSAGE_CONTENT",
+                    MessagePart::Text => "TEXT_MESSAGE_CONTENT",
+                    MessagePart::Reasoning => "REASONING_MESSAGE_CONTENT",
                 };
                 events.push(json!({"type": kind, "messageId": id, "delta": text}));
             }
@@ -142,7 +142,7 @@ impl AgUiRun {
     }
 
     /// Returns the id of the message that a piece belongs to, starting the message if necessary.
-    fn begin(&mut self, activation: u32, part: Part, events: &mut Vec<Json>) -> String {
+    fn begin(&mut self, activation: u32, part: MessagePart, events: &mut Vec<Json>) -> String {
         if let Some((open, id)) = self.open.get(&activation)
             && *open == part
         {
@@ -153,10 +153,10 @@ impl AgUiRun {
         *place += 1;
         let id = format!("{}/{activation}/{place}", self.names.run);
         match part {
-            Part::Text => {
+            MessagePart::Text => {
                 events.push(json!({"type": "TEXT_MESSAGE_START", "messageId": id, "role": "assistant"}));
             }
-            Part::Reasoning => {
+            MessagePart::Reasoning => {
                 events.push(json!({"type": "REASONING_START", "messageId": id}));
                 events.push(json!({"type": "REASONING_MESSAGE_START", "messageId": id, "role": "reasoning"}));
             }
@@ -167,8 +167,10 @@ impl AgUiRun {
 
     fn close(&mut self, activation: u32, events: &mut Vec<Json>) {
         match self.open.remove(&activation) {
-            Some((Part::Text, id)) => events.push(json!({"type": "TEXT_MESSAGE_END", "messageId": id})),
-            Some((Part::Reasoning, id)) => {
+            Some((MessagePart::Text, id)) => {
+                events.push(json!({"type": "TEXT_MESSAGE_END", "messageId": id}))
+            }
+            Some((MessagePart::Reasoning, id)) => {
                 events.push(json!({"type": "REASONING_MESSAGE_END", "messageId": id}));
                 events.push(json!({"type": "REASONING_END", "messageId": id}));
             }
@@ -203,7 +205,7 @@ impl AgUiRun {
         for (_, name) in self.steps.drain(..) {
             events.push(json!({"type": "STEP_FINISHED", "stepName": name}));
         }
-        let Some(End { ending, error, usage, .. }) = &self.answer.end else { return };
+        let Some(RunEnd { ending, error, usage, .. }) = &self.answer.end else { return };
         let usage = json!([{
             "inputTokens": usage.prompt_tokens, "outputTokens": usage.completion_tokens,
             "totalTokens": usage.total_tokens(),
@@ -222,7 +224,7 @@ impl AgUiRun {
                 json!({"type": "interrupt", "interrupts": interrupts})
             }
         };
-        let Names { thread, run } = &self.names;
+        let ClientNames { thread, run } = &self.names;
         let mut event = json!({
             "type": "RUN_FINISHED", "threadId": thread, "runId": run, "outcome": outcome, "usage": usage
         });
@@ -234,8 +236,8 @@ impl AgUiRun {
 }
 
 /// The events of a run that does nothing, because the run that it would resume was given up.
-pub(crate) fn given_up(names: &Names, at_ms: i64) -> [Json; 2] {
-    let Names { thread, run } = names;
+pub(crate) fn given_up(names: &ClientNames, at_ms: i64) -> [Json; 2] {
+    let ClientNames { thread, run } = names;
     let mut events = [
         json!({"type": "RUN_STARTED", "threadId": thread, "runId": run}),
         json!({"type": "RUN_FINISHED", "threadId": thread, "runId": run, "outcome": {"type": "cancelled"}}),

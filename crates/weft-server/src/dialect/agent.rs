@@ -16,7 +16,7 @@ use crate::answer::Answer;
 use crate::wire::session::sources;
 
 #[derive(Serialize)]
-struct Envelope<'a> {
+struct EventEnvelope<'a> {
     #[serde(flatten)]
     event: Event<'a>,
     run_id: &'a str,
@@ -133,7 +133,7 @@ impl AgentRun {
     pub fn write_frame(&self, entry: &Entry, out: &mut Vec<u8>) -> bool {
         let (Some(seq), Some(event)) = (entry.event, self.event(&entry.record)) else { return false };
         let (run_id, ts, step) = (self.view.run.as_str(), entry.at_ms, self.step);
-        write_json(&Envelope { event, run_id, seq, ts, step }, out);
+        write_json(&EventEnvelope { event, run_id, seq, ts, step }, out);
         true
     }
 

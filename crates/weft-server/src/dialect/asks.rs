@@ -9,13 +9,13 @@ use weft_core::{Json, SessionId, value};
 use super::ragflow::FormFrame;
 
 /// The questions of a waiting run.
-pub(super) struct Asks {
+pub(super) struct FormQuestions {
     text: String,
     /// The same for programs: the session, and the forms in the format of events.
     pub(super) data: Json,
 }
 
-impl Asks {
+impl FormQuestions {
     /// Builds the questions of these forms.
     pub(super) fn of(session: &SessionId, forms: &[WaitingForm]) -> Self {
         let frames: Vec<_> = forms.iter().map(FormFrame::from).collect();

@@ -8,7 +8,7 @@ use serde::Serialize;
 use weft_core::seam::chat_model::Usage;
 use weft_core::{CanvasId, Ending, Entry, Json, Record, SessionId};
 
-use super::asks::Asks;
+use super::asks::FormQuestions;
 use super::write_json;
 use crate::answer::Answer;
 use crate::chat_frames::Quoting;
@@ -25,12 +25,12 @@ pub struct Completion {
     /// The version of the canvas; empty until it is known.
     pub version: Arc<str>,
     /// The style of the frames.
-    pub style: Style,
+    pub style: CompletionStyle,
 }
 
 /// What a completion belongs to: the clients of agents and of assistants expect different frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub enum CompletionStyle {
     /// An agent: the id is that of the session, with which a client continues, and sources come with the end of a
     /// message.
     Agent,
@@ -41,38 +41,38 @@ pub enum Style {
 /// Token counts in OpenAI's format. Clients get the same fields from a stream as from a single object, those that are
 /// zero included.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Tokens {
+struct OpenAiUsage {
     prompt_tokens: u64,
     completion_tokens: u64,
     total_tokens: u64,
-    prompt_tokens_details: PromptTokens,
-    completion_tokens_details: CompletionTokens,
+    prompt_tokens_details: OpenAiPromptTokens,
+    completion_tokens_details: OpenAiCompletionTokens,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-struct PromptTokens {
+struct OpenAiPromptTokens {
     cached_tokens: u64,
     cache_write_tokens: u64,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-struct CompletionTokens {
+struct OpenAiCompletionTokens {
     reasoning_tokens: u64,
     accepted_prediction_tokens: u64,
     rejected_prediction_tokens: u64,
 }
 
-impl From<Usage> for Tokens {
+impl From<Usage> for OpenAiUsage {
     fn from(usage: Usage) -> Self {
         Self {
             prompt_tokens: usage.prompt_tokens,
             completion_tokens: usage.completion_tokens,
             total_tokens: usage.total_tokens(),
-            prompt_tokens_details: PromptTokens {
+            prompt_tokens_details: OpenAiPromptTokens {
                 cached_tokens: usage.cache_read_tokens,
                 cache_write_tokens: usage.cache_write_tokens,
             },
-            completion_tokens_details: CompletionTokens {
+            completion_tokens_details: OpenAiCompletionTokens {
                 reasoning_tokens: usage.reasoning_tokens,
                 // No provider is asked to predict.
                 accepted_prediction_tokens: 0,
@@ -89,15 +89,15 @@ struct Frame<'a> {
     created: i64,
     model: &'a str,
     system_fingerprint: &'a str,
-    usage: Option<Tokens>,
-    choices: [Choice<'a>; 1],
+    usage: Option<OpenAiUsage>,
+    choices: [CompletionChoice<'a>; 1],
     /// Data for which OpenAI's format has no field.
     #[serde(skip_serializing_if = "Option::is_none")]
     weft: Option<Json>,
 }
 
 #[derive(Serialize)]
-struct Choice<'a> {
+struct CompletionChoice<'a> {
     index: u8,
     finish_reason: Option<&'static str>,
     logprobs: (),
@@ -143,16 +143,16 @@ fn said<'a>(content: &'a str, reasoning_content: Option<&'a str>, reference: Opt
 impl Completion {
     fn id(&self) -> Cow<'_, str> {
         match self.style {
-            Style::Agent => Cow::Borrowed(self.session.as_str()),
-            Style::Chat(_) => Cow::Owned(format!("chatcmpl-{}", self.canvas)),
+            CompletionStyle::Agent => Cow::Borrowed(self.session.as_str()),
+            CompletionStyle::Chat(_) => Cow::Owned(format!("chatcmpl-{}", self.canvas)),
         }
     }
 
     /// A piece of the answer, or of the reasoning before it.
     fn piece<'a>(&self, content: Option<&'a str>, reasoning: Option<&'a str>) -> Delta<'a> {
         match self.style {
-            Style::Agent => said(content.unwrap_or_default(), reasoning, None),
-            Style::Chat(_) => Delta::Chat {
+            CompletionStyle::Agent => said(content.unwrap_or_default(), reasoning, None),
+            CompletionStyle::Chat(_) => Delta::Chat {
                 role: "assistant",
                 content,
                 reasoning_content: reasoning,
@@ -164,15 +164,15 @@ impl Completion {
 
     /// Returns the sources for the end of a chat assistant's answer.
     pub fn told_sources(&self, answer: &Answer) -> Option<Json> {
-        let asked = self.style == Style::Chat(Quoting::Sources);
+        let asked = self.style == CompletionStyle::Chat(Quoting::Sources);
         asked.then(|| answer.sources.iter().map(|source| serde_json::json!(source.chunk)).collect())
     }
 
     /// The fingerprint that changes when a different version of an agent answers.
     fn fingerprint(&self) -> &str {
         match self.style {
-            Style::Agent => &self.version,
-            Style::Chat(_) => "",
+            CompletionStyle::Agent => &self.version,
+            CompletionStyle::Chat(_) => "",
         }
     }
 
@@ -180,7 +180,13 @@ impl Completion {
         self.started_ms.div_euclid(1000)
     }
 
-    fn write(&self, choice: Choice<'_>, usage: Option<Tokens>, weft: Option<Json>, out: &mut Vec<u8>) {
+    fn write(
+        &self,
+        choice: CompletionChoice<'_>,
+        usage: Option<OpenAiUsage>,
+        weft: Option<Json>,
+        out: &mut Vec<u8>,
+    ) {
         let frame = Frame {
             id: &self.id(),
             object: "chat.completion.chunk",
@@ -201,13 +207,13 @@ impl Completion {
                 self.piece(None, Some(text))
             }
             Record::Said { text, .. } => self.piece(Some(text), None),
-            Record::MessageEnded { end, .. } if self.style == Style::Agent => {
+            Record::MessageEnded { end, .. } if self.style == CompletionStyle::Agent => {
                 let cited = (!end.cited.is_empty()).then(|| weft_core::citation::reference(&end.cited));
                 said("", None, cited)
             }
             _ => return false,
         };
-        self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, None, None, out);
+        self.write(CompletionChoice { index: 0, finish_reason: None, logprobs: (), delta }, None, None, out);
         true
     }
 
@@ -215,7 +221,12 @@ impl Completion {
     pub fn write_text(&self, content: &str) -> Vec<u8> {
         let mut out = Vec::new();
         let delta = self.piece(Some(content), None);
-        self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, None, None, &mut out);
+        self.write(
+            CompletionChoice { index: 0, finish_reason: None, logprobs: (), delta },
+            None,
+            None,
+            &mut out,
+        );
         out
     }
 
@@ -248,7 +259,8 @@ impl Completion {
             },
         };
         // Frameworks expect a frame with the finish reason and the usage, and the openai client accepts it, too.
-        let last = Choice { index: 0, finish_reason: Some(finish_reason(answer)), logprobs: (), delta };
+        let last =
+            CompletionChoice { index: 0, finish_reason: Some(finish_reason(answer)), logprobs: (), delta };
         self.write(last, Some(usage(answer)), asks.map(|asks| asks.data), &mut out);
         frames.push(out);
         frames
@@ -267,7 +279,9 @@ impl Completion {
         };
         let mut message = serde_json::json!({"role": "assistant", "content": content});
         match (self.style, self.told_sources(answer)) {
-            (Style::Agent, _) if !answer.cited.is_empty() => message["reference"] = answer.reference(),
+            (CompletionStyle::Agent, _) if !answer.cited.is_empty() => {
+                message["reference"] = answer.reference()
+            }
             (_, Some(sources)) => message["reference"] = sources,
             (_, None) => {}
         }
@@ -287,9 +301,9 @@ impl Completion {
         whole
     }
 
-    fn asks(&self, answer: &Answer) -> Option<Asks> {
+    fn asks(&self, answer: &Answer) -> Option<FormQuestions> {
         let waits = answer.end.as_ref().is_some_and(|end| end.ending == Ending::Waiting);
-        waits.then(|| Asks::of(&self.session, &answer.forms))
+        waits.then(|| FormQuestions::of(&self.session, &answer.forms))
     }
 }
 
@@ -298,7 +312,7 @@ fn finish_reason(answer: &Answer) -> &'static str {
     if answer.limited().is_some() { "length" } else { "stop" }
 }
 
-fn usage(answer: &Answer) -> Tokens {
+fn usage(answer: &Answer) -> OpenAiUsage {
     answer.end.as_ref().map(|end| end.usage).unwrap_or_default().into()
 }
 
@@ -314,7 +328,7 @@ mod tests {
             session: "s1".into(),
             canvas: "c1".into(),
             started_ms: 1_767_000_000_999,
-            style: Style::Agent,
+            style: CompletionStyle::Agent,
         }
     }
 

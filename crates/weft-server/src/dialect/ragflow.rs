@@ -19,7 +19,7 @@ mod node_trace;
 pub mod tool;
 mod usage;
 
-use self::form::Fields;
+use self::form::FormFields;
 pub(super) use self::form::FormFrame;
 pub(crate) use self::node_trace::NodeTrace;
 pub use self::usage::TokenCounts;
@@ -187,17 +187,17 @@ enum Data<'a> {
     },
     NodeFinished(NodeFinished<'a>),
     Message(Message<'a>),
-    MessageEnd(End<'a>),
+    MessageEnd(MessageEndData<'a>),
     MessageReset(Speaker<'a>),
     UserInputs {
-        inputs: Fields<'a>,
+        inputs: FormFields<'a>,
         tips: &'a str,
         forms: Vec<FormFrame<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         content: Option<&'static str>,
     },
-    ToolStart(tool::Start<'a>),
-    ToolEnd(tool::End<'a>),
+    ToolStart(tool::ToolCallStart<'a>),
+    ToolEnd(tool::ToolCallEnd<'a>),
     Warning {
         component_id: &'a ComponentId,
         message: &'a str,
@@ -312,9 +312,9 @@ impl Serialize for TimedOutputs<'_> {
 }
 
 /// Data at the end of a message.
-struct End<'a>(&'a MessageEnd, Speaker<'a>);
+struct MessageEndData<'a>(&'a MessageEnd, Speaker<'a>);
 
-impl Serialize for End<'_> {
+impl Serialize for MessageEndData<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("component_id", self.1.component_id)?;
@@ -376,14 +376,14 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
             Data::Message(Message { end_to_think: true, ..message("", speaker(*activation, node)) })
         }
         Record::MessageEnded { activation, node, end } => {
-            Data::MessageEnd(End(end, speaker(*activation, node)))
+            Data::MessageEnd(MessageEndData(end, speaker(*activation, node)))
         }
         Record::MessageReset { activation, node } => {
             Data::MessageReset(speaker(activation.unwrap_or_default(), node))
         }
         Record::NodeFinished { .. } => Data::NodeFinished(node_finished(entry, additions)?),
         Record::Waiting { forms } => Data::UserInputs {
-            inputs: Fields(forms),
+            inputs: FormFields(forms),
             tips: forms.iter().rev().find_map(|waiting| waiting.form.tips.as_deref()).unwrap_or(""),
             forms: forms.iter().map(FormFrame::from).collect(),
             content: additions.blank_content.then_some(""),

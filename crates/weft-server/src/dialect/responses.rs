@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use weft_core::citation::{Chunk, Cited};
 use weft_core::{CanvasId, Ending, Entry, Record, RunId, SessionId};
 
-use self::items::{Part, call_of, done, ids, question};
+use self::items::{TextKind, call_of, done, ids, question};
 use super::asked;
 use crate::answer::Answer;
 
@@ -19,8 +19,8 @@ pub use self::note::{Note, PREFIX, response_id};
 
 /// An item to which text is still added.
 #[derive(Debug)]
-struct Open {
-    part: Part,
+struct OpenItem {
+    part: TextKind,
     /// Its index in the output.
     place: usize,
     text: String,
@@ -38,7 +38,7 @@ pub struct ResponseRun {
     answer: Answer,
     output: Vec<Json>,
     /// The open item of each activation.
-    open: HashMap<u32, Open>,
+    open: HashMap<u32, OpenItem>,
     /// The messages that each activation has started.
     said: HashMap<u32, Vec<usize>>,
     /// The calls that have not ended, with their index in the output.
@@ -112,7 +112,12 @@ impl ResponseRun {
             }
             Record::Said { activation, text, .. } if !text.is_empty() => {
                 let thinks = self.answer.is_thinking(*activation);
-                self.say(*activation, if thinks { Part::Reasoning } else { Part::Text }, text, events);
+                self.say(
+                    *activation,
+                    if thinks { TextKind::Reasoning } else { TextKind::Text },
+                    text,
+                    events,
+                );
             }
             Record::ThinkingStarted { activation, .. } | Record::ThinkingEnded { activation, .. } => {
                 self.close(*activation, "completed", events);
@@ -148,7 +153,7 @@ impl ResponseRun {
     }
 
     /// Adds a piece of an activation's output to the item that it belongs to.
-    fn say(&mut self, activation: u32, part: Part, text: &str, events: &mut Vec<Json>) {
+    fn say(&mut self, activation: u32, part: TextKind, text: &str, events: &mut Vec<Json>) {
         if self.open.get(&activation).is_some_and(|open| open.part != part) {
             self.close(activation, "completed", events);
         }
@@ -157,18 +162,21 @@ impl ResponseRun {
             let (item, begun) = part.begun(&ids(&self.run, next), next);
             self.output.push(item);
             events.extend(begun);
-            if part == Part::Text {
+            if part == TextKind::Text {
                 self.said.entry(activation).or_default().push(next);
             }
         }
-        let open =
-            self.open.entry(activation).or_insert_with(|| Open { part, place: next, text: String::new() });
+        let open = self.open.entry(activation).or_insert_with(|| OpenItem {
+            part,
+            place: next,
+            text: String::new(),
+        });
         open.text.push_str(text);
         events.push(part.delta(&self.output[open.place]["id"], open.place, text));
     }
 
     fn close(&mut self, activation: u32, status: &str, events: &mut Vec<Json>) {
-        let Some(Open { part, place, text }) = self.open.remove(&activation) else { return };
+        let Some(OpenItem { part, place, text }) = self.open.remove(&activation) else { return };
         let said = items::SaidText { text: &text, sources: &self.sources };
         let (item, ended) = part.ended(&self.output[place]["id"], place, status, said);
         events.extend(ended);
@@ -180,12 +188,12 @@ impl ResponseRun {
     /// empty from now on.
     fn take_back(&mut self, activation: u32, events: &mut Vec<Json>) {
         // Reasoning stays as it is: it is not part of the answer.
-        if let Some(open) = self.open.get_mut(&activation).filter(|open| open.part == Part::Text) {
+        if let Some(open) = self.open.get_mut(&activation).filter(|open| open.part == TextKind::Text) {
             open.text.clear();
         }
         self.close(activation, "incomplete", events);
         for place in self.said.remove(&activation).unwrap_or_default() {
-            Part::Text.empty(&mut self.output[place]);
+            TextKind::Text.empty(&mut self.output[place]);
         }
     }
 

@@ -15,9 +15,9 @@ use weft_dsl::Plan;
 use weft_mcp::serving::{Call, Outcome, RpcError};
 
 use super::arguments::Arguments;
-use super::forms::{self, Heard};
+use super::forms::{self, FormResponse};
 use super::{Offering, names, results, tool};
-use crate::routes::turn::{Origin, kept_with};
+use crate::routes::turn::{SessionOrigin, kept_with};
 
 /// Maximum number of agents that are offered.
 const AGENTS_MAX: usize = 1_000;
@@ -34,7 +34,7 @@ pub(super) struct Agent {
 }
 
 /// A question to an agent.
-pub(super) struct Question<'a> {
+pub(super) struct AgentQuestion<'a> {
     pub(super) query: &'a str,
     /// Values for the fields of its form.
     pub(super) inputs: Map<String, Json>,
@@ -126,7 +126,7 @@ impl Offering {
         if !form(&plan).fields.contains_key(forms::QUERY) {
             inputs.remove(forms::QUERY);
         }
-        let question = Question { query: &query, inputs, session, version: "published" };
+        let question = AgentQuestion { query: &query, inputs, session, version: "published" };
         self.ask(&agent.canvas.key, question, &call).await
     }
 
@@ -134,7 +134,7 @@ impl Offering {
     pub(super) async fn ask(
         &self,
         canvas: &CanvasKey,
-        question: Question<'_>,
+        question: AgentQuestion<'_>,
         call: &Call,
     ) -> Result<Outcome, RpcError> {
         let begun = match &call.state {
@@ -152,15 +152,15 @@ impl Offering {
     async fn begin(
         &self,
         canvas: &CanvasKey,
-        question: Question<'_>,
+        question: AgentQuestion<'_>,
     ) -> weft_core::Result<(Session, weft_engine::RunHandle)> {
         let user_id = self.caller.user_id.clone();
-        let Question { query, inputs, session, version } = question;
+        let AgentQuestion { query, inputs, session, version } = question;
         let (session, origin) = match session {
-            Some(id) => (self.session_of(canvas, id).await?, Origin::Known),
+            Some(id) => (self.session_of(canvas, id).await?, SessionOrigin::Known),
             None => {
                 let new = NewSession { user_id: &user_id, name: query, ..NewSession::default() };
-                (self.app().open_session_on(canvas, new, version).await?, Origin::Begun)
+                (self.app().open_session_on(canvas, new, version).await?, SessionOrigin::Begun)
             }
         };
         let input = TurnInput { query: query.to_owned(), user_id, inputs, ..TurnInput::default() };
@@ -191,8 +191,8 @@ impl Offering {
         // Only the session's currently open tasks can be answered, whatever run the state names.
         let open = self.open_tasks(&run.session).await.map_err(|error| Error::invalid(error.message))?;
         let answers = match forms::hear(&open, &call.answers) {
-            Heard::Answers(answers) => answers,
-            Heard::Declined => {
+            FormResponse::Answers(answers) => answers,
+            FormResponse::Declined => {
                 let given_up = match waiting_run(&session) {
                     Some(waits) => self.app().give_up_waiting(&session.key, &waits).await?,
                     None => false,
@@ -204,7 +204,7 @@ impl Offering {
                     Error::new(ErrorKind::Conflict, message)
                 });
             }
-            Heard::Nothing => {
+            FormResponse::Nothing => {
                 let message = "nothing was answered, so the run is still waiting";
                 return Err(Error::invalid(message).help("call the tool again, or answer what it asks"));
             }

@@ -10,7 +10,7 @@ use weft_core::{CanvasKey, Error, ErrorKind, Record, RunKey, changes};
 use weft_dsl::Problem;
 use weft_mcp::serving::{Call, Outcome, RpcError};
 
-use super::agents::Question;
+use super::agents::AgentQuestion;
 use super::arguments::Arguments;
 use super::tool::{BuiltIn, Changes, Done, arguments, done};
 use super::{Offering, results};
@@ -209,7 +209,7 @@ impl Offering {
         let query = arguments.text("query")?.unwrap_or_default();
         let (inputs, session) = (arguments.object("inputs")?, arguments.id("session_id")?);
         let key = CanvasKey::new(self.tenant(), id);
-        self.ask(&key, Question { query, inputs, session, version: "latest" }, call).await
+        self.ask(&key, AgentQuestion { query, inputs, session, version: "latest" }, call).await
     }
 
     async fn get_run(&self, call: &Call) -> Done {

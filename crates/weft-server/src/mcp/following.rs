@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(3);
 const TASKS_MAX: u64 = 1_000;
 
 /// Stops a run when its client no longer waits for it, however that is noticed.
-struct Watched {
+struct FollowedRun {
     engine: Engine,
     key: RunKey,
     cancelled: CancellationToken,
@@ -29,7 +29,7 @@ struct Watched {
     settled: bool,
 }
 
-impl Drop for Watched {
+impl Drop for FollowedRun {
     fn drop(&mut self) {
         let unwanted = self.leaving == Leaving::Cancels || self.cancelled.is_cancelled();
         if !self.settled && unwanted && self.engine.cancel_here(&self.key) {
@@ -49,7 +49,7 @@ impl Offering {
         let RunHandle { key, mut entries, .. } = handle;
         let engine = self.app().engine.clone();
         let (cancelled, leaving) = (call.cancelled.clone(), call.leaving);
-        let mut watched = Watched { engine, key: key.clone(), cancelled, leaving, settled: false };
+        let mut watched = FollowedRun { engine, key: key.clone(), cancelled, leaving, settled: false };
         let until = match call.task {
             TaskWish::No => None,
             TaskWish::May => Some(Instant::now() + SOON),

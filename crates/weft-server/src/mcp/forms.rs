@@ -142,7 +142,7 @@ fn is_decision(task: &Task) -> bool {
 
 /// A client's response to the open tasks.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum FormResponse {
     /// Answers with which the run can continue.
     Answers(Vec<(TaskKey, TaskAnswer)>),
     /// The person declined to fill in a form.
@@ -152,18 +152,18 @@ pub(super) enum Heard {
 }
 
 /// Reads the answers of a client. Answers to anything that was not asked are ignored.
-pub(super) fn hear(open: &[Task], answers: &Map<String, Json>) -> Heard {
+pub(super) fn hear(open: &[Task], answers: &Map<String, Json>) -> FormResponse {
     let said = || open.iter().filter_map(|task| Some((task, answers.get(task.key.id.as_str())?)));
     let given = said().filter_map(|(task, said)| Some((task.key.clone(), answer(task, said)?)));
     let given: Vec<_> = given.collect();
     // If some questions are declined and others answered, the run continues with the answers.
     if !given.is_empty() {
-        return Heard::Answers(given);
+        return FormResponse::Answers(given);
     }
     if said().any(|(_, said)| matches!(word(said, "action"), "decline" | "cancel")) {
-        Heard::Declined
+        FormResponse::Declined
     } else {
-        Heard::Nothing
+        FormResponse::Nothing
     }
 }
 
@@ -222,12 +222,12 @@ mod tests {
         assert_eq!(answer(&form, &json!({"ignored": true})), None);
         let heard =
             |said: Json| hear(std::slice::from_ref(&form), json!({"run-1": said}).as_object().unwrap());
-        assert_eq!(heard(json!({"action": "decline"})), Heard::Declined);
-        assert_eq!(heard(json!({"action": "accept"})), Heard::Nothing);
-        assert!(matches!(heard(said(json!({"go": true}))), Heard::Answers(all) if all.len() == 1));
+        assert_eq!(heard(json!({"action": "decline"})), FormResponse::Declined);
+        assert_eq!(heard(json!({"action": "accept"})), FormResponse::Nothing);
+        assert!(matches!(heard(said(json!({"go": true}))), FormResponse::Answers(all) if all.len() == 1));
         assert_eq!(
             hear(std::slice::from_ref(&form), json!({"other": {}}).as_object().unwrap()),
-            Heard::Nothing
+            FormResponse::Nothing
         );
         let call =
             task(TaskKind::ToolApproval, &json!({"c": {"name": "Allow?", "arguments": {"path": "a"}}}));

@@ -9,7 +9,7 @@ use weft_core::seam::task_store::{Task, TaskStatus};
 use weft_core::{ErrorKind, RunId, RunKey, SessionKey};
 use weft_mcp::serving::{Questions, RpcError, TaskState, TaskView};
 
-use super::forms::{self, Heard};
+use super::forms::{self, FormResponse};
 use super::{Offering, results};
 use crate::answer::collect;
 use crate::dialect::ragflow::RunView;
@@ -108,9 +108,9 @@ impl Offering {
     ) -> Result<(), RpcError> {
         let standing = self.standing(self.run(id).await?).await?;
         let given = match forms::hear(&standing.open, &answers) {
-            Heard::Answers(given) => given,
-            Heard::Declined => return self.give_up(&standing.now).await,
-            Heard::Nothing => return Ok(()),
+            FormResponse::Answers(given) => given,
+            FormResponse::Declined => return self.give_up(&standing.now).await,
+            FormResponse::Nothing => return Ok(()),
         };
         let session = SessionKey::new(self.tenant(), standing.now.session.clone());
         let session = self.app().sessions.load(&session).await?;

@@ -19,7 +19,7 @@ const BACKLOG_TIME: Duration = Duration::from_secs(3);
 /// `Internal` when it cannot be written.
 pub async fn page(state: &ServerState) -> Result<String> {
     let app = &state.app;
-    let mut page = Page(state.metrics.families());
+    let mut page = MetricsPage(state.metrics.families());
     process(&mut page, state.metrics.since_ms).await;
     runs(&mut page, app);
     models(&mut page, app);
@@ -59,9 +59,9 @@ impl Sample {
     }
 }
 
-struct Page(Vec<MetricFamily>);
+struct MetricsPage(Vec<MetricFamily>);
 
-impl Page {
+impl MetricsPage {
     fn family(&mut self, (name, help): Named, kind: MetricType, samples: Vec<Metric>) {
         // The format does not allow an empty family.
         if samples.is_empty() {
@@ -124,7 +124,7 @@ fn by_both<R: Label, C: Label>(labels: [&'static str; 2], table: &CountTable<R, 
         .collect()
 }
 
-async fn process(page: &mut Page, since_ms: i64) {
+async fn process(page: &mut MetricsPage, since_ms: i64) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     page.gauges(("weft_build_info", "The running version; always 1."), vec![Sample::new(&version, 1)]);
     let since = Sample { labels: Vec::new(), value: since_ms as f64 / 1_000.0 };
@@ -143,7 +143,7 @@ fn resident_bytes(status: &str) -> Option<u64> {
     kibibytes.checked_mul(1_024)
 }
 
-fn runs(page: &mut Page, app: &App) {
+fn runs(page: &mut MetricsPage, app: &App) {
     let counts = app.engine.counts();
     page.counter(("weft_runs_started_total", "Runs that started in this process."), counts.started.get());
     let picked_up = "Interrupted or forked runs that were resumed in this process.";
@@ -157,7 +157,7 @@ fn runs(page: &mut Page, app: &App) {
     page.counters(("weft_tool_calls_total", "Tool calls by agents."), by("outcome", &counts.tools));
 }
 
-fn models(page: &mut Page, app: &App) {
+fn models(page: &mut MetricsPage, app: &App) {
     let counts = &app.meters.models;
     let calls = "Finished model calls, by runs and by all other work; the outcome is `succeeded`, the kind of failure, or \
                  `abandoned` if nobody waited for the end.";
@@ -166,7 +166,7 @@ fn models(page: &mut Page, app: &App) {
     page.counters(("weft_model_tokens_total", tokens), by_both(["kind", "direction"], &counts.tokens));
 }
 
-fn documents(page: &mut Page, app: &App) {
+fn documents(page: &mut MetricsPage, app: &App) {
     let counts = app.library.counts();
     let documents = "Work on documents that has ended in this process, temporarily or finally.";
     page.counters(("weft_ingestion_tasks_total", documents), by("outcome", &counts.documents));
@@ -188,7 +188,7 @@ async fn backlog(app: &App) -> Option<Backlog> {
     }
 }
 
-fn waiting(page: &mut Page, Backlog { queued_runs, documents, reembeddings, tasks }: Backlog) {
+fn waiting(page: &mut MetricsPage, Backlog { queued_runs, documents, reembeddings, tasks }: Backlog) {
     let all = [
         ("queued_runs", queued_runs),
         ("documents", documents),
@@ -212,7 +212,7 @@ mod tests {
         let (counts, table) = (Counts::<Success>::default(), CountTable::<ModelKind, Success>::default());
         counts.add(Success::Failed, 3);
         table.add(ModelKind::Ocr, Success::Succeeded, 1 << 40);
-        let mut page = Page(Vec::new());
+        let mut page = MetricsPage(Vec::new());
         page.gauge(("weft_z", "The last."), 7);
         page.counters(("weft_b_total", "Some."), by("outcome", &counts));
         page.counters(("weft_a_total", "A \\ and\nmore."), by_both(["kind", "outcome"], &table));

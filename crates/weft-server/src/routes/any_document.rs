@@ -45,7 +45,7 @@ fn no_authorization() -> ApiError {
 
 /// What happens to the earlier results of a document.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum EarlierResults {
     /// They stay until the document has been ingested again.
     On,
     /// They are removed immediately.
@@ -216,7 +216,7 @@ pub(crate) async fn ingest(
     if !matches!(wanted.as_str(), "1" | "2") {
         return Err(ApiError::argument("`run` must be 1 to start reading documents, or 2 to stop it"));
     }
-    let reading = if body.flag("delete")? == Some(true) { Reading::Anew } else { Reading::On };
+    let reading = if body.flag("delete")? == Some(true) { EarlierResults::Anew } else { EarlierResults::On };
     let found = named(&state, &caller, &body).await?;
     if wanted == "2" {
         stop(&state, &found).await?;
@@ -235,11 +235,11 @@ async fn begin(
     state: &ServerState,
     key: &DocumentKey,
     now: DocumentState,
-    reading: Reading,
+    reading: EarlierResults,
 ) -> weft_core::Result<()> {
     let (library, ids) = (&state.app.library, std::slice::from_ref(&key.id));
     // An ingestion under way continues, unless it was cancelled.
-    if reading == Reading::Anew && now != DocumentState::Running {
+    if reading == EarlierResults::Anew && now != DocumentState::Running {
         unless_reading(library.reset_documents(&key.dataset, ids).await)?;
     }
     unless_reading(library.queue(&key.dataset, ids).await.map(drop))

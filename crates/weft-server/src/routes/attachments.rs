@@ -12,7 +12,7 @@ use weft_core::media_type::ending;
 use weft_core::seam::file_store::{StoredFile, download_path, is_document};
 
 use super::owned::or;
-use super::uploads::{Form, FormCount, form, next_file};
+use super::uploads::{FormCount, MultipartForm, form, next_file};
 use crate::auth::Caller;
 use crate::body::Params;
 use crate::error::ApiError;
@@ -57,7 +57,11 @@ pub(crate) async fn upload(
 }
 
 /// Stores the files of a form: all of them, or none.
-async fn keep_all(state: &ServerState, caller: &Caller, mut form: Form) -> Result<Vec<StoredFile>, ApiError> {
+async fn keep_all(
+    state: &ServerState,
+    caller: &Caller,
+    mut form: MultipartForm,
+) -> Result<Vec<StoredFile>, ApiError> {
     let mut kept = Vec::new();
     let outcome = keep_each(state, caller, &mut form, &mut kept).await;
     if outcome.is_err() && !kept.is_empty() {
@@ -71,7 +75,7 @@ async fn keep_all(state: &ServerState, caller: &Caller, mut form: Form) -> Resul
 async fn keep_each(
     state: &ServerState,
     caller: &Caller,
-    form: &mut Form,
+    form: &mut MultipartForm,
     kept: &mut Vec<StoredFile>,
 ) -> Result<(), ApiError> {
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);

@@ -14,7 +14,7 @@ use weft_core::{CanvasKey, Error, SessionId, SessionKey};
 
 use super::agents::{changed, filter, owners, released, stored, tagged, taken};
 use super::owned::or;
-use super::sessions::{Envelope, listed};
+use super::sessions::{ListFrame, listed};
 use super::turn::{Manner, UnknownSession, canvas_key, run};
 use crate::auth::Caller;
 use crate::body::{Body, Params, WithCanvas};
@@ -151,7 +151,7 @@ pub(crate) async fn sessions(
     params: Params,
 ) -> Result<Response, ApiError> {
     let open = "{\"code\":0,\"message\":\"success\",\"data\":{\"sessions\":[";
-    listed(&state, &caller, &id, &params, Envelope { open, close: "}}" }).await
+    listed(&state, &caller, &id, &params, ListFrame { open, close: "}}" }).await
 }
 
 /// `GET …/list`.

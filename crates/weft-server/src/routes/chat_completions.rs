@@ -18,7 +18,7 @@ use super::turn::{UnknownSession, answered, begin_turn, forget, question};
 use crate::answer::Answer;
 use crate::auth::Caller;
 use crate::body::Body;
-use crate::chat_frames::{ChatAnswer, ChatFrames, Pieces, Quoting, failed, put, put_end};
+use crate::chat_frames::{ChatAnswer, ChatFrames, PieceMode, Quoting, failed, put, put_end};
 use crate::dialect::ragflow::RunView;
 use crate::error::ApiError;
 use crate::path::Path;
@@ -179,7 +179,7 @@ pub(crate) async fn complete(
         started_ms: 0,
     };
     if request.response_mode == ResponseMode::Stream {
-        let pieces = if body.flag("legacy")? == Some(true) { Pieces::SoFar } else { Pieces::New };
+        let pieces = if body.flag("legacy")? == Some(true) { PieceMode::SoFar } else { PieceMode::New };
         return Ok(sse::respond(handle.entries, ChatFrames::new(about, pieces)));
     }
     let mut view = RunView::new(&handle.key.id, &session);

@@ -15,7 +15,7 @@ use super::turn::{UnknownSession, begin_turn, question};
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::chat_frames::Quoting;
-use crate::dialect::openai::{Completion, Style};
+use crate::dialect::openai::{Completion, CompletionStyle};
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::source_metadata::SourceMetadata;
@@ -116,7 +116,7 @@ async fn complete(
     let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;
     // Provisional: the first entry has the start of the run.
     let started_ms = state.app.clock.now_ms();
-    let style = Style::Chat(quoting);
+    let style = CompletionStyle::Chat(quoting);
     let completion = Completion { session, canvas: chat.key.id, started_ms, version: Arc::from(""), style };
     let metadata = metadata.filter(|_| quoting == Quoting::Sources).map(|fields| SourceMetadata {
         datasets: Arc::clone(&state.app.datasets),

@@ -259,7 +259,7 @@ pub(crate) async fn update(
 
 /// The outcome of removing an assistant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Removal {
+pub(crate) enum ChatRemoval {
     /// It was removed, with its conversations.
     Done,
     /// There was none of this kind.
@@ -272,16 +272,16 @@ pub(crate) async fn removed(
     caller: &Caller,
     kind: ChatKind,
     id: &str,
-) -> Result<Removal, ApiError> {
+) -> Result<ChatRemoval, ApiError> {
     let key = CanvasKey::new(&caller.tenant, id);
     let gone = match state.app.chats.get(&key).await {
-        Ok(chat) if chat.kind != kind => return Ok(Removal::NotThere),
+        Ok(chat) if chat.kind != kind => return Ok(ChatRemoval::NotThere),
         Ok(_) => state.app.remove_chat(&key).await,
         Err(error) => Err(error),
     };
     match gone {
-        Ok(()) => Ok(Removal::Done),
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(Removal::NotThere),
+        Ok(()) => Ok(ChatRemoval::Done),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(ChatRemoval::NotThere),
         Err(error) => Err(error.into()),
     }
 }
@@ -296,8 +296,8 @@ pub(crate) async fn delete_one(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     match removed(&state, &caller, ChatKind::Assistant, &id).await? {
-        Removal::Done => Ok(Success(true).into_response()),
-        Removal::NotThere => Err(no_access()),
+        ChatRemoval::Done => Ok(Success(true).into_response()),
+        ChatRemoval::NotThere => Err(no_access()),
     }
 }
 
@@ -327,8 +327,8 @@ pub(crate) async fn delete(
             continue;
         }
         match self::removed(&state, &caller, ChatKind::Assistant, &id).await? {
-            Removal::Done => removed += 1,
-            Removal::NotThere => errors.push(format!("Chat({id}) not found.")),
+            ChatRemoval::Done => removed += 1,
+            ChatRemoval::NotThere => errors.push(format!("Chat({id}) not found.")),
         }
     }
     match (removed, errors.is_empty()) {

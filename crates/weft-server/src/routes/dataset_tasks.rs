@@ -35,7 +35,7 @@ const PAGE: u64 = 200;
 
 /// Something that is built for all documents.
 #[derive(Clone, Copy)]
-struct Task {
+struct DatasetTask {
     /// The section of the settings that controls it.
     section: &'static str,
     /// The setting in that section that enables it.
@@ -44,11 +44,13 @@ struct Task {
     name: &'static str,
 }
 
-const GRAPH: Task = Task { section: "graphrag", switch: "use_graphrag", name: "graphrag_task_id" };
-const RAPTOR: Task = Task { section: "raptor", switch: "use_raptor", name: "raptor_task_id" };
-const MIND_MAP: Task = Task { section: "mindmap", switch: "use_mindmap", name: "mindmap_task_id" };
+const GRAPH: DatasetTask =
+    DatasetTask { section: "graphrag", switch: "use_graphrag", name: "graphrag_task_id" };
+const RAPTOR: DatasetTask = DatasetTask { section: "raptor", switch: "use_raptor", name: "raptor_task_id" };
+const MIND_MAP: DatasetTask =
+    DatasetTask { section: "mindmap", switch: "use_mindmap", name: "mindmap_task_id" };
 
-impl Task {
+impl DatasetTask {
     fn is_wanted(self, settings: &Settings) -> bool {
         settings.get(self.section).and_then(|section| section.get(self.switch)).and_then(Json::as_bool)
             == Some(true)
@@ -145,24 +147,24 @@ pub(crate) async fn trace_raptor(
 }
 
 /// An index of a dataset that can be built.
-enum Made {
+enum BuiltIndex {
     /// Built from its documents, by the workers that ingest them.
-    OfDocuments(Task),
+    OfDocuments(DatasetTask),
     /// New vectors.
     Vectors,
 }
 
 /// Returns the index that a request names by its `type`.
-fn named(params: &Params) -> Result<Made, ApiError> {
+fn named(params: &Params) -> Result<BuiltIndex, ApiError> {
     made(params.get("type").unwrap_or_default())
 }
 
-fn made(index: &str) -> Result<Made, ApiError> {
+fn made(index: &str) -> Result<BuiltIndex, ApiError> {
     match index {
-        "graph" => Ok(Made::OfDocuments(GRAPH)),
-        "raptor" => Ok(Made::OfDocuments(RAPTOR)),
-        "mindmap" => Ok(Made::OfDocuments(MIND_MAP)),
-        "embedding" => Ok(Made::Vectors),
+        "graph" => Ok(BuiltIndex::OfDocuments(GRAPH)),
+        "raptor" => Ok(BuiltIndex::OfDocuments(RAPTOR)),
+        "mindmap" => Ok(BuiltIndex::OfDocuments(MIND_MAP)),
+        "embedding" => Ok(BuiltIndex::Vectors),
         other => {
             let message = format!(
                 "Invalid index type '{other}'. Must be one of ['graph', 'raptor', 'mindmap', 'embedding']"
@@ -185,8 +187,8 @@ pub(crate) async fn run_index(
     body: Body,
 ) -> Result<Response, ApiError> {
     let task = match named(&params)? {
-        Made::OfDocuments(task) => task,
-        Made::Vectors => return reembedding::begin(&state, &caller, &id, &body).await,
+        BuiltIndex::OfDocuments(task) => task,
+        BuiltIndex::Vectors => return reembedding::begin(&state, &caller, &id, &body).await,
     };
     begun(&state, &caller, &id, task).await?;
     Ok(Success(json!({"task_id": task.id(&DatasetKey::new(&caller.tenant, id.as_str()))})).into_response())
@@ -203,8 +205,8 @@ pub(crate) async fn trace_index(
     params: Params,
 ) -> Result<Response, ApiError> {
     match named(&params)? {
-        Made::OfDocuments(task) => trace(&state, &caller, &id, task).await,
-        Made::Vectors => reembedding::trace(&state, &caller, &id).await,
+        BuiltIndex::OfDocuments(task) => trace(&state, &caller, &id, task).await,
+        BuiltIndex::Vectors => reembedding::trace(&state, &caller, &id).await,
     }
 }
 
@@ -219,8 +221,8 @@ pub(crate) async fn delete_index(
     Path((id, index)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     let task = match made(&index)? {
-        Made::OfDocuments(task) => task,
-        Made::Vectors => return reembedding::cancel(&state, &caller, &id).await,
+        BuiltIndex::OfDocuments(task) => task,
+        BuiltIndex::Vectors => return reembedding::cancel(&state, &caller, &id).await,
     };
     let dataset = owned::dataset(&state, &caller, &id, |_| ApiError::data("no authorization")).await?;
     for document in documents(&state, &dataset.key).await? {
@@ -257,7 +259,7 @@ async fn delete_mind_map(state: &ServerState, document: &Document) -> weft_core:
 
 /// Disables a task for a document. Stops the document if it is being ingested, as it would otherwise still produce
 /// the result.
-async fn ask_no_more(state: &ServerState, document: &Document, task: Task) -> weft_core::Result<()> {
+async fn ask_no_more(state: &ServerState, document: &Document, task: DatasetTask) -> weft_core::Result<()> {
     let (library, key) = (&state.app.library, &document.key);
     if !task.is_wanted(&document.settings) {
         return Ok(());
@@ -305,14 +307,19 @@ async fn all_of(store: &dyn DatasetStore, dataset: &DatasetKey) -> weft_core::Re
     Ok(all)
 }
 
-async fn run(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Result<Response, ApiError> {
+async fn run(
+    state: &ServerState,
+    caller: &Caller,
+    id: &str,
+    task: DatasetTask,
+) -> Result<Response, ApiError> {
     begun(state, caller, id, task).await?;
     let mut told = serde_json::Map::new();
     told.insert(task.name.to_owned(), Json::from(task.id(&DatasetKey::new(&caller.tenant, id))));
     Ok(Success(Json::Object(told)).into_response())
 }
 
-async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Result<(), ApiError> {
+async fn begun(state: &ServerState, caller: &Caller, id: &str, task: DatasetTask) -> Result<(), ApiError> {
     let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
     let mut documents = documents(state, &dataset.key).await?;
     // The document that summarizes the others is created separately.
@@ -350,7 +357,12 @@ async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
     Ok(())
 }
 
-async fn trace(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Result<Response, ApiError> {
+async fn trace(
+    state: &ServerState,
+    caller: &Caller,
+    id: &str,
+    task: DatasetTask,
+) -> Result<Response, ApiError> {
     let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
     let mut documents = documents(state, &dataset.key).await?;
     documents.retain(|document| task.is_wanted(&document.settings));

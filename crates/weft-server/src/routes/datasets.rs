@@ -12,7 +12,7 @@ use weft_knowledge::ingest::Naming;
 
 use super::owned;
 use crate::auth::Caller;
-use crate::body::{Params, Sent};
+use crate::body::{Params, RequiredBody};
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
@@ -30,7 +30,7 @@ const REMOVED_AT_ONCE: u64 = 100;
 pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
-    Sent(body): Sent,
+    RequiredBody(body): RequiredBody,
 ) -> Result<Response, ApiError> {
     let fields = DatasetFields::of_new(&body)?;
     let embedder = match fields.embedding_model.as_deref() {
@@ -144,7 +144,7 @@ pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
-    Sent(body): Sent,
+    RequiredBody(body): RequiredBody,
 ) -> Result<Response, ApiError> {
     let id = dataset::dataset_id(&id)?;
     let fields = DatasetFields::of_change(&body)?;
@@ -211,7 +211,7 @@ async fn replaced(
 pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
-    Sent(body): Sent,
+    RequiredBody(body): RequiredBody,
 ) -> Result<Response, ApiError> {
     let removed = match dataset::removal(&body)? {
         Removal::Nothing => 0,

@@ -12,7 +12,7 @@ use weft_core::seam::folder_store::{EntryKind, FolderEntry};
 use weft_core::{DocumentId, Error, ErrorKind};
 use weft_knowledge::ingest::Naming;
 
-use super::uploads::{Form, FormCount, form, kept_as_document, passed_over, refuse_kind, whole};
+use super::uploads::{FormCount, MultipartForm, form, kept_as_document, passed_over, refuse_kind, whole};
 use super::{attachments, owned};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -144,7 +144,7 @@ pub(crate) async fn upload(
 async fn keep_all(
     state: &ServerState,
     caller: &Caller,
-    mut form: Form,
+    mut form: MultipartForm,
 ) -> Result<Vec<FolderEntry>, ApiError> {
     let mut kept = Vec::new();
     match keep_each(state, caller, &mut form, &mut kept).await {
@@ -163,7 +163,7 @@ async fn keep_all(
 async fn keep_each(
     state: &ServerState,
     caller: &Caller,
-    form: &mut Form,
+    form: &mut MultipartForm,
     kept: &mut Vec<FolderEntry>,
 ) -> Result<(), ApiError> {
     let manager = &state.app.file_manager;

@@ -9,7 +9,7 @@ use weft_core::{DatasetKey, DocumentId};
 
 use super::owned;
 use crate::auth::Caller;
-use crate::body::{Body, Params, Sent};
+use crate::body::{Body, Params, RequiredBody};
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
@@ -179,7 +179,7 @@ pub(crate) async fn set_config(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
-    Sent(body): Sent,
+    RequiredBody(body): RequiredBody,
 ) -> Result<Response, ApiError> {
     check_fields(&body)?;
     let dataset = reconfigured(&state, &caller, &id, &whole_config(body.0)).await?;
@@ -207,7 +207,7 @@ pub(crate) async fn set_older_config(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
-    Sent(body): Sent,
+    RequiredBody(body): RequiredBody,
 ) -> Result<Response, ApiError> {
     check_fields(&body)?;
     let dataset = reconfigured(&state, &caller, &id, &Json::Object(body.0)).await?;

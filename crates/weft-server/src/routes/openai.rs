@@ -14,7 +14,7 @@ use super::turn::{UnknownSession, answered, begin_turn, canvas_key, question};
 use crate::answer::Answer;
 use crate::auth::Caller;
 use crate::body::Body;
-use crate::dialect::openai::{Completion, Style};
+use crate::dialect::openai::{Completion, CompletionStyle};
 use crate::dialect::ragflow::RunView;
 use crate::error::ApiError;
 use crate::frames::CompletionChunks;
@@ -67,7 +67,7 @@ pub(crate) async fn complete(
     let (session, handle) = begin_turn(state, &canvas, &request, UnknownSession::Refuse).await?;
     // Provisional: the first entry has the start of the run.
     let started_ms = state.app.clock.now_ms();
-    let style = Style::Agent;
+    let style = CompletionStyle::Agent;
     let completion = Completion { session, canvas: canvas.id, started_ms, version: Arc::from(""), style };
     told(handle, request.response_mode, completion, None).await
 }
@@ -135,7 +135,7 @@ async fn nothing_said(
         canvas: canvas.id.clone(),
         started_ms: state.app.clock.now_ms(),
         version: Arc::from(""),
-        style: Style::Agent,
+        style: CompletionStyle::Agent,
     };
     let mut whole = completion.whole(&Answer::default());
     whole["choices"][0]["message"]["content"] = Json::String(NO_MESSAGES.to_owned());

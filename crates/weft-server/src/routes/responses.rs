@@ -30,7 +30,7 @@ use crate::sse;
 use crate::state::ServerState;
 use crate::wire::completion::{CompletionRequest, ResponseMode};
 use crate::wire::envelope::respond;
-use crate::wire::response_input::Reply;
+use crate::wire::response_input::ResponseReply;
 use crate::wire::responses::{ResponseRequest, item_page, no_response, run_of};
 use weft_app::tasks::{Answering, TaskAnswer};
 
@@ -254,7 +254,7 @@ async fn answered(
     state: &ServerState,
     canvas: &CanvasKey,
     mut turn: CompletionRequest,
-    answers: Vec<(String, Reply)>,
+    answers: Vec<(String, ResponseReply)>,
 ) -> Result<RunHandle, ApiError> {
     let mut given = Vec::new();
     for (id, reply) in answers {
@@ -277,13 +277,13 @@ async fn answered(
 
 /// Converts a reply into the answer to a task. The output of a function is the values of a form as JSON, the value of
 /// its only field, or a decision such as `approve`.
-fn answer(task: &Task, reply: Reply) -> TaskAnswer {
+fn answer(task: &Task, reply: ResponseReply) -> TaskAnswer {
     let output = match reply {
-        Reply::Approval { approve: true, .. } => return TaskAnswer::Decision(json!("approve")),
-        Reply::Approval { approve: false, reason } => {
+        ResponseReply::Approval { approve: true, .. } => return TaskAnswer::Decision(json!("approve")),
+        ResponseReply::Approval { approve: false, reason } => {
             return TaskAnswer::Decision(json!({"decision": "deny", "reason": reason.unwrap_or_default()}));
         }
-        Reply::Output(output) => output,
+        ResponseReply::Output(output) => output,
     };
     match serde_json::from_str(&output) {
         Ok(Json::Object(values)) if !values.contains_key("decision") => TaskAnswer::Inputs(values),

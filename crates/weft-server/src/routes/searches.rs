@@ -9,7 +9,7 @@ use weft_core::{DatasetKey, ErrorKind, changes};
 
 use super::agents::owners;
 use super::chat_completions::{complete, said_once, turn_of};
-use super::chats::{Removal, of_kind, order, removed};
+use super::chats::{ChatRemoval, of_kind, order, removed};
 use super::owned::{or, or_taken};
 use super::retrieval;
 use super::turn::question;
@@ -156,8 +156,8 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     match removed(&state, &caller, ChatKind::Search, &id).await? {
-        Removal::Done => Ok(Success(true).into_response()),
-        Removal::NotThere => Err(no_authorization()),
+        ChatRemoval::Done => Ok(Success(true).into_response()),
+        ChatRemoval::NotThere => Err(no_authorization()),
     }
 }
 

@@ -75,11 +75,11 @@ pub(crate) async fn list(
     params: Params,
 ) -> Result<Response, ApiError> {
     let open = "{\"code\":0,\"message\":\"success\",\"data\":[";
-    listed(&state, &caller, &agent, &params, Envelope { open, close: "}" }).await
+    listed(&state, &caller, &agent, &params, ListFrame { open, close: "}" }).await
 }
 
 /// The text around a streamed list.
-pub(super) struct Envelope {
+pub(super) struct ListFrame {
     /// Text before the first entry.
     pub(super) open: &'static str,
     /// Text after the total number.
@@ -92,7 +92,7 @@ pub(super) async fn listed(
     caller: &Caller,
     agent: &str,
     params: &Params,
-    envelope: Envelope,
+    envelope: ListFrame,
 ) -> Result<Response, ApiError> {
     let canvas = canvas_key(caller, agent);
     let missing = ApiError::data(format!("You don't own the agent {}.", canvas.id));

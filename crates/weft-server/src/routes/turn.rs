@@ -43,7 +43,7 @@ pub(crate) struct Manner {
 
 /// Whether a conversation existed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum SessionOrigin {
     /// It was created for the question.
     Begun,
     /// It existed before.
@@ -65,7 +65,7 @@ async fn opened(
     canvas: &CanvasKey,
     request: &CompletionRequest,
     unknown: UnknownSession,
-) -> Result<(Session, Origin), ApiError> {
+) -> Result<(Session, SessionOrigin), ApiError> {
     match &request.session {
         Some(id) => of_id(state, canvas, request, id, unknown).await,
         None => begin(state, canvas, request, None).await,
@@ -78,11 +78,11 @@ async fn of_id(
     request: &CompletionRequest,
     id: &SessionId,
     unknown: UnknownSession,
-) -> Result<(Session, Origin), ApiError> {
+) -> Result<(Session, SessionOrigin), ApiError> {
     match state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.clone())).await {
         Ok(session) if session.canvas == canvas.id => {
             same_version(state, canvas, &session, request.version.as_deref()).await?;
-            Ok((session, Origin::Known))
+            Ok((session, SessionOrigin::Known))
         }
         Ok(_) if request.opening.is_some() => Err(ApiError::data("Session does not belong to this chat!")),
         Ok(_) => {
@@ -141,7 +141,7 @@ async fn begin(
     canvas: &CanvasKey,
     request: &CompletionRequest,
     id: Option<SessionId>,
-) -> Result<(Session, Origin), ApiError> {
+) -> Result<(Session, SessionOrigin), ApiError> {
     if request.opening.is_some() && request.version.is_some() {
         return Err(ApiError::argument("a chat assistant has no versions: omit `version` and `release`"));
     }
@@ -153,14 +153,14 @@ async fn begin(
         None => begun(state, canvas, new, request.version.as_deref()).await,
     };
     match (opened, id) {
-        (Ok(session), _) => Ok((session, Origin::Begun)),
+        (Ok(session), _) => Ok((session, SessionOrigin::Begun)),
         (Err(error), _) if error.kind == ErrorKind::NotFound && request.opening.is_some() => {
             Err(ApiError::data("Agent not found."))
         }
         // Another request has just created it.
         (Err(error), Some(id)) if error.kind == ErrorKind::Conflict => {
             let session = state.app.sessions.load(&SessionKey::new(&canvas.tenant, id)).await?;
-            Ok((session, Origin::Known))
+            Ok((session, SessionOrigin::Known))
         }
         (Err(error), _) => Err(error.into()),
     }
@@ -214,10 +214,10 @@ pub(crate) async fn begin_turn(
 pub(crate) async fn kept_with<T>(
     state: &ServerState,
     session: &Session,
-    origin: Origin,
+    origin: SessionOrigin,
     asked: weft_core::Result<T>,
 ) -> weft_core::Result<T> {
-    if asked.is_err() && origin == Origin::Begun {
+    if asked.is_err() && origin == SessionOrigin::Begun {
         forget_empty(state, &session.key).await?;
     }
     asked

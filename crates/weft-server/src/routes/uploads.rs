@@ -75,7 +75,7 @@ pub(super) async fn form(
     request: Request,
     state: &ServerState,
     given_up: CancellationToken,
-) -> Result<Form, ApiError> {
+) -> Result<MultipartForm, ApiError> {
     check_encoding(request.headers())?;
     let sent = |sent: body::Body| {
         body::Body::from_stream(sent.into_data_stream().take_until(given_up.cancelled_owned()))
@@ -87,7 +87,10 @@ pub(super) async fn form(
 ///
 /// # Errors
 /// When the request has no form.
-pub(super) async fn multipart(request: Request, state: &ServerState) -> Result<Form, MultipartRejection> {
+pub(super) async fn multipart(
+    request: Request,
+    state: &ServerState,
+) -> Result<MultipartForm, MultipartRejection> {
     // multer 3.1 looks twice for the first line before it waits. If data arrives between the two together with the
     // end of the body, it takes the form to lack that line; therefore the end arrives separately.
     let end = || stream::once(tokio::task::yield_now()).filter_map(|()| future::ready(None));
@@ -105,16 +108,16 @@ pub(super) async fn multipart(request: Request, state: &ServerState) -> Result<F
         });
         body::Body::from_stream(pieces.chain(end()))
     };
-    Ok(Form { parts: Multipart::from_request(request.map(sent), state).await?, limit })
+    Ok(MultipartForm { parts: Multipart::from_request(request.map(sent), state).await?, limit })
 }
 
 /// A form, part by part.
-pub(super) struct Form {
+pub(super) struct MultipartForm {
     parts: Multipart,
     limit: Arc<HeadLimit>,
 }
 
-impl Form {
+impl MultipartForm {
     /// Returns the next part. The part before it must have been read to its end.
     ///
     /// # Errors
@@ -155,7 +158,11 @@ impl HeadLimit {
 }
 
 /// Stores the files of a form as documents: all of them, or none.
-async fn keep_all(state: &ServerState, dataset: &Dataset, mut form: Form) -> Result<Vec<Document>, ApiError> {
+async fn keep_all(
+    state: &ServerState,
+    dataset: &Dataset,
+    mut form: MultipartForm,
+) -> Result<Vec<Document>, ApiError> {
     let mut kept = Vec::new();
     match keep_each(state, dataset, &mut form, &mut kept).await {
         Ok(()) if kept.is_empty() => Err(ApiError::argument("No file part!")),
@@ -188,7 +195,7 @@ async fn empty(state: &ServerState, dataset: &Dataset, mut request: Request) -> 
 async fn keep_each(
     state: &ServerState,
     dataset: &Dataset,
-    form: &mut Form,
+    form: &mut MultipartForm,
     kept: &mut Vec<Document>,
 ) -> Result<(), ApiError> {
     let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
@@ -273,7 +280,7 @@ impl FormCount {
 
 /// Reads the next file of a form if `checked` accepts its name, up to the limit of a setting. Passes over other fields.
 pub(super) async fn next_file(
-    form: &mut Form,
+    form: &mut MultipartForm,
     count: &mut FormCount,
     most: (&str, u64),
     checked: impl Fn(&str) -> Result<(), ApiError>,

@@ -48,7 +48,7 @@ pub(crate) async fn logs(
     let since = match params.get("since_ts").map(str::parse::<f64>) {
         None => {
             let now = seconds(state.app.clock.now_ms(), 0);
-            return Ok(page(&Json::Null, &[], now, Finished::No));
+            return Ok(page(&Json::Null, &[], now, CallFinished::No));
         }
         Some(Ok(since)) if since.is_finite() => since,
         Some(_) => return Err(ApiError::argument("`since_ts` must be a number of seconds since 1970")),
@@ -61,13 +61,13 @@ pub(crate) async fn logs(
 
 /// Whether a call has no more events.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Finished {
+enum CallFinished {
     Yes,
     No,
 }
 
-fn page(id: &Json, events: &[Json], next: f64, finished: Finished) -> Response {
-    let finished = finished == Finished::Yes;
+fn page(id: &Json, events: &[Json], next: f64, finished: CallFinished) -> Response {
+    let finished = finished == CallFinished::Yes;
     let data = json!({"webhook_id": id, "events": events, "next_since_ts": next, "finished": finished});
     Success(data).into_response()
 }
@@ -94,13 +94,13 @@ async fn next_call(state: &ServerState, canvas: &CanvasKey, since: f64) -> Resul
         .into_iter()
         .filter(|session| session.created_ms >= oldest && seconds(session.created_ms, 0) > since)
         .min_by_key(|session| session.created_ms);
-    let Some(session) = next else { return Ok(page(&Json::Null, &[], since, Finished::No)) };
+    let Some(session) = next else { return Ok(page(&Json::Null, &[], since, CallFinished::No)) };
     let filter = RunFilter { session: Some(session.key.id), limit: 1, ..RunFilter::default() };
     let runs = state.app.runs.list(&canvas.tenant, &filter).await?;
     Ok(match runs.first() {
-        Some(run) => page(&json!(run.key.id), &[], seconds(session.created_ms, 0), Finished::No),
+        Some(run) => page(&json!(run.key.id), &[], seconds(session.created_ms, 0), CallFinished::No),
         // The run is just starting.
-        None => page(&Json::Null, &[], since, Finished::No),
+        None => page(&Json::Null, &[], since, CallFinished::No),
     })
 }
 
@@ -109,9 +109,9 @@ async fn events(state: &ServerState, canvas: &CanvasKey, id: &str, since: f64) -
     let run = found(state.app.runs.get(&key).await)?;
     let Some(run) = run.filter(|run| run.canvas == canvas.id) else {
         // There will be no more events.
-        return Ok(page(&json!(id), &[], since, Finished::Yes));
+        return Ok(page(&json!(id), &[], since, CallFinished::Yes));
     };
-    let (mut events, mut next, mut finished) = (Vec::new(), since, Finished::No);
+    let (mut events, mut next, mut finished) = (Vec::new(), since, CallFinished::No);
     let mut view = RunView::from(&run);
     // Starts at the first entry: later ones can only be rendered with the state from those before them.
     let mut after = 0;
@@ -135,13 +135,13 @@ async fn events(state: &ServerState, canvas: &CanvasKey, id: &str, since: f64) -
             events.extend(told(&entry, &view, ts));
             next = ts;
             if ended(&entry, &run, ts, &mut events) {
-                finished = Finished::Yes;
+                finished = CallFinished::Yes;
             }
         }
     }
     // Its last event was returned earlier, or it has none that clients see.
     if events.is_empty() && run.ending.is_some() {
-        finished = Finished::Yes;
+        finished = CallFinished::Yes;
     }
     Ok(page(&json!(id), &events, next, finished))
 }

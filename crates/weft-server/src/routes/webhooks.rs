@@ -17,7 +17,7 @@ use weft_core::{CanvasId, CanvasKey, Ending, Error, ErrorKind, Role, SessionKey,
 use weft_engine::RunHandle;
 
 use super::owned::or;
-use super::turn::{Origin, canvas_key, kept_with};
+use super::turn::{SessionOrigin, canvas_key, kept_with};
 use super::uploads::{Form, multipart};
 use crate::answer::Answer;
 use crate::auth::{Caller, check_change};
@@ -28,7 +28,7 @@ use crate::frames::{Kinds, RunEvents, Terminator};
 use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
-use crate::webhook::payload::{self, Call};
+use crate::webhook::payload::{self, WebhookCall};
 use crate::webhook::{self, Peer};
 use crate::wire::completion::checked_key;
 use crate::wire::envelope::respond;
@@ -65,7 +65,7 @@ enum By {
 }
 
 /// The canvas that a call addresses.
-struct Called {
+struct CalledCanvas {
     canvas: CanvasKey,
     version: Arc<str>,
     webhook: Arc<Webhook>,
@@ -139,7 +139,7 @@ async fn answered(
     let events = wants_events(&parts.headers);
     let mut files = Vec::new();
     let begun = async {
-        let payload = payload_of(state, &called, Sent { parts, media, bytes }, &mut files).await?;
+        let payload = payload_of(state, &called, CallContent { parts, media, bytes }, &mut files).await?;
         begun(state, &called, by, payload, once).await.map_err(|error| match error.kind {
             ErrorKind::Internal => error.into(),
             _ => refused(error.full()),
@@ -148,7 +148,7 @@ async fn answered(
     let begun = begun.await;
     // The files of a call that starts no run of its own belong to no run.
     if !files.is_empty()
-        && !matches!(begun, Ok(Begun { origin: RunOrigin::Started, .. }))
+        && !matches!(begun, Ok(WebhookRun { origin: RunOrigin::Started, .. }))
         && let Err(error) = state.app.files.remove(&called.canvas.tenant, &files).await
     {
         tracing::warn!(
@@ -157,12 +157,12 @@ async fn answered(
             "files that were not passed to a run could not be removed"
         );
     }
-    let Begun { session, handle, .. } = begun?;
+    let WebhookRun { session, handle, .. } = begun?;
     given(state, (&webhook.answer, events), session, handle).await
 }
 
 /// The content of a call, apart from its secret.
-struct Sent {
+struct CallContent {
     parts: Parts,
     media: Option<String>,
     bytes: Bytes,
@@ -177,7 +177,7 @@ struct Once {
 }
 
 /// The run that belongs to a call.
-struct Begun {
+struct WebhookRun {
     session: Session,
     handle: RunHandle,
     origin: RunOrigin,
@@ -185,7 +185,7 @@ struct Begun {
 
 /// Returns the canvas that a call addresses if it can be called. Other programs call the published version if there
 /// is one.
-async fn called(state: &ServerState, canvas: CanvasKey, by: By) -> Result<Called, ApiError> {
+async fn called(state: &ServerState, canvas: CanvasKey, by: By) -> Result<CalledCanvas, ApiError> {
     let stored = state.app.canvases.get(&canvas).await;
     let stored = stored.map_err(|error| or(error, refused("Canvas not found.")))?;
     match stored.head.canvas_type.as_str() {
@@ -210,13 +210,13 @@ async fn called(state: &ServerState, canvas: CanvasKey, by: By) -> Result<Called
     let entry = plan.nodes.iter().find(|node| node.role == Role::Entry && node.scope == 0);
     let webhook = entry.and_then(|node| node.shape.webhook.clone());
     let webhook = webhook.ok_or_else(|| refused("Webhook not configured for this agent."))?;
-    Ok(Called { canvas, version, webhook })
+    Ok(CalledCanvas { canvas, version, webhook })
 }
 
 /// Checks whether a call has access, as far as its headers show, and returns the configured secret.
 async fn admitted(
     state: &ServerState,
-    Called { canvas, webhook, .. }: &Called,
+    CalledCanvas { canvas, webhook, .. }: &CalledCanvas,
     by: By,
     parts: &Parts,
     peer: Option<Peer>,
@@ -264,8 +264,8 @@ async fn read(webhook: &Webhook, body: Body) -> Result<Bytes, ApiError> {
 
 async fn payload_of(
     state: &ServerState,
-    called: &Called,
-    sent: Sent,
+    called: &CalledCanvas,
+    sent: CallContent,
     files: &mut Vec<FileId>,
 ) -> Result<Json, ApiError> {
     let pairs = Query::<Vec<(String, String)>>::try_from_uri(&sent.parts.uri)
@@ -274,15 +274,15 @@ async fn payload_of(
     let headers = payload::headers(&sent.parts.headers, &called.webhook.auth);
     let content_type = sent.media.clone();
     let body = body_of(state, called, sent, files).await?;
-    let call = Call { query, headers, body, content_type };
+    let call = WebhookCall { query, headers, body, content_type };
     payload::given(&called.webhook, call).map_err(refused)
 }
 
 /// Parses a body by its media type: JSON, a form, or otherwise JSON if it can be parsed.
 async fn body_of(
     state: &ServerState,
-    called: &Called,
-    Sent { parts, media, bytes }: Sent,
+    called: &CalledCanvas,
+    CallContent { parts, media, bytes }: CallContent,
     files: &mut Vec<FileId>,
 ) -> Result<Json, ApiError> {
     let nothing = || Json::Object(Map::new());
@@ -309,7 +309,7 @@ async fn body_of(
 /// Reads the fields of a form. Files are stored for the canvas that declares them and replaced by a reference.
 async fn form_of(
     state: &ServerState,
-    called: &Called,
+    called: &CalledCanvas,
     mut form: Form,
     kept: &mut Vec<FileId>,
 ) -> Result<Json, ApiError> {
@@ -355,11 +355,11 @@ async fn form_of(
 /// Starts the run of a call in a new session: calls share nothing. A repeated call returns the same run.
 async fn begun(
     state: &ServerState,
-    called: &Called,
+    called: &CalledCanvas,
     by: By,
     payload: Json,
     once: Option<Once>,
-) -> weft_core::Result<Begun> {
+) -> weft_core::Result<WebhookRun> {
     let noted = |once: &Once| Box::new(Map::from_iter([(CALL_NOTE.to_owned(), json!(once.call))]));
     let input = TurnInput {
         notes: once.as_ref().map(noted),
@@ -380,8 +380,8 @@ async fn begun(
     let Some(Once { key, .. }) = once else {
         let session = open(None).await?;
         let asked = state.app.ask_of(&session, &input, &state.waiting(None)).await;
-        let handle = kept_with(state, &session, Origin::Begun, asked).await?;
-        return Ok(Begun { session, handle, origin: RunOrigin::Started });
+        let handle = kept_with(state, &session, SessionOrigin::Begun, asked).await?;
+        return Ok(WebhookRun { session, handle, origin: RunOrigin::Started });
     };
     // The prefix separates keys of calls from those of other questions to the canvas.
     let keyed = state.app.keyed(&called.canvas, &format!("webhook {key}")).await?;
@@ -389,13 +389,13 @@ async fn begun(
     let (session, of_session) = match open(Some(keyed.session)).await {
         // The session was created by an earlier call with this key, or by a concurrent one.
         Err(error) if error.kind == ErrorKind::Conflict => {
-            (state.app.sessions.load(&known).await?, Origin::Known)
+            (state.app.sessions.load(&known).await?, SessionOrigin::Known)
         }
-        opened => (opened?, Origin::Begun),
+        opened => (opened?, SessionOrigin::Begun),
     };
     let asked = state.app.ask_once(&session, &input, &keyed.run, &state.waiting(None)).await;
     let (handle, origin) = kept_with(state, &session, of_session, asked).await?;
-    Ok(Begun { session, handle, origin })
+    Ok(WebhookRun { session, handle, origin })
 }
 
 fn wants_events(headers: &HeaderMap) -> bool {

@@ -14,7 +14,7 @@ const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization"
 
 /// A call, parsed by its media type.
 #[derive(Debug, Default)]
-pub(crate) struct Call {
+pub(crate) struct WebhookCall {
     /// Query parameters.
     pub query: Map<String, Json>,
     /// Headers, with names in lower case.
@@ -91,8 +91,8 @@ pub(crate) fn decoded(text: &[u8]) -> Option<String> {
 ///
 /// # Errors
 /// A message that callers of the compatible API know, for a value that is missing or of another type.
-pub(crate) fn given(webhook: &Webhook, call: Call) -> Result<Json, Refusal> {
-    let Call { query, headers, body, content_type } = call;
+pub(crate) fn given(webhook: &Webhook, call: WebhookCall) -> Result<Json, Refusal> {
+    let WebhookCall { query, headers, body, content_type } = call;
     let empty = Map::new();
     let members = body.as_object().unwrap_or(&empty);
     // The whole call is passed in addition to the declared values, so that a canvas only needs to declare what it

@@ -6,7 +6,7 @@ use weft_core::{TaskId, TurnInput};
 
 use crate::auth::Caller;
 use crate::body::Body;
-use crate::dialect::ag_ui::Names;
+use crate::dialect::ag_ui::ClientNames;
 use crate::error::ApiError;
 use crate::wire::completion::{checked_key, last_question};
 use weft_app::tasks::TaskAnswer;
@@ -18,7 +18,7 @@ const ANSWERS_MAX: usize = 100;
 #[derive(Debug)]
 pub struct RunInput {
     /// The client's names for the run and its conversation.
-    pub names: Names,
+    pub names: ClientNames,
     /// The question, and its form values.
     pub input: TurnInput,
     /// Answers to interrupts of the previous run. If there are any, the question is ignored.
@@ -35,7 +35,7 @@ impl RunInput {
     pub fn read(body: &Body, caller: &Caller) -> Result<Self, ApiError> {
         body.require(&["threadId", "runId"])?;
         let id = |key: &str| body.id(key).map(Option::unwrap_or_default);
-        let names = Names { thread: id("threadId")?, run: checked_key(&id("runId")?)? };
+        let names = ClientNames { thread: id("threadId")?, run: checked_key(&id("runId")?)? };
         let entries = body.list("resume")?.unwrap_or_default();
         if entries.len() > ANSWERS_MAX {
             return Err(ApiError::argument(format!("`resume` has more than {ANSWERS_MAX} entries")));

@@ -283,10 +283,10 @@ impl Delete {
 
 /// Counts which keys and values documents have.
 #[derive(Debug, Default)]
-pub struct Summary(HashMap<String, Key>);
+pub struct Summary(HashMap<String, KeySummary>);
 
 #[derive(Debug, Default)]
-struct Key {
+struct KeySummary {
     kind: Option<&'static str>,
     values: HashMap<String, u64>,
 }
@@ -311,7 +311,7 @@ impl Summary {
 
     /// Returns the number of documents with each value, by key.
     pub fn into_counts(self) -> Json {
-        let counts = |Key { values, .. }: Key| {
+        let counts = |KeySummary { values, .. }: KeySummary| {
             let mut values: Vec<_> = values.into_iter().collect();
             // Equal counts are ordered by value, so that the answer is deterministic.
             values.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
@@ -324,7 +324,7 @@ impl Summary {
     pub fn into_json(self) -> Json {
         let mut keys: Vec<_> = self.0.into_iter().collect();
         keys.sort_by(|one, other| one.0.cmp(&other.0));
-        let shown = keys.into_iter().map(|(key, Key { kind, values })| {
+        let shown = keys.into_iter().map(|(key, KeySummary { kind, values })| {
             let mut values: Vec<_> = values.into_iter().collect();
             values.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
             values.truncate(VALUES_SHOWN_MAX);

@@ -10,7 +10,7 @@ const DEPTH_MAX: usize = 8;
 
 /// Position of a line in an outline: below headings of a smaller level, and below items that are indented less.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
-enum Place {
+enum OutlineLevel {
     Heading(usize),
     Item(usize),
 }
@@ -46,7 +46,7 @@ fn whole(points: impl Iterator<Item = (usize, Json)>, name: &str) -> Json {
 
 /// Returns the points with their levels.
 fn points(outline: &str) -> Vec<(usize, &str)> {
-    let mut above: Vec<Place> = Vec::new();
+    let mut above: Vec<OutlineLevel> = Vec::new();
     let mut points = Vec::new();
     for (place, text) in outline.lines().filter_map(point) {
         while above.pop_if(|last| *last >= place).is_some() {}
@@ -57,12 +57,15 @@ fn points(outline: &str) -> Vec<(usize, &str)> {
 }
 
 /// Parses a line that is a heading or an item.
-fn point(line: &str) -> Option<(Place, &str)> {
+fn point(line: &str) -> Option<(OutlineLevel, &str)> {
     let text = line.trim_start();
     let level = text.len() - text.trim_start_matches('#').len();
     let (place, said) = match level {
-        0 => (Place::Item(line.len() - text.len()), text.strip_prefix(['-', '*', '+'])?.strip_prefix(' ')?),
-        _ => (Place::Heading(level), &text[level..]),
+        0 => (
+            OutlineLevel::Item(line.len() - text.len()),
+            text.strip_prefix(['-', '*', '+'])?.strip_prefix(' ')?,
+        ),
+        _ => (OutlineLevel::Heading(level), &text[level..]),
     };
     let said = said.trim().trim_matches('*').trim();
     (!said.is_empty()).then_some((place, said))

@@ -31,7 +31,7 @@ const DONE: [&str; 13] = [
 
 /// An answer to something that a run asks.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Reply {
+pub enum ResponseReply {
     /// The output of a function call.
     Output(String),
     /// The decision whether a call may be made.
@@ -53,7 +53,7 @@ pub struct ResponseInput {
     /// The messages before it, as role and text.
     pub before: Vec<(&'static str, String)>,
     /// Answers, by the ids of the items that ask.
-    pub answers: Vec<(String, Reply)>,
+    pub answers: Vec<(String, ResponseReply)>,
     /// Messages of the roles system and developer.
     pub instructions: Vec<String>,
     /// The items themselves, without the bytes of files.
@@ -100,14 +100,15 @@ impl ResponseInput {
             None | Some("message") if item.is_object() => return self.take_message(place, item),
             Some("function_call_output") => {
                 let output = item.get("output").map(output_text).unwrap_or_default();
-                self.answers.push((named("call_id")?, Reply::Output(output)));
+                self.answers.push((named("call_id")?, ResponseReply::Output(output)));
             }
             Some("mcp_approval_response") => {
                 let Some(approve) = item.get("approve").and_then(Json::as_bool) else {
                     return Err(wrong(place, "`approve` must be true or false"));
                 };
                 let reason = text("reason").filter(|reason| !reason.is_empty()).map(str::to_owned);
-                self.answers.push((named("approval_request_id")?, Reply::Approval { approve, reason }));
+                self.answers
+                    .push((named("approval_request_id")?, ResponseReply::Approval { approve, reason }));
             }
             // They are the questions to which the answers refer by id.
             Some("function_call" | "mcp_approval_request") => {}
@@ -269,10 +270,10 @@ mod tests {
         let approval = json!({"type": "mcp_approval_response", "approval_request_id": "u", "approve": false, "reason": "no"});
         let call = json!({"type": "function_call", "call_id": "t", "name": "f", "arguments": "{}"});
         let input = read(&json!([call, output, approval]));
-        let denied = Reply::Approval { approve: false, reason: Some("no".to_owned()) };
+        let denied = ResponseReply::Approval { approve: false, reason: Some("no".to_owned()) };
         assert_eq!(
             input.answers,
-            [("t".to_owned(), Reply::Output("{\"a\":1}".to_owned())), ("u".to_owned(), denied)]
+            [("t".to_owned(), ResponseReply::Output("{\"a\":1}".to_owned())), ("u".to_owned(), denied)]
         );
         let later = read(
             &json!([call, output, {"role": "assistant", "content": "done"}, {"role": "user", "content": "q"}]),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 use weft_core::{RunId, SessionId};
 
 use super::completion::{CompletionRequest, ResponseMode, response_mode};
-use super::response_input::{Reply, ResponseInput};
+use super::response_input::{ResponseInput, ResponseReply};
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::dialect::responses::{Note, PREFIX};
@@ -58,7 +58,7 @@ pub struct ResponseRequest {
     /// The question. Its session is the conversation that the client names.
     pub turn: CompletionRequest,
     /// Answers to the items of a waiting response. If there are any, there is no question.
-    pub answers: Vec<(String, Reply)>,
+    pub answers: Vec<(String, ResponseReply)>,
     /// The request data that the response repeats.
     pub note: Note,
 }

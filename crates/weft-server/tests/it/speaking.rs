@@ -125,7 +125,7 @@ async fn told(bench: &Bench, key: &RunKey, session: &SessionKey) -> Vec<(&'stati
     };
     let all = events(Kinds::All);
     stand_apart(&all);
-    let style = weft_server::dialect::openai::Style::Agent;
+    let style = weft_server::dialect::openai::CompletionStyle::Agent;
     let completion = Completion {
         version: "".into(),
         session: session.id.clone(),

@@ -17,9 +17,9 @@ use weft_core::{NodeContext, Result, TenantId};
 
 /// The datasets of an activation.
 #[derive(Debug)]
-pub(super) struct Kept<'a>(pub &'a NodeContext);
+pub(super) struct RecordedDatasets<'a>(pub &'a NodeContext);
 
-impl Kept<'_> {
+impl RecordedDatasets<'_> {
     async fn call<T: Serialize + DeserializeOwned>(
         &self,
         kind: &'static str,
@@ -36,7 +36,7 @@ impl Kept<'_> {
 }
 
 #[async_trait]
-impl Knowledge for Kept<'_> {
+impl Knowledge for RecordedDatasets<'_> {
     async fn datasets(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {
         self.call("datasets", names, self.outside().datasets(tenant, names)).await
     }

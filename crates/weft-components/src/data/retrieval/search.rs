@@ -8,7 +8,7 @@ use weft_core::{DocumentId, Error, Json, NodeContext, ParamProblem, Reference, R
 use weft_knowledge::retrieve::weights::Interface;
 use weft_knowledge::retrieve::{self, Chosen, FilterChoice, Retrieved, filter_choice, retrieve};
 
-use super::kept::Kept;
+use super::kept::RecordedDatasets;
 use super::model::Helper;
 use crate::params::{Choice, Field, Kind, Params, Widget, choice};
 
@@ -110,25 +110,25 @@ fn asked(params: &mut Params<'_>) -> retrieve::Retrieval {
     }
 }
 
-enum Dataset {
+enum ChosenDataset {
     All,
     /// A name or an id, and its pointer.
     Named(String, String),
     From(Reference),
 }
 
-fn datasets(params: &mut Params<'_>) -> Vec<Dataset> {
+fn datasets(params: &mut Params<'_>) -> Vec<ChosenDataset> {
     let mut datasets = Vec::new();
     for (field, only_references) in [(&DATASET_IDS, false), (&KB_VARS, true)] {
         let at = params.pointer(field);
         for (place, text) in params.take(field).into_iter().enumerate() {
             if text.contains('@') || text.trim_start().starts_with('{') || only_references {
                 let reference = params.reference_at(format!("{at}/{place}"), &text);
-                datasets.extend(reference.map(Dataset::From));
+                datasets.extend(reference.map(ChosenDataset::From));
             } else if text.trim() == ALL {
-                datasets.push(Dataset::All);
+                datasets.push(ChosenDataset::All);
             } else if !text.trim().is_empty() {
-                datasets.push(Dataset::Named(text, format!("{at}/{place}")));
+                datasets.push(ChosenDataset::Named(text, format!("{at}/{place}")));
             }
         }
     }
@@ -155,12 +155,12 @@ fn documents(params: &mut Params<'_>) -> Vec<DocumentChoice> {
 }
 
 /// `meta_data_filter`, with the references in its values.
-struct Filter {
+struct FilterSetting {
     setting: Json,
     values: HashMap<String, Template>,
 }
 
-impl Filter {
+impl FilterSetting {
     fn of(params: &mut Params<'_>) -> Self {
         let setting = params.get(&META_DATA_FILTER).cloned().unwrap_or_default();
         if let Err((place, what)) = filter_choice(&setting, Json::clone) {
@@ -209,9 +209,9 @@ impl Filter {
 
 /// A search in datasets.
 pub(crate) struct DatasetSearch {
-    datasets: Vec<Dataset>,
+    datasets: Vec<ChosenDataset>,
     documents: Vec<DocumentChoice>,
-    filter: Filter,
+    filter: FilterSetting,
     asked: retrieve::Retrieval,
     llm_id: String,
 }
@@ -222,7 +222,7 @@ impl DatasetSearch {
         Self {
             datasets: datasets(params),
             documents: documents(params),
-            filter: Filter::of(params),
+            filter: FilterSetting::of(params),
             asked: asked(params),
             llm_id: params.take(&LLM_ID),
         }
@@ -241,8 +241,8 @@ impl DatasetSearch {
     /// Returns the references it reads, besides the question.
     pub(crate) fn references(&self) -> impl Iterator<Item = &Reference> {
         let datasets = self.datasets.iter().filter_map(|dataset| match dataset {
-            Dataset::All | Dataset::Named(..) => None,
-            Dataset::From(reference) => Some(reference),
+            ChosenDataset::All | ChosenDataset::Named(..) => None,
+            ChosenDataset::From(reference) => Some(reference),
         });
         let documents = self.documents.iter().filter_map(|document| match document {
             DocumentChoice::Named(_) => None,
@@ -254,8 +254,8 @@ impl DatasetSearch {
     /// Returns the datasets that are named literally, each with its pointer.
     pub(crate) fn named(&self) -> Vec<(String, String)> {
         let named = self.datasets.iter().filter_map(|dataset| match dataset {
-            Dataset::Named(name, at) => Some((at.clone(), name.clone())),
-            Dataset::All | Dataset::From(_) => None,
+            ChosenDataset::Named(name, at) => Some((at.clone(), name.clone())),
+            ChosenDataset::All | ChosenDataset::From(_) => None,
         });
         named.collect()
     }
@@ -287,7 +287,7 @@ impl DatasetSearch {
         if self.datasets.is_empty() {
             return Err(Error::invalid("no dataset is chosen").help(CHOOSE));
         }
-        if self.datasets.iter().any(|dataset| matches!(dataset, Dataset::All)) {
+        if self.datasets.iter().any(|dataset| matches!(dataset, ChosenDataset::All)) {
             Ok(Chosen::All)
         } else {
             self.names(ctx).map(Chosen::Named)
@@ -300,9 +300,9 @@ impl DatasetSearch {
         for dataset in &self.datasets {
             let more = match dataset {
                 // Never reached: `chosen` has handled it.
-                Dataset::All => Vec::new(),
-                Dataset::Named(name, _) => vec![name.clone()],
-                Dataset::From(reference) => match &*ctx.inputs.json(reference) {
+                ChosenDataset::All => Vec::new(),
+                ChosenDataset::Named(name, _) => vec![name.clone()],
+                ChosenDataset::From(reference) => match &*ctx.inputs.json(reference) {
                     Json::Array(items) => items.iter().map(to_text).collect(),
                     value => vec![to_text(value)],
                 },
@@ -368,7 +368,7 @@ impl DatasetSearch {
         };
         let (asked, notice) = with_what_ranks(ctx, asked)?;
         let model = Helper { ctx, llm_id: &self.llm_id };
-        let mut retrieved = retrieve(&Kept(ctx), &model, &ctx.run.tenant, &asked).await?;
+        let mut retrieved = retrieve(&RecordedDatasets(ctx), &model, &ctx.run.tenant, &asked).await?;
         retrieved.notes.extend(notice);
         Ok(retrieved)
     }

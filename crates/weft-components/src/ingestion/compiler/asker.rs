@@ -23,12 +23,12 @@ const WARNINGS_MAX: usize = 5;
 
 /// A question, and the schema of its answer.
 #[derive(Debug)]
-pub(super) struct Form {
+pub(super) struct TemplateQuestion {
     instructions: String,
     schema: Schema,
 }
 
-impl Form {
+impl TemplateQuestion {
     /// Returns the question about a part of the document.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Form {
     /// Returns the question about several summaries.
     ///
     /// # Errors
-    /// As [`Form::of_parts`].
+    /// As [`TemplateQuestion::of_parts`].
     pub(super) fn of_summaries(template: &CompilationTemplate) -> Result<Self> {
         Self::new(ABOVE, template)
     }
@@ -59,7 +59,7 @@ impl Form {
 
 /// The outcome of a template.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct TemplateOutcome {
     /// What was found.
     pub knowledge: Knowledge,
     /// What is missing, as messages for people.
@@ -67,7 +67,7 @@ pub(super) struct Outcome {
 }
 
 /// Asks a model on behalf of a node.
-pub(super) struct Asker<'a> {
+pub(super) struct TemplateAsker<'a> {
     /// The node's activation.
     pub ctx: &'a NodeContext,
     /// The model.
@@ -76,7 +76,7 @@ pub(super) struct Asker<'a> {
     pub asking: &'a Asking,
 }
 
-impl Asker<'_> {
+impl TemplateAsker<'_> {
     /// Returns the maximum number of tokens of a document in one question.
     pub(super) fn room(&self) -> usize {
         room(self.model.info().window)
@@ -91,9 +91,9 @@ impl Asker<'_> {
         part: &str,
         template: &CompilationTemplate,
         material: Material,
-    ) -> Result<Outcome> {
-        let form = Form::of_parts(template)?;
-        let mut notes = Notes::of(template);
+    ) -> Result<TemplateOutcome> {
+        let form = TemplateQuestion::of_parts(template)?;
+        let mut notes = TemplateNotes::of(template);
         if let Some(place) = material.ends_before {
             notes.missing(&format!("the chunks from {place} on: `max_calls` is exhausted"));
         }
@@ -117,18 +117,18 @@ impl Asker<'_> {
         if template.kind == TemplateKind::Tree {
             Box::pin(tree::grow(self, part, template, &mut knowledge, &mut notes)).await?;
         }
-        Ok(Outcome { knowledge, warnings: notes.finish() })
+        Ok(TemplateOutcome { knowledge, warnings: notes.finish() })
     }
 
     /// Returns the model's answers to these texts, in their order. A question that cannot be answered does not end the
     /// others.
     ///
     /// # Errors
-    /// As [`Asker::compiled`].
+    /// As [`TemplateAsker::compiled`].
     pub(super) async fn each(
         &self,
         part: &str,
-        form: &Form,
+        form: &TemplateQuestion,
         texts: Vec<String>,
     ) -> Result<Vec<Result<Json>>> {
         let asked = texts.into_iter().enumerate().map(|(place, text)| {
@@ -148,7 +148,7 @@ impl Asker<'_> {
         Ok(answers)
     }
 
-    async fn answer(&self, part: String, form: &Form, text: String) -> Result<Json> {
+    async fn answer(&self, part: String, form: &TemplateQuestion, text: String) -> Result<Json> {
         let ctx = NodeContext { part: part.into(), ..self.ctx.clone() };
         let messages = vec![
             ChatMessage::new(Author::System, form.instructions.clone()),
@@ -175,13 +175,13 @@ pub(super) fn reason(error: &Error) -> String {
 
 /// Collects what is missing in what was compiled.
 #[derive(Debug)]
-pub(super) struct Notes<'a> {
+pub(super) struct TemplateNotes<'a> {
     template: &'a CompilationTemplate,
     warnings: Vec<String>,
     unsaid: usize,
 }
 
-impl<'a> Notes<'a> {
+impl<'a> TemplateNotes<'a> {
     fn of(template: &'a CompilationTemplate) -> Self {
         Self { template, warnings: Vec::new(), unsaid: 0 }
     }

@@ -15,7 +15,7 @@ const PART_MIN: usize = 256;
 
 /// A part of the document.
 #[derive(Debug, PartialEq)]
-pub(super) struct Part {
+pub(super) struct DocumentPart {
     /// Its passages, each with its number.
     pub text: String,
     /// The chunks of these passages, counted from 1.
@@ -26,7 +26,7 @@ pub(super) struct Part {
 #[derive(Debug, PartialEq)]
 pub(super) struct Material {
     /// The parts.
-    pub parts: Vec<Part>,
+    pub parts: Vec<DocumentPart>,
     /// The first chunk that they do not contain completely.
     pub ends_before: Option<usize>,
 }
@@ -62,7 +62,7 @@ impl Material {
                         made.ends_before = Some(place + 1);
                         return made;
                     }
-                    made.parts.push(Part { text: String::new(), places: BTreeSet::new() });
+                    made.parts.push(DocumentPart { text: String::new(), places: BTreeSet::new() });
                     left = room;
                 }
                 left = left.saturating_sub(costs);

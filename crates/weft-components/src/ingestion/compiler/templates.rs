@@ -82,7 +82,7 @@ pub(super) struct ListField {
 
 /// The templates that a node selects.
 #[derive(Debug)]
-pub(super) struct Chosen {
+pub(super) struct ChosenTemplates {
     /// The templates.
     pub templates: Vec<CompilationTemplate>,
     /// Why the node cannot run, if there are none.
@@ -109,7 +109,7 @@ fn is_missing(id: &str) -> String {
 }
 
 /// Reads what a node selects, and reports problems.
-pub(super) fn chosen(params: &mut Params<'_>) -> Chosen {
+pub(super) fn chosen(params: &mut Params<'_>) -> ChosenTemplates {
     let named = params.take(&GROUP);
     let mut ids = params.take(&GROUPS);
     ids.insert(0, named);
@@ -129,16 +129,16 @@ pub(super) fn chosen(params: &mut Params<'_>) -> Chosen {
         params.problem(problem.help("use a second Compiler"));
     }
     for (place, row) in rows.into_iter().take(TEMPLATES_MAX) {
-        templates.extend(Reader { params: &mut *params, place: place.to_string(), row }.read());
+        templates.extend(TemplateReader { params: &mut *params, place: place.to_string(), row }.read());
     }
     let place = params.pointer(&GROUP);
     if templates.is_empty() && unknown.is_empty() && count == 0 {
         let problem = ParamProblem::new(place, "no template is given");
         params.problem(problem.help("name a built-in group, such as `timeline`, or enter `templates`"));
-        return Chosen { templates, missing: None };
+        return ChosenTemplates { templates, missing: None };
     }
     if templates.is_empty() {
-        return Chosen { templates, missing: unknown.first().map(|id| is_missing(id)) };
+        return ChosenTemplates { templates, missing: unknown.first().map(|id| is_missing(id)) };
     }
     for id in unknown {
         let meant = did_you_mean(id, KINDS.iter().map(|kind| kind.value));
@@ -146,17 +146,17 @@ pub(super) fn chosen(params: &mut Params<'_>) -> Chosen {
         let problem = ParamProblem::new(place.as_str(), format!("has no effect: {}", is_missing(id)));
         params.warn(problem.help(help));
     }
-    Chosen { templates, missing: None }
+    ChosenTemplates { templates, missing: None }
 }
 
 /// Reads one entry of `templates`.
-struct Reader<'p, 'a> {
+struct TemplateReader<'p, 'a> {
     params: &'p mut Params<'a>,
     place: String,
     row: &'a Map<String, Json>,
 }
 
-impl<'a> Reader<'_, 'a> {
+impl<'a> TemplateReader<'_, 'a> {
     fn read(mut self) -> Option<CompilationTemplate> {
         let kind = self.kind()?;
         for key in ["rechunk", "dataset_merge"] {

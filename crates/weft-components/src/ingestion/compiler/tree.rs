@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use weft_agent::window::cut;
 use weft_core::{Json, Result};
 
-use super::asker::{Asker, Form, Notes, reason};
+use super::asker::{TemplateAsker, TemplateNotes, TemplateQuestion, reason};
 use super::kind::TemplateKind;
 use super::knowledge::{Collected, CompiledItem, Knowledge};
 use super::templates::CompilationTemplate;
@@ -28,15 +28,15 @@ pub(super) fn questions(parts: usize) -> usize {
 /// contiguous stretch of the document. If the model does not write one, it is missing, and those below it stand alone.
 ///
 /// # Errors
-/// As [`Asker::each`].
+/// As [`TemplateAsker::each`].
 pub(super) async fn grow(
-    asker: &Asker<'_>,
+    asker: &TemplateAsker<'_>,
     part: &str,
     template: &CompilationTemplate,
     knowledge: &mut Knowledge,
-    notes: &mut Notes<'_>,
+    notes: &mut TemplateNotes<'_>,
 ) -> Result<()> {
-    let form = Form::of_summaries(template)?;
+    let form = TemplateQuestion::of_summaries(template)?;
     let items = &mut knowledge.items;
     let mut level: Vec<usize> = (0..items.len()).collect();
     let mut height = 1;

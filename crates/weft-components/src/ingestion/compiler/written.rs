@@ -22,7 +22,7 @@ const ABOVE_MAX: usize = 8;
 
 /// A line, and the chunks from which it is taken.
 #[derive(Debug, Default)]
-struct Line {
+struct WrittenLine {
     text: String,
     /// The ancestors of the line: repeated if a chunk begins with it.
     above: String,
@@ -31,14 +31,14 @@ struct Line {
 
 /// Lines that belong together under one title.
 #[derive(Debug)]
-struct Section {
+struct WrittenSection {
     title: String,
-    lines: Vec<Line>,
+    lines: Vec<WrittenLine>,
 }
 
 /// A document that was compiled.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Compiled<'a> {
+pub(super) struct CompiledDocument<'a> {
     /// Its name.
     pub document: &'a str,
     /// Its chunks.
@@ -47,7 +47,7 @@ pub(super) struct Compiled<'a> {
     pub template: &'a CompilationTemplate,
 }
 
-impl Compiled<'_> {
+impl CompiledDocument<'_> {
     /// Returns the chunks that contain what was found.
     pub(super) fn chunks_of(self, knowledge: &Knowledge) -> Vec<PipelineChunk> {
         let sections = sections(self.template.kind, &self.template.name, knowledge);
@@ -55,7 +55,7 @@ impl Compiled<'_> {
     }
 
     /// Splits a section into chunks, each with the title.
-    fn cut(self, section: &Section) -> Vec<PipelineChunk> {
+    fn cut(self, section: &WrittenSection) -> Vec<PipelineChunk> {
         let title = format!("{} ({})", section.title, self.document);
         let title = cut(&title, CHUNK_TOKENS / 4);
         let mut chunks = Vec::new();
@@ -124,7 +124,7 @@ fn up_to_an_end(text: &str) -> &str {
     if end * 2 < text.len() { text } else { &text[..end] }
 }
 
-fn sections(kind: TemplateKind, title: &str, knowledge: &Knowledge) -> Vec<Section> {
+fn sections(kind: TemplateKind, title: &str, knowledge: &Knowledge) -> Vec<WrittenSection> {
     let items = &knowledge.items;
     let lines = match kind {
         TemplateKind::Wiki => return items.iter().map(page).collect(),
@@ -132,16 +132,16 @@ fn sections(kind: TemplateKind, title: &str, knowledge: &Knowledge) -> Vec<Secti
         TemplateKind::Timeline => items.iter().map(event).collect(),
         TemplateKind::List => items.iter().map(entry).collect(),
         TemplateKind::KnowledgeGraph => {
-            let mut lines: Vec<Line> = items.iter().map(entry).collect();
+            let mut lines: Vec<WrittenLine> = items.iter().map(entry).collect();
             lines.extend(knowledge.relations.iter().map(|relation| {
                 let text = format!("- {} → {} → {}", relation.from, relation.kind, relation.to);
                 let text = with(text, &relation.description);
-                Line { text, sources: relation.sources.clone(), ..Line::default() }
+                WrittenLine { text, sources: relation.sources.clone(), ..WrittenLine::default() }
             }));
             lines
         }
     };
-    vec![Section { title: title.to_owned(), lines }]
+    vec![WrittenSection { title: title.to_owned(), lines }]
 }
 
 /// Appends a description to a text, unless it is empty.
@@ -149,12 +149,12 @@ fn with(text: String, description: &str) -> String {
     if description.is_empty() { text } else { format!("{text}: {description}") }
 }
 
-fn line(text: String, item: &CompiledItem) -> Line {
-    Line { text, sources: item.sources.clone(), ..Line::default() }
+fn line(text: String, item: &CompiledItem) -> WrittenLine {
+    WrittenLine { text, sources: item.sources.clone(), ..WrittenLine::default() }
 }
 
 /// Formats an entry with its type and its values.
-fn entry(item: &CompiledItem) -> Line {
+fn entry(item: &CompiledItem) -> WrittenLine {
     let name = match item.kind.as_str() {
         "" => format!("- {}", item.name),
         kind => format!("- {} ({kind})", item.name),
@@ -166,7 +166,7 @@ fn entry(item: &CompiledItem) -> Line {
     line(text, item)
 }
 
-fn event(item: &CompiledItem) -> Line {
+fn event(item: &CompiledItem) -> WrittenLine {
     let name = match item.time.as_str() {
         "" => format!("- {}", item.name),
         time => format!("- {time}: {}", item.name),
@@ -176,7 +176,7 @@ fn event(item: &CompiledItem) -> Line {
 }
 
 /// Formats the page of a subject.
-fn page(item: &CompiledItem) -> Section {
+fn page(item: &CompiledItem) -> WrittenSection {
     let title = match item.kind.as_str() {
         "" => item.name.clone(),
         kind => format!("{} – {kind}", item.name),
@@ -193,11 +193,11 @@ fn page(item: &CompiledItem) -> Section {
         // A bare title can be found as well.
         lines.push(line(item.name.clone(), item));
     }
-    Section { title, lines }
+    WrittenSection { title, lines }
 }
 
 /// Formats entries as an outline, each indented by its depth.
-fn outline(items: &[CompiledItem]) -> Vec<Line> {
+fn outline(items: &[CompiledItem]) -> Vec<WrittenLine> {
     let known: HashMap<&str, usize> =
         items.iter().enumerate().map(|(at, item)| (item.key.as_str(), at)).collect();
     let mut below: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
@@ -209,7 +209,7 @@ fn outline(items: &[CompiledItem]) -> Vec<Line> {
             _ => first.push(at),
         }
     }
-    let mut outline = Outline { items, below, written: vec![false; items.len()], lines: Vec::new() };
+    let mut outline = OutlineWriter { items, below, written: vec![false; items.len()], lines: Vec::new() };
     // Entries in a cycle are not below any root, so they follow in their order.
     for at in first.into_iter().chain(0..items.len()) {
         outline.add(at);
@@ -218,14 +218,14 @@ fn outline(items: &[CompiledItem]) -> Vec<Line> {
 }
 
 /// An outline that is being written.
-struct Outline<'a> {
+struct OutlineWriter<'a> {
     items: &'a [CompiledItem],
     below: Vec<Vec<usize>>,
     written: Vec<bool>,
-    lines: Vec<Line>,
+    lines: Vec<WrittenLine>,
 }
 
-impl Outline<'_> {
+impl OutlineWriter<'_> {
     /// Writes an entry and all of its descendants, each once.
     fn add(&mut self, start: usize) {
         // Without recursion: a model may chain thousands of entries.
@@ -237,7 +237,7 @@ impl Outline<'_> {
             let item = &self.items[at];
             let names: Vec<&str> = above.iter().map(|at| self.items[*at].name.as_str()).collect();
             let text = with(format!("{}- {}", "  ".repeat(above.len()), item.name), &item.description);
-            self.lines.push(Line { above: names.join(" › "), ..line(text, item) });
+            self.lines.push(WrittenLine { above: names.join(" › "), ..line(text, item) });
             let mut above = above;
             if above.len() < ABOVE_MAX {
                 above.push(at);
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    fn shown(lines: &[Line]) -> Vec<&str> {
+    fn shown(lines: &[WrittenLine]) -> Vec<&str> {
         lines.iter().map(|line| line.text.as_str()).collect()
     }
 
@@ -291,7 +291,7 @@ mod tests {
         let chunk = |page| PipelineChunk { positions: vec![at(page)], ..PipelineChunk::default() };
         let chunks = [chunk(1), chunk(2)];
         let template = CompilationTemplate::built_in(TemplateKind::MindMap);
-        let compiled = Compiled { document: "a.pdf", chunks: &chunks, template: &template };
+        let compiled = CompiledDocument { document: "a.pdf", chunks: &chunks, template: &template };
         let mut items = vec![item("Centre", "")];
         for number in 0..100 {
             let mut leaf = item(&format!("leaf {number}"), "Centre");
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn overlong_text_continues_in_the_next_chunk() {
         let template = CompilationTemplate::built_in(TemplateKind::Tree);
-        let compiled = Compiled { document: "a.pdf", chunks: &[], template: &template };
+        let compiled = CompiledDocument { document: "a.pdf", chunks: &[], template: &template };
         for (sentence, apart) in
             [("承租人应当按照约定的期限支付租金。", ""), ("The rent has to be paid.", " ")]
         {

@@ -5,7 +5,7 @@ use weft_core::seam::chat_model::Author;
 use weft_core::{Json, ParamProblem};
 use weft_knowledge::ingest::{Listing, form_instructions, wanted_metadata};
 
-use super::{Question, Reading, Words};
+use super::{AnswerFormat, ExtractorQuestion, Words};
 use crate::params::{Field, Kind, Params, asks_for_something, number, pointer, truth, whole};
 
 /// The text that the model reads.
@@ -55,7 +55,7 @@ pub(super) fn is_said(params: &Params<'_>) -> bool {
 }
 
 /// Returns the questions, and reports problems.
-pub(super) fn questions(params: &mut Params<'_>) -> Vec<Question> {
+pub(super) fn questions(params: &mut Params<'_>) -> Vec<ExtractorQuestion> {
     let mut asked = Vec::new();
     asked.extend(listing(params, Listing::Keywords));
     asked.extend(listing(params, Listing::Questions));
@@ -72,8 +72,13 @@ pub(super) fn questions(params: &mut Params<'_>) -> Vec<Question> {
     asked
 }
 
-fn question(params: &Params<'_>, field: &str, instructions: &str, reading: Reading) -> Question {
-    Question {
+fn question(
+    params: &Params<'_>,
+    field: &str,
+    instructions: &str,
+    reading: AnswerFormat,
+) -> ExtractorQuestion {
+    ExtractorQuestion {
         field: field.to_owned(),
         system: Words::read(instructions, params),
         prompts: vec![(Author::User, Words::read(PASSAGE, params))],
@@ -87,7 +92,7 @@ fn instructions(params: &Params<'_>, field: &Field, ours: String) -> String {
     given.filter(|text| !text.trim().is_empty()).map_or(ours, str::to_owned)
 }
 
-fn listing(params: &mut Params<'_>, listing: Listing) -> Option<Question> {
+fn listing(params: &mut Params<'_>, listing: Listing) -> Option<ExtractorQuestion> {
     let (field, older) = match listing {
         Listing::Keywords => (&KEYWORDS, &AUTO_KEYWORDS),
         Listing::Questions => (&QUESTIONS, &AUTO_QUESTIONS),
@@ -101,7 +106,7 @@ fn listing(params: &mut Params<'_>, listing: Listing) -> Option<Question> {
         return None;
     }
     let instructions = instructions(params, field, listing.instructions(count));
-    Some(question(params, field.name(), &instructions, Reading::Entries(listing, count)))
+    Some(question(params, field.name(), &instructions, AnswerFormat::Entries(listing, count)))
 }
 
 fn count(params: &mut Params<'_>, at: &str, asked: &Json, most: u64) -> u64 {
@@ -117,14 +122,14 @@ fn count(params: &mut Params<'_>, at: &str, asked: &Json, most: u64) -> u64 {
     }
 }
 
-fn summary(params: &mut Params<'_>) -> Option<Question> {
+fn summary(params: &mut Params<'_>) -> Option<ExtractorQuestion> {
     let asked = params.get(&SUMMARY_ASKED).and_then(|asked| asked.get("enabled"));
     asked.and_then(truth).filter(|wanted| *wanted)?;
     let instructions = instructions(params, &SUMMARY_ASKED, SUMMARY.to_owned());
-    Some(question(params, SUMMARY_ASKED.name(), &instructions, Reading::Text))
+    Some(question(params, SUMMARY_ASKED.name(), &instructions, AnswerFormat::Text))
 }
 
-fn metadata(params: &mut Params<'_>) -> Option<Question> {
+fn metadata(params: &mut Params<'_>) -> Option<ExtractorQuestion> {
     let older = params.get(&ENABLE_METADATA);
     let (asked, keys) = match params.get(&METADATA) {
         Some(Json::Object(asked)) => (asked.get("enabled").or(older), asked.get("metadata")),
@@ -138,5 +143,5 @@ fn metadata(params: &mut Params<'_>) -> Option<Question> {
         return None;
     }
     let instructions = form_instructions("a passage", &wanted);
-    Some(question(params, METADATA.name(), &instructions, Reading::Form(wanted)))
+    Some(question(params, METADATA.name(), &instructions, AnswerFormat::Form(wanted)))
 }

@@ -10,7 +10,7 @@ use weft_core::tool::{Invocation, ToolOutput, ToolStep};
 use weft_core::{ComponentId, Error, Finished, Floor, Json, NodeContext, Result};
 
 /// The context of a call.
-pub(super) struct Place {
+pub(super) struct CallContext {
     /// The id of the work: the agent's id, `-->` and the name of the work.
     pub node: ComponentId,
     /// The name by which the model calls it.
@@ -26,7 +26,7 @@ pub(super) struct Place {
 /// Errors of the work.
 pub(super) async fn run<F>(
     invocation: &Invocation,
-    place: Place,
+    place: CallContext,
     work: impl FnOnce(NodeContext) -> F,
 ) -> Result<Finished>
 where

@@ -12,7 +12,7 @@ use weft_core::tool::{Invocation, ToolBody, ToolData, ToolOutput, ToolStep, Tool
 use weft_core::{ComponentId, ComponentSpec, Error, Json, NodeSource, Outputs, Reference, Result};
 
 use super::arguments::{ARGUMENTS, lay};
-use super::called::{self, Place, refused, step};
+use super::called::{self, CallContext, refused, step};
 
 /// A tool that calls one component.
 #[derive(Clone)]
@@ -148,7 +148,7 @@ impl ComponentTool {
         };
         let reads = shape.reads.all().map(|reference| (reference.clone(), value(reference)));
         let inputs = invocation.agent.inputs.afresh(reads);
-        let place = Place { node: self.node.clone(), function: self.function.clone(), inputs };
+        let place = CallContext { node: self.node.clone(), function: self.function.clone(), inputs };
         let work = async |ctx| component.run(&ctx).await;
         let finished = called::run(&invocation, place, work).await?;
         // The data is copied and processed only for agents that keep it.

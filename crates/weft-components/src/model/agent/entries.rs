@@ -40,7 +40,7 @@ fn names_of_flags() -> impl Iterator<Item = &'static str> {
 const OF_AN_ENTRY: [&str; 4] = ["component_name", "name", "params", "id"];
 
 /// An entry of `tools`.
-pub(super) struct Entry<'a> {
+pub(super) struct ToolsEntry<'a> {
     /// Its JSON pointer, such as `/tools/0`.
     pub pointer: String,
     /// Pointer to the name of its component type.
@@ -171,7 +171,7 @@ impl Flags {
 static NO_PARAMS: std::sync::LazyLock<Map<String, Json>> = std::sync::LazyLock::new(Map::new);
 
 /// Returns the entries of `tools`: written inline, as the id of a node, or as the bare name of a component type.
-pub(super) fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
+pub(super) fn tools<'a>(params: &mut Params<'a>) -> Vec<ToolsEntry<'a>> {
     let source = params.source;
     let Some(tools) = params.get(&TOOLS) else { return Vec::new() };
     let Json::Array(tools) = tools else {
@@ -207,7 +207,7 @@ pub(super) fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
                     );
                 }
                 let named_at = format!("{pointer}/component_name");
-                entries.push(Entry { pointer, named_at, kind, name, params: inner, flags, node: None });
+                entries.push(ToolsEntry { pointer, named_at, kind, name, params: inner, flags, node: None });
             }
             Json::String(id) => {
                 let node = ComponentId::from(id.as_str());
@@ -217,7 +217,7 @@ pub(super) fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
                 };
                 let flags = Flags::read(params, &pointer, None, inner);
                 let (named_at, name) = (pointer.clone(), id.clone());
-                entries.push(Entry { pointer, named_at, kind, name, params: inner, flags, node });
+                entries.push(ToolsEntry { pointer, named_at, kind, name, params: inner, flags, node });
             }
             _ => params.problem(
                 ParamProblem::new(pointer, "is not a tool")

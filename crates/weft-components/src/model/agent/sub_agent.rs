@@ -9,7 +9,7 @@ use weft_core::tool::{Invocation, ToolBody, ToolStep, ToolStream};
 use weft_core::{Component as _, ComponentId, Error, Json, Result};
 
 use super::Agent;
-use super::called::{self, Place, step};
+use super::called::{self, CallContext, step};
 use crate::model::prompt::Asker;
 
 /// A tool that calls an agent.
@@ -60,8 +60,11 @@ impl SubAgent {
     async fn carry_out(self, invocation: Invocation) -> Result<ToolStep> {
         let shape = self.agent.shape();
         let reads = shape.reads.all().map(|reference| (reference.clone(), invocation.agent.value(reference)));
-        let place =
-            Place { node: self.node, function: self.function, inputs: invocation.agent.inputs.afresh(reads) };
+        let place = CallContext {
+            node: self.node,
+            function: self.function,
+            inputs: invocation.agent.inputs.afresh(reads),
+        };
         let question = question(&invocation.arguments);
         if question.is_empty() {
             return Err(Error::invalid("`user_prompt` is empty").help("say what the agent is to do"));

@@ -5,7 +5,7 @@ use weft_core::{ComponentId, ParamProblem, Reference, Shape};
 
 use super::arguments::ARGUMENTS;
 use super::component_tool::is_set;
-use super::entries::Entry;
+use super::entries::ToolsEntry;
 
 /// What the plan must know about an agent because of its tools.
 #[derive(Clone, Default)]
@@ -34,7 +34,7 @@ pub(super) struct ToolShape {
 
 impl ToolShape {
     /// Adds what a tool requires of the plan.
-    pub(super) fn learn(&mut self, entry: &Entry<'_>, shape: &Shape) {
+    pub(super) fn learn(&mut self, entry: &ToolsEntry<'_>, shape: &Shape) {
         // What the model fills in cannot be known to a plan.
         let foreign = shape.reads.all().filter(|r| r.component().is_none_or(|id| id.as_str() != ARGUMENTS));
         self.reads.extend(foreign.cloned());

@@ -18,7 +18,7 @@ use weft_core::{
 
 use super::arguments::ARGUMENTS;
 use super::component_tool::{self, ComponentTool};
-use super::entries::{self, Entry, Server};
+use super::entries::{self, Server, ToolsEntry};
 use super::needs::Needs;
 use super::sub_agent::{self, SubAgent};
 use super::tool_shape::ToolShape;
@@ -76,7 +76,7 @@ impl<'n> Nesting<'n> {
     }
 
     /// Refuses a node that is its own tool, directly or through an agent below it: it would never end.
-    fn refuse_circle(self, entry: &Entry<'_>) -> Result<(), ParamProblem> {
+    fn refuse_circle(self, entry: &ToolsEntry<'_>) -> Result<(), ParamProblem> {
         let Some(node) = &entry.node else { return Ok(()) };
         if std::iter::successors(self.above, |above| above.above).all(|above| above.node != node) {
             return Ok(());
@@ -130,7 +130,7 @@ pub(super) struct Toolbox {
 }
 
 /// How a component is called as a tool.
-struct Called {
+struct CalledComponent {
     /// The function's name.
     name: String,
     /// The components whose outputs its parameters may refer to.
@@ -193,7 +193,7 @@ impl Toolbox {
     }
 
     /// Records a tool that is not available; returns the warning that `check` shows.
-    fn leave_out(&mut self, entry: &Entry<'_>, problem: ParamProblem) -> ParamProblem {
+    fn leave_out(&mut self, entry: &ToolsEntry<'_>, problem: ParamProblem) -> ParamProblem {
         let message = without(&entry.name, &problem.message);
         self.left_out.push(message.clone());
         let help = problem.help.unwrap_or_else(|| "remove it, or use another component".to_owned());
@@ -248,7 +248,7 @@ impl Toolbox {
     fn add(
         &mut self,
         agent: &NodeSource<'_>,
-        entry: &Entry<'_>,
+        entry: &ToolsEntry<'_>,
         components: &Arc<HashSet<ComponentId>>,
         nesting: Nesting<'_>,
     ) -> Result<(), Lack> {
@@ -278,7 +278,12 @@ impl Toolbox {
         let (tool, needs) = if is_agent {
             self.sub_agent(&source, entry, name, nesting).map_err(Lack::Wrong)?
         } else {
-            self.component(&source, entry, spec, Called { name, components: Arc::clone(components) })?
+            self.component(
+                &source,
+                entry,
+                spec,
+                CalledComponent { name, components: Arc::clone(components) },
+            )?
         };
         let problem = |error: weft_core::Error| ParamProblem::new(&entry.pointer, error.full());
         let tool = self.toolkit.register(tool).map_err(problem)?;
@@ -293,7 +298,7 @@ impl Toolbox {
     fn sub_agent(
         &mut self,
         source: &NodeSource<'_>,
-        entry: &Entry<'_>,
+        entry: &ToolsEntry<'_>,
         name: String,
         nesting: Nesting<'_>,
     ) -> Result<(Tool, Needs), Vec<ParamProblem>> {
@@ -328,11 +333,11 @@ impl Toolbox {
     fn component(
         &mut self,
         source: &NodeSource<'_>,
-        entry: &Entry<'_>,
+        entry: &ToolsEntry<'_>,
         spec: &'static ComponentSpec,
-        called: Called,
+        called: CalledComponent,
     ) -> Result<(Tool, Needs), Lack> {
-        let Called { name, components } = called;
+        let CalledComponent { name, components } = called;
         let parameters = component_tool::parameters(spec, entry.params);
         // Without its neighbours: as a tool it has no place on the canvas.
         let needs = match (spec.build)(&NodeSource { others: &NoOthers, ..*source }) {
@@ -405,7 +410,7 @@ fn without(name: &str, why: &str) -> String {
     format!("the agent continues without the tool `{name}`: {why}")
 }
 
-fn spec(agent: &NodeSource<'_>, entry: &Entry<'_>) -> Result<&'static ComponentSpec, Lack> {
+fn spec(agent: &NodeSource<'_>, entry: &ToolsEntry<'_>) -> Result<&'static ComponentSpec, Lack> {
     let pointer = entry.named_at.clone();
     let known = catalog::find(entry.kind).filter(|spec| agent.measuring || !spec.measuring_only);
     let Some(spec) = known else {
@@ -442,7 +447,7 @@ fn only_chooses(spec: &ComponentSpec) -> bool {
 }
 
 /// Moves problems of a tool's parameters to their pointers within the agent's parameters.
-fn below(entry: &Entry<'_>, problems: Vec<ParamProblem>) -> Vec<ParamProblem> {
+fn below(entry: &ToolsEntry<'_>, problems: Vec<ParamProblem>) -> Vec<ParamProblem> {
     let moved = |problem: ParamProblem| {
         let pointer = format!("{}/params{}", entry.pointer, problem.pointer);
         ParamProblem { pointer, ..problem }

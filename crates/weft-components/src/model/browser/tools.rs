@@ -22,11 +22,11 @@ pub(super) struct Desk {
     profile: Option<String>,
     /// Files that pages may be given.
     uploads: Vec<(String, FileId)>,
-    state: Mutex<State>,
+    state: Mutex<DeskState>,
 }
 
 #[derive(Default)]
-struct State {
+struct DeskState {
     window: Option<Box<dyn BrowserWindow>>,
     /// What the window showed last, for reading its other parts.
     view: PageView,
@@ -127,7 +127,7 @@ async fn told(ctx: &NodeContext, view: &mut PageView) -> Result<ToolOutput> {
 
 /// A step that a model can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum BrowserStep {
     Open,
     Click,
     Write,
@@ -139,12 +139,12 @@ enum Step {
     Upload,
 }
 
-struct Body {
-    step: Step,
+struct BrowserTool {
+    step: BrowserStep,
     desk: Arc<Desk>,
 }
 
-impl ToolBody for Body {
+impl ToolBody for BrowserTool {
     fn call(&self, invocation: Invocation) -> ToolStream {
         let (step, desk) = (self.step, Arc::clone(&self.desk));
         once(async move { take(step, &desk, &invocation.agent, &invocation.arguments).await })
@@ -152,7 +152,7 @@ impl ToolBody for Body {
 }
 
 async fn take(
-    step: Step,
+    step: BrowserStep,
     desk: &Desk,
     ctx: &NodeContext,
     arguments: &Map<String, Json>,
@@ -161,23 +161,23 @@ async fn take(
     let whole = |name: &str| arguments.get(name).and_then(Json::as_i64);
     let element = usize::try_from(whole("element").unwrap_or(0)).unwrap_or(usize::MAX);
     let action = match step {
-        Step::Read => {
+        BrowserStep::Read => {
             return desk.read(ctx, usize::try_from(whole("part").unwrap_or(1)).unwrap_or(1)).await;
         }
-        Step::Upload => return desk.upload(ctx, element, &text("file")).await,
-        Step::Open => BrowserAction::Open(text("url")),
-        Step::Click => BrowserAction::Click(element),
-        Step::Write => {
+        BrowserStep::Upload => return desk.upload(ctx, element, &text("file")).await,
+        BrowserStep::Open => BrowserAction::Open(text("url")),
+        BrowserStep::Click => BrowserAction::Click(element),
+        BrowserStep::Write => {
             let submit = arguments.get("submit").and_then(Json::as_bool).unwrap_or(false);
             BrowserAction::Write { element, text: text("text"), submit }
         }
-        Step::Choose => BrowserAction::Choose { element, option: text("option") },
-        Step::Scroll => {
+        BrowserStep::Choose => BrowserAction::Choose { element, option: text("option") },
+        BrowserStep::Scroll => {
             let screens = whole("screens").unwrap_or(1).clamp(-100, 100);
             BrowserAction::Scroll(i32::try_from(screens).unwrap_or(1))
         }
-        Step::Back => BrowserAction::Back,
-        Step::Wait => BrowserAction::Wait(
+        BrowserStep::Back => BrowserAction::Back,
+        BrowserStep::Wait => BrowserAction::Wait(
             u64::try_from(whole("seconds").unwrap_or(1)).unwrap_or(1).saturating_mul(1_000),
         ),
     };
@@ -189,49 +189,49 @@ pub(super) fn toolkit(desk: &Arc<Desk>) -> Result<Toolkit> {
     let tools = Toolkit::new();
     let element =
         json!({"type": "integer", "minimum": 0, "description": "the number before it, without brackets"});
-    let add = |step: Step, name: &str, description: &str, properties: Json, required: &[&str]| {
+    let add = |step: BrowserStep, name: &str, description: &str, properties: Json, required: &[&str]| {
         let parameters = json!({"type": "object", "properties": properties, "required": required});
-        let body = Arc::new(Body { step, desk: Arc::clone(desk) });
+        let body = Arc::new(BrowserTool { step, desk: Arc::clone(desk) });
         let mut tool = Tool::new(name, description, parameters, Origin::Function, body);
         // A newly opened window knows nothing of the steps before a crash. Repeating a step does no harm by itself,
         // except for steps that use elements, and those are refused.
         tool.traits.alone = true;
-        tool.traits.poll = matches!(step, Step::Scroll | Step::Wait | Step::Read);
-        tool.traits.idempotent = matches!(step, Step::Open | Step::Read | Step::Wait);
+        tool.traits.poll = matches!(step, BrowserStep::Scroll | BrowserStep::Wait | BrowserStep::Read);
+        tool.traits.idempotent = matches!(step, BrowserStep::Open | BrowserStep::Read | BrowserStep::Wait);
         // More than a tool's usual minute: a page may take long to load, and then wait for what its scripts fetch.
         tool.traits.time_limit = std::time::Duration::from_secs(180);
         tools.register(tool).map(drop)
     };
     let url = json!({"url": {"type": "string", "description": "the whole address, with https://"}});
-    add(Step::Open, "open_page", "Opens a page by its address.", url, &["url"])?;
+    add(BrowserStep::Open, "open_page", "Opens a page by its address.", url, &["url"])?;
     let click = json!({"element": element});
-    add(Step::Click, "click", "Clicks on a link, a button or another element.", click, &["element"])?;
+    add(BrowserStep::Click, "click", "Clicks on a link, a button or another element.", click, &["element"])?;
     let write = json!({
         "element": element,
         "text": {"type": "string", "description": "what the field holds from then on"},
         "submit": {"type": "boolean", "default": false, "description": "press the enter key afterwards"},
     });
-    add(Step::Write, "write", "Replaces what a field holds.", write, &["element", "text"])?;
+    add(BrowserStep::Write, "write", "Replaces what a field holds.", write, &["element", "text"])?;
     let choose = json!({
         "element": element, "option": {"type": "string", "description": "the option's text"},
     });
-    add(Step::Choose, "choose", "Chooses an option of a list.", choose, &["element", "option"])?;
+    add(BrowserStep::Choose, "choose", "Chooses an option of a list.", choose, &["element", "option"])?;
     let scroll = json!({
         "screens": {"type": "integer", "default": 1, "description": "how far, in screens; upwards when negative"},
     });
     let about = "Scrolls, for pages that load more then. What a page shows is given whole without it.";
-    add(Step::Scroll, "scroll", about, scroll, &[])?;
-    add(Step::Back, "go_back", "Goes back to the page before.", json!({}), &[])?;
+    add(BrowserStep::Scroll, "scroll", about, scroll, &[])?;
+    add(BrowserStep::Back, "go_back", "Goes back to the page before.", json!({}), &[])?;
     let wait = json!({"seconds": {"type": "integer", "minimum": 1, "maximum": 10, "default": 1}});
-    add(Step::Wait, "wait", "Waits, for pages that are not ready yet.", wait, &[])?;
+    add(BrowserStep::Wait, "wait", "Waits, for pages that are not ready yet.", wait, &[])?;
     let read =
         json!({"part": {"type": "integer", "minimum": 1, "default": 1, "description": "which part of it"}});
-    add(Step::Read, "read_page", "Gives the page again, or another part of a long one.", read, &[])?;
+    add(BrowserStep::Read, "read_page", "Gives the page again, or another part of a long one.", read, &[])?;
     if !desk.uploads.is_empty() {
         let names: Vec<_> = desk.uploads.iter().map(|(name, _)| name.as_str()).collect();
         let upload = json!({"element": element, "file": {"type": "string", "enum": names}});
         add(
-            Step::Upload,
+            BrowserStep::Upload,
             "upload_file",
             "Puts a file into a field for files.",
             upload,

@@ -9,7 +9,7 @@ use weft_knowledge::retrieve;
 
 use crate::data::retrieval::search::DatasetSearch;
 use crate::passages::formalized;
-use crate::tools::search::Asking;
+use crate::tools::search::ServiceNode;
 
 fn found(ctx: &NodeContext, chunks: impl IntoIterator<Item = Chunk>) -> Found {
     let cited = ctx.run.citations.number(chunks);
@@ -18,10 +18,10 @@ fn found(ctx: &NodeContext, chunks: impl IntoIterator<Item = Chunk>) -> Found {
 }
 
 /// The datasets that the canvas chooses.
-pub(super) struct Datasets<'a>(pub &'a DatasetSearch);
+pub(super) struct DatasetSource<'a>(pub &'a DatasetSearch);
 
 #[async_trait]
-impl Source for Datasets<'_> {
+impl Source for DatasetSource<'_> {
     fn kind(&self) -> SourceKind {
         SourceKind::Dataset
     }
@@ -34,10 +34,10 @@ impl Source for Datasets<'_> {
 }
 
 /// Their knowledge graph.
-pub(super) struct Graph<'a>(pub &'a DatasetSearch);
+pub(super) struct GraphSource<'a>(pub &'a DatasetSearch);
 
 #[async_trait]
-impl Source for Graph<'_> {
+impl Source for GraphSource<'_> {
     fn kind(&self) -> SourceKind {
         SourceKind::Graph
     }
@@ -60,7 +60,7 @@ impl Source for Graph<'_> {
 }
 
 /// A web search engine.
-pub(super) struct Web<'a>(pub &'a Asking);
+pub(super) struct Web<'a>(pub &'a ServiceNode);
 
 #[async_trait]
 impl Source for Web<'_> {

@@ -12,7 +12,7 @@
 use weft_core::{Error, Result};
 
 use super::functions::{FUNCTIONS, call, factorial};
-use super::number::{Fault, Number};
+use super::number::{CalculationFault, Number};
 
 /// Maximum number of characters in an expression.
 // A model may paste a column of numbers into `sum(…)`; more than that belongs in a table.
@@ -34,7 +34,7 @@ pub(super) fn evaluate(text: &str) -> Result<Number> {
         return Err(Error::invalid(format!("the expression has more than {LENGTH_MAX} characters"))
             .help("calculate it in parts"));
     }
-    let mut reader = Reader { chars: &chars, at: 0, depth: 0, steps: 0 };
+    let mut reader = ExpressionReader { chars: &chars, at: 0, depth: 0, steps: 0 };
     let result = reader.sum().and_then(|number| match reader.peek() {
         None => Ok(number),
         Some(found) => Err(reader.unexpected(found)),
@@ -52,14 +52,14 @@ struct Wrong {
     message: String,
 }
 
-struct Reader<'a> {
+struct ExpressionReader<'a> {
     chars: &'a [char],
     at: usize,
     depth: usize,
     steps: usize,
 }
 
-impl Reader<'_> {
+impl ExpressionReader<'_> {
     /// Returns the next character that is not a space.
     fn peek(&mut self) -> Option<char> {
         while self.chars.get(self.at).is_some_and(|c| c.is_whitespace()) {
@@ -98,7 +98,7 @@ impl Reader<'_> {
     }
 
     /// Counts a step at the position `at`; its error is reported with that position.
-    fn step<T>(&mut self, at: usize, outcome: std::result::Result<T, Fault>) -> Result<T, Wrong> {
+    fn step<T>(&mut self, at: usize, outcome: std::result::Result<T, CalculationFault>) -> Result<T, Wrong> {
         self.steps += 1;
         if self.steps > STEPS_MAX {
             return Err(Wrong { at, message: format!("this takes more than {STEPS_MAX} steps") });

@@ -5,7 +5,7 @@ use num_integer::Integer as _;
 use num_rational::BigRational;
 use num_traits::{Signed as _, ToPrimitive as _};
 
-use super::number::{Fault, Number};
+use super::number::{CalculationFault, Number};
 
 /// The largest n of n!; a larger factorial has no exact value here, and hardly an approximate one.
 const FACTORIAL_MAX: u32 = 500;
@@ -22,7 +22,7 @@ pub(super) const FUNCTIONS: &str = "abs, acos, asin, atan, atan2, avg, cbrt, cei
 ///
 /// # Errors
 /// When the function does not exist, or does not accept this number of values or these values.
-pub(super) fn call(name: &str, values: &[Number]) -> Result<Number, Fault> {
+pub(super) fn call(name: &str, values: &[Number]) -> Result<Number, CalculationFault> {
     match values {
         [] => Err(format!("`{name}` needs a value")),
         [_] if matches!(name, "atan2" | "mod" | "pow") => Err(format!("`{name}` takes two values")),
@@ -32,7 +32,7 @@ pub(super) fn call(name: &str, values: &[Number]) -> Result<Number, Fault> {
     }
 }
 
-fn of_one(name: &str, x: &Number) -> Result<Number, Fault> {
+fn of_one(name: &str, x: &Number) -> Result<Number, CalculationFault> {
     let float: fn(f64) -> f64 = match name {
         "abs" => return Ok(if x.is_less(&Number::from(0)) { x.neg() } else { x.clone() }),
         "sign" => {
@@ -71,7 +71,7 @@ fn of_one(name: &str, x: &Number) -> Result<Number, Fault> {
     Number::near(float(x.float()))
 }
 
-fn of_two(name: &str, a: &Number, b: &Number) -> Result<Number, Fault> {
+fn of_two(name: &str, a: &Number, b: &Number) -> Result<Number, CalculationFault> {
     match name {
         "atan2" => Number::near(a.float().atan2(b.float())),
         "mod" => a.rem(b),
@@ -81,7 +81,7 @@ fn of_two(name: &str, a: &Number, b: &Number) -> Result<Number, Fault> {
     }
 }
 
-fn round_to(x: &Number, places: &Number) -> Result<Number, Fault> {
+fn round_to(x: &Number, places: &Number) -> Result<Number, CalculationFault> {
     let places = places.whole().and_then(|places| places.to_i32()).filter(|places| places.abs() <= ROUND_MAX);
     let Some(places) = places else {
         return Err(format!("`round` takes a whole number of digits, at most {ROUND_MAX}"));
@@ -90,7 +90,7 @@ fn round_to(x: &Number, places: &Number) -> Result<Number, Fault> {
     of_one("round", &x.mul(&scale)?)?.div(&scale)
 }
 
-fn of_many(name: &str, first: &Number, rest: &[Number]) -> Result<Number, Fault> {
+fn of_many(name: &str, first: &Number, rest: &[Number]) -> Result<Number, CalculationFault> {
     let mut result = first.clone();
     for value in rest {
         result = match name {
@@ -125,7 +125,7 @@ fn integers(
     a: &Number,
     b: &Number,
     work: impl Fn(&BigInt, &BigInt) -> BigInt,
-) -> Result<Number, Fault> {
+) -> Result<Number, CalculationFault> {
     let (Some(a), Some(b)) = (a.whole(), b.whole()) else {
         return Err(format!("`{name}` takes whole numbers"));
     };
@@ -136,7 +136,7 @@ fn integers(
 ///
 /// # Errors
 /// For anything but a small whole number.
-pub(super) fn factorial(value: &Number) -> Result<Number, Fault> {
+pub(super) fn factorial(value: &Number) -> Result<Number, CalculationFault> {
     let n = value.whole().filter(|n| !n.is_negative()).and_then(|n| n.to_u32());
     // An exact value would have more digits than any reader could use.
     let Some(n) = n.filter(|n| *n <= FACTORIAL_MAX) else {

@@ -24,13 +24,13 @@ pub(super) enum Number {
 }
 
 /// Why there is no result.
-pub(super) type Fault = String;
+pub(super) type CalculationFault = String;
 
 fn fits(value: &BigRational) -> bool {
     value.numer().bits() <= BITS_MAX && value.denom().bits() <= BITS_MAX
 }
 
-fn near(value: f64) -> Result<Number, Fault> {
+fn near(value: f64) -> Result<Number, CalculationFault> {
     if value.is_nan() {
         return Err("the result is not a real number".to_owned());
     }
@@ -51,17 +51,17 @@ impl Number {
     ///
     /// # Errors
     /// For a value that is not finite.
-    pub(super) fn near(value: f64) -> Result<Self, Fault> {
+    pub(super) fn near(value: f64) -> Result<Self, CalculationFault> {
         near(value)
     }
 
     /// Returns the exact value if it is small enough, otherwise the nearest float.
-    pub(super) fn exact(value: BigRational) -> Result<Self, Fault> {
+    pub(super) fn exact(value: BigRational) -> Result<Self, CalculationFault> {
         if fits(&value) { Ok(Self::Exact(value)) } else { near(value.to_f64().unwrap_or(f64::NAN)) }
     }
 
     /// Parses a number: digits, at most one point, and an exponent.
-    pub(super) fn parse(text: &str) -> Result<Self, Fault> {
+    pub(super) fn parse(text: &str) -> Result<Self, CalculationFault> {
         let wrong = || format!("`{text}` is not a number");
         // This also checks whether the text is a number at all.
         let float: f64 = text.parse().map_err(|_| wrong())?;
@@ -116,7 +116,7 @@ impl Number {
         other: &Self,
         exact: impl Fn(&BigRational, &BigRational) -> BigRational,
         float: impl Fn(f64, f64) -> f64,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, CalculationFault> {
         match (self, other) {
             (Self::Exact(a), Self::Exact(b)) => Self::exact(exact(a, b)),
             (a, b) => near(float(a.float(), b.float())),
@@ -124,22 +124,22 @@ impl Number {
     }
 
     /// Returns the sum.
-    pub(super) fn add(&self, other: &Self) -> Result<Self, Fault> {
+    pub(super) fn add(&self, other: &Self) -> Result<Self, CalculationFault> {
         self.with(other, |a, b| a + b, |a, b| a + b)
     }
 
     /// Returns the difference.
-    pub(super) fn sub(&self, other: &Self) -> Result<Self, Fault> {
+    pub(super) fn sub(&self, other: &Self) -> Result<Self, CalculationFault> {
         self.with(other, |a, b| a - b, |a, b| a - b)
     }
 
     /// Returns the product.
-    pub(super) fn mul(&self, other: &Self) -> Result<Self, Fault> {
+    pub(super) fn mul(&self, other: &Self) -> Result<Self, CalculationFault> {
         self.with(other, |a, b| a * b, |a, b| a * b)
     }
 
     /// Returns the quotient.
-    pub(super) fn div(&self, other: &Self) -> Result<Self, Fault> {
+    pub(super) fn div(&self, other: &Self) -> Result<Self, CalculationFault> {
         if other.is_zero() {
             return Err("this divides by zero".to_owned());
         }
@@ -147,7 +147,7 @@ impl Number {
     }
 
     /// Returns the remainder of a division that rounds down: it has the sign of the divisor.
-    pub(super) fn rem(&self, other: &Self) -> Result<Self, Fault> {
+    pub(super) fn rem(&self, other: &Self) -> Result<Self, CalculationFault> {
         if other.is_zero() {
             return Err("this divides by zero".to_owned());
         }
@@ -163,7 +163,7 @@ impl Number {
     }
 
     /// Returns the power.
-    pub(super) fn pow(&self, exponent: &Self) -> Result<Self, Fault> {
+    pub(super) fn pow(&self, exponent: &Self) -> Result<Self, CalculationFault> {
         if let (Self::Exact(base), Some(power)) = (self, exponent.whole()) {
             // Checked first: the library panics in this case.
             if base.is_zero() && power.is_negative() {
@@ -185,7 +185,7 @@ impl Number {
     }
 
     /// Returns the square root.
-    pub(super) fn sqrt(&self) -> Result<Self, Fault> {
+    pub(super) fn sqrt(&self) -> Result<Self, CalculationFault> {
         if let Self::Exact(value) = self
             && !value.is_negative()
         {
@@ -202,7 +202,7 @@ impl Number {
         &self,
         exact: impl Fn(&BigRational) -> BigRational,
         float: impl Fn(f64) -> f64,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, CalculationFault> {
         match self {
             Self::Exact(value) => Self::exact(exact(value)),
             Self::Near(value) => near(float(*value)),

@@ -27,27 +27,27 @@ const TYPES: [&str; 16] = [
 ];
 
 /// Names and types, in order; at least one.
-pub(super) struct Declared(Vec<(String, Type)>);
+pub(super) struct DeclaredOutputs(Vec<(String, OutputType)>);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Type {
+enum OutputType {
     Any,
     Text,
     Number,
     Truth,
     Object,
-    List(Box<Type>),
+    List(Box<OutputType>),
 }
 
-impl Declared {
+impl DeclaredOutputs {
     /// Reads `outputs`. If there are none, the only output is `result`, of any type.
     pub(super) fn read(params: &Params<'_>) -> Self {
         let declared = params.get(&super::OUTPUTS).and_then(Json::as_object).into_iter().flatten();
         // Editors declare these among the results, but they are not filled from what a program returns.
         let ours = declared.filter(|(name, _)| !OTHERS.contains(&name.as_str()) && *name != "_ERROR");
-        let mut outputs: Vec<_> = ours.map(|(name, output)| (name.clone(), Type::of(output))).collect();
+        let mut outputs: Vec<_> = ours.map(|(name, output)| (name.clone(), OutputType::of(output))).collect();
         if outputs.is_empty() {
-            outputs.push(("result".to_owned(), Type::Any));
+            outputs.push(("result".to_owned(), OutputType::Any));
         }
         Self(outputs)
     }
@@ -85,7 +85,7 @@ impl Declared {
     pub(super) fn fill(&self, result: &Json) -> Result<Vec<(String, Json)>> {
         let written = self.written(result);
         let result = written.as_ref().unwrap_or(result);
-        let fill = |(place, (name, kind)): (usize, &(String, Type))| {
+        let fill = |(place, (name, kind)): (usize, &(String, OutputType))| {
             let value = self.part(result, place, name);
             let actual = described(&value);
             let fitted = kind.fit(value).ok_or_else(|| {
@@ -103,7 +103,7 @@ impl Declared {
     /// Returns the outputs that a default value fills in place of a result. A value that does not have its declared
     /// type is left as written, because the canvas says so.
     pub(super) fn fill_with(&self, default: &Json) -> Vec<(String, Json)> {
-        let fill = |(place, (name, kind)): (usize, &(String, Type))| {
+        let fill = |(place, (name, kind)): (usize, &(String, OutputType))| {
             let value = self.part(default, place, name);
             (name.clone(), kind.fit(value.clone()).unwrap_or(value))
         };
@@ -120,7 +120,9 @@ impl Declared {
         }
         let json: Json = serde_json::from_str(text.trim()).ok()?;
         let fits = match (&json, self.0.as_slice()) {
-            (Json::Object(_), [(_, Type::Object)]) | (Json::Array(_), [(_, Type::List(_))]) => true,
+            (Json::Object(_), [(_, OutputType::Object)]) | (Json::Array(_), [(_, OutputType::List(_))]) => {
+                true
+            }
             (Json::Object(members), [_, _, ..]) => self.names().any(|name| members.contains_key(name)),
             (Json::Array(items), [_, _, ..]) => items.len() == self.0.len(),
             _ => false,
@@ -150,7 +152,7 @@ fn leads_somewhere(object: &Json, name: &str) -> bool {
 /// Maximum nesting depth of lists in a declared type; more is never meant.
 const LISTS_MAX: usize = 8;
 
-impl Type {
+impl OutputType {
     /// Returns the type of a declared output; an unknown name means any.
     fn of(output: &Json) -> Self {
         Self::named(output.get("type").and_then(Json::as_str).unwrap_or_default())
@@ -232,7 +234,7 @@ mod tests {
 
     fn filled(outputs: &Json, result: &Json) -> Result<Json, String> {
         let node = Node::new("CodeExec", json!({"outputs": outputs}));
-        let declared = Declared::read(&Params::of(&node.source()));
+        let declared = DeclaredOutputs::read(&Params::of(&node.source()));
         let filled = declared.fill(result).map_err(|error| error.message)?;
         Ok(Json::Object(filled.into_iter().collect()))
     }
@@ -267,7 +269,7 @@ mod tests {
     fn a_default_value_fills_outputs_as_a_result_does() {
         let check = |outputs: Json, default: Json, expected: Json| {
             let node = Node::new("CodeExec", json!({"outputs": outputs}));
-            let filled = Declared::read(&Params::of(&node.source())).fill_with(&default);
+            let filled = DeclaredOutputs::read(&Params::of(&node.source())).fill_with(&default);
             assert_eq!(Json::Object(filled.into_iter().collect()), expected, "{default}");
         };
         check(json!({"sum": {"type": "Number"}}), json!("7"), json!({"sum": 7}));

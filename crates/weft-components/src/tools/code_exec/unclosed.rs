@@ -5,7 +5,7 @@ use weft_core::seam::sandbox::Language;
 
 /// Returns the first unbalanced bracket, string or comment of a program, as a sentence fragment.
 pub(super) fn first(language: Language, program: &str) -> Option<String> {
-    let mut scan = Scan { text: program.as_bytes(), at: 0, line: 1, open: Vec::new() };
+    let mut scan = ProgramScan { text: program.as_bytes(), at: 0, line: 1, open: Vec::new() };
     let end = match language {
         Language::Python => scan.python(),
         // Some lines of such a program end with characters that do not end lines elsewhere.
@@ -13,8 +13,8 @@ pub(super) fn first(language: Language, program: &str) -> Option<String> {
         Language::JavaScript => scan.javascript(),
     };
     match end {
-        Err(Stop::Uneven(what)) => Some(what),
-        Err(Stop::Uncertain) => None,
+        Err(ScanStop::Uneven(what)) => Some(what),
+        Err(ScanStop::Uncertain) => None,
         Ok(()) => {
             let (bracket, line) = scan.open.pop()?;
             Some(format!("does not close the `{}` of line {line}", shown(bracket)))
@@ -28,14 +28,14 @@ fn shown(bracket: u8) -> String {
 }
 
 /// Why the scan of a program stops.
-enum Stop {
+enum ScanStop {
     /// Something is unbalanced.
     Uneven(String),
     /// Where the next string ends depends on more than the characters.
     Uncertain,
 }
 
-struct Scan<'p> {
+struct ProgramScan<'p> {
     text: &'p [u8],
     at: usize,
     line: usize,
@@ -43,7 +43,7 @@ struct Scan<'p> {
     open: Vec<(u8, usize)>,
 }
 
-impl Scan<'_> {
+impl ProgramScan<'_> {
     fn begins(&self, with: &str) -> bool {
         self.text[self.at..].starts_with(with.as_bytes())
     }
@@ -72,7 +72,7 @@ impl Scan<'_> {
     }
 
     /// Skips the rest of a string that ends with `sign`; it must end on its line unless it may continue.
-    fn text_until(&mut self, sign: &str, lines: Lines) -> Result<(), Stop> {
+    fn text_until(&mut self, sign: &str, lines: StringLines) -> Result<(), ScanStop> {
         let begun = self.line;
         loop {
             if self.begins(sign) {
@@ -81,8 +81,8 @@ impl Scan<'_> {
             }
             match self.step() {
                 Some(b'\\') => self.escaped(),
-                Some(b'\n' | b'\r') | None if lines == Lines::One || self.at == self.text.len() => {
-                    return Err(Stop::Uneven(format!(
+                Some(b'\n' | b'\r') | None if lines == StringLines::One || self.at == self.text.len() => {
+                    return Err(ScanStop::Uneven(format!(
                         "does not close the string that begins in line {begun}"
                     )));
                 }
@@ -92,7 +92,7 @@ impl Scan<'_> {
     }
 
     /// Closes a bracket; returns the one it has closed.
-    fn close(&mut self, bracket: u8) -> Result<u8, Stop> {
+    fn close(&mut self, bracket: u8) -> Result<u8, ScanStop> {
         let (line, closing) = (self.line, char::from(bracket));
         match self.open.pop() {
             Some((open @ b'(', _)) if bracket == b')' => Ok(open),
@@ -100,15 +100,15 @@ impl Scan<'_> {
             Some((open @ (b'{' | b'$'), _)) if bracket == b'}' => Ok(open),
             Some((open, begun)) => {
                 let open = shown(open);
-                Err(Stop::Uneven(format!(
+                Err(ScanStop::Uneven(format!(
                     "closes the `{open}` of line {begun} with `{closing}` in line {line}"
                 )))
             }
-            None => Err(Stop::Uneven(format!("has an unmatched `{closing}` in line {line}"))),
+            None => Err(ScanStop::Uneven(format!("has an unmatched `{closing}` in line {line}"))),
         }
     }
 
-    fn python(&mut self) -> Result<(), Stop> {
+    fn python(&mut self) -> Result<(), ScanStop> {
         while let Some(byte) = self.step() {
             match byte {
                 b'#' => self.rest_of_line(),
@@ -118,16 +118,16 @@ impl Scan<'_> {
                     let prefix = before[before.len() - letters..].to_ascii_lowercase();
                     // Such a string contains code, with strings of its own.
                     if prefix.contains(&b'f') || prefix.contains(&b't') {
-                        return Err(Stop::Uncertain);
+                        return Err(ScanStop::Uncertain);
                     }
                     let (three, one) = if byte == b'"' { ("\"\"\"", "\"") } else { ("'''", "'") };
                     self.at -= 1;
                     if self.begins(three) {
                         self.at += three.len();
-                        self.text_until(three, Lines::Many)?;
+                        self.text_until(three, StringLines::Many)?;
                     } else {
                         self.at += one.len();
-                        self.text_until(one, Lines::One)?;
+                        self.text_until(one, StringLines::One)?;
                     }
                 }
                 b'(' | b'[' | b'{' => self.open.push((byte, self.line)),
@@ -140,14 +140,14 @@ impl Scan<'_> {
         Ok(())
     }
 
-    fn javascript(&mut self) -> Result<(), Stop> {
+    fn javascript(&mut self) -> Result<(), ScanStop> {
         if self.begins("#!") {
             self.rest_of_line();
         }
         loop {
             // Old browsers treat these as comment markers, and some interpreters still do.
             if self.begins("<!--") || self.begins("-->") {
-                return Err(Stop::Uncertain);
+                return Err(ScanStop::Uncertain);
             }
             if self.begins("//") {
                 self.rest_of_line();
@@ -160,9 +160,9 @@ impl Scan<'_> {
             let Some(byte) = self.step() else { return Ok(()) };
             match byte {
                 // A division, or a regular expression that may contain any characters.
-                b'/' => return Err(Stop::Uncertain),
-                b'\'' => self.text_until("'", Lines::One)?,
-                b'"' => self.text_until("\"", Lines::One)?,
+                b'/' => return Err(ScanStop::Uncertain),
+                b'\'' => self.text_until("'", StringLines::One)?,
+                b'"' => self.text_until("\"", StringLines::One)?,
                 b'`' => self.template()?,
                 b'(' | b'[' | b'{' => self.open.push((byte, self.line)),
                 b')' | b']' | b'}' => self.closed(byte)?,
@@ -172,19 +172,21 @@ impl Scan<'_> {
     }
 
     /// After a closing bracket, a template continues if the bracket ended one of its values.
-    fn closed(&mut self, byte: u8) -> Result<(), Stop> {
+    fn closed(&mut self, byte: u8) -> Result<(), ScanStop> {
         match self.close(byte)? {
             b'$' => self.template(),
             _ => Ok(()),
         }
     }
 
-    fn comment(&mut self) -> Result<(), Stop> {
+    fn comment(&mut self) -> Result<(), ScanStop> {
         let begun = self.line;
         self.at += 2;
         while !self.begins("*/") {
             if self.step().is_none() {
-                return Err(Stop::Uneven(format!("does not close the comment that begins in line {begun}")));
+                return Err(ScanStop::Uneven(format!(
+                    "does not close the comment that begins in line {begun}"
+                )));
             }
         }
         self.at += 2;
@@ -192,7 +194,7 @@ impl Scan<'_> {
     }
 
     /// Skips the text of a template, up to its end or to the code within it.
-    fn template(&mut self) -> Result<(), Stop> {
+    fn template(&mut self) -> Result<(), ScanStop> {
         let begun = self.line;
         loop {
             match self.step() {
@@ -204,7 +206,7 @@ impl Scan<'_> {
                     return Ok(());
                 }
                 None => {
-                    return Err(Stop::Uneven(format!(
+                    return Err(ScanStop::Uneven(format!(
                         "does not close the string that begins in line {begun}"
                     )));
                 }
@@ -216,7 +218,7 @@ impl Scan<'_> {
 
 /// Whether a string may continue on the next line.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lines {
+enum StringLines {
     One,
     Many,
 }

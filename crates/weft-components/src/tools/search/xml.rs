@@ -15,24 +15,24 @@ const ELEMENTS_MAX: usize = 300_000;
 
 /// An element. Its names have no namespace prefixes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Element {
+pub(crate) struct XmlElement {
     name: String,
     attributes: Vec<(String, String)>,
-    inner: Vec<Inner>,
+    inner: Vec<XmlContent>,
 }
 
 #[derive(Clone, Debug)]
-enum Inner {
-    Element(Element),
+enum XmlContent {
+    Element(XmlElement),
     Text(String),
 }
 
-impl Element {
+impl XmlElement {
     /// Returns its children with this name.
     pub(crate) fn children<'e, 'n>(&'e self, name: &'n str) -> impl Iterator<Item = &'e Self> + use<'e, 'n> {
         self.inner.iter().filter_map(move |inner| match inner {
-            Inner::Element(element) if element.name == name => Some(element),
-            Inner::Element(_) | Inner::Text(_) => None,
+            XmlContent::Element(element) if element.name == name => Some(element),
+            XmlContent::Element(_) | XmlContent::Text(_) => None,
         })
     }
 
@@ -61,8 +61,8 @@ impl Element {
     fn collect(&self, text: &mut String) {
         for inner in &self.inner {
             match inner {
-                Inner::Element(element) => element.collect(text),
-                Inner::Text(own) => text.push_str(own),
+                XmlContent::Element(element) => element.collect(text),
+                XmlContent::Text(own) => text.push_str(own),
             }
         }
     }
@@ -72,13 +72,13 @@ impl Element {
 ///
 /// # Errors
 /// `Garbled` when it is malformed, nested too deeply, or not XML.
-pub(crate) fn parse(text: &str) -> Result<Element> {
+pub(crate) fn parse(text: &str) -> Result<XmlElement> {
     let mut reader = Reader::from_str(text);
     let config = reader.config_mut();
     // So that an empty element produces an end event like any other.
     config.expand_empty_elements = true;
     config.allow_dangling_amp = true;
-    let mut open = vec![Element::default()];
+    let mut open = vec![XmlElement::default()];
     let mut count = 0_usize;
     loop {
         let event = reader
@@ -97,7 +97,7 @@ pub(crate) fn parse(text: &str) -> Result<Element> {
                 if let Some(closed) = open.pop()
                     && let Some(around) = open.last_mut()
                 {
-                    around.inner.push(Inner::Element(closed));
+                    around.inner.push(XmlContent::Element(closed));
                 }
                 continue;
             }
@@ -111,8 +111,8 @@ pub(crate) fn parse(text: &str) -> Result<Element> {
         // bytes, and each would take many times its own length.
         let Some(inner) = open.last_mut().map(|around| &mut around.inner) else { continue };
         match inner.last_mut() {
-            Some(Inner::Text(before)) => before.push_str(&text),
-            Some(Inner::Element(_)) | None => inner.push(Inner::Text(text)),
+            Some(XmlContent::Text(before)) => before.push_str(&text),
+            Some(XmlContent::Element(_)) | None => inner.push(XmlContent::Text(text)),
         }
     }
     match (open.pop(), open.is_empty()) {
@@ -121,7 +121,7 @@ pub(crate) fn parse(text: &str) -> Result<Element> {
     }
 }
 
-fn element(start: &BytesStart<'_>) -> Element {
+fn element(start: &BytesStart<'_>) -> XmlElement {
     let mut all = start.attributes();
     // The check compares each attribute with all before it.
     all.with_checks(false);
@@ -130,7 +130,7 @@ fn element(start: &BytesStart<'_>) -> Element {
             quick_xml::escape::unescape(&one.value).map_or_else(|_| one.value.to_string(), Into::into);
         (local(one.key.0).to_owned(), value)
     });
-    Element { name: local(start.name().0).to_owned(), attributes: attributes.collect(), inner: Vec::new() }
+    XmlElement { name: local(start.name().0).to_owned(), attributes: attributes.collect(), inner: Vec::new() }
 }
 
 fn local(name: &str) -> &str {

@@ -51,7 +51,7 @@ const SHARES: [(&str, &str); 3] = [
 
 /// What is known about a stock.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct StockFacts {
     /// Figures by the service's names.
     pub figures: Json,
     /// The statements that were requested.
@@ -62,7 +62,7 @@ pub(super) struct Known {
     pub news: Vec<Json>,
 }
 
-impl Known {
+impl StockFacts {
     /// Returns it as data.
     pub(super) fn into_json(self) -> Json {
         let mut known = json!({"info": self.figures, "history": self.prices, "news": self.news});
@@ -120,7 +120,7 @@ pub(super) fn news(answer: &Json) -> Result<Vec<Json>> {
 }
 
 /// Returns the report; empty if nothing is known.
-pub(super) fn markdown(symbol: &str, known: &Known) -> String {
+pub(super) fn markdown(symbol: &str, known: &StockFacts) -> String {
     let figures = |names: &[(&str, &str)]| {
         let told =
             names.iter().filter_map(|(name, place)| Some((name, figure(known.figures.pointer(place)?))));

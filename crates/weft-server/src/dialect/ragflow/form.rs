@@ -6,9 +6,9 @@ use weft_core::journal::{FramePath, WaitingForm};
 use weft_core::{ComponentId, Json, TaskId};
 
 /// The fields of all forms together; if two have the same key, the first takes precedence.
-pub(super) struct Fields<'a>(pub(super) &'a [WaitingForm]);
+pub(super) struct FormFields<'a>(pub(super) &'a [WaitingForm]);
 
-impl Serialize for Fields<'_> {
+impl Serialize for FormFields<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (at, waiting) in self.0.iter().enumerate() {

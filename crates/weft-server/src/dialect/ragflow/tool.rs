@@ -13,7 +13,7 @@ const RESULT_MAX: usize = 4_000;
 
 /// A call that starts.
 #[derive(Serialize)]
-pub struct Start<'a> {
+pub struct ToolCallStart<'a> {
     tool: &'a str,
     args: &'a Json,
     id: &'a str,
@@ -23,7 +23,7 @@ pub struct Start<'a> {
 
 /// A call that has ended.
 #[derive(Serialize)]
-pub struct End<'a> {
+pub struct ToolCallEnd<'a> {
     tool: &'a str,
     id: &'a str,
     result: Cow<'a, Json>,
@@ -38,8 +38,8 @@ pub struct End<'a> {
 }
 
 /// Returns the event for the start of a call.
-pub fn start(call: &ToolStarted) -> Start<'_> {
-    Start {
+pub fn start(call: &ToolStarted) -> ToolCallStart<'_> {
+    ToolCallStart {
         tool: &call.tool,
         args: &call.arguments,
         id: &call.call,
@@ -49,9 +49,9 @@ pub fn start(call: &ToolStarted) -> Start<'_> {
 }
 
 /// Returns the event for the end of a call.
-pub fn end(call: &ToolFinished) -> End<'_> {
+pub fn end(call: &ToolFinished) -> ToolCallEnd<'_> {
     let short = shortened(&call.result);
-    End {
+    ToolCallEnd {
         tool: &call.started.tool,
         id: &call.started.call,
         // The text is built once and serves both fields: whether it was cut, and what is left.
@@ -78,12 +78,12 @@ pub(in crate::dialect) fn cut(text: &str) -> Option<&str> {
 #[derive(Debug, Serialize)]
 pub struct Calls {
     component_id: ComponentId,
-    trace: Vec<Call>,
+    trace: Vec<TracedCall>,
 }
 
 /// A call that has ended.
 #[derive(Debug, Serialize)]
-struct Call {
+struct TracedCall {
     path: Arc<str>,
     tool_name: Arc<str>,
     arguments: Arc<Json>,
@@ -100,7 +100,7 @@ pub fn grouped(calls: impl IntoIterator<Item = ToolFinished>) -> Vec<Calls> {
     let mut groups: Vec<Calls> = Vec::new();
     for ToolFinished { started, result, failed, repaired, elapsed } in calls {
         let ToolStarted { agent, path, tool, arguments, .. } = started;
-        let call = Call {
+        let call = TracedCall {
             path,
             tool_name: tool,
             arguments,

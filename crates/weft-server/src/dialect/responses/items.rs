@@ -18,7 +18,7 @@ const FORM: &str = "fill_in_form";
 
 /// Kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum TextKind {
     /// Text of the answer.
     Text,
     /// The model's reasoning.
@@ -39,7 +39,7 @@ pub(super) fn done(item: &Json, place: usize) -> Json {
     json!({"type": "response.output_item.done", "output_index": place, "item": item})
 }
 
-impl Part {
+impl TextKind {
     fn content(self, text: &str, annotations: &[Json]) -> Json {
         match self {
             Self::Text => {
