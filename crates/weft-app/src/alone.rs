@@ -85,7 +85,7 @@ impl App {
     async fn outputs_of_one(
         &self,
         key: &CanvasKey,
-        alone: &Alone,
+        alone: &ComponentTrial,
         (input, globals): (TurnInput, Map<String, Json>),
         given_up: &CancellationToken,
     ) -> Result<Option<Map<String, Json>>> {
@@ -135,7 +135,7 @@ impl App {
     }
 
     /// Reduces the newest version of a canvas to what is needed to run one of its components alone.
-    async fn alone(&self, key: &CanvasKey, component: &str) -> Result<Alone> {
+    async fn alone(&self, key: &CanvasKey, component: &str) -> Result<ComponentTrial> {
         let dsl = self.canvases.get(key).await?.dsl;
         let (catalog, id) = (Arc::clone(&self.catalog), ComponentId::from(component));
         let (check, tenant) = (Arc::clone(&self.model_check), key.tenant.clone());
@@ -159,7 +159,7 @@ impl App {
             // A version that the canvas does not have, so that no other process recovers the run when it is
             // interrupted.
             plan.version = Arc::from(NO_CANVAS);
-            Ok(Alone { id, spec, plan: Arc::new(plan), stand_ins, names })
+            Ok(ComponentTrial { id, spec, plan: Arc::new(plan), stand_ins, names })
         });
         made.await.map_err(|cause| {
             Error::internal("a component could not be taken out of its canvas").because(cause)
@@ -168,7 +168,7 @@ impl App {
 }
 
 /// A component with stand-ins for everything that it reads.
-struct Alone {
+struct ComponentTrial {
     id: ComponentId,
     spec: &'static ComponentSpec,
     plan: Arc<Plan>,
@@ -177,7 +177,7 @@ struct Alone {
     names: BTreeMap<ComponentId, Arc<str>>,
 }
 
-impl Alone {
+impl ComponentTrial {
     fn node(&self) -> Option<&PlanNode> {
         self.plan.nodes.iter().find(|node| node.id == self.id)
     }

@@ -73,7 +73,7 @@ pub async fn assemble(config: &Config) -> Result<App> {
         make_folder(config).await?;
     }
     tell_of_namespaces(config).await;
-    put_together(config, &config.store_url(), Place::Folders).await
+    put_together(config, &config.store_url(), StoragePlace::Folders).await
 }
 
 /// The same with an in-memory store and no data folder.
@@ -82,7 +82,7 @@ pub async fn assemble(config: &Config) -> Result<App> {
 /// As [`assemble`].
 pub async fn assemble_in_memory(config: &Config) -> Result<App> {
     config.check()?;
-    put_together(config, MEMORY, Place::Memory).await
+    put_together(config, MEMORY, StoragePlace::Memory).await
 }
 
 /// Discovers models to use when none are configured: those for `keys`, then those on this machine, then the built-in
@@ -229,7 +229,7 @@ fn with_system_python(
 
 /// Where an app stores what is not in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum StoragePlace {
     /// In folders.
     Folders,
     /// In memory; lost with the app.
@@ -239,7 +239,7 @@ enum Place {
 /// The common inputs for all parts of an app.
 struct Ground<'a> {
     config: &'a Config,
-    place: Place,
+    place: StoragePlace,
     store: &'a Store,
     clock: &'a Arc<dyn Clock>,
 }
@@ -252,8 +252,8 @@ fn datasets(
 ) -> Result<(Arc<Library>, Datasets)> {
     let &Ground { config, place, store, clock } = ground;
     let index: Arc<dyn Index> = match place {
-        Place::Folders => Arc::new(TantivyIndex::in_folder(config.index_folder()?)),
-        Place::Memory => Arc::new(TantivyIndex::in_memory()),
+        StoragePlace::Folders => Arc::new(TantivyIndex::in_folder(config.index_folder()?)),
+        StoragePlace::Memory => Arc::new(TantivyIndex::in_memory()),
     };
     // With separate processes, so that answers do not wait for the ingestion of files.
     let reader = file_work(config, models)?.reader;
@@ -277,10 +277,10 @@ fn datasets(
 }
 
 /// Creates the blob store.
-fn blobs(config: &Config, place: Place) -> Result<Arc<dyn BlobStore>> {
+fn blobs(config: &Config, place: StoragePlace) -> Result<Arc<dyn BlobStore>> {
     Ok(match place {
-        Place::Folders => Arc::new(FolderBlobs::new(config.blobs_folder()?)),
-        Place::Memory => Arc::new(MemoryBlobs::default()),
+        StoragePlace::Folders => Arc::new(FolderBlobs::new(config.blobs_folder()?)),
+        StoragePlace::Memory => Arc::new(MemoryBlobs::default()),
     })
 }
 
@@ -356,7 +356,7 @@ fn knowledge(beside: &LocalDocuments, datasets: Datasets) -> Arc<dyn Knowledge> 
     Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)))
 }
 
-async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<App> {
+async fn put_together(config: &Config, store_url: &str, place: StoragePlace) -> Result<App> {
     let models = Models::open(config)?;
     let store = Store::open(store_url).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);

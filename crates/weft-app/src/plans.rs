@@ -28,12 +28,12 @@ pub(crate) fn compact(dsl: &str) -> Result<String> {
 
 /// The most recently used plans. A version never changes, so neither does its plan.
 pub(crate) struct Plans {
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedPlans>,
     kept_max: usize,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CachedPlans {
     plans: HashMap<Key, (Arc<Plan>, u64)>,
     uses: u64,
 }
@@ -44,7 +44,7 @@ impl Plans {
         Self { kept: Mutex::default(), kept_max: kept_max.max(1) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, CachedPlans> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -19,7 +19,7 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_net::Outbound;
 
 use crate::process::WindowFolders;
-use crate::window::{Held, Window};
+use crate::window::{Window, WindowResources};
 
 /// Where systems install browsers that support this protocol.
 const SYSTEM_PROGRAMS: [&str; 8] = [
@@ -133,7 +133,7 @@ impl Browser for Chromium {
             started,
             tenant.clone(),
             Arc::clone(&self.outbound),
-            Held { place, _proxy: proxy, _turn: turn },
+            WindowResources { place, _proxy: proxy, _turn: turn },
         );
         window.begin(self.settings.download_bytes, notes).await?;
         Ok(Box::new(window))

@@ -85,11 +85,11 @@ pub(crate) struct Window {
     /// The isolated world of our scripts in the page that was last read.
     world: Option<i64>,
     download_bytes: u64,
-    held: Held,
+    held: WindowResources,
 }
 
 /// What a window holds for as long as it is open.
-pub(crate) struct Held {
+pub(crate) struct WindowResources {
     /// Its profile and its downloads.
     pub(crate) place: WindowFolders,
     /// The proxy for all of its connections.
@@ -99,7 +99,12 @@ pub(crate) struct Held {
 }
 
 impl Window {
-    pub(crate) fn new(started: Started, tenant: TenantId, outbound: Arc<Outbound>, held: Held) -> Self {
+    pub(crate) fn new(
+        started: Started,
+        tenant: TenantId,
+        outbound: Arc<Outbound>,
+        held: WindowResources,
+    ) -> Self {
         Self { started, tenant, outbound, pages: Vec::new(), world: None, download_bytes: 0, held }
     }
 

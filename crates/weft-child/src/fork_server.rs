@@ -102,14 +102,14 @@ enum ProcessRole {
 }
 
 /// A piece of work in progress.
-struct Fork {
+struct RunningFork {
     pid: Pid,
     process: OwnedFd,
     connection: OwnedFd,
 }
 
 struct ForkParent {
-    forks: Vec<Fork>,
+    forks: Vec<RunningFork>,
     idle: Duration,
 }
 
@@ -177,7 +177,7 @@ impl ForkParent {
             pid => {
                 if let Some(pid) = Pid::from_raw(pid) {
                     match pidfd_open(pid, PidfdFlags::empty()) {
-                        Ok(process) => self.forks.push(Fork { pid, process, connection }),
+                        Ok(process) => self.forks.push(RunningFork { pid, process, connection }),
                         // A process that cannot be watched would never be waited for.
                         Err(_) => {
                             let _ = rustix::process::kill_process(pid, Signal::KILL);
@@ -222,7 +222,7 @@ fn received() -> Option<OwnedFd> {
 }
 
 /// Reports how a fork ended, after everything that it wrote.
-fn end(fork: &Fork) {
+fn end(fork: &RunningFork) {
     let Ok(Some((_, status))) = waitpid(Some(fork.pid), WaitOptions::empty()) else { return };
     let by_signal = status.terminating_signal();
     let number = by_signal.or(status.exit_status()).and_then(|number| u8::try_from(number).ok());

@@ -10,7 +10,7 @@ use weft_core::seam::session_store::Session;
 use crate::args::ChatArgs;
 use crate::failure::{Exit, Outcome};
 use crate::follow::{Show, follow};
-use crate::lines::Lines;
+use crate::lines::InputLines;
 use crate::local::{self, Opened};
 use crate::progress::Progress;
 use crate::run::{conclude, tell_limits};
@@ -32,14 +32,14 @@ pub(crate) async fn run(args: &ChatArgs, setup: &Setup) -> Outcome {
     let ended = async {
         let session = opened.session(args.session.as_deref()).await?;
         let waiting = opened.waiting(&session).await?;
-        let lines = Lines::stdin();
+        let lines = InputLines::stdin();
         if lines.interactive {
             Notes::line(format!("{} Ctrl-C stops an answer, Ctrl-D ends the conversation.", setup.model));
         }
         let prologue = opened.prologue(&session).await?;
         let opened = &opened;
         let (data, termination) = (Data::stdout(), Termination::listen());
-        let mut chat = Chat { opened, session, setup, lines, data, termination, last: Exit::Done };
+        let mut chat = ChatLoop { opened, session, setup, lines, data, termination, last: Exit::Done };
         chat.talk(&prologue, waiting).await
     };
     let ended = ended.await;
@@ -47,18 +47,18 @@ pub(crate) async fn run(args: &ChatArgs, setup: &Setup) -> Outcome {
     ended
 }
 
-struct Chat<'a> {
+struct ChatLoop<'a> {
     opened: &'a Opened,
     session: Session,
     setup: &'a Setup,
-    lines: Lines,
+    lines: InputLines,
     data: Data,
     /// A signal that stops an answer also ends the conversation.
     termination: Termination,
     last: Exit,
 }
 
-impl Chat<'_> {
+impl ChatLoop<'_> {
     async fn talk(&mut self, prologue: &str, waiting: Vec<WaitingForm>) -> Outcome {
         self.data.text(prologue)?;
         self.data.end_line()?;

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
     Ok(worst)
 }
 
-struct Checked {
+struct CheckedDocument {
     document: Document,
     problems: Vec<Problem>,
 }
@@ -94,7 +94,7 @@ async fn stored_datasets(setup: &Setup) -> Option<Vec<String>> {
     }
 }
 
-async fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcome<Checked> {
+async fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcome<CheckedDocument> {
     let document = Document::read(path)?;
     let beside = documents::dataset_beside(path);
     let datasets = stored.datasets.clone();
@@ -111,7 +111,7 @@ async fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcom
         stored.programs = programs;
         problems = found(&stored);
     }
-    Ok(Checked { document, problems })
+    Ok(CheckedDocument { document, problems })
 }
 
 fn show(document: &Document, problems: &[Problem], colour: Colour) {

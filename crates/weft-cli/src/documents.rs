@@ -14,7 +14,7 @@ use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{CanvasKey, Error, ErrorKind, Result, TenantId};
 
-use crate::dataset::files::{Below, Found, below};
+use crate::dataset::files::{Below, FoundFile, below};
 use crate::failure::Outcome;
 use crate::screen::Notes;
 use crate::words::{plural, quoted};
@@ -56,7 +56,7 @@ pub(crate) async fn add_beside(app: &App, tenant: &TenantId, canvas: &Path) -> O
         Notes::line(format!("note: only the first {FILES_MAX} documents next to the canvas are read"));
         files.truncate(FILES_MAX);
     }
-    let named = files.into_iter().map(|Found { path, name }| (name, async move { read(&path).await }));
+    let named = files.into_iter().map(|FoundFile { path, name }| (name, async move { read(&path).await }));
     let count = add(app, &DatasetKey::new(tenant, dataset.as_str()), named).await?;
     if count > 0 {
         let count = plural(count as u64, "document");

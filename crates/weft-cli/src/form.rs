@@ -11,13 +11,13 @@ use weft_core::reference::Inputs;
 use weft_core::{Json, value};
 use weft_dsl::Plan;
 
-use crate::lines::Lines;
+use crate::lines::InputLines;
 use crate::screen::Notes;
 use crate::words::quoted;
 
 /// A field of a form.
 #[derive(Debug)]
-struct Field<'a> {
+struct ShownField<'a> {
     key: &'a str,
     name: &'a str,
     kind: &'a str,
@@ -33,7 +33,7 @@ struct Field<'a> {
 /// Answers to an approval other than `approve` and `deny`, in JSON.
 const DECISIONS: &str = r#"{"decision":"deny","reason":"…"} or {"decision":"edit","arguments":{…}}"#;
 
-impl<'a> Field<'a> {
+impl<'a> ShownField<'a> {
     fn of(key: &'a str, description: &'a Json) -> Self {
         let text = |member: &str| description.get(member).and_then(Json::as_str).unwrap_or_default();
         let options = description.get("options").and_then(Json::as_array).into_iter().flatten();
@@ -158,7 +158,7 @@ pub(crate) fn describe(forms: &[WaitingForm]) -> String {
             let _ = writeln!(text, "  {line}");
         }
         for (key, description) in &waiting.form.fields {
-            let field = Field::of(key, description);
+            let field = ShownField::of(key, description);
             let _ = writeln!(text, "  - {}", field.line());
             if let Some(call) = field.call {
                 let _ = writeln!(text, "      {call}");
@@ -176,7 +176,7 @@ pub(crate) fn flags(forms: &[WaitingForm]) -> String {
     let apart = forms.iter().flat_map(|waiting| waiting.form.fields.keys()).all(|key| seen.insert(key));
     let mut text = String::new();
     for waiting in forms {
-        let fields = waiting.form.fields.iter().map(|(key, description)| Field::of(key, description));
+        let fields = waiting.form.fields.iter().map(|(key, description)| ShownField::of(key, description));
         // The key of a flag ends at its first `=`, and an address of a field may contain one.
         let plain = waiting.form.fields.keys().all(|key| !key.contains('='));
         if apart && plain {
@@ -220,13 +220,16 @@ pub(crate) fn keep_typed(inputs: &mut serde_json::Map<String, Json>, pairs: &[St
 }
 
 /// Asks a person field by field. Returns the answers, each below its form's address; `None` if the input ended early.
-pub(crate) async fn ask(forms: &[WaitingForm], lines: &mut Lines) -> Option<serde_json::Map<String, Json>> {
+pub(crate) async fn ask(
+    forms: &[WaitingForm],
+    lines: &mut InputLines,
+) -> Option<serde_json::Map<String, Json>> {
     let mut answers = serde_json::Map::new();
     for waiting in forms {
         waiting.form.tips.iter().for_each(Notes::line);
         let mut own = serde_json::Map::new();
         for (key, description) in &waiting.form.fields {
-            if let Some(value) = ask_field(&Field::of(key, description), lines).await? {
+            if let Some(value) = ask_field(&ShownField::of(key, description), lines).await? {
                 own.insert(key.clone(), value);
             }
         }
@@ -235,7 +238,7 @@ pub(crate) async fn ask(forms: &[WaitingForm], lines: &mut Lines) -> Option<serd
     Some(answers)
 }
 
-async fn ask_field(field: &Field<'_>, lines: &mut Lines) -> Option<Option<Json>> {
+async fn ask_field(field: &ShownField<'_>, lines: &mut InputLines) -> Option<Option<Json>> {
     let prompt = format!("  {} ", field.line());
     field.call.iter().for_each(|call| Notes::line(format!("  {call}")));
     loop {
@@ -262,7 +265,7 @@ mod tests {
     fn typed_text_becomes_a_value_of_the_field_type() {
         let check = |description: Json, typed: &str, expected: Result<Option<Json>, ()>| {
             assert_eq!(
-                Field::of("f", &description).parse(typed).map_err(drop),
+                ShownField::of("f", &description).parse(typed).map_err(drop),
                 expected,
                 "{description} {typed}"
             );

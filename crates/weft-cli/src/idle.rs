@@ -31,7 +31,7 @@ pub(crate) async fn between<T>(serving: impl Future<Output = T>) -> T {
 }
 
 async fn give_back() -> std::convert::Infallible {
-    let mut rest = Rest::default();
+    let mut rest = IdleDetector::default();
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         if rest.has_come(os::cpu_time()) {
@@ -42,13 +42,13 @@ async fn give_back() -> std::convert::Infallible {
 
 /// Detects from the processor time of the process when it becomes idle.
 #[derive(Default)]
-struct Rest {
+struct IdleDetector {
     last_look: Duration,
     given_back: Duration,
     quiet: u32,
 }
 
-impl Rest {
+impl IdleDetector {
     /// Processes the processor time used so far. Returns true once for each period of work.
     fn has_come(&mut self, used: Duration) -> bool {
         let since_look = used.saturating_sub(self.last_look);
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn idleness_is_reported_once_after_each_period_of_work() {
-        let mut rest = Rest::default();
+        let mut rest = IdleDetector::default();
         let mut look = |used| rest.has_come(ms(used));
         assert!(!look(400), "the process has just worked");
         assert!(!look(401));
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn after_little_work_the_pause_is_longer() {
-        let mut rest = Rest { given_back: ms(300), ..Rest::default() };
+        let mut rest = IdleDetector { given_back: ms(300), ..IdleDetector::default() };
         let come: Vec<u32> = (0..200).filter(|_| rest.has_come(ms(340))).collect();
         assert_eq!(come, [LONG_PAUSE]);
         // The checks and timers alone do not count as work, however long they run.

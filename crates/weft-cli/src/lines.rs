@@ -13,7 +13,7 @@ const AHEAD_MAX: usize = 1;
 
 /// Input from standard input.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum InputLine {
     /// A line, without its end.
     Text(String),
     /// An unusable line, and why.
@@ -21,13 +21,13 @@ pub(crate) enum Line {
 }
 
 /// Standard input, line by line.
-pub(crate) struct Lines {
-    incoming: mpsc::Receiver<Line>,
+pub(crate) struct InputLines {
+    incoming: mpsc::Receiver<InputLine>,
     /// Whether it is a terminal.
     pub interactive: bool,
 }
 
-impl Lines {
+impl InputLines {
     /// Starts reading. The thread only ends with the program: reading from a terminal cannot be interrupted.
     pub(crate) fn stdin() -> Self {
         let (lines, incoming) = mpsc::channel(AHEAD_MAX);
@@ -51,14 +51,14 @@ impl Lines {
                 Notes::text(prompt);
             }
             match self.incoming.recv().await? {
-                Line::Text(text) => return Some(text),
-                Line::Unusable(why) => Notes::line(format!("note: a line was skipped: {why}")),
+                InputLine::Text(text) => return Some(text),
+                InputLine::Unusable(why) => Notes::line(format!("note: a line was skipped: {why}")),
             }
         }
     }
 }
 
-fn read(input: &mut impl io::BufRead) -> Option<Line> {
+fn read(input: &mut impl io::BufRead) -> Option<InputLine> {
     let mut bytes = Vec::new();
     // Limited, because a pipe without line ends would otherwise fill the memory.
     let read = input.take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).ok()?;
@@ -71,11 +71,11 @@ fn read(input: &mut impl io::BufRead) -> Option<Line> {
     } else if bytes.len() as u64 >= LINE_BYTES_MAX {
         // Skipped to its end, so that its rest is not taken for the next line.
         skip_line(input)?;
-        return Some(Line::Unusable(format!("it has more than {LINE_BYTES_MAX} bytes")));
+        return Some(InputLine::Unusable(format!("it has more than {LINE_BYTES_MAX} bytes")));
     }
     Some(match String::from_utf8(bytes) {
-        Ok(text) => Line::Text(text),
-        Err(_) => Line::Unusable("it is not UTF-8".to_owned()),
+        Ok(text) => InputLine::Text(text),
+        Err(_) => InputLine::Unusable("it is not UTF-8".to_owned()),
     })
 }
 
@@ -106,11 +106,11 @@ mod tests {
         bytes.extend(std::iter::repeat_n(b'x', 3 << 20));
         bytes.extend(b"\nlast");
         let mut input = io::Cursor::new(bytes);
-        let text = |text: &str| Some(Line::Text(text.to_owned()));
+        let text = |text: &str| Some(InputLine::Text(text.to_owned()));
         assert_eq!(read(&mut input), text("a"));
         assert_eq!(read(&mut input), text(""));
-        assert!(matches!(read(&mut input), Some(Line::Unusable(_))));
-        assert!(matches!(read(&mut input), Some(Line::Unusable(_))));
+        assert!(matches!(read(&mut input), Some(InputLine::Unusable(_))));
+        assert!(matches!(read(&mut input), Some(InputLine::Unusable(_))));
         assert_eq!(read(&mut input), text("last"));
         assert_eq!(read(&mut input), None);
     }

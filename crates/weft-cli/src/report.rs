@@ -48,13 +48,13 @@ const SECRET: &str = "secret-in-clear";
 /// A document and its problems.
 pub(crate) struct Report<'a> {
     document: &'a Document,
-    lines: Lines<'a>,
+    lines: SourceLines<'a>,
 }
 
 impl<'a> Report<'a> {
     /// Creates a report for this document.
     pub(crate) fn new(document: &'a Document) -> Self {
-        Self { document, lines: Lines::new(document) }
+        Self { document, lines: SourceLines::new(document) }
     }
 
     /// Hides the secrets that were found in it: the line of one problem may contain the secret of another.
@@ -125,7 +125,7 @@ fn plain(text: &str) -> Cow<'_, str> {
 #[derive(Debug)]
 struct Shown<'a> {
     problem: &'a Problem,
-    lines: &'a Lines<'a>,
+    lines: &'a SourceLines<'a>,
 }
 
 impl fmt::Display for Shown<'_> {
@@ -177,13 +177,13 @@ impl Diagnostic for Shown<'_> {
 /// A source text with an index of its lines, which only shows a part of a long one: many canvases are a single line
 /// of megabytes.
 #[derive(Debug)]
-struct Lines<'a> {
+struct SourceLines<'a> {
     name: String,
     text: Cow<'a, str>,
     starts: Vec<usize>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> SourceLines<'a> {
     fn new(document: &'a Document) -> Self {
         let text = match document.text() {
             Some(text) => text,
@@ -243,7 +243,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-impl SourceCode for Lines<'_> {
+impl SourceCode for SourceLines<'_> {
     fn read_span<'b>(
         &'b self,
         span: &SourceSpan,

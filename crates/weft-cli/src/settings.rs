@@ -138,7 +138,7 @@ pub(crate) struct Flags {
 
 /// A setting from the environment.
 #[derive(Debug)]
-struct Variable {
+struct EnvSetting {
     name: String,
     path: String,
     value: Value,
@@ -148,7 +148,7 @@ struct Variable {
 #[derive(Debug, Default)]
 struct Sources {
     files: Vec<File>,
-    variables: Vec<Variable>,
+    variables: Vec<EnvSetting>,
 }
 
 /// Reads all settings.
@@ -366,7 +366,7 @@ fn file(path: &Path) -> Result<File, String> {
 }
 
 /// Reads variables, such as `WEFT_STORE__URL` for `store.url`.
-fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<Variable> {
+fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<EnvSetting> {
     let mut variables = Vec::new();
     for (name, value) in &environment.0 {
         let Some(short) = name.strip_prefix(PREFIX).filter(|_| !OWN.contains(&name.as_str())) else {
@@ -380,7 +380,7 @@ fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<Variable
         let section = path.split('.').next().unwrap_or_default();
         // Schedulers such as Kubernetes add variables named after the service.
         if sections().contains(&section) {
-            variables.push(Variable { name: name.clone(), path, value: parse(value) });
+            variables.push(EnvSetting { name: name.clone(), path, value: parse(value) });
         } else {
             Notes::line(format!("note: {name} in the environment is not a setting and is ignored"));
         }
@@ -405,7 +405,7 @@ impl Sources {
         for file in &self.files {
             figment = figment.merge(Serialized::defaults(&file.table));
         }
-        for Variable { path, value, .. } in &self.variables {
+        for EnvSetting { path, value, .. } in &self.variables {
             figment = figment.merge((path.as_str(), value.clone()));
         }
         figment
@@ -443,7 +443,7 @@ impl Sources {
     fn take_out(&mut self, path: &mut Vec<String>) -> Option<String> {
         while !path.is_empty() {
             let dotted = path.join(".");
-            let inside = |variable: &Variable| {
+            let inside = |variable: &EnvSetting| {
                 variable.path == dotted
                     || dotted.strip_prefix(&variable.path).is_some_and(|rest| rest.starts_with('.'))
             };

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &SettingsArgs, environment: &Environment, flags: &Flags)
 
 /// Renders the file as a page: the comment before a setting is its description.
 fn sections(file: &str) -> String {
-    let mut page = Page::default();
+    let mut page = PageWriter::default();
     // The first paragraph is about the file itself.
     let (_, settings) = file.split_once("\n\n").unwrap_or_default();
     for line in settings.lines() {
@@ -62,7 +62,7 @@ fn sections(file: &str) -> String {
 }
 
 #[derive(Default)]
-struct Page<'a> {
+struct PageWriter<'a> {
     text: String,
     section: &'a str,
     /// Lines of a comment that describes what follows.
@@ -72,7 +72,7 @@ struct Page<'a> {
     in_example: bool,
 }
 
-impl<'a> Page<'a> {
+impl<'a> PageWriter<'a> {
     fn comment(&mut self, line: &'a str) {
         if self.in_example {
             self.pending.push(line);

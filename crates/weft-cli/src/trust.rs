@@ -12,7 +12,7 @@ use weft_app::config::trust::Untrusted;
 
 use crate::args::TrustArgs;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::lines::Lines;
+use crate::lines::InputLines;
 use crate::screen::Notes;
 use crate::settings::{self, Environment};
 use crate::words::quoted;
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &TrustArgs, environment: &Environment) -> Outcome 
 }
 
 async fn agreed() -> Outcome<bool> {
-    let mut lines = Lines::stdin();
+    let mut lines = InputLines::stdin();
     if !lines.interactive {
         return Err(Failure::usage("cannot ask whether the file is trusted: there is no terminal")
             .help("review it, then run: weft trust --yes"));

@@ -23,20 +23,20 @@ const PLACE: &str = "message#";
 /// The messages to one run that have not been taken yet. Clones share the same inbox.
 #[derive(Clone, Default)]
 pub struct Inbox {
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<WaitingMessages>>,
     /// Where other processes leave messages.
-    left: Option<Left>,
+    left: Option<LeftMessages>,
 }
 
 #[derive(Clone)]
-struct Left {
+struct LeftMessages {
     run: RunKey,
     messages: Arc<dyn RunMessages>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    messages: VecDeque<Message>,
+struct WaitingMessages {
+    messages: VecDeque<InboxMessage>,
     /// Number of messages sent.
     sent: u64,
     /// The ids of messages left by other processes that have already been added here; some may still be where they
@@ -45,14 +45,14 @@ struct Waiting {
 }
 
 #[derive(Debug)]
-struct Message {
+struct InboxMessage {
     text: String,
-    origin: Origin,
+    origin: MessageOrigin,
 }
 
 /// The origin of a message, so that its sender can be notified when it is taken.
 #[derive(Debug)]
-enum Origin {
+enum MessageOrigin {
     /// This process.
     Sent { number: u64, taken: oneshot::Sender<()> },
     /// Another process, under this id.
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Inbox {
 impl Inbox {
     /// Creates the inbox of a run for which other processes may leave messages.
     pub fn of(run: RunKey, messages: Arc<dyn RunMessages>) -> Self {
-        Self { waiting: Arc::default(), left: Some(Left { run, messages }) }
+        Self { waiting: Arc::default(), left: Some(LeftMessages { run, messages }) }
     }
 
     /// Adds a message. Dropping the returned handle before an agent has taken the message withdraws it.
@@ -84,8 +84,8 @@ impl Inbox {
         let (taken, gone) = oneshot::channel();
         waiting.sent += 1;
         let number = waiting.sent;
-        let origin = Origin::Sent { number, taken };
-        waiting.messages.push_back(Message { text: text.into(), origin });
+        let origin = MessageOrigin::Sent { number, taken };
+        waiting.messages.push_back(InboxMessage { text: text.into(), origin });
         Ok(SentMessage { inbox: Arc::downgrade(&self.waiting), number, gone })
     }
 
@@ -97,7 +97,9 @@ impl Inbox {
         let before = std::mem::take(&mut waiting.known);
         for RunMessage { id, text, .. } in left {
             if !before.contains(&id) {
-                waiting.messages.push_back(Message { text, origin: Origin::Left { id: id.clone() } });
+                waiting
+                    .messages
+                    .push_back(InboxMessage { text, origin: MessageOrigin::Left { id: id.clone() } });
             }
             waiting.known.insert(id);
         }
@@ -106,7 +108,7 @@ impl Inbox {
     /// Removes messages that an agent has read, so that they are not read again, here or in a process that resumes
     /// the run.
     async fn settle(&self, ids: &[String]) -> Result<()> {
-        let Some(Left { run, messages }) = self.left.as_ref().filter(|_| !ids.is_empty()) else {
+        let Some(LeftMessages { run, messages }) = self.left.as_ref().filter(|_| !ids.is_empty()) else {
             return Ok(());
         };
         {
@@ -115,16 +117,16 @@ impl Inbox {
             waiting.known.extend(ids.iter().cloned());
             waiting
                 .messages
-                .retain(|message| !matches!(&message.origin, Origin::Left { id } if ids.contains(id)));
+                .retain(|message| !matches!(&message.origin, MessageOrigin::Left { id } if ids.contains(id)));
         }
         messages.remove_messages(run, ids).await.map(drop)
     }
 
-    fn take(&self) -> Vec<Message> {
+    fn take(&self) -> Vec<InboxMessage> {
         self.waiting().messages.drain(..).collect()
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, WaitingMessages> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -133,7 +135,7 @@ impl Inbox {
 #[derive(Debug)]
 pub struct SentMessage {
     /// Weak, so that it does not outlive its run.
-    inbox: Weak<Mutex<Waiting>>,
+    inbox: Weak<Mutex<WaitingMessages>>,
     number: u64,
     gone: oneshot::Receiver<()>,
 }
@@ -150,7 +152,10 @@ impl SentMessage {
         // If the run has ended, its messages are gone with it.
         let Some(inbox) = self.inbox.upgrade() else { return false };
         let mut waiting = inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |message: &Message| matches!(message.origin, Origin::Sent { number, .. } if number == self.number);
+        let is_it = |message: &InboxMessage| match message.origin {
+            MessageOrigin::Sent { number, .. } => number == self.number,
+            MessageOrigin::Left { .. } => false,
+        };
         let before = waiting.messages.len();
         waiting.messages.retain(|message| !is_it(message));
         waiting.messages.len() < before
@@ -232,11 +237,11 @@ impl NodeContext {
         let (mut told, mut new) = (Vec::new(), false);
         let take = || {
             let mut arrived = Arrived { messages: Vec::new(), left: Vec::new() };
-            for Message { text, origin } in self.run.inbox.take() {
+            for InboxMessage { text, origin } in self.run.inbox.take() {
                 arrived.messages.push(text);
                 match origin {
-                    Origin::Sent { taken, .. } => told.push(taken),
-                    Origin::Left { id } => arrived.left.push(id),
+                    MessageOrigin::Sent { taken, .. } => told.push(taken),
+                    MessageOrigin::Left { id } => arrived.left.push(id),
                 }
             }
             new = !arrived.messages.is_empty();
@@ -293,11 +298,13 @@ mod tests {
         let inbox = Inbox::default();
         let (mut first, second) = (inbox.send("first").unwrap(), inbox.send("second").unwrap());
         drop(second);
-        let texts = |messages: &[Message]| messages.iter().map(|m| m.text.clone()).collect::<Vec<_>>();
+        let texts = |messages: &[InboxMessage]| messages.iter().map(|m| m.text.clone()).collect::<Vec<_>>();
         let taken = inbox.take();
         assert_eq!(texts(&taken), ["first"]);
         for message in taken {
-            let Origin::Sent { taken, .. } = message.origin else { panic!("it was sent to this process") };
+            let MessageOrigin::Sent { taken, .. } = message.origin else {
+                panic!("it was sent to this process")
+            };
             taken.send(()).unwrap();
         }
         assert!(first.taken().await);
@@ -311,7 +318,7 @@ mod tests {
         assert!(second.take_back() && !second.take_back());
         let read = inbox.take().pop().unwrap();
         assert!(!first.take_back());
-        let Origin::Sent { taken, .. } = read.origin else { panic!("it was sent here") };
+        let MessageOrigin::Sent { taken, .. } = read.origin else { panic!("it was sent here") };
         taken.send(()).unwrap();
         assert!(first.taken().await && !first.take_back());
         drop(inbox);

@@ -24,7 +24,7 @@ pub fn literal(text: &str) -> Option<Json> {
     if let Ok(value) = serde_json::from_str(&kept(text)) {
         return Some(value);
     }
-    let mut reader = Reader { rest: text, depth: 0 };
+    let mut reader = LiteralReader { rest: text, depth: 0 };
     let value = reader.value()?;
     reader.rest.trim().is_empty().then_some(value)
 }
@@ -38,12 +38,12 @@ fn word(text: &str) -> Option<Json> {
     }
 }
 
-struct Reader<'a> {
+struct LiteralReader<'a> {
     rest: &'a str,
     depth: usize,
 }
 
-impl Reader<'_> {
+impl LiteralReader<'_> {
     fn take(&mut self, c: char) -> Option<()> {
         self.rest = self.rest.trim_start().strip_prefix(c)?;
         Some(())

@@ -28,7 +28,7 @@ enum StreamEnd {
 /// The pieces, concatenated into one string. Separate allocations for single words would take ten times as many
 /// bytes.
 #[derive(Debug, Default)]
-struct Pieces {
+struct PieceText {
     text: String,
     ends: Vec<PieceEnd>,
 }
@@ -48,7 +48,7 @@ impl PieceEnd {
     }
 }
 
-impl Pieces {
+impl PieceText {
     fn len(&self) -> usize {
         self.ends.len()
     }
@@ -86,7 +86,7 @@ impl Pieces {
 
 #[derive(Debug)]
 struct StreamState {
-    pieces: Pieces,
+    pieces: PieceText,
     end: StreamEnd,
     /// Number of pieces that have been read.
     // The furthest reader counts: what one reader has shown cannot be taken back for the others.
@@ -110,7 +110,7 @@ impl SharedText {
     /// Creates an empty text and the handle that writes it. Dropping the writer without calling
     /// [`TextWriter::finish`] breaks the text, so that no reader waits forever.
     pub fn new() -> (TextWriter, Self) {
-        let state = Mutex::new(StreamState { pieces: Pieces::default(), end: StreamEnd::Open, read: 0 });
+        let state = Mutex::new(StreamState { pieces: PieceText::default(), end: StreamEnd::Open, read: 0 });
         let taken_back = AtomicU32::new(0);
         let text = Self(Arc::new(SharedTextInner { state, changed: Notify::new(), taken_back }));
         (TextWriter { text: text.clone() }, text)

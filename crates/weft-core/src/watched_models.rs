@@ -162,8 +162,8 @@ impl WatchedModels {
         Self { models, watcher }
     }
 
-    fn watched<T>(&self, inner: T) -> Watched<T> {
-        Watched { inner, watcher: Arc::clone(&self.watcher) }
+    fn watched<T>(&self, inner: T) -> WatchedModel<T> {
+        WatchedModel { inner, watcher: Arc::clone(&self.watcher) }
     }
 }
 
@@ -172,7 +172,7 @@ pub fn watched_reader(
     inner: Arc<dyn PictureReader>,
     watcher: Arc<dyn ModelWatcher>,
 ) -> Arc<dyn PictureReader> {
-    Arc::new(Watched { inner, watcher })
+    Arc::new(WatchedModel { inner, watcher })
 }
 
 /// Wraps a transcription model so that its calls are reported.
@@ -180,7 +180,7 @@ pub fn watched_transcription(
     inner: Arc<dyn TranscriptionModel>,
     watcher: Arc<dyn ModelWatcher>,
 ) -> Arc<dyn TranscriptionModel> {
-    Arc::new(Watched { inner, watcher })
+    Arc::new(WatchedModel { inner, watcher })
 }
 
 impl ModelDirectory for WatchedModels {
@@ -222,20 +222,27 @@ impl ModelDirectory for WatchedModels {
 }
 
 /// A model whose calls are reported to a watcher.
-struct Watched<T> {
+struct WatchedModel<T> {
     inner: T,
     watcher: Arc<dyn ModelWatcher>,
 }
 
-impl<T> Watched<T> {
-    fn begins(&self, kind: ModelKind, model: &str) -> Call {
+impl<T> WatchedModel<T> {
+    fn begins(&self, kind: ModelKind, model: &str) -> WatchedCall {
         let watcher = Arc::clone(&self.watcher);
-        Call { watcher, kind, model: model.into(), prices: None, usage: Usage::default(), outcome: None }
+        WatchedCall {
+            watcher,
+            kind,
+            model: model.into(),
+            prices: None,
+            usage: Usage::default(),
+            outcome: None,
+        }
     }
 }
 
 /// A call in progress. It is reported on drop, because an abandoned call is dropped as well.
-struct Call {
+struct WatchedCall {
     watcher: Arc<dyn ModelWatcher>,
     kind: ModelKind,
     model: Arc<str>,
@@ -244,7 +251,7 @@ struct Call {
     outcome: Option<CallOutcome>,
 }
 
-impl Call {
+impl WatchedCall {
     fn see<T>(&mut self, answer: &Result<T>) {
         self.outcome = Some(match answer {
             Ok(_) => CallOutcome::Succeeded,
@@ -252,14 +259,14 @@ impl Call {
         });
     }
 
-    /// Like [`Call::see`], for a model whose tokens are those that it reads.
+    /// Like [`WatchedCall::see`], for a model whose tokens are those that it reads.
     fn see_read<T>(&mut self, answer: &Result<T>, tokens: impl FnOnce(&T) -> u64) {
         let prompt_tokens = answer.as_ref().map_or(0, tokens);
         self.usage = Usage { prompt_tokens, calls: 1, ..Usage::default() };
         self.see(answer);
     }
 
-    /// Like [`Call::see`], for a model that reports its usage together with its result.
+    /// Like [`WatchedCall::see`], for a model that reports its usage together with its result.
     fn see_counted<T>(&mut self, answer: &Result<Counted<T>>) {
         match answer {
             Ok(counted) => (self.usage, self.prices) = (counted.usage, counted.prices),
@@ -284,7 +291,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for WatchedCall {
     fn drop(&mut self) {
         self.watcher.ended(&ModelCall {
             kind: self.kind,
@@ -297,7 +304,7 @@ impl Drop for Call {
 }
 
 #[async_trait]
-impl ChatModel for Watched<Arc<dyn ChatModel>> {
+impl ChatModel for WatchedModel<Arc<dyn ChatModel>> {
     fn info(&self) -> &ModelInfo {
         self.inner.info()
     }
@@ -317,7 +324,7 @@ impl ChatModel for Watched<Arc<dyn ChatModel>> {
 }
 
 #[async_trait]
-impl Embedder for Watched<Arc<dyn Embedder>> {
+impl Embedder for WatchedModel<Arc<dyn Embedder>> {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -335,7 +342,7 @@ impl Embedder for Watched<Arc<dyn Embedder>> {
 }
 
 #[async_trait]
-impl Reranker for Watched<Arc<dyn Reranker>> {
+impl Reranker for WatchedModel<Arc<dyn Reranker>> {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -349,7 +356,7 @@ impl Reranker for Watched<Arc<dyn Reranker>> {
 }
 
 #[async_trait]
-impl SpeechModel for Watched<Arc<dyn SpeechModel>> {
+impl SpeechModel for WatchedModel<Arc<dyn SpeechModel>> {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -368,7 +375,7 @@ impl SpeechModel for Watched<Arc<dyn SpeechModel>> {
 }
 
 #[async_trait]
-impl TranscriptionModel for Watched<Arc<dyn TranscriptionModel>> {
+impl TranscriptionModel for WatchedModel<Arc<dyn TranscriptionModel>> {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -386,7 +393,7 @@ impl TranscriptionModel for Watched<Arc<dyn TranscriptionModel>> {
 }
 
 #[async_trait]
-impl PictureReader for Watched<Arc<dyn PictureReader>> {
+impl PictureReader for WatchedModel<Arc<dyn PictureReader>> {
     fn name(&self) -> &str {
         self.inner.name()
     }

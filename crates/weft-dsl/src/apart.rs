@@ -25,7 +25,7 @@ pub(crate) struct ApartRead<'a> {
 
 /// A branching node that a run, or a round of a frame, reaches at most once and of which it takes one branch.
 /// The vectors are indexed by a node's position in its scope.
-struct Fork {
+struct BranchPoint {
     node: NodeIx,
     /// Nodes that can be reached without it.
     around: Vec<bool>,
@@ -33,7 +33,7 @@ struct Fork {
     branches: Vec<Vec<bool>>,
 }
 
-impl Fork {
+impl BranchPoint {
     fn parts(&self, reader: usize, source: usize) -> bool {
         let led_to = |local: usize| !self.around[local] && self.branches.iter().any(|branch| branch[local]);
         led_to(reader)
@@ -45,7 +45,7 @@ impl Fork {
 /// Finds all such reads, as far as the forks of each scope show them.
 pub(crate) fn reads<'a>(linked: &'a Linked, assigned: &Assigned<'_>) -> Vec<ApartRead<'a>> {
     let mut left = STEPS_MAX;
-    let forks: Vec<Vec<Fork>> =
+    let forks: Vec<Vec<BranchPoint>> =
         (0..linked.scopes.len()).map(|scope| forks(linked, scope, &mut left)).collect();
     if forks.iter().all(Vec::is_empty) {
         return Vec::new();
@@ -86,7 +86,7 @@ fn is_final(linked: &Linked, waiter: NodeIx, source: NodeIx) -> bool {
 }
 
 /// Returns the forks of one scope; `left` is the number of steps that may still be taken.
-fn forks(linked: &Linked, scope: usize, left: &mut usize) -> Vec<Fork> {
+fn forks(linked: &Linked, scope: usize, left: &mut usize) -> Vec<BranchPoint> {
     let level = &linked.scopes[scope];
     let mut forks = Vec::new();
     // A body without a start never runs.
@@ -111,7 +111,7 @@ fn forks(linked: &Linked, scope: usize, left: &mut usize) -> Vec<Fork> {
         let mut around = graph::reachable(&successors, start);
         around[local] = true;
         successors[local] = ways_on;
-        forks.push(Fork { node, around, branches });
+        forks.push(BranchPoint { node, around, branches });
     }
     forks
 }

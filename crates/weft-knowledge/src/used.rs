@@ -13,18 +13,18 @@ use weft_core::{ComponentId, Error, ErrorKind};
 const NOTE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Adds up the model usage of some work, by model.
-struct Gathered {
+struct GatheredUse {
     node: ComponentId,
     uses: Mutex<Vec<ModelUse>>,
 }
 
-impl Gathered {
+impl GatheredUse {
     fn take(&self) -> Vec<ModelUse> {
         std::mem::take(&mut *self.uses.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl ModelWatcher for Gathered {
+impl ModelWatcher for GatheredUse {
     fn ended(&self, call: &ModelCall<'_>) {
         if call.counts() {
             let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,7 +36,7 @@ impl ModelWatcher for Gathered {
 /// Models for one piece of work, with tracking of what it uses.
 pub(crate) struct WorkModels {
     models: WatchedModels,
-    gathered: Arc<Gathered>,
+    gathered: Arc<GatheredUse>,
     uses: Option<Arc<dyn UsageStore>>,
     owner: UsageOwner,
 }
@@ -48,7 +48,7 @@ impl WorkModels {
         uses: Option<Arc<dyn UsageStore>>,
         owner: UsageOwner,
     ) -> Self {
-        let gathered = Arc::new(Gathered { node: owner.node(), uses: Mutex::default() });
+        let gathered = Arc::new(GatheredUse { node: owner.node(), uses: Mutex::default() });
         let watcher = Arc::clone(&gathered) as Arc<dyn ModelWatcher>;
         Self { models: WatchedModels::new(models, watcher), gathered, uses, owner }
     }

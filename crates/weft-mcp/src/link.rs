@@ -218,7 +218,7 @@ impl Link {
             .map_err(|_| RequestFailure { error: self.broken(), sent: RequestFate::Never })?;
         Ok(PendingRequest {
             listening: self.handler.listen(handle.progress_token.clone()),
-            notice: Notice {
+            notice: CancelNotice {
                 id: handle.id.clone(),
                 is_wanted: true,
                 peer: self.peer.clone(),
@@ -266,7 +266,7 @@ async fn say_goodbye(mut service: RunningService<RoleClient, NotificationHandler
 pub(crate) struct PendingRequest {
     answer: oneshot::Receiver<Result<ServerResult, ServiceError>>,
     listening: Listening,
-    notice: Notice,
+    notice: CancelNotice,
     redactor: Redactor,
 }
 
@@ -321,7 +321,7 @@ impl PendingRequest {
 }
 
 /// Cancels the request at the server when no caller waits for it any more.
-struct Notice {
+struct CancelNotice {
     id: RequestId,
     is_wanted: bool,
     peer: Peer<RoleClient>,
@@ -330,7 +330,7 @@ struct Notice {
     runtime: Handle,
 }
 
-impl Drop for Notice {
+impl Drop for CancelNotice {
     fn drop(&mut self) {
         // Called for its side effect: the log forgets the id.
         self.sent_log.was_sent(&self.id);

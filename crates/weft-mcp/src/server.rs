@@ -36,7 +36,7 @@ const LIST_KEPT: Duration = Duration::from_secs(60);
 pub(crate) struct McpServer {
     pub(crate) id: String,
     pub(crate) config: Arc<ServerConfig>,
-    way: Way,
+    way: ServerAccess,
     live: Lock<Option<Arc<Link>>>,
     /// Held while connecting, so that all callers share one connection. Checking the connection or dropping a broken
     /// one does not need it.
@@ -51,7 +51,7 @@ pub(crate) struct McpServer {
 }
 
 /// Access to a server.
-pub(crate) struct Way {
+pub(crate) struct ServerAccess {
     pub(crate) dial: Arc<dyn Dial>,
     /// Sign-in at it, if it supports that.
     pub(crate) sign_in: Option<Arc<SignIn>>,
@@ -59,7 +59,7 @@ pub(crate) struct Way {
     pub(crate) redactor: Redactor,
 }
 
-impl Way {
+impl ServerAccess {
     /// Creates the access from the configuration.
     pub(crate) fn configured(
         config: &Arc<ServerConfig>,
@@ -117,7 +117,7 @@ pub(crate) struct RunningCall {
 }
 
 impl McpServer {
-    pub(crate) fn new(id: &str, config: Arc<ServerConfig>, way: Way, tasks: TaskTracker) -> Self {
+    pub(crate) fn new(id: &str, config: Arc<ServerConfig>, way: ServerAccess, tasks: TaskTracker) -> Self {
         let redactor = way.redactor.clone();
         Self {
             id: id.to_owned(),

@@ -18,7 +18,7 @@ use crate::definition::{ToolDefinition, Verdict};
 use crate::dial::Dial;
 use crate::faults::Redactor;
 use crate::reach::Reach;
-use crate::server::{McpServer, Way, read_definitions};
+use crate::server::{McpServer, ServerAccess, read_definitions};
 use crate::sign_in::{CredentialPlace, SignInCallback, SignInPage, SignInRequest};
 use crate::tool::{call_once, tool};
 
@@ -101,7 +101,7 @@ impl Servers {
         for (id, server) in config.servers {
             let (server, clock) = (Arc::new(server), Arc::clone(&servers.0.clock));
             let place = credentials.place(&id);
-            let way = Way::configured(&server, config.inherited.clone(), reach, place, clock);
+            let way = ServerAccess::configured(&server, config.inherited.clone(), reach, place, clock);
             servers.put(&id, server, way);
         }
         Ok(servers)
@@ -110,7 +110,7 @@ impl Servers {
     /// Adds a server that is reached through `dial`, replacing one with the same id.
     pub async fn add(&self, id: &str, config: ServerConfig, dial: Arc<dyn Dial>) {
         let redactor = Redactor::new(config.secrets());
-        self.replace(id, Arc::new(config), Way { dial, sign_in: None, redactor }).await;
+        self.replace(id, Arc::new(config), ServerAccess { dial, sign_in: None, redactor }).await;
     }
 
     /// Adds a server at a URL, which is reached through `http`, as is everything that it names, replacing one with
@@ -139,7 +139,7 @@ impl Servers {
         let reach = Reach::by(http);
         for (id, config) in all.servers {
             let (config, clock) = (Arc::new(config), Arc::clone(&self.0.clock));
-            let way = Way::configured(&config, BTreeMap::new(), &reach, place.clone(), clock);
+            let way = ServerAccess::configured(&config, BTreeMap::new(), &reach, place.clone(), clock);
             self.replace(&id, config, way).await;
         }
         Ok(())
@@ -216,7 +216,7 @@ impl Servers {
 
     /// Replaces a server in one step, so that it is never missing in between; the connection of the previous one is
     /// closed.
-    async fn replace(&self, id: &str, config: Arc<ServerConfig>, way: Way) {
+    async fn replace(&self, id: &str, config: Arc<ServerConfig>, way: ServerAccess) {
         if let Some(before) = self.put(id, config, way) {
             before.close().await;
         }
@@ -224,7 +224,7 @@ impl Servers {
 
     /// Replaces a server and returns the previous one, whose connection stays open.
     // The lock is held no longer than that: a process takes seconds to end.
-    fn put(&self, id: &str, config: Arc<ServerConfig>, way: Way) -> Option<Arc<McpServer>> {
+    fn put(&self, id: &str, config: Arc<ServerConfig>, way: ServerAccess) -> Option<Arc<McpServer>> {
         let server = McpServer::new(id, config, way, self.0.tasks.clone());
         self.write().insert(id.to_owned(), Arc::new(server))
     }

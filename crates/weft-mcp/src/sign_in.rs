@@ -83,12 +83,12 @@ struct SignInInner {
     clock: Arc<dyn Clock>,
     known: Lock<KnownToken>,
     /// Held while a token is obtained, so that concurrent calls share one request.
-    asked: Mutex<Asked>,
+    asked: Mutex<TokenRequest>,
 }
 
 /// State of a request for a token.
 #[derive(Default)]
-struct Asked {
+struct TokenRequest {
     task: JoinSet<Result<Option<Secret>>>,
     /// The latest failed request.
     failed: Option<FailedQuestion>,

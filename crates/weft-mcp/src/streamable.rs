@@ -27,8 +27,8 @@ const REFUSAL_BYTES_MAX: usize = 64 << 10;
 const RESUME_FIRST: Duration = Duration::from_millis(500);
 const RESUME_LONGEST: Duration = Duration::from_secs(30);
 
-type Fault = StreamableHttpError<Error>;
-type Extra = HashMap<HeaderName, HeaderValue>;
+type TransportFault = StreamableHttpError<Error>;
+type ExtraHeaders = HashMap<HeaderName, HeaderValue>;
 
 /// Creates the transport to a URL.
 pub(crate) fn transport(peer: HttpPeer, url: &str) -> StreamableHttpClientTransport<HttpPeer> {
@@ -47,14 +47,14 @@ pub(crate) fn transport(peer: HttpPeer, url: &str) -> StreamableHttpClientTransp
 }
 
 /// Returns the original error from before it passed through the transport.
-pub(crate) fn cause(fault: Fault) -> Error {
+pub(crate) fn cause(fault: TransportFault) -> Error {
     match fault {
         StreamableHttpError::Client(error) => error,
         other => Error::new(ErrorKind::Unavailable, "the connection to the server broke off").because(other),
     }
 }
 
-fn headers(accept: &str, session: Option<&str>, extra: &Extra) -> Headers {
+fn headers(accept: &str, session: Option<&str>, extra: &ExtraHeaders) -> Headers {
     let mut headers = vec![("accept".to_owned(), accept.to_owned())];
     headers.extend(session.map(|id| ("mcp-session-id".to_owned(), id.to_owned())));
     headers.extend(extra.iter().map(|(name, value)| {
@@ -74,12 +74,13 @@ impl HttpPeer {
         url: &str,
         sent: ClientJsonRpcMessage,
         session: Option<&str>,
-        extra: &Extra,
-    ) -> Result<StreamableHttpPostResponse, Fault> {
+        extra: &ExtraHeaders,
+    ) -> Result<StreamableHttpPostResponse, TransportFault> {
         let body = serde_json::to_vec(&sent)?;
         let mut headers = headers("application/json, text/event-stream", session, extra);
         headers.push(("content-type".to_owned(), "application/json".to_owned()));
-        let response = self.send(request("POST", url, headers, body)).await.map_err(Fault::Client)?;
+        let response =
+            self.send(request("POST", url, headers, body)).await.map_err(TransportFault::Client)?;
         let asked = match &sent {
             JsonRpcMessage::Request(request) => Some(request.id.clone()),
             JsonRpcMessage::Response(_) | JsonRpcMessage::Notification(_) | JsonRpcMessage::Error(_) => None,
@@ -87,7 +88,7 @@ impl HttpPeer {
         match response.status {
             202 | 204 => Ok(StreamableHttpPostResponse::Accepted),
             200..=299 => self.answer(response, asked).await,
-            404 if session.is_some() => Err(Fault::SessionExpired),
+            404 if session.is_some() => Err(TransportFault::SessionExpired),
             _ => self.refused(response, session).await,
         }
     }
@@ -96,7 +97,7 @@ impl HttpPeer {
         &self,
         response: StreamResponse,
         asked: Option<RequestId>,
-    ) -> Result<StreamableHttpPostResponse, Fault> {
+    ) -> Result<StreamableHttpPostResponse, TransportFault> {
         let session = response.header("mcp-session-id").map(str::to_owned);
         if is_of_type(&response, "text/event-stream") {
             return Ok(StreamableHttpPostResponse::Sse(
@@ -109,15 +110,17 @@ impl HttpPeer {
             return Ok(StreamableHttpPostResponse::Accepted);
         };
         if !is_of_type(&response, "application/json") {
-            return Err(Fault::UnexpectedContentType(response.header("content-type").map(str::to_owned)));
+            return Err(TransportFault::UnexpectedContentType(
+                response.header("content-type").map(str::to_owned),
+            ));
         }
         let body = response.read(self.bytes_max()).await.map_err(|error| {
             let is_long = error.kind == ErrorKind::Invalid;
-            Fault::Client(if is_long { too_long(self.bytes_max()) } else { error })
+            TransportFault::Client(if is_long { too_long(self.bytes_max()) } else { error })
         })?;
         match message(&body) {
             Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-            None => Err(Fault::UnexpectedServerResponse(Cow::from("the answer is not a message"))),
+            None => Err(TransportFault::UnexpectedServerResponse(Cow::from("the answer is not a message"))),
         }
     }
 
@@ -126,23 +129,24 @@ impl HttpPeer {
         url: &str,
         session: Option<&str>,
         last_event: Option<String>,
-        extra: &Extra,
-    ) -> Result<EventStream, Fault> {
+        extra: &ExtraHeaders,
+    ) -> Result<EventStream, TransportFault> {
         if last_event.is_some() {
             self.wait_to_resume().await;
         }
         let mut headers = headers("text/event-stream", session, extra);
         headers.extend(last_event.map(|id| ("last-event-id".to_owned(), id)));
-        let response = self.send(request("GET", url, headers, Vec::new())).await.map_err(Fault::Client)?;
+        let response =
+            self.send(request("GET", url, headers, Vec::new())).await.map_err(TransportFault::Client)?;
         match response.status {
             200..=299 if is_of_type(&response, "text/event-stream") => {
                 Ok(events(response.body, self.bytes_max(), None))
             }
             // Servers without streams report that in different ways.
-            200..=299 | 405 | 501 => Err(Fault::ServerDoesNotSupportSse),
-            401 => Err(Fault::Client(self.authorization().unauthenticated())),
-            404 if session.is_some() => Err(Fault::SessionExpired),
-            _ => Err(Fault::Client(self.authorization().refusal(&response))),
+            200..=299 | 405 | 501 => Err(TransportFault::ServerDoesNotSupportSse),
+            401 => Err(TransportFault::Client(self.authorization().unauthenticated())),
+            404 if session.is_some() => Err(TransportFault::SessionExpired),
+            _ => Err(TransportFault::Client(self.authorization().refusal(&response))),
         }
     }
 
@@ -152,21 +156,21 @@ impl HttpPeer {
         &self,
         response: StreamResponse,
         session: Option<&str>,
-    ) -> Result<StreamableHttpPostResponse, Fault> {
+    ) -> Result<StreamableHttpPostResponse, TransportFault> {
         let error = self.authorization().refusal(&response);
         if matches!(response.status, 401 | 403 | 429) || !is_of_type(&response, "application/json") {
-            return Err(Fault::Client(error));
+            return Err(TransportFault::Client(error));
         }
         let is_bad_request = response.status == 400;
         let body = response.read(REFUSAL_BYTES_MAX).await.unwrap_or_default();
         // There is no specific status for it, so the text is the only indication.
         let mentions_session = || String::from_utf8_lossy(&body).to_ascii_lowercase().contains("session");
         if session.is_some() && is_bad_request && mentions_session() {
-            return Err(Fault::SessionExpired);
+            return Err(TransportFault::SessionExpired);
         }
         match message(&body) {
             Some(told @ JsonRpcMessage::Error(_)) => Ok(StreamableHttpPostResponse::Json(told, None)),
-            Some(_) | None => Err(Fault::Client(error)),
+            Some(_) | None => Err(TransportFault::Client(error)),
         }
     }
 }
@@ -180,8 +184,8 @@ impl StreamableHttpClient for HttpPeer {
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
         _auth_header: Option<String>,
-        custom_headers: Extra,
-    ) -> Result<StreamableHttpPostResponse, Fault> {
+        custom_headers: ExtraHeaders,
+    ) -> Result<StreamableHttpPostResponse, TransportFault> {
         self.post(&uri, message, session_id.as_deref(), &custom_headers).await
     }
 
@@ -190,14 +194,14 @@ impl StreamableHttpClient for HttpPeer {
         uri: Arc<str>,
         session_id: Arc<str>,
         _auth_header: Option<String>,
-        custom_headers: Extra,
-    ) -> Result<(), Fault> {
+        custom_headers: ExtraHeaders,
+    ) -> Result<(), TransportFault> {
         let headers = headers("application/json", Some(&session_id), &custom_headers);
         let response =
-            self.send(request("DELETE", &uri, headers, Vec::new())).await.map_err(Fault::Client)?;
+            self.send(request("DELETE", &uri, headers, Vec::new())).await.map_err(TransportFault::Client)?;
         match response.status {
             200..=299 | 404 | 405 => Ok(()),
-            _ => Err(Fault::Client(self.authorization().refusal(&response))),
+            _ => Err(TransportFault::Client(self.authorization().refusal(&response))),
         }
     }
 
@@ -207,8 +211,8 @@ impl StreamableHttpClient for HttpPeer {
         session_id: Option<Arc<str>>,
         last_event_id: Option<String>,
         _auth_header: Option<String>,
-        custom_headers: Extra,
-    ) -> Result<EventStream, Fault> {
+        custom_headers: ExtraHeaders,
+    ) -> Result<EventStream, TransportFault> {
         self.stream(&uri, session_id.as_deref(), last_event_id, &custom_headers).await
     }
 }
@@ -246,7 +250,7 @@ mod tests {
         for (last_event, pause) in [(None, none), (Some("1"), none), (Some("1"), least), (None, none)] {
             let begun = Instant::now();
             let last_event = last_event.map(str::to_owned);
-            peer.stream("https://tools.example/mcp", Some("s"), last_event, &Extra::new())
+            peer.stream("https://tools.example/mcp", Some("s"), last_event, &ExtraHeaders::new())
                 .await
                 .map(drop)
                 .unwrap();

@@ -104,7 +104,7 @@ impl Transcription {
 
 /// Format of the text in a program's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum OutputFormat {
     /// Plain text.
     Plain,
     /// Lines that begin with the time span of the speech: `[00:00:01.000 --> 00:00:04.500]  Good morning.`
@@ -118,7 +118,7 @@ pub struct ProgramTranscription {
     name: String,
     /// The part common to all recordings: its arguments still contain [`FILE`].
     run: Transcription,
-    told: Told,
+    told: OutputFormat,
     limits: Limits,
     slots: FairSlots,
     confinement: Confinement,
@@ -141,11 +141,11 @@ impl ProgramTranscription {
             TranscriptionProgram::Whisper { command, model, language } => {
                 let (program, arguments) = whisper(command, &model, &language, threads)?;
                 read.push(model);
-                (program, arguments, Told::Timed)
+                (program, arguments, OutputFormat::Timed)
             }
             TranscriptionProgram::Other { command } => {
                 let (program, arguments) = other(command)?;
-                (program, arguments, Told::Plain)
+                (program, arguments, OutputFormat::Plain)
             }
         };
         let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
@@ -166,7 +166,7 @@ impl ProgramTranscription {
     /// `Invalid` if the program does not read such files.
     fn ending(&self, recording: &Recording) -> Result<String> {
         let ending = ending(recording);
-        if self.told == Told::Timed && !OF_WHISPER.contains(&ending.as_str()) {
+        if self.told == OutputFormat::Timed && !OF_WHISPER.contains(&ending.as_str()) {
             let kinds = OF_WHISPER.join(", ");
             let message = format!("`{}` reads {kinds}, but not {}", self.name, recording.media_type);
             return Err(Error::invalid(message)
@@ -200,8 +200,8 @@ impl ProgramTranscription {
         }
         let told = String::from_utf8_lossy(told);
         let text = match self.told {
-            Told::Plain => told.trim().to_owned(),
-            Told::Timed => without_times(&told),
+            OutputFormat::Plain => told.trim().to_owned(),
+            OutputFormat::Timed => without_times(&told),
         };
         if text.is_empty() {
             let message = format!("`{}` has written nothing: it found no speech in the recording", self.name);

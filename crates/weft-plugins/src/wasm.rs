@@ -52,7 +52,7 @@ impl Default for WasmSettings {
 /// How a component describes itself.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Description {
+struct PluginDescription {
     name: String,
     description: String,
     parameters: Json,
@@ -80,7 +80,7 @@ pub(crate) async fn described(
     let ran = sandbox.call_wasm(&TenantId::new(NOBODY), &component, WasmCall::Describe, limits).await?;
     let said =
         ran.result.map_err(|failure| failed(&failure, limits, "its description cannot be obtained"))?;
-    let Description { name, description, parameters } = read(said.as_str().unwrap_or_default())?;
+    let PluginDescription { name, description, parameters } = read(said.as_str().unwrap_or_default())?;
     let time = Duration::from_secs(settings.seconds);
     let body = WasmBody { component, time };
     // Its origin is that of a server's tool, since canvases name both in the same way.
@@ -96,11 +96,11 @@ pub(crate) async fn described(
     Ok(Plugin::with_tools(plugin, &description, vec![Arc::new(tool)]))
 }
 
-fn read(said: &str) -> Result<Description> {
+fn read(said: &str) -> Result<PluginDescription> {
     const HELP: &str = "`describe` returns a JSON object with `name`, `description` and `parameters`";
-    let description: Description = serde_json::from_str(said)
+    let description: PluginDescription = serde_json::from_str(said)
         .map_err(|cause| Error::invalid(format!("its description cannot be read: {cause}")).help(HELP))?;
-    let Description { name, description: text, parameters } = &description;
+    let PluginDescription { name, description: text, parameters } = &description;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(plain) {
         return Err(Error::invalid(format!("`{}` is not a valid tool name", name.escape_debug()))

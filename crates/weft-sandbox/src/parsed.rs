@@ -32,7 +32,7 @@ const MESSAGE_MAX: usize = 300;
 
 /// The output of our program.
 #[derive(Deserialize)]
-struct Fault {
+struct SyntaxFault {
     message: String,
     /// Counted from 1; 0 if unknown.
     line: u32,
@@ -56,11 +56,11 @@ pub async fn fault(sandbox: &dyn Sandbox, tenant: &TenantId, program: &WrittenPr
         Map::from_iter([("source".to_owned(), json!(text)), ("given".to_owned(), json!(program.arguments))]);
     let parsing = Program { language: program.language, source, arguments, limits: LIMITS };
     let told = sandbox.run(tenant, parsing).await.ok()?.result.ok()?;
-    serde_json::from_value::<Fault>(told).ok().map(|fault| in_words(fault, program))
+    serde_json::from_value::<SyntaxFault>(told).ok().map(|fault| in_words(fault, program))
 }
 
-fn in_words(fault: Fault, program: &WrittenProgram) -> String {
-    let Fault { mut message, line, column } = fault;
+fn in_words(fault: SyntaxFault, program: &WrittenProgram) -> String {
+    let SyntaxFault { mut message, line, column } = fault;
     if program.language == Language::JavaScript
         && let Some(remedy) = quick::remedy(&message, line, &program.text)
     {

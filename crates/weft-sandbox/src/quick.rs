@@ -127,7 +127,7 @@ fn run(
     let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
     // Passed as data: within the program's text they could be parsed as code.
     let arguments = ctx.json_parse(arguments).catch(ctx).map_err(fails)?;
-    let job = Pending { ctx, watch, timers };
+    let job = PendingWork { ctx, watch, timers };
     let Some(main) = main_of(&job, program)? else {
         // It may already have printed everything, or do so when what it waits for has arrived.
         while job.goes_on()? {}
@@ -158,8 +158,8 @@ fn run(
 }
 
 /// Evaluates a program and finds its `main`, if it has one.
-fn main_of<'js>(job: &Pending<'_, 'js>, program: &Program) -> Result<Option<Function<'js>>, Failure> {
-    let Pending { ctx, watch, .. } = *job;
+fn main_of<'js>(job: &PendingWork<'_, 'js>, program: &Program) -> Result<Option<Function<'js>>, Failure> {
+    let PendingWork { ctx, watch, .. } = *job;
     let fails = |thrown| failure(ctx, thrown, FILE, watch);
     let source = own_calls::recorded(&program.source, &program.arguments);
     let global = own_calls::VARIABLE;
@@ -218,13 +218,13 @@ pub(crate) fn is_module(source: &str) -> bool {
 }
 
 /// The pending work of a program.
-struct Pending<'a, 'js> {
+struct PendingWork<'a, 'js> {
     ctx: &'a Ctx<'js>,
     watch: &'a ProgramWatch,
     timers: Timers<'js>,
 }
 
-impl<'js> Pending<'_, 'js> {
+impl<'js> PendingWork<'_, 'js> {
     /// Runs one pending item; returns false when there is none.
     fn goes_on(&self) -> Result<bool, Failure> {
         // A chain of promises continues after one of its links was interrupted.

@@ -8,7 +8,7 @@
 
 use pulp::NullaryFnOnce;
 
-use crate::vectors::{QuestionVector, Rows};
+use crate::vectors::{QuestionVector, VectorRows};
 
 /// Number of bits per number of the question. Their error is half that of the vectors' bits and independent
 /// of it, so using four bits instead would improve an estimate by a tenth and take 1.4 times as long
@@ -45,7 +45,7 @@ pub(crate) struct Sketches {
 impl Sketches {
     /// Creates the sketches of all rows.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a mean")]
-    pub(crate) fn new(rows: &Rows) -> Self {
+    pub(crate) fn new(rows: &VectorRows) -> Self {
         let (groups, count) = (rows.dimension().div_ceil(BITS), rows.chunks().len());
         let center: Vec<f32> = rows.total().iter().map(|sum| (sum / count.max(1) as f64) as f32).collect();
         let mut sketches = Self {
@@ -107,7 +107,7 @@ impl Sketches {
 /// Computes the sketches of all rows; a type of its own for the same reason as in [`crate::vectors`].
 struct Sketching<'a> {
     sketches: &'a mut Sketches,
-    rows: &'a Rows,
+    rows: &'a VectorRows,
 }
 
 impl NullaryFnOnce for Sketching<'_> {
@@ -291,7 +291,7 @@ mod tests {
         for (dimension, common, error) in
             [(384, 0.0, 0.15), (384, 1.5, 0.1), (100, 0.0, 0.3), (1_536, 0.0, 0.08)]
         {
-            let mut rows = Rows::default();
+            let mut rows = VectorRows::default();
             for seed in 0..400 {
                 let VectorRow { factor, values } = row(&vector(seed, dimension, common)).unwrap();
                 rows.push(seed, factor, values.into_iter());
@@ -341,7 +341,7 @@ mod tests {
             let of = |(at, value): (u16, f32)| value / (1.0 + f32::from(at) / 10.0);
             (0_u16..).zip(vector(seed, 128, 0.0)).map(of).collect()
         };
-        let mut rows = Rows::default();
+        let mut rows = VectorRows::default();
         for seed in 0..4_000 {
             let VectorRow { factor, values } = row(&uneven(seed)).unwrap();
             rows.push(seed, factor, values.into_iter());
@@ -364,11 +364,11 @@ mod tests {
 
     #[test]
     fn queries_of_another_length_match_nothing() {
-        let mut rows = Rows::default();
+        let mut rows = VectorRows::default();
         let VectorRow { factor, values } = row(&[1.0, 2.0]).unwrap();
         rows.push(0, factor, values.into_iter());
         let wanted = QuestionVector::new(&[1.0, 2.0, 3.0]).unwrap();
         Sketches::new(&rows).each(&wanted, |_| true, &mut |_, _| panic!("nothing can be compared"));
-        Sketches::new(&Rows::default()).each(&wanted, |_| true, &mut |_, _| panic!("there is nothing"));
+        Sketches::new(&VectorRows::default()).each(&wanted, |_| true, &mut |_, _| panic!("there is nothing"));
     }
 }

@@ -67,7 +67,7 @@ fn length(vector: &[f32]) -> Option<f32> {
 
 /// Vectors of one dimension, stored contiguously.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
+pub(crate) struct VectorRows {
     dimension: usize,
     values: Vec<i8>,
     factors: Vec<f32>,
@@ -77,7 +77,7 @@ pub(crate) struct Rows {
     sum: Vec<f64>,
 }
 
-impl Rows {
+impl VectorRows {
     /// Adds the vector of a chunk, whose number must be higher than those before.
     pub(crate) fn push(&mut self, chunk: u32, factor: f32, values: impl ExactSizeIterator<Item = i8>) {
         if self.chunks.is_empty() {
@@ -194,7 +194,7 @@ impl Rows {
 /// Compares all rows. A type of its own, since a closure may remain a separate function, which is compiled
 /// for the oldest processor and takes more than twice as long.
 struct VectorScan<'a, A, F> {
-    rows: &'a Rows,
+    rows: &'a VectorRows,
     wanted: &'a [i16],
     allowed: A,
     found: &'a mut F,
@@ -205,7 +205,7 @@ impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for VectorScan<'_, A,
 
     #[inline(always)]
     fn call(self) {
-        let Rows { dimension, values, factors, chunks, .. } = self.rows;
+        let VectorRows { dimension, values, factors, chunks, .. } = self.rows;
         for ((values, factor), chunk) in values.chunks_exact(*dimension).zip(factors).zip(chunks) {
             if (self.allowed)(*chunk) {
                 (self.found)(cosine(dot(values, self.wanted), *factor), *chunk);
@@ -216,7 +216,7 @@ impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for VectorScan<'_, A,
 
 /// Compares some rows.
 struct ChosenScan<'a, F> {
-    rows: &'a Rows,
+    rows: &'a VectorRows,
     wanted: &'a [i16],
     chosen: &'a [u32],
     found: &'a mut F,
@@ -227,7 +227,7 @@ impl<F: FnMut(f32, u32)> NullaryFnOnce for ChosenScan<'_, F> {
 
     #[inline(always)]
     fn call(self) {
-        let Rows { dimension, values, factors, chunks, .. } = self.rows;
+        let VectorRows { dimension, values, factors, chunks, .. } = self.rows;
         let own = |row: u32| values.get(row as usize * dimension..(row as usize + 1) * dimension);
         for rows in self.chosen.chunks(READ_AHEAD) {
             let lines = rows.iter().filter_map(|row| own(*row)).flat_map(|own| own.chunks(LINE));
@@ -292,7 +292,7 @@ mod tests {
         for dimension in [1, 3, 384, 1_536] {
             let question = vector(1, dimension);
             let wanted = QuestionVector::new(&question).unwrap();
-            let mut rows = Rows::default();
+            let mut rows = VectorRows::default();
             for seed in 2..60 {
                 let VectorRow { factor, values } = row(&vector(seed, dimension)).unwrap();
                 rows.push(seed * 3, factor, values.into_iter());
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn the_sum_covers_existing_vectors() {
-        let mut rows = Rows::default();
+        let mut rows = VectorRows::default();
         for seed in 0..40 {
             let VectorRow { factor, values } = row(&vector(seed, 16)).unwrap();
             rows.push(seed, factor, values.into_iter());
@@ -341,7 +341,7 @@ mod tests {
     fn a_vector_has_cosine_one_with_itself() {
         let one = vector(7, 384);
         let VectorRow { factor, values } = row(&one).unwrap();
-        let mut rows = Rows::default();
+        let mut rows = VectorRows::default();
         rows.push(0, factor, values.into_iter());
         let found = rows.cosine(0, &QuestionVector::new(&one).unwrap()).unwrap();
         assert!((found - 1.0).abs() < 0.001, "{found}");
@@ -359,7 +359,7 @@ mod tests {
         let dimension = 16_384;
         let one = vec![1.0_f32; dimension];
         let VectorRow { factor, values } = row(&one).unwrap();
-        let mut rows = Rows::default();
+        let mut rows = VectorRows::default();
         rows.push(0, factor, values.into_iter());
         assert!((rows.cosine(0, &QuestionVector::new(&one).unwrap()).unwrap() - 1.0).abs() < 0.01);
     }

@@ -16,7 +16,7 @@ const BRANCHING: [Keyword; 3] = [Keyword::WHEN, Keyword::THEN, Keyword::ELSE];
 
 /// An open parenthesis or `CASE`, with the count of the surrounding expression, which continues after it: `f(1, 2) +
 /// f(1, 2)` is a single expression.
-enum Opened {
+enum OpenChain {
     Bracket(usize),
     Case(usize),
 }
@@ -26,19 +26,19 @@ pub(crate) fn is_too_long(tokens: &[Token]) -> bool {
     let (mut open, mut count, mut joined) = (Vec::new(), 0_usize, 0_usize);
     for token in tokens {
         match token {
-            Token::LParen | Token::LBrace => open.push(Opened::Bracket(std::mem::take(&mut count))),
+            Token::LParen | Token::LBrace => open.push(OpenChain::Bracket(std::mem::take(&mut count))),
             // After a type, each pair of brackets nests the type before it in an array.
-            Token::LBracket => open.push(Opened::Bracket(std::mem::take(&mut count) + 1)),
+            Token::LBracket => open.push(OpenChain::Bracket(std::mem::take(&mut count) + 1)),
             Token::RParen | Token::RBrace | Token::RBracket => count = closed(&mut open).unwrap_or(count),
             Token::Comma => count = 0,
             Token::Word(word) => match (word.keyword, open.last()) {
                 (Keyword::NoKeyword, _) => {}
-                (Keyword::CASE, _) => open.push(Opened::Case(std::mem::take(&mut count))),
-                (Keyword::END, Some(Opened::Case(before))) => {
+                (Keyword::CASE, _) => open.push(OpenChain::Case(std::mem::take(&mut count))),
+                (Keyword::END, Some(OpenChain::Case(before))) => {
                     count = *before;
                     open.pop();
                 }
-                (branching, Some(Opened::Case(_))) if BRANCHING.contains(&branching) => count = 0,
+                (branching, Some(OpenChain::Case(_))) if BRANCHING.contains(&branching) => count = 0,
                 (joining, _) if JOINING.contains(&joining) => {
                     // Counted across commas and parentheses, because each query contains lists of its own.
                     joined += 1;
@@ -62,9 +62,9 @@ pub(crate) fn is_too_long(tokens: &[Token]) -> bool {
 }
 
 /// The count before the parenthesis that is closed; also closes a `CASE` within it that has no `END`.
-fn closed(open: &mut Vec<Opened>) -> Option<usize> {
+fn closed(open: &mut Vec<OpenChain>) -> Option<usize> {
     loop {
-        if let Opened::Bracket(before) = open.pop()? {
+        if let OpenChain::Bracket(before) = open.pop()? {
             return Some(before);
         }
     }

@@ -159,7 +159,7 @@ const BEFORE_OPERANDS: &[&str] = &[
 
 /// Rewrites the constructs that the parser does not support; `None` if there are none, or if the statement may write.
 pub(crate) fn rewritten(kind: DatabaseKind, tokens: &[Token]) -> Option<Vec<Token>> {
-    let text = Text::of(tokens);
+    let text = StatementTokens::of(tokens);
     if text.holds_one(WRITING) {
         return None;
     }
@@ -184,7 +184,7 @@ pub(crate) fn rewritten(kind: DatabaseKind, tokens: &[Token]) -> Option<Vec<Toke
 
 /// What to write instead of a construct that cannot be parsed.
 pub(crate) fn remedy(kind: DatabaseKind, tokens: &[Token]) -> &'static str {
-    let text = Text::of(tokens);
+    let text = StatementTokens::of(tokens);
     let found = REMEDIES.iter().find(|(of, construct, _)| *of == kind && text.holds_one(&[*construct]));
     match found {
         Some(&(_, _, remedy)) => remedy,
@@ -205,9 +205,9 @@ fn token(written: &str) -> Token {
 }
 
 /// The tokens of a statement without white space.
-struct Text<'a>(Vec<&'a Token>);
+struct StatementTokens<'a>(Vec<&'a Token>);
 
-impl<'a> Text<'a> {
+impl<'a> StatementTokens<'a> {
     fn of(tokens: &'a [Token]) -> Self {
         Self(tokens.iter().filter(|one| !matches!(one, Token::Whitespace(_) | Token::EOF)).collect())
     }

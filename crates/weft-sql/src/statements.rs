@@ -151,7 +151,7 @@ fn filled_in(kind: DatabaseKind, dialect: &dyn Dialect, sql: &[SqlPart]) -> Resu
                 &mut text,
                 kind,
                 &WrittenToken { token: &one.token, written },
-                &Marks { name: &name, values: &values },
+                &ValueMarkers { name: &name, values: &values },
             )?;
         }
         if text.len() > SQL_MAX {
@@ -191,16 +191,21 @@ struct WrittenToken<'a> {
 }
 
 /// The marker words that stand for values.
-struct Marks<'a> {
+struct ValueMarkers<'a> {
     /// Their common prefix.
     name: &'a str,
     values: &'a [&'a Json],
 }
 
 /// Appends a token that contains markers, with the values in their place.
-fn put(text: &mut String, kind: DatabaseKind, token: &WrittenToken<'_>, marks: &Marks<'_>) -> Result<()> {
+fn put(
+    text: &mut String,
+    kind: DatabaseKind,
+    token: &WrittenToken<'_>,
+    marks: &ValueMarkers<'_>,
+) -> Result<()> {
     let &WrittenToken { token, written } = token;
-    let &Marks { name, values } = marks;
+    let &ValueMarkers { name, values } = marks;
     let word = |place: usize| format!("{name}{place}x");
     match token {
         Token::Word(found) if found.quote_style.is_none() => {

@@ -64,14 +64,14 @@ pub struct Accounts {
     pub stores: AccountStores,
     /// The settings.
     pub config: Arc<AccountsConfig>,
-    pub(crate) limits: Arc<Limits>,
+    pub(crate) limits: Arc<AttemptLimits>,
     providers: Arc<Providers>,
     erasure: Arc<Erasure>,
 }
 
 /// Rate limits of attempts, in this process.
 #[derive(Debug, Default)]
-pub(crate) struct Limits {
+pub(crate) struct AttemptLimits {
     passwords: Passwords,
     /// Attempts with a password.
     attempts: Rates<Attempts>,

@@ -8,7 +8,7 @@ use weft_core::seam::{Secrets, ToolCredentials, ToolServerStore};
 use weft_core::{Error, Result, Secret, TenantId};
 use weft_store::{KeyPlace, SealedCredentials, SealedToolServers, Store, Vault, VaultKey};
 
-use super::Place;
+use super::StoragePlace;
 use crate::config::{Config, STORE_FILE};
 
 fn key_place(config: &Config) -> Result<KeyPlace> {
@@ -22,11 +22,11 @@ fn key_place(config: &Config) -> Result<KeyPlace> {
 ///
 /// # Errors
 /// `Invalid` for a key that is not valid.
-pub(super) fn secrets(config: &Config, store: &Store, place: Place) -> Result<Arc<dyn Secrets>> {
+pub(super) fn secrets(config: &Config, store: &Store, place: StoragePlace) -> Result<Arc<dyn Secrets>> {
     let key = key_place(config)?;
     Ok(match place {
-        Place::Folders => Arc::new(Vault::new(store.clone(), key)),
-        Place::Memory => Arc::new(OfDataFolder { config: config.clone(), key }),
+        StoragePlace::Folders => Arc::new(Vault::new(store.clone(), key)),
+        StoragePlace::Memory => Arc::new(OfDataFolder { config: config.clone(), key }),
     })
 }
 
@@ -34,7 +34,11 @@ pub(super) fn secrets(config: &Config, store: &Store, place: Place) -> Result<Ar
 ///
 /// # Errors
 /// `Invalid` for a key that is not valid.
-pub(super) fn tool_servers(config: &Config, store: &Store, place: Place) -> Result<Arc<dyn ToolServerStore>> {
+pub(super) fn tool_servers(
+    config: &Config,
+    store: &Store,
+    place: StoragePlace,
+) -> Result<Arc<dyn ToolServerStore>> {
     Ok(Arc::new(SealedToolServers(vault(config, store, place)?)))
 }
 
@@ -42,15 +46,19 @@ pub(super) fn tool_servers(config: &Config, store: &Store, place: Place) -> Resu
 ///
 /// # Errors
 /// `Invalid` for a key that is not valid.
-pub(super) fn credentials(config: &Config, store: &Store, place: Place) -> Result<Arc<dyn ToolCredentials>> {
+pub(super) fn credentials(
+    config: &Config,
+    store: &Store,
+    place: StoragePlace,
+) -> Result<Arc<dyn ToolCredentials>> {
     Ok(Arc::new(SealedCredentials(vault(config, store, place)?)))
 }
 
-fn vault(config: &Config, store: &Store, place: Place) -> Result<Vault> {
+fn vault(config: &Config, store: &Store, place: StoragePlace) -> Result<Vault> {
     let key = match place {
-        Place::Folders => key_place(config)?,
+        StoragePlace::Folders => key_place(config)?,
         // Data in memory ends with the process, and so does its key: none is written to the data folder.
-        Place::Memory => KeyPlace::Process,
+        StoragePlace::Memory => KeyPlace::Process,
     };
     Ok(Vault::new(store.clone(), key))
 }

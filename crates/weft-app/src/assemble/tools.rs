@@ -10,7 +10,7 @@ use weft_net::{AllowList, OperatorHttp, Outbound};
 use weft_plugins::{Combined, Plugins};
 use weft_store::Store;
 
-use super::{Ground, Place, make_folder, secrets};
+use super::{Ground, StoragePlace, make_folder, secrets};
 use crate::app::DEFAULT_TENANT;
 use crate::config::Config;
 use crate::tool_servers::{TenantServerStores, TenantServers};
@@ -34,7 +34,7 @@ impl ToolServers {
             make_folder(config).await?;
         }
         let store = Store::open(&config.store_url()).await?;
-        let credentials = secrets::credentials(config, &store, Place::Folders)?;
+        let credentials = secrets::credentials(config, &store, StoragePlace::Folders)?;
         let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
         let servers = tool_servers(config, &store, credentials, outbound)?;
         Ok(Self { servers, store })

@@ -26,7 +26,7 @@ const ANSWER: &str = "LLM:Answer";
 
 /// The sources of knowledge of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Knowledge {
+enum DatasetChoice {
     /// No dataset was selected.
     None,
     /// The selected datasets.
@@ -38,7 +38,7 @@ enum Knowledge {
 struct Drawing<'a> {
     settings: &'a ChatSettings,
     turn: &'a ChatTurn,
-    knowledge: Knowledge,
+    knowledge: DatasetChoice,
     components: Map<String, Json>,
 }
 
@@ -46,9 +46,9 @@ struct Drawing<'a> {
 /// an assistant has few canvases.
 pub(super) fn draw(settings: &ChatSettings, turn: &ChatTurn) -> Json {
     let knowledge = match (turn.datasets.is_empty(), turn.datasets_gone) {
-        (false, _) => Knowledge::Datasets,
-        (true, true) => Knowledge::Gone,
-        (true, false) => Knowledge::None,
+        (false, _) => DatasetChoice::Datasets,
+        (true, true) => DatasetChoice::Gone,
+        (true, false) => DatasetChoice::None,
     };
     let mut drawing = Drawing { settings, turn, knowledge, components: Map::new() };
     let first = drawing.question();
@@ -70,7 +70,7 @@ impl Drawing<'_> {
     /// Adds the nodes from the question on, and returns the first one.
     fn question(&mut self) -> &'static str {
         let answer = self.answer();
-        let refined = self.knowledge == Knowledge::Datasets && self.flag("refine_multiturn");
+        let refined = self.knowledge == DatasetChoice::Datasets && self.flag("refine_multiturn");
         if !refined {
             return answer;
         }
@@ -94,7 +94,7 @@ impl Drawing<'_> {
     }
 
     fn asked(&self) -> String {
-        let refined = self.knowledge == Knowledge::Datasets && self.flag("refine_multiturn");
+        let refined = self.knowledge == DatasetChoice::Datasets && self.flag("refine_multiturn");
         if refined { format!("{{{QUESTION}@question}}") } else { "{sys.query}".to_owned() }
     }
 
@@ -102,15 +102,15 @@ impl Drawing<'_> {
     fn answer(&mut self) -> &'static str {
         let says_nothing = !super::text(&self.settings.prompt_config, "empty_response").is_empty();
         match self.knowledge {
-            Knowledge::Gone if says_nothing => {
+            DatasetChoice::Gone if says_nothing => {
                 self.message(NOTHING, "{begin@empty_response}");
                 NOTHING
             }
-            Knowledge::Datasets if self.turn.reasoning.is_some() => {
+            DatasetChoice::Datasets if self.turn.reasoning.is_some() => {
                 self.research();
                 RESEARCH
             }
-            Knowledge::Datasets => {
+            DatasetChoice::Datasets => {
                 let next = if says_nothing { FOUND } else { ANSWER };
                 let search = Json::Object(self.search());
                 self.add(SEARCH, "Retrieval", &search, &[next]);
@@ -125,7 +125,7 @@ impl Drawing<'_> {
                 self.model();
                 SEARCH
             }
-            Knowledge::None | Knowledge::Gone => {
+            DatasetChoice::None | DatasetChoice::Gone => {
                 self.model();
                 ANSWER
             }
@@ -140,8 +140,8 @@ impl Drawing<'_> {
     fn model(&mut self) {
         let mut params = self.asking();
         let knowledge = match self.knowledge {
-            Knowledge::Datasets => format!("{{{SEARCH}@formalized_content}}"),
-            Knowledge::None | Knowledge::Gone => String::new(),
+            DatasetChoice::Datasets => format!("{{{SEARCH}@formalized_content}}"),
+            DatasetChoice::None | DatasetChoice::Gone => String::new(),
         };
         params.insert("sys_prompt".to_owned(), self.instructions(&knowledge).into());
         params.insert("cite".to_owned(), self.turn.quote.into());

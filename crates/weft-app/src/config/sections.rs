@@ -10,13 +10,13 @@ use super::Config;
 pub fn sections() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
     // It requests a struct with the names of its fields, which is all that is needed.
-    let _ = Config::deserialize(Names(&mut names));
+    let _ = Config::deserialize(FieldNames(&mut names));
     names
 }
 
-struct Names<'a>(&'a mut &'static [&'static str]);
+struct FieldNames<'a>(&'a mut &'static [&'static str]);
 
-impl<'de> Deserializer<'de> for Names<'_> {
+impl<'de> Deserializer<'de> for FieldNames<'_> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {

@@ -11,7 +11,7 @@ use weft_core::seam::notice_store::{NoticeLease, NoticeOutcome, NoticeState, Sto
 use weft_core::webhook::{HmacAlgorithm, Rate};
 use weft_core::{ErrorKind, Result, TenantId};
 
-use super::message::Message;
+use super::message::NotificationMessage;
 use crate::app::App;
 use crate::config::Receivers;
 use crate::hmac::sign;
@@ -48,7 +48,7 @@ const FORGET_EVERY: Duration = Duration::from_secs(3_600);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Outcome of one way of delivery.
-enum Told {
+enum DeliveryOutcome {
     Done,
     /// It may succeed later.
     Later(String),
@@ -158,9 +158,9 @@ impl App {
                 _ => self.mail(&key.tenant, receivers, &message).await,
             };
             match told {
-                Told::Later(reason) => later.push(format!("{way}: {reason}")),
-                Told::Done => done.push(way.to_owned()),
-                Told::Never(reason) => done.push(format!("{way}: {reason}")),
+                DeliveryOutcome::Later(reason) => later.push(format!("{way}: {reason}")),
+                DeliveryOutcome::Done => done.push(way.to_owned()),
+                DeliveryOutcome::Never(reason) => done.push(format!("{way}: {reason}")),
             }
         }
         let never: Vec<String> = done.iter().filter(|done| way_of(done) != done.as_str()).cloned().collect();
@@ -176,7 +176,12 @@ impl App {
     }
 
     /// Calls the tenant's URL.
-    async fn call(&self, stored: &StoredNotice, receivers: &Receivers, message: &Message) -> Told {
+    async fn call(
+        &self,
+        stored: &StoredNotice,
+        receivers: &Receivers,
+        message: &NotificationMessage,
+    ) -> DeliveryOutcome {
         let notice = &stored.notice;
         let body = json!({
             "id": message.id, "event": notice.key.kind, "tenant_id": notice.key.tenant, "time": notice.at_ms,
@@ -201,22 +206,27 @@ impl App {
             proxy: None,
         };
         match self.notifications.http.send(&notice.key.tenant, request).await.map(|answer| answer.status) {
-            Ok(200..=299) => Told::Done,
+            Ok(200..=299) => DeliveryOutcome::Done,
             // These may be temporary; any other status is a definite answer to this call.
             Ok(status @ (408 | 425 | 429 | 500..)) => {
-                Told::Later(format!("it responded with status {status}"))
+                DeliveryOutcome::Later(format!("it responded with status {status}"))
             }
-            Ok(status) => Told::Never(format!("it responded with status {status}")),
+            Ok(status) => DeliveryOutcome::Never(format!("it responded with status {status}")),
             // A retry would have the same address and response.
             Err(error) if matches!(error.kind, ErrorKind::Denied | ErrorKind::Invalid) => {
-                Told::Never(error.full())
+                DeliveryOutcome::Never(error.full())
             }
-            Err(error) => Told::Later(error.full()),
+            Err(error) => DeliveryOutcome::Later(error.full()),
         }
     }
 
     /// Sends a mail to the tenant's addresses.
-    async fn mail(&self, tenant: &TenantId, receivers: &Receivers, message: &Message) -> Told {
+    async fn mail(
+        &self,
+        tenant: &TenantId,
+        receivers: &Receivers,
+        message: &NotificationMessage,
+    ) -> DeliveryOutcome {
         let config = &self.notifications.config.mail;
         let server = MailServer {
             host: config.host.clone(),
@@ -236,10 +246,10 @@ impl App {
             time_limit: MAIL_LIMIT,
         };
         match self.notifications.mailer.send(tenant, mail).await {
-            Ok(()) => Told::Done,
-            Err(error) if error.kind == ErrorKind::Unavailable => Told::Later(error.full()),
+            Ok(()) => DeliveryOutcome::Done,
+            Err(error) if error.kind == ErrorKind::Unavailable => DeliveryOutcome::Later(error.full()),
             // It was rejected, or may have been accepted: a log entry is better than a second mail.
-            Err(error) => Told::Never(error.full()),
+            Err(error) => DeliveryOutcome::Never(error.full()),
         }
     }
 }

@@ -19,7 +19,7 @@ const ID_DIGITS: usize = 32;
 
 /// A message for people and programs.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Message {
+pub(super) struct NotificationMessage {
     /// Identifies the message everywhere; the same for each delivery.
     pub id: String,
     /// A title of one line.
@@ -52,13 +52,13 @@ fn object(json: Json) -> Map<String, Json> {
 impl App {
     /// Builds the message of a notification from the current state of the store. Objects that no longer exist are
     /// left out.
-    pub(super) async fn message(&self, notice: &Notice) -> Message {
+    pub(super) async fn message(&self, notice: &Notice) -> NotificationMessage {
         let (title, data) = match notice.key.kind {
             NoticeKind::RunFailed => self.of_failed_run(notice).await,
             NoticeKind::TaskOverdue => self.of_overdue_task(notice).await,
             NoticeKind::Budget => self.of_budget(notice).await,
         };
-        Message { id: id(notice), title, data }
+        NotificationMessage { id: id(notice), title, data }
     }
 
     async fn of_failed_run(&self, notice: &Notice) -> (String, Map<String, Json>) {
@@ -125,7 +125,7 @@ impl App {
     }
 }
 
-impl Message {
+impl NotificationMessage {
     /// The same for people, with one line per detail.
     pub(super) fn text(&self) -> String {
         let shown = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_message_has_one_line_per_field_and_escapes_markup() {
         let data = object(json!({"error": "<b> & more", "run_id": "r", "due_ms": null, "n": 3}));
-        let message = Message { id: "x".into(), title: line("a\r\n run ", 3), data };
+        let message = NotificationMessage { id: "x".into(), title: line("a\r\n run ", 3), data };
         assert_eq!(message.text(), "a r.\n\nerror: <b> & more\nrun_id: r\nn: 3\n");
         assert!(message.html().contains("&lt;b&gt; &amp; more"));
     }

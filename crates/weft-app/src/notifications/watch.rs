@@ -154,13 +154,13 @@ fn budget_key(
 
 /// A limit, and how much of it is used.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Used {
+struct LimitUse {
     limit: &'static str,
     max: f64,
     used: f64,
 }
 
-impl Used {
+impl LimitUse {
     /// Returns the used percentage, rounded down.
     fn percent(&self) -> f64 {
         (self.used / self.max * 100.0).floor()
@@ -168,7 +168,7 @@ impl Used {
 }
 
 /// Returns the limits of which at least this percentage is used.
-fn nearly_used_up(limits: &BudgetLimits, spent: Spent, percent: u32) -> Vec<Used> {
+fn nearly_used_up(limits: &BudgetLimits, spent: Spent, percent: u32) -> Vec<LimitUse> {
     let count = |limit: Option<u64>| limit.map(|limit| limit as f64);
     let each = [
         ("rounds", count(limits.rounds), spent.rounds as f64),
@@ -178,7 +178,7 @@ fn nearly_used_up(limits: &BudgetLimits, spent: Spent, percent: u32) -> Vec<Used
         ("money", limits.money, spent.micros as f64 / 1e6),
         ("seconds", limits.seconds, spent.millis as f64 / 1e3),
     ];
-    let limited = each.into_iter().filter_map(|(limit, max, used)| Some(Used { limit, max: max?, used }));
+    let limited = each.into_iter().filter_map(|(limit, max, used)| Some(LimitUse { limit, max: max?, used }));
     // A limit of no tool calls at all cannot be approached.
     limited.filter(|used| used.max > 0.0 && used.used * 100.0 >= used.max * f64::from(percent)).collect()
 }

@@ -10,7 +10,7 @@ const FILES_MAX: usize = 100_000;
 
 /// A file, and the name of its document.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct FoundFile {
     /// Its path.
     pub path: PathBuf,
     /// Its name; for a file below a named folder the path relative to that, with `/` as separator.
@@ -21,7 +21,7 @@ pub(crate) struct Found {
 #[derive(Debug, Default)]
 pub(crate) struct Below {
     /// The files, in the order of the paths and then by name.
-    pub files: Vec<Found>,
+    pub files: Vec<FoundFile>,
     /// Paths that could not be read, with the reason.
     pub refused: Vec<(PathBuf, String)>,
 }
@@ -40,11 +40,11 @@ pub(crate) fn below(paths: &[PathBuf]) -> Outcome<Below> {
         if kind.is_dir() {
             // A named folder must be readable; one below it is reported and skipped.
             std::fs::read_dir(path).map_err(unreadable)?;
-            let mut walk = Walk { root: path, visited: &mut visited, below: &mut below };
+            let mut walk = FolderWalk { root: path, visited: &mut visited, below: &mut below };
             walk.folder(path);
         } else if kind.is_file() {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            below.files.push(Found { path: path.clone(), name });
+            below.files.push(FoundFile { path: path.clone(), name });
         } else {
             return Err(Failure::usage(format!("{} is neither a file nor a folder", path.display())));
         }
@@ -85,14 +85,14 @@ impl Below {
 }
 
 /// A traversal of a folder.
-struct Walk<'a> {
+struct FolderWalk<'a> {
     root: &'a Path,
     /// Visited folders, by their canonical paths: symbolic links may form a cycle.
     visited: &'a mut HashSet<PathBuf>,
     below: &'a mut Below,
 }
 
-impl Walk<'_> {
+impl FolderWalk<'_> {
     fn folder(&mut self, folder: &Path) {
         let entries = std::fs::canonicalize(folder).and_then(|place| Ok((place, std::fs::read_dir(folder)?)));
         let (place, entries) = match entries {
@@ -115,7 +115,7 @@ impl Walk<'_> {
                 Ok(kind) if kind.is_dir() => self.folder(&entry),
                 Ok(kind) if kind.is_file() => {
                     let name = self.name(&entry);
-                    self.below.files.push(Found { path: entry, name });
+                    self.below.files.push(FoundFile { path: entry, name });
                 }
                 Ok(_) => {}
                 Err(error) => self.refuse(&entry, &error),
@@ -172,7 +172,7 @@ mod tests {
         std::os::unix::fs::symlink(".", path("loop")).unwrap();
         std::os::unix::fs::symlink("nowhere", path("gone")).unwrap();
         let found = below(&[root.path().to_owned()]).unwrap();
-        assert_eq!(found.files, [Found { path: path("one.txt"), name: "one.txt".to_owned() }]);
+        assert_eq!(found.files, [FoundFile { path: path("one.txt"), name: "one.txt".to_owned() }]);
         assert_eq!(found.refused.len(), 1, "a broken link is refused");
         assert!(below(&["/dev/null".into()]).is_err());
     }

@@ -16,7 +16,7 @@ use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{Error, ErrorKind};
 use weft_knowledge::ingest::{IngestWorker, Naming, PIPELINE, WORDS_ALONE, WorkerPace};
 
-use super::files::{self, Found};
+use super::files::{self, FoundFile};
 use super::{documents, find, fresh, maybe, metadata, method, pipeline, settings, tell_embedder};
 use crate::args::{DatasetIngestArgs, DatasetMethodArgs};
 use crate::failure::{Exit, Failure, Outcome};
@@ -74,7 +74,7 @@ pub(super) async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> O
             }
         }
     };
-    let mut told = Told::default();
+    let mut told = IngestCounts::default();
     let mut wanted = Vec::new();
     for (path, why) in &found.refused {
         told.failed += 1;
@@ -82,13 +82,13 @@ pub(super) async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> O
     }
     for file in &found.files {
         match take_in(file, &dataset, &wishes, app).await? {
-            Taken::New(id) => wanted.push(id),
-            Taken::Replaced(id) => {
+            AddedDocument::New(id) => wanted.push(id),
+            AddedDocument::Replaced(id) => {
                 told.replaced += 1;
                 wanted.push(id);
             }
-            Taken::Unchanged => told.unchanged += 1,
-            Taken::Refused(why) => {
+            AddedDocument::Unchanged => told.unchanged += 1,
+            AddedDocument::Refused(why) => {
                 told.failed += 1;
                 Notes::line(format!("  {}: {why}", file.path.display()));
             }
@@ -169,7 +169,7 @@ impl Wishes {
     }
 }
 
-enum Taken {
+enum AddedDocument {
     New(DocumentId),
     Replaced(DocumentId),
     Unchanged,
@@ -177,31 +177,33 @@ enum Taken {
 }
 
 /// Adds a file as a document. A document with the same name and bytes is reused; with other bytes it is replaced.
-async fn take_in(file: &Found, dataset: &Dataset, wishes: &Wishes, app: &App) -> Outcome<Taken> {
-    let Found { path: file, name } = file;
+async fn take_in(file: &FoundFile, dataset: &Dataset, wishes: &Wishes, app: &App) -> Outcome<AddedDocument> {
+    let FoundFile { path: file, name } = file;
     let most = app.library.file_bytes_max();
     let bytes = match tokio::fs::metadata(file).await {
         Ok(about) if about.len() > most => {
-            return Ok(Taken::Refused(format!("it is larger than {most} bytes")));
+            return Ok(AddedDocument::Refused(format!("it is larger than {most} bytes")));
         }
         Ok(_) => tokio::fs::read(file).await,
         Err(error) => Err(error),
     };
     let bytes = match bytes {
-        Ok(bytes) if bytes.is_empty() => return Ok(Taken::Refused("it is empty".to_owned())),
+        Ok(bytes) if bytes.is_empty() => return Ok(AddedDocument::Refused("it is empty".to_owned())),
         Ok(bytes) => Bytes::from(bytes),
-        Err(error) => return Ok(Taken::Refused(format!("it cannot be read: {error}"))),
+        Err(error) => return Ok(AddedDocument::Refused(format!("it cannot be read: {error}"))),
     };
     // A concurrent command may add the same files.
     for _ in 0..NAMED_AT_ONCE_MAX {
         match put(name, &bytes, dataset, wishes, app).await {
             Ok(taken) => return Ok(taken),
             Err(error) if error.kind == ErrorKind::Conflict => {}
-            Err(error) if error.kind == ErrorKind::Invalid => return Ok(Taken::Refused(error.full())),
+            Err(error) if error.kind == ErrorKind::Invalid => {
+                return Ok(AddedDocument::Refused(error.full()));
+            }
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(Taken::Refused("other processes keep adding a document of this name".to_owned()))
+    Ok(AddedDocument::Refused("other processes keep adding a document of this name".to_owned()))
 }
 
 /// The same in a single attempt: `Conflict` when a concurrent command was faster.
@@ -211,7 +213,7 @@ async fn put(
     dataset: &Dataset,
     wishes: &Wishes,
     app: &App,
-) -> weft_core::Result<Taken> {
+) -> weft_core::Result<AddedDocument> {
     let filter = DocumentFilter { name: Some(name.to_owned()), limit: 1, ..DocumentFilter::default() };
     let (before, _) = app.datasets.documents(&dataset.key, &filter).await?;
     let Some(before) = before.into_iter().next() else {
@@ -219,14 +221,14 @@ async fn put(
         if let Some(change) = wishes.change(&document) {
             app.library.update_document(&document.key, &change).await?;
         }
-        return Ok(Taken::New(document.key.id));
+        return Ok(AddedDocument::New(document.key.id));
     };
     if before.size == bytes.len() as u64 && app.library.file(&before.key).await? == *bytes {
         return unchanged(before, wishes, app).await;
     }
     let change = |document: &Document| wishes.change(document).unwrap_or_default();
     match app.library.replace_document(&before.key, (name, bytes.clone()), change).await {
-        Ok(document) => Ok(Taken::Replaced(document.key.id)),
+        Ok(document) => Ok(AddedDocument::Replaced(document.key.id)),
         Err(error) if error.kind == ErrorKind::NotFound => {
             Err(Error::new(ErrorKind::Conflict, "the document was removed meanwhile").because(error))
         }
@@ -234,7 +236,7 @@ async fn put(
     }
 }
 
-async fn unchanged(document: Document, wishes: &Wishes, app: &App) -> weft_core::Result<Taken> {
+async fn unchanged(document: Document, wishes: &Wishes, app: &App) -> weft_core::Result<AddedDocument> {
     let change = wishes.change(&document);
     let recut = change.as_ref().is_some_and(|change| change.method.is_some() || change.settings.is_some());
     let document = match change {
@@ -245,12 +247,12 @@ async fn unchanged(document: Document, wishes: &Wishes, app: &App) -> weft_core:
         None => document,
     };
     let done = document.state == DocumentState::Done && !recut && !wishes.again;
-    Ok(if done { Taken::Unchanged } else { Taken::New(document.key.id) })
+    Ok(if done { AddedDocument::Unchanged } else { AddedDocument::New(document.key.id) })
 }
 
 /// Counts of the outcomes.
 #[derive(Default)]
-struct Told {
+struct IngestCounts {
     done: u64,
     replaced: u64,
     unchanged: u64,
@@ -258,7 +260,7 @@ struct Told {
     stopped: u64,
 }
 
-impl Told {
+impl IngestCounts {
     fn conclude(&self, dataset: &Dataset) -> Outcome {
         let mut parts = vec![format!("{} read", plural(self.done, "document"))];
         let more = [
@@ -282,7 +284,7 @@ async fn read_all(
     wanted: &[DocumentId],
     app: &App,
     setup: &Setup,
-    told: &mut Told,
+    told: &mut IngestCounts,
 ) -> Outcome<()> {
     let stop = CancellationToken::new();
     let pace = WorkerPace { concurrency: setup.config.worker.documents_at_once, ..WorkerPace::default() };
@@ -344,7 +346,7 @@ impl Watch {
         dataset: &Dataset,
         wanted: &[DocumentId],
         app: &App,
-        told: &mut Told,
+        told: &mut IngestCounts,
     ) -> Outcome<()> {
         loop {
             let looked = Instant::now();
@@ -383,7 +385,7 @@ impl Watch {
         }
     }
 
-    fn end(&mut self, document: &Document, told: &mut Told) {
+    fn end(&mut self, document: &Document, told: &mut IngestCounts) {
         let line = match document.state {
             DocumentState::Done => {
                 told.done += 1;

@@ -24,7 +24,7 @@ const META_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// What a request that stands alone says of itself.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Alone {
+pub(super) struct LoneRequest {
     pub(super) revision: ProtocolRevision,
     pub(super) client: Client,
     pub(super) level: Option<LogLevel>,
@@ -90,7 +90,7 @@ pub(super) fn decoded(value: &str) -> Option<String> {
 ///
 /// # Errors
 /// `INVALID_PARAMS` for what is missing, `UNSUPPORTED_REVISION` with those that are spoken.
-pub(super) fn alone(request: &RpcRequest) -> Result<Alone, RpcError> {
+pub(super) fn alone(request: &RpcRequest) -> Result<LoneRequest, RpcError> {
     let missing = |key: &str| RpcError::params(format!("`params._meta` must have `{key}`"));
     let meta = request.meta().ok_or_else(|| RpcError::params("`params._meta` must be an object"))?;
     let version = meta.get(META_VERSION).and_then(Json::as_str).ok_or_else(|| missing(META_VERSION))?;
@@ -104,7 +104,7 @@ pub(super) fn alone(request: &RpcRequest) -> Result<Alone, RpcError> {
         error.with_data(json!({"supported": supported(), "requested": shown}))
     })?;
     let level = meta.get(META_LEVEL).and_then(Json::as_str).and_then(LogLevel::parse);
-    Ok(Alone { revision, client: Client::new(Some(declared)), level })
+    Ok(LoneRequest { revision, client: Client::new(Some(declared)), level })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use url::{Host, Url};
 use weft_core::{Error, ErrorKind, Result};
 
 use super::faults::{failed, has_forgotten_us, shortened};
-use super::kept::{BegunSignIn, Ending, KeptClient, KeptSignIn, Registration, token_of};
+use super::kept::{BegunSignIn, EndingSignIn, KeptClient, KeptSignIn, Registration, token_of};
 use super::{LiveToken, SignIn, SignInInner, name_of};
 
 /// Time limit for a person to sign in, in milliseconds.
@@ -286,7 +286,7 @@ impl SignInInner {
         manager.set_metadata(metadata);
         manager.configure_client(begun.client.config()).map_err(|error| failed(&error))?;
         let credentials = InMemoryCredentialStore::new();
-        manager.set_state_store(Ending { row: self.row(), begun: begun.state.clone() });
+        manager.set_state_store(EndingSignIn { row: self.row(), begun: begun.state.clone() });
         manager.set_credential_store(credentials.clone());
         let (code, state, issuer) = (&callback.code, &callback.state, callback.issuer.as_deref());
         let exchanged = manager.exchange_code_for_token_with_issuer(code, state, issuer).await;

@@ -270,13 +270,13 @@ pub(super) struct Renewal {
 }
 
 /// A sign-in that is being completed.
-pub(super) struct Ending {
+pub(super) struct EndingSignIn {
     pub(super) row: CredentialRow,
     pub(super) begun: StoredAuthorizationState,
 }
 
 #[async_trait]
-impl StateStore for Ending {
+impl StateStore for EndingSignIn {
     async fn save(&self, _: &str, _: StoredAuthorizationState) -> Result<(), AuthError> {
         Err(AuthError::InternalError("a sign-in that ends does not begin".to_owned()))
     }

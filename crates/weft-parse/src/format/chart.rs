@@ -117,14 +117,14 @@ pub(super) fn read_of_sheet(text: &str, parts: &mut PartCollector) -> Result<Cha
 }
 
 /// Receives the elements of a chart, in order.
-trait Walk: Default {
+trait ChartVisitor: Default {
     fn open(&mut self, tag: &Tag<'_>);
 
     /// `said` is the text since the last start tag.
     fn close(&mut self, name: &str, said: &str);
 }
 
-fn walked<W: Walk>(text: &str) -> Result<W, Unreadable> {
+fn walked<W: ChartVisitor>(text: &str) -> Result<W, Unreadable> {
     let mut xml = Xml::new(text);
     let (mut walk, mut said) = (W::default(), String::new());
     while let Some(node) = xml.next()? {
@@ -163,7 +163,7 @@ impl ChartWalk {
     }
 }
 
-impl Walk for ChartWalk {
+impl ChartVisitor for ChartWalk {
     fn open(&mut self, tag: &Tag<'_>) {
         match tag.name() {
             "title" if self.series.is_none() => self.begin_title(),

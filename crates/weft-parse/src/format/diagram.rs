@@ -22,7 +22,7 @@ enum PointKind {
 }
 
 #[derive(Debug, Default)]
-struct Point {
+struct DiagramPoint {
     kind: PointKind,
     text: String,
     /// Its children, with their order.
@@ -32,7 +32,7 @@ struct Point {
 /// The parts of a diagram that are read.
 #[derive(Debug, Default)]
 struct Diagram {
-    points: Vec<Point>,
+    points: Vec<DiagramPoint>,
     /// Index of each point, by its id.
     places: HashMap<String, usize>,
     /// Parent, child and order of each connection.
@@ -81,7 +81,7 @@ impl Diagram {
         self.is_cut = self.points.len() >= POINTS_MAX;
         if !self.is_cut {
             self.places.insert(tag.attribute("modelId").unwrap_or_default(), self.points.len());
-            self.points.push(Point { kind, ..Point::default() });
+            self.points.push(DiagramPoint { kind, ..DiagramPoint::default() });
         }
     }
 

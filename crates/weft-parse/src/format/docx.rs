@@ -13,7 +13,7 @@ use crate::archive::{Archive, ArchiveKind};
 use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
 use body::BodyReader;
-use styles::{Lists, Styles};
+use styles::{DocxLists, Styles};
 
 /// Word documents.
 pub(super) const FORMAT: FileFormat = FileFormat {
@@ -35,7 +35,8 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         None => Ok(None),
     };
     let styles = related("styles")?.map_or_else(|| Ok(Styles::default()), |text| Styles::read(&text))?;
-    let lists = related("numbering")?.map_or_else(|| Ok(Lists::default()), |text| Lists::read(&text))?;
+    let lists =
+        related("numbering")?.map_or_else(|| Ok(DocxLists::default()), |text| DocxLists::read(&text))?;
     let mut notes = HashMap::new();
     for kind in ["footnotes", "endnotes", "comments"] {
         if let Some(text) = related(kind)? {

@@ -12,7 +12,7 @@ pub(super) const ADDRESS_BYTES_MAX: usize = 2_000;
 
 /// A relation from one part of a file to another part or to an address.
 #[derive(Clone, Debug)]
-pub(super) struct Relation {
+pub(super) struct OfficeRelation {
     /// Kind of the target: the last component of the relation's type.
     pub kind: String,
     /// Path of the target within the file, or an address.
@@ -25,7 +25,7 @@ pub(super) struct Relation {
 pub(super) fn relations(
     archive: &mut Archive<'_>,
     part: &str,
-) -> Result<HashMap<String, Relation>, Unreadable> {
+) -> Result<HashMap<String, OfficeRelation>, Unreadable> {
     let (folder, name) = part.rsplit_once('/').unwrap_or(("", part));
     let path =
         if folder.is_empty() { format!("_rels/{name}.rels") } else { format!("{folder}/_rels/{name}.rels") };
@@ -41,14 +41,14 @@ pub(super) fn relations(
             let is_outside = tag.attribute("TargetMode").as_deref() == Some("External");
             let target = if is_outside { target } else { beside(part, &target) };
             let kind = kind.rsplit('/').next().unwrap_or_default().to_owned();
-            relations.insert(id, Relation { kind, target, is_outside });
+            relations.insert(id, OfficeRelation { kind, target, is_outside });
         }
     }
     Ok(relations)
 }
 
 /// Paths of the pictures among the relations of a part, sorted by name.
-pub(super) fn pictures(relations: HashMap<String, Relation>) -> Vec<String> {
+pub(super) fn pictures(relations: HashMap<String, OfficeRelation>) -> Vec<String> {
     let pictures = relations.into_values().filter(|one| one.kind == "image" && !one.is_outside);
     let mut paths: Vec<String> = pictures.map(|one| one.target).collect();
     in_order(&mut paths);
@@ -56,7 +56,7 @@ pub(super) fn pictures(relations: HashMap<String, Relation>) -> Vec<String> {
 }
 
 /// Paths of the parts of one kind among the relations of a part, sorted by name.
-pub(super) fn of_kind(relations: &HashMap<String, Relation>, kind: &str) -> Vec<String> {
+pub(super) fn of_kind(relations: &HashMap<String, OfficeRelation>, kind: &str) -> Vec<String> {
     let parts = relations.values().filter(|one| one.kind == kind && !one.is_outside);
     let mut paths: Vec<String> = parts.map(|one| one.target.clone()).collect();
     in_order(&mut paths);

@@ -14,7 +14,7 @@ use crate::grid::{Grid, Header};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 use crate::pictures::PictureText;
-use lists::Lists;
+use lists::OpenDocumentLists;
 
 /// OpenDocument texts and presentations. Spreadsheets are read by the same code as those of Excel.
 pub(super) const FORMAT: FileFormat = FileFormat {
@@ -52,7 +52,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     }
     let content = crate::markup::written(&archive.need("content.xml")?);
     let objects = chart::objects(&mut archive);
-    let mut lists = Lists::default();
+    let mut lists = OpenDocumentLists::default();
     let styles =
         office::xml(&mut archive, "styles.xml").and_then(|styles| lists.read(&styles.unwrap_or_default()));
     if let Err(Unreadable(reason)) = styles {
@@ -79,7 +79,7 @@ fn read_flat(file: &FileInput<'_>) -> ReadResult {
     if place("<office:spreadsheet") < place("<office:text").min(place("<office:presentation")) {
         spreadsheet::add_sheets(body, HashMap::new(), &mut parts)?;
     } else {
-        let mut lists = Lists::default();
+        let mut lists = OpenDocumentLists::default();
         lists.read(head)?;
         add(body, lists, HashMap::new(), &mut parts)?;
     }
@@ -89,7 +89,7 @@ fn read_flat(file: &FileInput<'_>) -> ReadResult {
 /// Adds the contents of the body of a text or a presentation.
 fn add(
     content: &str,
-    numbers: Lists,
+    numbers: OpenDocumentLists,
     objects: HashMap<String, ObjectContent>,
     parts: &mut PartCollector,
 ) -> Result<(), Unreadable> {
@@ -183,7 +183,7 @@ struct OpenDocumentWalk<'a> {
     /// Number of open lists.
     lists: u8,
     /// Numbers of lists and headings.
-    numbers: Lists,
+    numbers: OpenDocumentLists,
     /// Whether the current heading has no number.
     is_unnumbered: bool,
     /// Addresses of the open links, and the offsets where their texts begin.
@@ -204,7 +204,11 @@ struct OpenDocumentWalk<'a> {
 }
 
 impl<'a> OpenDocumentWalk<'a> {
-    fn new(parts: &'a mut PartCollector, numbers: Lists, objects: HashMap<String, ObjectContent>) -> Self {
+    fn new(
+        parts: &'a mut PartCollector,
+        numbers: OpenDocumentLists,
+        objects: HashMap<String, ObjectContent>,
+    ) -> Self {
         Self {
             parts,
             open: Vec::new(),

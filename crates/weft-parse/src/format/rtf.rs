@@ -16,10 +16,10 @@ use encoding_rs::{Encoding, WINDOWS_1252};
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
 use crate::element::ElementBody;
 use crate::parts::PartCollector;
-use groups::{Capture, Destination, Group, Paragraph, Style};
+use groups::{Capture, Destination, GroupStyle, Paragraph, RtfGroup};
 use letters::{of_charset, of_codepage, sign};
 use table::Table;
-use tokens::{Token, Tokens};
+use tokens::{RtfToken, RtfTokens};
 
 pub(super) use packed::unpacked;
 
@@ -64,7 +64,7 @@ pub(super) fn plain(bytes: &[u8]) -> Result<String, Unreadable> {
 
 fn add(bytes: &[u8], parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut reader = RtfReader::new(parts);
-    for token in Tokens(bytes) {
+    for token in RtfTokens(bytes) {
         // Anything after the end of the file's group does not belong to it.
         if !reader.take(&token)? {
             break;
@@ -76,7 +76,7 @@ fn add(bytes: &[u8], parts: &mut PartCollector) -> Result<(), Unreadable> {
 
 struct RtfReader<'p> {
     parts: &'p mut PartCollector,
-    groups: Vec<Group>,
+    groups: Vec<RtfGroup>,
     fonts: HashMap<i32, &'static Encoding>,
     font: i32,
     encoding: &'static Encoding,
@@ -126,14 +126,14 @@ impl<'p> RtfReader<'p> {
     }
 
     /// Processes the next token and returns false at the end of the file.
-    fn take(&mut self, token: &Token<'_>) -> Result<bool, Unreadable> {
+    fn take(&mut self, token: &RtfToken<'_>) -> Result<bool, Unreadable> {
         match *token {
-            Token::Byte(byte) => self.letters(&[byte]),
-            Token::Text(bytes) => self.letters(bytes),
-            Token::Open => self.open()?,
-            Token::Close => self.close(),
-            Token::Symbol(symbol) => self.symbol(symbol),
-            Token::Word { name, number } => {
+            RtfToken::Byte(byte) => self.letters(&[byte]),
+            RtfToken::Text(bytes) => self.letters(bytes),
+            RtfToken::Open => self.open()?,
+            RtfToken::Close => self.close(),
+            RtfToken::Symbol(symbol) => self.symbol(symbol),
+            RtfToken::Word { name, number } => {
                 self.decode();
                 if !self.begins(name) {
                     self.word(name, number);
@@ -143,9 +143,14 @@ impl<'p> RtfReader<'p> {
         Ok(!self.groups.is_empty() && !self.parts.is_full())
     }
 
-    fn current(&self) -> Style {
+    fn current(&self) -> GroupStyle {
         self.groups.last().map_or(
-            Style { destination: Destination::Text, encoding: self.encoding, in_place: 1, is_hidden: false },
+            GroupStyle {
+                destination: Destination::Text,
+                encoding: self.encoding,
+                in_place: 1,
+                is_hidden: false,
+            },
             |group| group.style,
         )
     }
@@ -187,7 +192,7 @@ impl<'p> RtfReader<'p> {
             return Err(Unreadable::new(format!("its groups are nested more than {DEPTH_MAX} levels deep")));
         }
         let style = self.current();
-        self.groups.push(Group { style, captured: None, link: None });
+        self.groups.push(RtfGroup { style, captured: None, link: None });
         if style.destination == Destination::Styles && self.captures == 0 {
             self.style = (0, None);
             self.capture(Capture::Style);

@@ -27,7 +27,7 @@ impl ArgumentPlace {
 
 /// How the values of a list, or the members of an object, are separated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Style {
+enum ValueStyle {
     /// `content` instead of a style: one JSON text.
     Json,
     Simple,
@@ -41,7 +41,7 @@ enum Style {
 
 /// How a value that has parts is written (`explode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Parts {
+enum ExplodedParts {
     Together,
     Apart,
 }
@@ -61,8 +61,8 @@ pub(super) struct Parameter {
     /// Its name for the service.
     pub(super) name: String,
     pub(super) place: ArgumentPlace,
-    style: Style,
-    parts: Parts,
+    style: ValueStyle,
+    parts: ExplodedParts,
     reserved: Reserved,
 }
 
@@ -70,15 +70,15 @@ impl Parameter {
     /// Reads a parameter whose references are resolved; an error if it cannot be written.
     pub(super) fn read(name: &str, place: ArgumentPlace, said: &Json) -> std::result::Result<Self, String> {
         let style = match said.get("content") {
-            Some(content) if content.as_object().and_then(media::json_of).is_some() => Style::Json,
+            Some(content) if content.as_object().and_then(media::json_of).is_some() => ValueStyle::Json,
             Some(_) => return Err(format!("its parameter `{name}` has a `content` that is not JSON")),
             None => style(name, place, said.get("style").and_then(Json::as_str))?,
         };
-        let apart = said.get("explode").and_then(Json::as_bool).unwrap_or(style == Style::Form);
-        let parts = if apart { Parts::Apart } else { Parts::Together };
+        let apart = said.get("explode").and_then(Json::as_bool).unwrap_or(style == ValueStyle::Form);
+        let parts = if apart { ExplodedParts::Apart } else { ExplodedParts::Together };
         // It only applies to a query, and not to a `content`.
         let is_kept = place == ArgumentPlace::Query
-            && style != Style::Json
+            && style != ValueStyle::Json
             && said.get("allowReserved") == Some(&Json::Bool(true));
         let reserved = if is_kept { Reserved::Kept } else { Reserved::Encoded };
         Ok(Self { argument: name.to_owned(), name: name.to_owned(), place, style, parts, reserved })
@@ -90,13 +90,13 @@ impl Parameter {
     /// `Invalid` for a value that is not a valid segment.
     pub(super) fn in_path(&self, value: &Json) -> Result<String> {
         let written = match self.style {
-            Style::Json => encoded(&value.to_string()),
-            Style::Label => {
-                let between = if self.parts == Parts::Apart { "." } else { "," };
+            ValueStyle::Json => encoded(&value.to_string()),
+            ValueStyle::Label => {
+                let between = if self.parts == ExplodedParts::Apart { "." } else { "," };
                 format!(".{}", self.joined(value, encoded, between))
             }
-            Style::Matrix => self.matrix(value),
-            Style::Simple | Style::Form | Style::Delimited(_) | Style::Deep => {
+            ValueStyle::Matrix => self.matrix(value),
+            ValueStyle::Simple | ValueStyle::Form | ValueStyle::Delimited(_) | ValueStyle::Deep => {
                 self.joined(value, encoded, ",")
             }
         };
@@ -117,10 +117,10 @@ impl Parameter {
             value => format!(";{}={value}", encoded(name)),
         };
         match (self.parts, value) {
-            (Parts::Apart, Json::Array(items)) => {
+            (ExplodedParts::Apart, Json::Array(items)) => {
                 items.iter().map(|item| one(&self.name, &encoded(&plain(item)))).collect()
             }
-            (Parts::Apart, Json::Object(members)) => {
+            (ExplodedParts::Apart, Json::Object(members)) => {
                 members.iter().map(|(name, value)| one(name, &encoded(&plain(value)))).collect()
             }
             (_, value) => one(&self.name, &self.joined(value, encoded, ",")),
@@ -133,7 +133,7 @@ impl Parameter {
     /// `Invalid` for a value that would begin another header.
     pub(super) fn in_header(&self, value: &Json) -> Result<String> {
         let written = match self.style {
-            Style::Json => value.to_string(),
+            ValueStyle::Json => value.to_string(),
             _ => self.joined(value, str::to_owned, ","),
         };
         // A line break would begin another header.
@@ -155,22 +155,22 @@ impl Parameter {
             Reserved::Kept => (reserved, reserved_part),
         };
         match (self.style, self.parts, value) {
-            (Style::Json, _, value) => vec![pair(&self.name, &encoded(&value.to_string()))],
-            (Style::Deep, _, Json::Object(members)) => {
+            (ValueStyle::Json, _, value) => vec![pair(&self.name, &encoded(&value.to_string()))],
+            (ValueStyle::Deep, _, Json::Object(members)) => {
                 let mut pairs = Vec::new();
                 deep(&encoded(&self.name), members, alone, &mut pairs);
                 pairs
             }
-            (Style::Deep, _, Json::Array(items)) | (_, Parts::Apart, Json::Array(items)) => {
+            (ValueStyle::Deep, _, Json::Array(items)) | (_, ExplodedParts::Apart, Json::Array(items)) => {
                 items.iter().map(|item| pair(&self.name, &alone(&plain(item)))).collect()
             }
-            (_, Parts::Apart, Json::Object(members)) => {
+            (_, ExplodedParts::Apart, Json::Object(members)) => {
                 members.iter().map(|(name, value)| pair(name, &alone(&plain(value)))).collect()
             }
             // As in the other form, an empty list is left out.
-            (_, Parts::Together, Json::Array(items)) if items.is_empty() => Vec::new(),
-            (_, Parts::Together, Json::Object(members)) if members.is_empty() => Vec::new(),
-            (Style::Delimited(between), _, value) => {
+            (_, ExplodedParts::Together, Json::Array(items)) if items.is_empty() => Vec::new(),
+            (_, ExplodedParts::Together, Json::Object(members)) if members.is_empty() => Vec::new(),
+            (ValueStyle::Delimited(between), _, value) => {
                 vec![pair(&self.name, &self.joined(value, beside, between))]
             }
             (_, _, Json::Array(_) | Json::Object(_)) => {
@@ -183,8 +183,8 @@ impl Parameter {
     /// Joins a value into one text, with the unencoded `between` as separator.
     fn joined(&self, value: &Json, written: Written, between: &str) -> String {
         let named = match self.parts {
-            Parts::Apart => "=",
-            Parts::Together => between,
+            ExplodedParts::Apart => "=",
+            ExplodedParts::Together => between,
         };
         let parts: Vec<String> = match value {
             Json::Array(items) => items.iter().map(|item| written(&plain(item))).collect(),
@@ -198,16 +198,16 @@ impl Parameter {
     }
 }
 
-fn style(name: &str, place: ArgumentPlace, said: Option<&str>) -> std::result::Result<Style, String> {
+fn style(name: &str, place: ArgumentPlace, said: Option<&str>) -> std::result::Result<ValueStyle, String> {
     use ArgumentPlace::{Header, Path, Query};
     Ok(match (place, said) {
-        (Path | Header, None | Some("simple")) => Style::Simple,
-        (Path, Some("label")) => Style::Label,
-        (Path, Some("matrix")) => Style::Matrix,
-        (Query, None | Some("form")) => Style::Form,
-        (Query, Some("spaceDelimited")) => Style::Delimited("%20"),
-        (Query, Some("pipeDelimited")) => Style::Delimited("%7C"),
-        (Query, Some("deepObject")) => Style::Deep,
+        (Path | Header, None | Some("simple")) => ValueStyle::Simple,
+        (Path, Some("label")) => ValueStyle::Label,
+        (Path, Some("matrix")) => ValueStyle::Matrix,
+        (Query, None | Some("form")) => ValueStyle::Form,
+        (Query, Some("spaceDelimited")) => ValueStyle::Delimited("%20"),
+        (Query, Some("pipeDelimited")) => ValueStyle::Delimited("%7C"),
+        (Query, Some("deepObject")) => ValueStyle::Deep,
         (_, Some(other)) => {
             return Err(format!(
                 "its parameter `{name}` has the style `{other}`, which is not supported in the {}",

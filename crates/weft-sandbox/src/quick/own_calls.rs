@@ -26,7 +26,7 @@ const BEFORE: [&str; 4] = ["void ", "await ", "console.log(", "await "];
 const NAME: &str = "main";
 
 /// A program whose calls of `main` are recorded.
-pub(super) struct Recorded<'a> {
+pub(super) struct RecordedProgram<'a> {
     /// The program, with the same lines.
     pub(super) text: Cow<'a, str>,
     /// Whether its `main` is a variable, whose calls [`VARIABLE`] records.
@@ -35,7 +35,7 @@ pub(super) struct Recorded<'a> {
 
 /// Returns the program with recorded calls of `main`, with the same lines. With arguments, a call at its end is
 /// removed, since it would pass different arguments.
-pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Recorded<'a> {
+pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> RecordedProgram<'a> {
     let source = if arguments.is_empty() { source } else { without_last_call(source) };
     let last = last_call(source);
     let declared = source.contains("function main");
@@ -45,7 +45,7 @@ pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Re
     let edits = if asked { of_variables(source) } else { Vec::new() };
     let is_variable = !edits.is_empty();
     if last.is_none() && !declared && !is_variable {
-        return Recorded { text: Cow::Borrowed(source), is_variable };
+        return RecordedProgram { text: Cow::Borrowed(source), is_variable };
     }
     let mut text = source.to_owned();
     // From the end backwards, so that earlier positions remain valid.
@@ -58,7 +58,7 @@ pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Re
     if declared {
         text.insert_str(first_statement(source), DECLARED);
     }
-    Recorded { text: Cow::Owned(text), is_variable }
+    RecordedProgram { text: Cow::Owned(text), is_variable }
 }
 
 /// Returns a script as it is parsed for a run, with all positions unchanged: what a run leaves out or declares
@@ -92,7 +92,7 @@ fn of_variables(source: &str) -> Vec<(Range<usize>, String)> {
     }
     // A module's declarations are never properties of the global object: the module declares another name, and sets
     // `main` along the way.
-    let set = |one: Variable| {
+    let set = |one: MainVariable| {
         let value = if one.is_set { " = main" } else { "" };
         (one.name, format!("{OF_MODULE}{value}"))
     };
@@ -102,14 +102,14 @@ fn of_variables(source: &str) -> Vec<(Range<usize>, String)> {
 }
 
 /// A top-level line that declares `main` as a variable.
-struct Variable {
+struct MainVariable {
     word: Range<usize>,
     name: Range<usize>,
     is_set: bool,
     is_offered: bool,
 }
 
-fn variables(source: &str) -> Vec<Variable> {
+fn variables(source: &str) -> Vec<MainVariable> {
     let declared = |line: usize| {
         let whole = source.get(line..)?;
         let rest = whole.strip_prefix(EXPORT).map_or(whole, str::trim_start);
@@ -121,7 +121,7 @@ fn variables(source: &str) -> Vec<Variable> {
         let then = name.strip_prefix(NAME)?.trim_start();
         let is_set = then.starts_with('=') && !then.starts_with("==");
         let becomes = is_set || then.starts_with(';');
-        (name.len() < after.len() && becomes).then(|| Variable {
+        (name.len() < after.len() && becomes).then(|| MainVariable {
             word: start..start + word.len(),
             name: named..named + NAME.len(),
             is_set,

@@ -14,7 +14,7 @@ use weft_core::seam::index::{IndexChange, WriteConfirmation};
 use weft_core::{Error, ErrorKind, Result};
 
 use super::home::{Home, Stamp};
-use super::pending::Pending;
+use super::pending::PendingChanges;
 use super::schema::{self, EntryFields};
 use super::snapshot::{Snapshot, hash};
 use super::waiting::{Urgency, WaitingWrite, Waitlist, stopped, told};
@@ -27,7 +27,7 @@ const BEHIND_MAX: Duration = Duration::from_millis(500);
 const BEHIND_BYTES_MAX: usize = 16 << 20;
 
 /// What a commit contains.
-struct Gathered {
+struct CommitContent {
     before: Arc<Snapshot>,
     /// Documents that were added.
     documents: HashSet<DocumentId>,
@@ -291,7 +291,7 @@ impl IndexedDataset {
     /// Returns the writes that may be applied; the others are answered with an error.
     fn accepted(&self, all: Vec<WaitingWrite>) -> Vec<WaitingWrite> {
         let before = self.snapshot();
-        let mut pending = Pending::new(&self.key.id, &before);
+        let mut pending = PendingChanges::new(&self.key.id, &before);
         let mut accepted: Vec<WaitingWrite> = Vec::new();
         for waiting in all {
             // A caller that has gone away before its write began gets nothing written.
@@ -312,7 +312,7 @@ impl IndexedDataset {
             return;
         }
         let before = self.snapshot();
-        let mut gathered = Gathered { before, documents: HashSet::new(), added: HashSet::new() };
+        let mut gathered = CommitContent { before, documents: HashSet::new(), added: HashSet::new() };
         let mut done = Vec::with_capacity(accepted.len());
         let mut made = Ok(());
         for waiting in accepted {
@@ -331,8 +331,13 @@ impl IndexedDataset {
         told(done, &outcome);
     }
 
-    fn change(&self, writer: &mut DatasetWriter, gathered: &mut Gathered, change: IndexChange) -> Result<()> {
-        let Gathered { before, documents, added } = gathered;
+    fn change(
+        &self,
+        writer: &mut DatasetWriter,
+        gathered: &mut CommitContent,
+        change: IndexChange,
+    ) -> Result<()> {
+        let CommitContent { before, documents, added } = gathered;
         let fields = self.fields;
         let writer = writer.get(&self.home)?;
         let remove = |field, id: &str| {

@@ -11,7 +11,7 @@ use crate::vectors::row;
 use crate::{no_direction, no_document, wrong_dimension};
 
 /// Changes on top of a state.
-pub(super) struct Pending<'a> {
+pub(super) struct PendingChanges<'a> {
     dataset: &'a DatasetId,
     before: &'a Snapshot,
     /// Documents that were added or removed.
@@ -30,7 +30,7 @@ enum Presence {
     Gone,
 }
 
-impl<'a> Pending<'a> {
+impl<'a> PendingChanges<'a> {
     /// Creates an empty set of changes.
     pub(super) fn new(dataset: &'a DatasetId, before: &'a Snapshot) -> Self {
         Self {

@@ -15,7 +15,7 @@ use weft_core::{Error, Result};
 
 use super::schema::{EntryFields, EntryRecord, read, record_of};
 use crate::sketch::Sketches;
-use crate::vectors::Rows;
+use crate::vectors::VectorRows;
 
 /// Maximum number of vectors that are all compared for a question; of more, only those that may be near.
 pub(super) const COMPARED_MAX: usize = 1 << 17;
@@ -123,7 +123,7 @@ pub(super) struct PartContents {
     /// For each chunk the 1-based index into `wholes`, or 0 for none; empty if no chunk has one.
     parents: Vec<u32>,
     /// The vectors.
-    pub rows: Rows,
+    pub rows: VectorRows,
     sketches: OnceLock<Sketches>,
 }
 
@@ -337,7 +337,7 @@ fn load(reader: &SegmentReader, fields: EntryFields, documents: &mut Documents) 
         lengths: Vec::with_capacity(count),
         wholes: Vec::new(),
         parents: Vec::new(),
-        rows: Rows::default(),
+        rows: VectorRows::default(),
         sketches: OnceLock::new(),
     };
     let mut places: HashMap<ChunkId, u32> = HashMap::new();

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
-use weft_app::accounts::oidc::{Begun, Finished, Outcome, Returned};
+use weft_app::accounts::oidc::{Returned, SignInBegun, SignInFinished, SignInOutcome};
 use weft_app::accounts::{Audited, SignInRefusal, SignedIn};
 use weft_core::id::UserId;
 use weft_core::seam::identity_store::Identity;
@@ -107,7 +107,7 @@ fn fragment(name: &str, value: &str) -> String {
     text
 }
 
-fn begun(state: &ServerState, begun: &Begun) -> Result<Response, ApiError> {
+fn begun(state: &ServerState, begun: &SignInBegun) -> Result<Response, ApiError> {
     let mut response = private(Success(json!({"url": begun.url})).into_response());
     let cookie = set_cookie(state, &begun.cookie, begun.browser.reveal())?;
     response.headers_mut().append(header::SET_COOKIE, cookie);
@@ -168,28 +168,30 @@ pub(crate) async fn finish(
     Ok(private(response))
 }
 
-async fn note_end(state: &ServerState, provider: &str, finished: &Finished, address: &str) {
+async fn note_end(state: &ServerState, provider: &str, finished: &SignInFinished, address: &str) {
     let user = |id: &UserId| format!("user:{id}");
     let (actor, action, outcome) = match &finished.outcome {
-        Ok(Outcome::SignedIn(signed_in)) => (user(&signed_in.user.id), "login by provider", 0),
-        Ok(Outcome::Linked(identity)) => (user(&identity.user), "add identity", 0),
+        Ok(SignInOutcome::SignedIn(signed_in)) => (user(&signed_in.user.id), "login by provider", 0),
+        Ok(SignInOutcome::Linked(identity)) => (user(&identity.user), "add identity", 0),
         Err(refusal) => ("nobody".to_owned(), "login by provider", noted(refusal)),
     };
     let (tenant, actor) = (&finished.tenant, &*actor);
     state.app.note(Audited { tenant, actor, action, target: provider, outcome, address }).await;
 }
 
-fn answer(finished: Finished) -> Result<Response, ApiError> {
-    let Finished { next, outcome, .. } = finished;
+fn answer(finished: SignInFinished) -> Result<Response, ApiError> {
+    let SignInFinished { next, outcome, .. } = finished;
     match (outcome, next.is_empty()) {
-        (Ok(Outcome::SignedIn(signed_in)), true) => welcome(&signed_in),
-        (Ok(Outcome::SignedIn(signed_in)), false) => {
+        (Ok(SignInOutcome::SignedIn(signed_in)), true) => welcome(&signed_in),
+        (Ok(SignInOutcome::SignedIn(signed_in)), false) => {
             let SignedIn { user, tenant, role, token } = &*signed_in;
             let body = Success(account::user(user, tenant, *role)).into_response();
             sent_to(&format!("{next}{}", fragment("authorization", token.reveal())), body)
         }
-        (Ok(Outcome::Linked(identity)), true) => Ok(Success(account::identity(&identity)).into_response()),
-        (Ok(Outcome::Linked(identity)), false) => {
+        (Ok(SignInOutcome::Linked(identity)), true) => {
+            Ok(Success(account::identity(&identity)).into_response())
+        }
+        (Ok(SignInOutcome::Linked(identity)), false) => {
             let body = Success(account::identity(&identity)).into_response();
             sent_to(&format!("{next}{}", fragment("added", &identity.provider)), body)
         }

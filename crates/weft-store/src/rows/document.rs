@@ -209,14 +209,14 @@ pub(crate) async fn locked(
 
 /// What may be left over when a document is removed.
 #[derive(Clone, Debug, FromQueryResult)]
-pub(crate) struct Left {
+pub(crate) struct LeftOver {
     pub(crate) id: String,
     pub(crate) blob: String,
     pub(crate) taken: i64,
     pub(crate) at_ms: i64,
 }
 
-pub(crate) fn left(these: Condition) -> Selector<SelectModel<Left>> {
+pub(crate) fn left(these: Condition) -> Selector<SelectModel<LeftOver>> {
     let columns = [Column::Id, Column::Blob, Column::Taken, Column::AtMs];
     Entity::find().select_only().columns(columns).filter(these).into_model()
 }
@@ -234,7 +234,7 @@ pub(crate) async fn delete(
         let some: Vec<String> = some.iter().map(|id| text(id.as_str())).collect();
         let these = || in_dataset(dataset).add(Column::Id.is_in(some.clone()));
         // Only its row has the name of its file, and shows whether a worker may still be writing to the index.
-        let found: Vec<Left> = left(these()).all(transaction).await?;
+        let found: Vec<LeftOver> = left(these()).all(transaction).await?;
         blobs.extend(found.iter().map(|left| left.blob.clone()));
         removed::insert(transaction, dataset, found).await?;
         Entity::delete_many().filter(these()).exec(transaction).await?;

@@ -11,7 +11,7 @@ use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::ROWS_AT_ONCE_MAX;
-use crate::rows::document::Left;
+use crate::rows::document::LeftOver;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "removed")]
@@ -39,7 +39,7 @@ fn in_dataset(key: &DatasetKey) -> Condition {
         .add(Column::DatasetId.eq(text(key.id.as_str())))
 }
 
-fn row(dataset: &DatasetKey, left: Left) -> Model {
+fn row(dataset: &DatasetKey, left: LeftOver) -> Model {
     Model {
         tenant_id: text(dataset.tenant.as_str()),
         dataset_id: text(dataset.id.as_str()),
@@ -81,7 +81,7 @@ pub(crate) async fn forget(
 pub(crate) async fn insert(
     transaction: &DatabaseTransaction,
     dataset: &DatasetKey,
-    all: Vec<Left>,
+    all: Vec<LeftOver>,
 ) -> Result<(), DbErr> {
     write(transaction, dataset, all.into_iter().map(|left| row(dataset, left)).collect()).await
 }
@@ -90,11 +90,11 @@ pub(crate) async fn insert(
 pub(crate) async fn insert_dataset(
     transaction: &DatabaseTransaction,
     dataset: &DatasetKey,
-    all: Vec<Left>,
+    all: Vec<LeftOver>,
 ) -> Result<(), DbErr> {
     let mut rows: Vec<Model> = all.into_iter().map(|left| row(dataset, left)).collect();
     let from_ms = rows.iter().map(|row| row.from_ms).max().unwrap_or_default();
-    let itself = Left { id: String::new(), blob: String::new(), taken: 1, at_ms: from_ms };
+    let itself = LeftOver { id: String::new(), blob: String::new(), taken: 1, at_ms: from_ms };
     rows.push(row(dataset, itself));
     write(transaction, dataset, rows).await
 }

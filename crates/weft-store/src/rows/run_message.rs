@@ -58,7 +58,7 @@ fn of(run: &RunKey) -> Condition {
 }
 
 /// The outcome of leaving a message.
-enum Leaving {
+enum LeaveOutcome {
     Left,
     /// The run does not exist, or has ended.
     Over,
@@ -66,22 +66,22 @@ enum Leaving {
 }
 
 impl Store {
-    async fn leave(&self, row: &Model) -> Result<Leaving, DbErr> {
+    async fn leave(&self, row: &Model) -> Result<LeaveOutcome, DbErr> {
         let run = RunKey::new(&TenantId::from(row.tenant_id.clone()), row.run_id.clone());
         let transaction = self.begin().await?;
         // Locked, so that the run does not end and no other message is added in between.
         let under_way = run::Entity::find().filter(run::of(&run)).filter(run::Column::Ending.is_null());
         if under_way.lock_exclusive().one(&*transaction).await?.is_none() {
             transaction.rollback().await?;
-            return Ok(Leaving::Over);
+            return Ok(LeaveOutcome::Over);
         }
         if Entity::find().filter(of(&run)).count(&*transaction).await? >= MESSAGES_MAX as u64 {
             transaction.rollback().await?;
-            return Ok(Leaving::Full);
+            return Ok(LeaveOutcome::Full);
         }
         Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
         transaction.commit().await?;
-        Ok(Leaving::Left)
+        Ok(LeaveOutcome::Left)
     }
 
     /// Removes messages for runs that no longer exist.
@@ -114,9 +114,9 @@ impl RunMessages for Store {
             sent_ms: message.sent_ms,
         };
         match repeated(|| self.leave(&row)).await {
-            Ok(Leaving::Left) => Ok(true),
-            Ok(Leaving::Over) => Ok(false),
-            Ok(Leaving::Full) => Err(too_many()),
+            Ok(LeaveOutcome::Left) => Ok(true),
+            Ok(LeaveOutcome::Over) => Ok(false),
+            Ok(LeaveOutcome::Full) => Err(too_many()),
             Err(error) if is_duplicate(&error) => {
                 Err(Error::new(ErrorKind::Conflict, "this message waits for the run already"))
             }

@@ -17,9 +17,9 @@ const PAUSE_MS: i64 = 5_000;
 const RENEW_MS: i64 = 60_000;
 
 /// A cached response, or the last failure.
-pub(super) struct Cached<T>(Mutex<State<T>>);
+pub(super) struct Cached<T>(Mutex<CachedState<T>>);
 
-struct State<T> {
+struct CachedState<T> {
     value: Option<(Arc<T>, i64)>,
     asked_ms: Option<i64>,
     /// The last failure: its kind, its message, and its remedy.
@@ -28,11 +28,11 @@ struct State<T> {
 
 impl<T> Default for Cached<T> {
     fn default() -> Self {
-        Self(Mutex::new(State { value: None, asked_ms: None, failure: None }))
+        Self(Mutex::new(CachedState { value: None, asked_ms: None, failure: None }))
     }
 }
 
-impl<T> State<T> {
+impl<T> CachedState<T> {
     fn age_ms(&self, now_ms: i64) -> Option<i64> {
         self.value.as_ref().map(|(_, at_ms)| now_ms.saturating_sub(*at_ms))
     }

@@ -16,7 +16,7 @@ const GROUPS_MAX: usize = 1_000;
 
 /// Values that the token must have.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Expected<'a> {
+pub(super) struct ExpectedClaims<'a> {
     pub(super) issuer: &'a str,
     pub(super) client_id: &'a str,
     pub(super) nonce: &'a str,
@@ -59,7 +59,7 @@ fn time_ms(claims: &Claims, name: &str) -> Option<i64> {
 ///
 /// # Errors
 /// Why it is not valid.
-pub(super) fn check(claims: &Claims, expected: &Expected<'_>) -> Result<(), &'static str> {
+pub(super) fn check(claims: &Claims, expected: &ExpectedClaims<'_>) -> Result<(), &'static str> {
     if text(claims, "iss") != Some(expected.issuer) {
         return Err("the ID token is from another issuer");
     }
@@ -158,7 +158,7 @@ mod tests {
                 }
             }
             let now_ms = NOW * 1_000;
-            let expected = Expected {
+            let expected = ExpectedClaims {
                 issuer: "https://x",
                 client_id: "weft",
                 nonce: "n",

@@ -41,7 +41,7 @@ enum PublicKey {
 }
 
 #[derive(Clone, Debug)]
-struct Key {
+struct ProviderKey {
     id: Option<String>,
     algorithm: Option<String>,
     public: PublicKey,
@@ -49,7 +49,7 @@ struct Key {
 
 /// The keys of a provider.
 #[derive(Clone, Debug)]
-pub(super) struct Keys(Vec<Key>);
+pub(super) struct Keys(Vec<ProviderKey>);
 
 /// A key in JSON form.
 #[derive(Deserialize)]
@@ -67,7 +67,7 @@ struct Jwk {
 }
 
 #[derive(Deserialize)]
-struct Header {
+struct TokenHeader {
     alg: String,
     kid: Option<String>,
     crit: Option<Json>,
@@ -80,7 +80,7 @@ fn decoded(text: Option<&String>) -> Option<Vec<u8>> {
 
 impl Jwk {
     /// Returns the key, unless it is of an unsupported type.
-    fn key(self) -> Option<Key> {
+    fn key(self) -> Option<ProviderKey> {
         if self.usage.as_ref().is_some_and(|usage| usage != "sig") {
             return None;
         }
@@ -98,7 +98,7 @@ impl Jwk {
             ("OKP", Some("Ed25519")) => PublicKey::Ed25519(decoded(self.x.as_ref())?),
             _ => return None,
         };
-        Some(Key { id: self.kid, algorithm: self.alg, public })
+        Some(ProviderKey { id: self.kid, algorithm: self.alg, public })
     }
 }
 
@@ -145,7 +145,8 @@ impl Keys {
         let set: Set = serde_json::from_slice(bytes)
             .map_err(|_| garbled("the provider's keys are not a JSON Web Key Set"))?;
         let known = set.keys.into_iter().take(KEYS_MAX);
-        let keys: Vec<Key> = known.filter_map(|key| serde_json::from_value::<Jwk>(key).ok()?.key()).collect();
+        let keys: Vec<ProviderKey> =
+            known.filter_map(|key| serde_json::from_value::<Jwk>(key).ok()?.key()).collect();
         if keys.is_empty() {
             Err(garbled("the provider has no key for signatures (RSA, P-256, P-384 or Ed25519)"))
         } else {
@@ -166,7 +167,7 @@ impl Keys {
         let (signed, signature) = token.rsplit_once('.').ok_or_else(unreadable)?;
         let (header, payload) = signed.split_once('.').ok_or_else(unreadable)?;
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| unreadable());
-        let header: Header = serde_json::from_slice(&decode(header)?).map_err(|_| unreadable())?;
+        let header: TokenHeader = serde_json::from_slice(&decode(header)?).map_err(|_| unreadable())?;
         if header.crit.is_some() {
             return Err(wrong("the ID token requires an unknown extension"));
         }

@@ -18,7 +18,7 @@ use weft_core::seam::identity_store::{AuthorizationRequest, Identity};
 use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
 use weft_net::StreamingHttp;
 
-use self::claims::{Expected, Person};
+use self::claims::{ExpectedClaims, Person};
 use self::jws::Claims;
 use self::provider::{AskedBack, Provider};
 use super::{Accounts, Attempts, SignInRefusal, SignedIn};
@@ -42,7 +42,7 @@ pub(crate) struct Providers(BTreeMap<String, Provider>);
 
 /// A provider as it is shown on a sign-in page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offered {
+pub struct OfferedProvider {
     /// Its name in URLs.
     pub name: String,
     /// Its name for people.
@@ -51,7 +51,7 @@ pub struct Offered {
 
 /// A sign-in that was started.
 #[derive(Debug)]
-pub struct Begun {
+pub struct SignInBegun {
     /// The URL to which the browser is redirected.
     pub url: String,
     /// Name of the cookie that identifies the browser.
@@ -77,18 +77,18 @@ pub struct Returned {
 
 /// A sign-in that is finished.
 #[derive(Debug)]
-pub struct Finished {
+pub struct SignInFinished {
     /// The page to redirect to; empty for none.
     pub next: String,
     /// The tenant whose audit log records it.
     pub tenant: TenantId,
     /// Its outcome.
-    pub outcome: Result<Outcome, SignInRefusal>,
+    pub outcome: Result<SignInOutcome, SignInRefusal>,
 }
 
 /// The outcome of a sign-in.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum SignInOutcome {
     /// A user was signed in.
     SignedIn(Box<SignedIn>),
     /// An identity was added to a user who was already signed in.
@@ -114,9 +114,9 @@ impl Providers {
 
 impl Accounts {
     /// Returns the providers for a sign-in page.
-    pub fn offered(&self) -> Vec<Offered> {
+    pub fn offered(&self) -> Vec<OfferedProvider> {
         let all = self.providers.0.values();
-        all.map(|one| Offered { name: one.name.clone(), title: one.title().to_owned() }).collect()
+        all.map(|one| OfferedProvider { name: one.name.clone(), title: one.title().to_owned() }).collect()
     }
 
     /// Returns the name of the cookie that identifies a browser. Each sign-in has its own, so that several may be
@@ -170,7 +170,7 @@ impl App {
         next: &str,
         user: Option<&UserId>,
         address: &str,
-    ) -> Result<Begun> {
+    ) -> Result<SignInBegun> {
         let provider = self.accounts.providers.named(name)?;
         checked_next(next)?;
         let now_ms = self.clock.now_ms();
@@ -200,7 +200,7 @@ impl App {
         let identities = &self.accounts.stores.identities;
         // Stored before the browser is redirected: it may return to another process.
         identities.add_authorization_request(&request, now_ms, UNDER_WAY_MAX).await?;
-        Ok(Begun { url, cookie: self.accounts.oidc_cookie(state.reveal()), browser })
+        Ok(SignInBegun { url, cookie: self.accounts.oidc_cookie(state.reveal()), browser })
     }
 
     /// Finishes a sign-in with the parameters from the provider. `browser` is the value of the sign-in's cookie.
@@ -214,7 +214,7 @@ impl App {
         returned: &Returned,
         browser: Option<&str>,
         address: &str,
-    ) -> Result<Finished> {
+    ) -> Result<SignInFinished> {
         let provider = self.accounts.providers.named(name)?;
         let now_ms = self.clock.now_ms();
         let request = self.taken(provider, returned, browser, now_ms).await?;
@@ -228,10 +228,10 @@ impl App {
             self.accounts.limits.attempts.give_back(&Attempts::Begun(address.to_owned()));
         }
         let tenant = match &outcome {
-            Ok(Outcome::SignedIn(signed_in)) => signed_in.tenant.clone(),
+            Ok(SignInOutcome::SignedIn(signed_in)) => signed_in.tenant.clone(),
             _ => tenant,
         };
-        Ok(Finished { next: request.next, tenant, outcome })
+        Ok(SignInFinished { next: request.next, tenant, outcome })
     }
 
     /// Takes the sign-in out of the store. It cannot be used again, whatever its outcome.
@@ -263,13 +263,13 @@ impl App {
         request: &AuthorizationRequest,
         returned: &Returned,
         now_ms: i64,
-    ) -> Result<Outcome, SignInRefusal> {
+    ) -> Result<SignInOutcome, SignInRefusal> {
         let (person, claims) = self.person(provider, request, returned, now_ms).await?;
         match &request.user {
-            Some(user) => Ok(Outcome::Linked(Box::new(self.link(provider, &person, user).await?))),
+            Some(user) => Ok(SignInOutcome::Linked(Box::new(self.link(provider, &person, user).await?))),
             None => {
                 let signed_in = self.sign_in_person(provider, &person, &claims).await?;
-                Ok(Outcome::SignedIn(Box::new(signed_in)))
+                Ok(SignInOutcome::SignedIn(Box::new(signed_in)))
             }
         }
     }
@@ -300,7 +300,7 @@ impl App {
         }
         let tokens = provider.exchange(&description, returned.code.reveal(), &request.verifier).await?;
         let claims = provider.verified(&description, &tokens.id_token, now_ms).await?;
-        let expected = Expected {
+        let expected = ExpectedClaims {
             issuer: &request.issuer,
             client_id: &provider.config.client_id,
             nonce: &request.nonce,

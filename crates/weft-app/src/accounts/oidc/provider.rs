@@ -31,7 +31,7 @@ pub(crate) struct Provider {
     /// The URL to which browsers are redirected back.
     redirect_uri: String,
     http: Arc<dyn StreamingHttp>,
-    description: Cached<Description>,
+    description: Cached<ProviderEndpoints>,
     keys: Cached<Keys>,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Debug for Provider {
 
 /// The endpoints of a provider.
 #[derive(Debug, Deserialize)]
-pub(super) struct Description {
+pub(super) struct ProviderEndpoints {
     issuer: String,
     authorization_endpoint: String,
     token_endpoint: String,
@@ -57,7 +57,7 @@ pub(super) struct Description {
 
 /// The tokens for a code. They are neither shown nor stored.
 #[derive(Deserialize)]
-pub(super) struct Tokens {
+pub(super) struct ProviderTokens {
     pub(super) id_token: Secret,
     #[serde(default)]
     access_token: Secret,
@@ -65,7 +65,7 @@ pub(super) struct Tokens {
 
 /// An error of an OAuth server in place of tokens.
 #[derive(Default, Deserialize)]
-struct Failure {
+struct TokenRefusal {
     #[serde(default)]
     error: String,
     #[serde(default)]
@@ -149,14 +149,14 @@ impl Provider {
     }
 
     /// Returns the endpoints.
-    pub(super) async fn description(&self, now_ms: i64) -> Result<Arc<Description>> {
+    pub(super) async fn description(&self, now_ms: i64) -> Result<Arc<ProviderEndpoints>> {
         self.description.get(self.describe(), now_ms).await
     }
 
-    async fn describe(&self) -> Result<Description> {
+    async fn describe(&self) -> Result<ProviderEndpoints> {
         let issuer = self.config.issuer.trim_end_matches('/');
         let body = self.get(&format!("{issuer}/.well-known/openid-configuration"), Vec::new()).await?;
-        let found: Description = self.read(&body)?;
+        let found: ProviderEndpoints = self.read(&body)?;
         // Compared exactly, as the standard requires: otherwise another server could pose as this one.
         if found.issuer != self.config.issuer {
             let error = self.failed(ErrorKind::Garbled, "names a different issuer");
@@ -169,14 +169,14 @@ impl Provider {
         Ok(found)
     }
 
-    async fn ask_for_keys(&self, description: &Description) -> Result<Keys> {
+    async fn ask_for_keys(&self, description: &ProviderEndpoints) -> Result<Keys> {
         Keys::read(&self.get(&description.jwks_uri, Vec::new()).await?)
     }
 
     /// Returns the URL to which a browser is redirected for signing in.
     pub(super) fn authorization_url(
         &self,
-        description: &Description,
+        description: &ProviderEndpoints,
         asked: &AskedBack<'_>,
     ) -> Result<String> {
         let AskedBack { state, nonce, verifier } = asked;
@@ -197,7 +197,7 @@ impl Provider {
 
     /// Returns the request that exchanges a code. The client authenticates in the header unless the provider only
     /// supports the body.
-    fn token_request(&self, description: &Description, code: &str, verifier: &str) -> StreamRequest {
+    fn token_request(&self, description: &ProviderEndpoints, code: &str, verifier: &str) -> StreamRequest {
         let (id, secret) = (&self.config.client_id, self.config.client_secret.reveal());
         let mut headers = vec![
             ("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned()),
@@ -234,16 +234,17 @@ impl Provider {
     /// `Denied` with the provider's message when it refuses; `Unavailable`.
     pub(super) async fn exchange(
         &self,
-        description: &Description,
+        description: &ProviderEndpoints,
         code: &str,
         verifier: &str,
-    ) -> Result<Tokens> {
+    ) -> Result<ProviderTokens> {
         let request = self.token_request(description, code, verifier);
         match self.ask(request).await? {
             (200, body) => self.read(&body),
             // The provider rejects the code; any other failure may be temporary.
             (400..=403, body) => {
-                let Failure { error, error_description } = serde_json::from_slice(&body).unwrap_or_default();
+                let TokenRefusal { error, error_description } =
+                    serde_json::from_slice(&body).unwrap_or_default();
                 tracing::warn!(
                     provider = self.name,
                     error = line(&error),
@@ -271,7 +272,7 @@ impl Provider {
     /// again.
     pub(super) async fn verified(
         &self,
-        description: &Description,
+        description: &ProviderEndpoints,
         token: &Secret,
         now_ms: i64,
     ) -> Result<Claims> {
@@ -301,8 +302,8 @@ impl Provider {
     /// Adds claims that are missing in the token and that the provider returns for the access token.
     pub(super) async fn completed(
         &self,
-        description: &Description,
-        tokens: &Tokens,
+        description: &ProviderEndpoints,
+        tokens: &ProviderTokens,
         mut claims: Claims,
     ) -> Result<Claims> {
         let role_claim = &self.config.role_claim;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{ChartWalk, SERIES_MAX, Series, TitleKind, Walk, walked};
+use super::{ChartVisitor, ChartWalk, SERIES_MAX, Series, TitleKind, walked};
 use crate::format::Unreadable;
 use crate::markup::Tag;
 use crate::words::beginning;
@@ -40,7 +40,7 @@ pub(super) fn read(text: &str) -> Result<ChartWalk, Unreadable> {
     walked::<ExtendedWalk>(text).map(|walk| walk.chart)
 }
 
-impl Walk for ExtendedWalk {
+impl ChartVisitor for ExtendedWalk {
     fn open(&mut self, tag: &Tag<'_>) {
         match tag.name() {
             "data" => self.id = id(tag, "id"),

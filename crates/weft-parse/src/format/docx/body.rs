@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::super::Unreadable;
 use super::super::math::Math;
-use super::super::office::{Relation, end_link};
+use super::super::office::{OfficeRelation, end_link};
 use super::Notes;
-use super::styles::{ListPlace, Lists, Styles, outline_level};
+use super::styles::{DocxLists, ListPlace, Styles, outline_level};
 use super::symbols::sign;
 use crate::grid::{Grid, Header};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
@@ -40,8 +40,8 @@ struct DocxTable {
 /// Reads the text.
 pub(super) struct BodyReader<'a> {
     styles: &'a Styles,
-    lists: Lists,
-    relations: &'a HashMap<String, Relation>,
+    lists: DocxLists,
+    relations: &'a HashMap<String, OfficeRelation>,
     notes: &'a Notes,
     /// Notes that were already added. A note that is referenced repeatedly is not repeated.
     said: HashSet<(&'static str, String)>,
@@ -69,8 +69,8 @@ impl<'a> BodyReader<'a> {
     /// Creates a reader of a document with these styles, lists, relations and notes.
     pub(super) fn new(
         styles: &'a Styles,
-        lists: Lists,
-        relations: &'a HashMap<String, Relation>,
+        lists: DocxLists,
+        relations: &'a HashMap<String, OfficeRelation>,
         notes: &'a Notes,
         parts: &'a mut PartCollector,
     ) -> Self {

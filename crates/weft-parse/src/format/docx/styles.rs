@@ -145,7 +145,7 @@ impl ListLevel {
 
 /// The lists of a document, and their current numbers.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
+pub(super) struct DocxLists {
     /// The abstract list of each list.
     kinds: HashMap<String, String>,
     levels: HashMap<String, Vec<ListLevel>>,
@@ -159,7 +159,7 @@ pub(super) struct Lists {
     begun: std::collections::HashSet<(String, usize)>,
 }
 
-impl Lists {
+impl DocxLists {
     /// Reads `numbering.xml`.
     pub(super) fn read(text: &str) -> Result<Self, Unreadable> {
         let mut lists = Self::default();
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn lists_count_per_level() {
-        let mut lists = Lists::read(
+        let mut lists = DocxLists::read(
             r#"<w:numbering><w:abstractNum w:abstractNumId="0">
                  <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="decimal"/><w:lvlText w:val="%1."/></w:lvl>
                  <w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="lowerLetter"/><w:lvlText w:val="%1.%2)"/></w:lvl>
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn lists_have_their_own_levels_and_those_of_styles() {
-        let mut lists = Lists::read(
+        let mut lists = DocxLists::read(
             r#"<w:numbering><w:abstractNum w:abstractNumId="0"><w:styleLink w:val="Clauses"/>
                  <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="upperRoman"/><w:lvlText w:val="%1."/></w:lvl>
                  <w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="decimal"/><w:lvlRestart w:val="0"/>

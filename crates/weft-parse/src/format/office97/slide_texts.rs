@@ -46,14 +46,14 @@ pub(super) struct SlideTexts {
 
 /// A record: a header of eight bytes and its contents.
 #[derive(Clone, Copy)]
-pub(super) struct Record<'a> {
+pub(super) struct SlideRecord<'a> {
     pub kind: u16,
     pub instance: u16,
     pub is_container: bool,
     pub body: &'a [u8],
 }
 
-impl Record<'_> {
+impl SlideRecord<'_> {
     /// Text of the record, if it is a text record.
     pub(super) fn text(&self) -> Option<String> {
         match self.kind {
@@ -101,7 +101,7 @@ pub(super) fn stream(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The consecutive records in some bytes.
-pub(super) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
+pub(super) fn records(mut bytes: &[u8]) -> impl Iterator<Item = SlideRecord<'_>> {
     std::iter::from_fn(move || {
         let (head, rest) = bytes.split_first_chunk::<8>()?;
         let [first, second, low, high, size @ ..] = *head;
@@ -109,7 +109,7 @@ pub(super) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
         let (body, rest) = rest.split_at_checked(size).unwrap_or((rest, &[]));
         bytes = rest;
         let version = u16::from_le_bytes([first, second]);
-        Some(Record {
+        Some(SlideRecord {
             kind: u16::from_le_bytes([low, high]),
             instance: version >> 4,
             is_container: version & 0xf == 0xf,

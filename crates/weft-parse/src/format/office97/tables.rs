@@ -1,6 +1,6 @@
 //! Tables on slides of PowerPoint 97: groups of shapes that are marked as a table, with one shape for each cell.
 
-use super::slide_texts::{Record, kind, paragraphs, records};
+use super::slide_texts::{SlideRecord, kind, paragraphs, records};
 use crate::element::TableElement;
 use crate::grid::{header_rows, once_more};
 
@@ -54,7 +54,7 @@ fn collect(bytes: &[u8], depth: u8, tables: &mut Vec<SlideTable>) {
 }
 
 /// Converts a group of shapes to a table, if it is one.
-fn table(group: Record<'_>) -> Option<SlideTable> {
+fn table(group: SlideRecord<'_>) -> Option<SlideTable> {
     let mut shapes = records(group.body).filter(|record| record.kind == kind::SHAPE);
     // The first shape represents the whole group.
     let mut properties = records(shapes.next()?.body).filter(|record| record.kind == kind::MORE_PROPERTIES);
@@ -89,7 +89,7 @@ fn table(group: Record<'_>) -> Option<SlideTable> {
 }
 
 /// Whether the properties of a shape, each of which has a number and a value, mark it as a table.
-fn says_table(properties: Record<'_>) -> bool {
+fn says_table(properties: SlideRecord<'_>) -> bool {
     let (all, _) = properties.body.as_chunks::<6>();
     all.iter().take(usize::from(properties.instance)).any(|[low, high, value @ ..]| {
         // The two highest bits do not belong to the number.
@@ -98,7 +98,7 @@ fn says_table(properties: Record<'_>) -> bool {
     })
 }
 
-fn cell(shape: Record<'_>) -> Option<CellShape> {
+fn cell(shape: SlideRecord<'_>) -> Option<CellShape> {
     if records(shape.body).any(|one| one.kind == kind::SHAPE_KIND && one.instance == LINE) {
         return None;
     }

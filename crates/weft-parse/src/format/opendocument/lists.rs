@@ -43,7 +43,7 @@ struct OpenList {
 
 /// The lists of a text.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
+pub(super) struct OpenDocumentLists {
     styles: HashMap<String, Levels>,
     outline: Levels,
     headings: Counts,
@@ -59,7 +59,7 @@ fn value(tag: &Tag<'_>, name: &str) -> Option<String> {
     tag.attribute(name).map(|value| beginning(&value, VALUE_CHARS_MAX).to_owned())
 }
 
-impl Lists {
+impl OpenDocumentLists {
     /// Adds the styles in a part of a file.
     pub(super) fn read(&mut self, text: &str) -> Result<(), Unreadable> {
         let mut xml = Xml::new(text);

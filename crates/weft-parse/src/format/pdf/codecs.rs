@@ -32,7 +32,7 @@ pub(super) fn jbig2(bytes: &[u8], globals: Option<&[u8]>, black: u8) -> Result<P
         let page = hayro_jbig2::Page::new_embedded(bytes, globals.as_ref(), &settings);
         let page = page.map_err(|cause| cause.to_string())?;
         let (width, height) = (page.width(), page.height());
-        let mut rows = Rows { samples: room(pixels(width, height)?)?, values: [!black, black] };
+        let mut rows = BlackWhitePixels { samples: room(pixels(width, height)?)?, values: [!black, black] };
         page.decode(&mut rows).map_err(|cause| cause.to_string())?;
         image(width, height, Channels { count: 1, kept: 1 }, rows.samples)
     })
@@ -55,7 +55,7 @@ pub(super) fn jbig2_lack(bytes: &[u8], globals: Option<&[u8]>, image: &PdfImage)
         let usual = hayro_jbig2::DecodeSettings::default();
         let globals = globals.map(|bytes| hayro_jbig2::Globals::new(bytes, &usual)).transpose()?;
         let page = hayro_jbig2::Page::new_embedded(bytes, globals.as_ref(), &strict)?;
-        page.decode(&mut Nothing)
+        page.decode(&mut DiscardedPixels)
     };
     let blanks =
         bytes.iter().rev().take(TRAILING_MAX).take_while(|byte| matches!(byte, 0 | b'\r' | b'\n' | b' '));
@@ -78,7 +78,7 @@ pub(super) fn jpeg2000(bytes: &[u8]) -> Result<PdfImage, String> {
 
 fn jpeg2000_within(bytes: &[u8], wanted: u64) -> Result<PdfImage, String> {
     guarded(|| {
-        let declared = Declared::of(bytes).ok_or("its header is damaged")?;
+        let declared = DeclaredSize::of(bytes).ok_or("its header is damaged")?;
         pixels(declared.width, declared.height)?;
         let settings = hayro_jpeg2000::DecodeSettings {
             target_resolution: declared.target(wanted),
@@ -154,13 +154,13 @@ fn image(width: u32, height: u32, channels: Channels, samples: Vec<u8>) -> Resul
 }
 
 /// Collects the pixels of a black and white picture, one byte for each.
-struct Rows {
+struct BlackWhitePixels {
     samples: Vec<u8>,
     /// Values of white and of black pixels.
     values: [u8; 2],
 }
 
-impl hayro_jbig2::Decoder for Rows {
+impl hayro_jbig2::Decoder for BlackWhitePixels {
     fn push_pixel(&mut self, black: bool) {
         self.samples.push(self.values[usize::from(black)]);
     }
@@ -174,9 +174,9 @@ impl hayro_jbig2::Decoder for Rows {
 }
 
 /// Discards the pixels.
-struct Nothing;
+struct DiscardedPixels;
 
-impl hayro_jbig2::Decoder for Nothing {
+impl hayro_jbig2::Decoder for DiscardedPixels {
     fn push_pixel(&mut self, _: bool) {}
 
     fn push_pixel_chunk(&mut self, _: bool, _: u32) {}
@@ -186,13 +186,13 @@ impl hayro_jbig2::Decoder for Nothing {
 
 /// The size that a JPEG 2000 picture declares.
 #[derive(Debug, PartialEq, Eq)]
-struct Declared {
+struct DeclaredSize {
     width: u32,
     height: u32,
     components: u16,
 }
 
-impl Declared {
+impl DeclaredSize {
     /// Reads the size marker, which comes first.
     fn of(bytes: &[u8]) -> Option<Self> {
         let stream = codestream(bytes)?;
@@ -327,17 +327,17 @@ mod tests {
     fn oversized_pictures_are_decoded_at_reduced_size() {
         let image = jpeg2000_within(GRAY, 500).unwrap();
         assert_eq!((image.width(), image.height()), (26, 16));
-        let declared = Declared { width: 4_960, height: 7_016, components: 3 };
+        let declared = DeclaredSize { width: 4_960, height: 7_016, components: 3 };
         assert_eq!(declared.target(SAMPLES_WANTED), Some((2_480, 3_508)));
-        assert_eq!(Declared { components: 1, width: 2_480, ..declared }.target(SAMPLES_WANTED), None);
-        let most = Declared { width: u32::MAX, height: u32::MAX, components: u16::MAX };
+        assert_eq!(DeclaredSize { components: 1, width: 2_480, ..declared }.target(SAMPLES_WANTED), None);
+        let most = DeclaredSize { width: u32::MAX, height: u32::MAX, components: u16::MAX };
         assert!(most.target(SAMPLES_WANTED).is_some());
     }
 
     #[test]
     fn sizes_are_checked_before_decoding() {
-        assert_eq!(Declared::of(GRAY), Some(Declared { width: 52, height: 32, components: 1 }));
-        assert_eq!(Declared::of(COLOUR), Some(Declared { width: 40, height: 32, components: 3 }));
+        assert_eq!(DeclaredSize::of(GRAY), Some(DeclaredSize { width: 52, height: 32, components: 1 }));
+        assert_eq!(DeclaredSize::of(COLOUR), Some(DeclaredSize { width: 40, height: 32, components: 3 }));
         let huge = 60_000_u32.to_be_bytes();
         let mut stream = COLOUR.to_vec();
         stream[8..12].copy_from_slice(&huge);

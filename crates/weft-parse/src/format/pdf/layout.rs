@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weft_core::seam::document_reader::Position;
 
-use super::outline::{self, Outline};
+use super::outline::{self, OutlineLevels};
 use super::page::{PageBlock, PageLine, PdfPage};
 use super::paged_table::PagedTable;
 use crate::element::ElementBody;
@@ -45,7 +45,7 @@ struct PdfParagraph {
 }
 
 /// Adds the contents of the pages.
-pub(super) fn add(pages: &[PdfPage], outline: &Outline, parts: &mut PartCollector) {
+pub(super) fn add(pages: &[PdfPage], outline: &OutlineLevels, parts: &mut PartCollector) {
     let measures = measure(pages);
     let mut open: Option<OpenBlock> = None;
     let mut above: Option<Position> = None;
@@ -105,7 +105,7 @@ impl OpenBlock {
         }
     }
 
-    fn add(self, outline: &Outline, measures: &Measures, parts: &mut PartCollector) {
+    fn add(self, outline: &OutlineLevels, measures: &Measures, parts: &mut PartCollector) {
         match self {
             Self::Paragraph(paragraph) => paragraph.add(outline, measures, parts),
             Self::Table(table) => table.add(parts),
@@ -240,7 +240,7 @@ impl PdfParagraph {
         self.lines.len() > 1 && self.last().place.right < right - size * 3.0
     }
 
-    fn add(&self, outline: &Outline, measures: &Measures, parts: &mut PartCollector) {
+    fn add(&self, outline: &OutlineLevels, measures: &Measures, parts: &mut PartCollector) {
         let positions = self.positions();
         let first = &self.lines[0];
         if measures.has_code
@@ -279,7 +279,7 @@ impl PdfParagraph {
         parts.push_at(body, positions);
     }
 
-    fn heading(&self, text: &str, outline: &Outline, measures: &Measures) -> Option<u8> {
+    fn heading(&self, text: &str, outline: &OutlineLevels, measures: &Measures) -> Option<u8> {
         let length = text.chars().count();
         if self.lines.len() > HEADING_LINES_MAX
             || length > HEADING_CHARS_MAX

@@ -11,12 +11,12 @@ const TITLES_MAX: usize = 20_000;
 const DEPTH_MAX: u8 = 9;
 
 /// Titles, normalized by [`key`], with their levels.
-pub(super) type Outline = HashMap<String, u8>;
+pub(super) type OutlineLevels = HashMap<String, u8>;
 
 /// Reads the outline of a document; empty if it has none. Each entry is visited once, since outlines may contain
 /// cycles.
-pub(super) fn read(document: &PdfDocument) -> Outline {
-    let mut outline = Outline::new();
+pub(super) fn read(document: &PdfDocument) -> OutlineLevels {
+    let mut outline = OutlineLevels::new();
     let Ok(catalog) = document.catalog() else { return outline };
     let root = catalog.as_dict().and_then(|catalog| catalog.get("Outlines").cloned());
     let Some(root) = root.and_then(|root| document.resolve_object(&root).ok()) else { return outline };

@@ -31,7 +31,7 @@ pub(super) struct Unpacked {
 
 /// Compression of a picture.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Packing {
+enum ImageCodec {
     Jbig2,
     Jpeg2000,
 }
@@ -45,8 +45,8 @@ impl<'doc> PackedImages<'doc> {
     /// Decodes a picture of the page.
     pub(super) fn unpacked(&mut self, image: &PdfImageHandle<'_>) -> Result<Unpacked, String> {
         let packing = match image.filter_chain.last() {
-            Some(PdfFilter::JBIG2Decode) => Packing::Jbig2,
-            Some(PdfFilter::JPXDecode) => Packing::Jpeg2000,
+            Some(PdfFilter::JBIG2Decode) => ImageCodec::Jbig2,
+            Some(PdfFilter::JPXDecode) => ImageCodec::Jpeg2000,
             _ => {
                 return match image.decode() {
                     Ok(image) => Ok(Unpacked { image, lack: None }),
@@ -58,15 +58,15 @@ impl<'doc> PackedImages<'doc> {
         if self.document.is_encrypted() {
             return Err("as JBIG2 or JPEG 2000 in a file that is encrypted".to_owned());
         }
-        if packing == Packing::Jpeg2000 && image.color_space == ColorSpace::Indexed {
+        if packing == ImageCodec::Jpeg2000 && image.color_space == ColorSpace::Indexed {
             return Err("as JPEG 2000 with a color palette".to_owned());
         }
         let raw = image.raw_compressed_bytes().map_err(|cause| short(&cause))?;
         let document = self.document;
         let stream = self.stream(&raw).ok_or("its stream is not among the pictures of the page")?;
         match packing {
-            Packing::Jbig2 => jbig2(document, stream),
-            Packing::Jpeg2000 => {
+            ImageCodec::Jbig2 => jbig2(document, stream),
+            ImageCodec::Jpeg2000 => {
                 let bytes = stream.decode_stream_data().map_err(|cause| short(&cause))?;
                 let image = codecs::jpeg2000(&bytes).map_err(|reason| format!("JPEG 2000: {reason}"))?;
                 Ok(Unpacked { image, lack: None })

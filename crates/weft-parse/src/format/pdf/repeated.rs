@@ -15,7 +15,7 @@ const NUMBERS_MAX: usize = 8;
 
 /// A text in the margin, and its position.
 type MarginKey = (String, i32);
-type Counts = HashMap<MarginKey, usize>;
+type MarginCounts = HashMap<MarginKey, usize>;
 
 /// Removes running headers and footers.
 pub(super) fn without(mut pages: Vec<PdfPage>) -> Vec<PdfPage> {
@@ -23,7 +23,7 @@ pub(super) fn without(mut pages: Vec<PdfPage>) -> Vec<PdfPage> {
     if with_text < PAGES_MIN {
         return pages;
     }
-    let (mut alike, mut same) = (Counts::new(), Counts::new());
+    let (mut alike, mut same) = (MarginCounts::new(), MarginCounts::new());
     for page in &pages {
         count(page.blocks.iter().filter_map(|block| key(block, page.height)).collect(), &mut alike);
         let keys = page.blocks.iter().flat_map(|block| exact_keys(block, page.height, page.number));
@@ -48,7 +48,7 @@ pub(super) fn without(mut pages: Vec<PdfPage>) -> Vec<PdfPage> {
 }
 
 /// Counted once per page: a line repeated within one page is not a running header.
-fn count(mut keys: Vec<MarginKey>, counts: &mut Counts) {
+fn count(mut keys: Vec<MarginKey>, counts: &mut MarginCounts) {
     keys.sort();
     keys.dedup();
     for key in keys {

@@ -10,7 +10,7 @@ use weft_core::seam::document_reader::Position;
 use super::order;
 use super::page::{PageFrame, PageLine, PlacedTable};
 use super::pieces::TextTurn;
-use super::rules::{Rule, Rules, root, unite};
+use super::rules::{RuledLine, Rules, root, unite};
 use crate::words::{join, line};
 
 /// Maximum number of columns of a table.
@@ -119,7 +119,7 @@ impl TableGrid {
             return None;
         }
         let mut cells: Vec<usize> = (0..columns * rows).collect();
-        let between = |rules: &[Rule], at: f32, from: f32, to: f32| {
+        let between = |rules: &[RuledLine], at: f32, from: f32, to: f32| {
             rules.iter().any(|rule| (rule.at - at).abs() < 1.0 && rule.covers(from, to))
         };
         for row in 0..rows {
@@ -316,7 +316,7 @@ fn without_blanks(rows: &mut Vec<Vec<String>>) {
 }
 
 /// Edges of rows or columns: the positions of lines, and the ends of those in the other direction.
-fn edges(rules: &[Rule], beside: &[Rule]) -> Vec<f32> {
+fn edges(rules: &[RuledLine], beside: &[RuledLine]) -> Vec<f32> {
     let mut edges: Vec<f32> = rules.iter().map(|rule| rule.at).collect();
     edges.dedup();
     let (Some(first), Some(last)) = (edges.first().copied(), edges.last().copied()) else { return edges };

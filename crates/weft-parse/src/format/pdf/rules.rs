@@ -23,7 +23,7 @@ const LENGTH_MIN: f32 = 5.0;
 
 /// A horizontal or vertical line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Rule {
+pub(super) struct RuledLine {
     /// Distance from the top of the page if it is horizontal, or from the left if it is vertical.
     pub at: f32,
     /// Start of the line.
@@ -32,7 +32,7 @@ pub(super) struct Rule {
     pub to: f32,
 }
 
-impl Rule {
+impl RuledLine {
     /// Whether the line covers more than half of an interval.
     pub(super) fn covers(&self, from: f32, to: f32) -> bool {
         self.to.min(to) - self.from.max(from) > (to - from) / 2.0
@@ -49,9 +49,9 @@ impl Rule {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rules {
     /// Horizontal lines, from top to bottom.
-    pub across: Vec<Rule>,
+    pub across: Vec<RuledLine>,
     /// Vertical lines, from left to right.
-    pub down: Vec<Rule>,
+    pub down: Vec<RuledLine>,
 }
 
 impl Rules {
@@ -71,8 +71,8 @@ impl Rules {
     fn add(&mut self, place: Position) {
         let Position { left, right, top, bottom, .. } = place;
         let (width, height) = (right - left, bottom - top);
-        let across = |at| Rule { at, from: left, to: right };
-        let down = |at| Rule { at, from: top, to: bottom };
+        let across = |at| RuledLine { at, from: left, to: right };
+        let down = |at| RuledLine { at, from: top, to: bottom };
         match (width <= THIN, height <= THIN) {
             // A dot.
             (true, true) if width == height => {}
@@ -123,7 +123,7 @@ impl Rules {
 
     /// Bounding box of all lines, on a page.
     pub(super) fn place(&self, page: u32) -> Position {
-        let ends = |rules: &[Rule], beside: &[Rule]| {
+        let ends = |rules: &[RuledLine], beside: &[RuledLine]| {
             let from = rules.iter().map(|rule| rule.from).chain(beside.iter().map(|rule| rule.at));
             let to = rules.iter().map(|rule| rule.to).chain(beside.iter().map(|rule| rule.at));
             (from.fold(f32::MAX, f32::min), to.fold(f32::MIN, f32::max))
@@ -142,9 +142,9 @@ impl Rules {
         for place in across.chain(down) {
             let Position { left, right, top, bottom, .. } = place;
             if right - left > bottom - top {
-                turned.across.push(Rule { at: top, from: left, to: right });
+                turned.across.push(RuledLine { at: top, from: left, to: right });
             } else {
-                turned.down.push(Rule { at: left, from: top, to: bottom });
+                turned.down.push(RuledLine { at: left, from: top, to: bottom });
             }
         }
         turned.across.sort_by(|one, other| one.at.total_cmp(&other.at));
@@ -214,10 +214,10 @@ fn edges(shape: &PathContent) -> Vec<Rect> {
 }
 
 /// Merges lines of one direction that are adjacent or continue each other.
-fn joined(mut rules: Vec<Rule>) -> Vec<Rule> {
+fn joined(mut rules: Vec<RuledLine>) -> Vec<RuledLine> {
     rules.retain(|rule| [rule.at, rule.from, rule.to].iter().all(|number| number.is_finite()));
     rules.sort_by(|one, other| one.at.total_cmp(&other.at));
-    let mut joined: Vec<Rule> = Vec::new();
+    let mut joined: Vec<RuledLine> = Vec::new();
     let mut rest = rules.as_slice();
     while let Some(first) = rest.first() {
         let (near, others) = rest.split_at(rest.partition_point(|rule| rule.at - first.at < NEAR));
@@ -229,7 +229,7 @@ fn joined(mut rules: Vec<Rule>) -> Vec<Rule> {
 }
 
 /// Merges adjacent lines.
-fn join_near(near: &[Rule], joined: &mut Vec<Rule>) {
+fn join_near(near: &[RuledLine], joined: &mut Vec<RuledLine>) {
     #[expect(clippy::cast_precision_loss, reason = "a number of lines")]
     let at = near.iter().map(|rule| rule.at).sum::<f32>() / near.len() as f32;
     let mut near = near.to_vec();
@@ -238,7 +238,7 @@ fn join_near(near: &[Rule], joined: &mut Vec<Rule>) {
     for rule in near {
         match joined[before..].last_mut() {
             Some(last) if rule.from <= last.to + NEAR => last.to = last.to.max(rule.to),
-            _ => joined.push(Rule { at, ..rule }),
+            _ => joined.push(RuledLine { at, ..rule }),
         }
     }
 }

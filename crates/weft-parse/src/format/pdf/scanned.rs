@@ -7,7 +7,7 @@ use weft_core::seam::picture_reader::Picture;
 
 use super::layout;
 use super::masks::Mask;
-use super::outline::Outline;
+use super::outline::OutlineLevels;
 use super::packed::{PackedImages, Unpacked};
 use super::page::{PageBlock, PageFrame, PageLine, PdfPage};
 use crate::element::{Element, ElementBody};
@@ -171,7 +171,7 @@ pub(crate) fn read_lines(reading: &PictureReading, parts: &mut PartCollector) {
     let page =
         PdfPage { number: 1, height, has_pictures: false, blocks: blocks(reading), fields: Vec::new() };
     let mut read = PartCollector::default();
-    layout::add(&[page], &Outline::new(), &mut read);
+    layout::add(&[page], &OutlineLevels::new(), &mut read);
     let mut elements = read.finish().elements;
     place(&mut elements, std::slice::from_ref(reading));
     for element in elements {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::super::Unreadable;
 use super::super::math::Math;
 use super::super::numeral::numeral;
-use super::super::office::{Relation, end_link};
+use super::super::office::{OfficeRelation, end_link};
 use crate::grid::{Grid, Header, header_rows};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
@@ -60,7 +60,7 @@ impl AutoNumber {
 
 #[derive(Default)]
 struct Slide<'a> {
-    relations: Option<&'a HashMap<String, Relation>>,
+    relations: Option<&'a HashMap<String, OfficeRelation>>,
     role: ShapeRole,
     text: String,
     level: u8,
@@ -89,7 +89,7 @@ struct CellSpan {
 /// Adds the contents of a slide and returns the ids of its charts and diagrams.
 pub(super) fn read(
     text: &str,
-    relations: &HashMap<String, Relation>,
+    relations: &HashMap<String, OfficeRelation>,
     parts: &mut PartCollector,
 ) -> Result<Vec<String>, Unreadable> {
     let mut slide = Slide { relations: Some(relations), ..Slide::default() };

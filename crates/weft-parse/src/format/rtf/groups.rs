@@ -27,7 +27,7 @@ pub(super) enum Capture {
 
 /// Properties that a group passes on to the groups in it.
 #[derive(Clone, Copy)]
-pub(super) struct Style {
+pub(super) struct GroupStyle {
     pub(super) destination: Destination,
     pub(super) encoding: &'static Encoding,
     /// Number of characters after a Unicode character that represent it for older programs, and are skipped.
@@ -35,8 +35,8 @@ pub(super) struct Style {
     pub(super) is_hidden: bool,
 }
 
-pub(super) struct Group {
-    pub(super) style: Style,
+pub(super) struct RtfGroup {
+    pub(super) style: GroupStyle,
     /// The purpose of its text, if that is collected separately, and the text around it.
     pub(super) captured: Option<(Capture, String)>,
     /// Offset in the text where a link begins.

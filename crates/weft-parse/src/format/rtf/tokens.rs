@@ -7,7 +7,7 @@ const DIGITS_MAX: usize = 10;
 
 /// A token.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Token<'a> {
+pub(super) enum RtfToken<'a> {
     /// Start of a group.
     Open,
     /// End of a group.
@@ -23,19 +23,19 @@ pub(super) enum Token<'a> {
 }
 
 /// Splits a file into tokens.
-pub(super) struct Tokens<'a>(pub(super) &'a [u8]);
+pub(super) struct RtfTokens<'a>(pub(super) &'a [u8]);
 
-impl<'a> Iterator for Tokens<'a> {
-    type Item = Token<'a>;
+impl<'a> Iterator for RtfTokens<'a> {
+    type Item = RtfToken<'a>;
 
-    fn next(&mut self) -> Option<Token<'a>> {
+    fn next(&mut self) -> Option<RtfToken<'a>> {
         loop {
             let (&first, after) = self.0.split_first()?;
             match first {
                 b'\r' | b'\n' | 0 => self.0 = after,
                 b'{' | b'}' => {
                     self.0 = after;
-                    return Some(if first == b'{' { Token::Open } else { Token::Close });
+                    return Some(if first == b'{' { RtfToken::Open } else { RtfToken::Close });
                 }
                 b'\\' => {
                     self.0 = after;
@@ -48,26 +48,26 @@ impl<'a> Iterator for Tokens<'a> {
                     let end = self.0.iter().position(is_end).unwrap_or(self.0.len());
                     let (text, rest) = self.0.split_at(end);
                     self.0 = rest;
-                    return Some(Token::Text(text));
+                    return Some(RtfToken::Text(text));
                 }
             }
         }
     }
 }
 
-impl<'a> Tokens<'a> {
+impl<'a> RtfTokens<'a> {
     /// The token after a backslash, if there is one.
-    fn control(&mut self) -> Option<Token<'a>> {
+    fn control(&mut self) -> Option<RtfToken<'a>> {
         let (&first, after) = self.0.split_first()?;
         if first == b'\'' {
             let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
             let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
             self.0 = byte.and_then(|_| after.get(2..)).unwrap_or(after);
-            return byte.map(Token::Byte);
+            return byte.map(RtfToken::Byte);
         }
         if !first.is_ascii_alphabetic() {
             self.0 = after;
-            return Some(Token::Symbol(first));
+            return Some(RtfToken::Symbol(first));
         }
         let length = self.0.iter().take(NAME_MAX).take_while(|byte| byte.is_ascii_alphabetic()).count();
         let (name, rest) = self.0.split_at(length);
@@ -82,7 +82,7 @@ impl<'a> Tokens<'a> {
             self.0 = self.0.get(length..).unwrap_or_default();
             return None;
         }
-        Some(Token::Word { name: std::str::from_utf8(name).ok()?, number })
+        Some(RtfToken::Word { name: std::str::from_utf8(name).ok()?, number })
     }
 }
 
@@ -92,24 +92,25 @@ mod tests {
 
     #[test]
     fn rtf_files_are_tokenised() {
-        let word = |name, number| Token::Word { name, number };
-        let found: Vec<Token<'_>> = Tokens(b"{\\rtf1 a\\'e4\\~\\u-10\\b  b\\bin3 }}}c\\x-}\r\nd\\").collect();
+        let word = |name, number| RtfToken::Word { name, number };
+        let found: Vec<RtfToken<'_>> =
+            RtfTokens(b"{\\rtf1 a\\'e4\\~\\u-10\\b  b\\bin3 }}}c\\x-}\r\nd\\").collect();
         let expected = [
-            Token::Open,
+            RtfToken::Open,
             word("rtf", Some(1)),
-            Token::Text(b"a"),
-            Token::Byte(0xe4),
-            Token::Symbol(b'~'),
+            RtfToken::Text(b"a"),
+            RtfToken::Byte(0xe4),
+            RtfToken::Symbol(b'~'),
             word("u", Some(-10)),
             word("b", None),
-            Token::Text(b" b"),
-            Token::Text(b"c"),
+            RtfToken::Text(b" b"),
+            RtfToken::Text(b"c"),
             word("x", None),
-            Token::Text(b"-"),
-            Token::Close,
-            Token::Text(b"d"),
+            RtfToken::Text(b"-"),
+            RtfToken::Close,
+            RtfToken::Text(b"d"),
         ];
         assert_eq!(found, expected);
-        assert_eq!(Tokens(b"\\'zz\\bin999 x").collect::<Vec<_>>(), [Token::Text(b"zz")]);
+        assert_eq!(RtfTokens(b"\\'zz\\bin999 x").collect::<Vec<_>>(), [RtfToken::Text(b"zz")]);
     }
 }

@@ -23,7 +23,7 @@ struct OpenElement {
     name: String,
     /// Text of its attributes.
     attributes: Vec<String>,
-    pieces: Vec<Piece>,
+    pieces: Vec<XmlPiece>,
     /// Whether it contains text of its own that is not blank.
     has_text: bool,
     /// Whether a descendant has mixed content, so that this element is read in document order.
@@ -31,7 +31,7 @@ struct OpenElement {
 }
 
 /// A part of an element's content.
-enum Piece {
+enum XmlPiece {
     Text(String),
     Child(Child),
     /// An element that has been read separately.
@@ -100,14 +100,14 @@ impl OpenElement {
         self.has_text |= !is_blank;
         let text = if is_blank { " " } else { text };
         match self.pieces.last_mut() {
-            Some(Piece::Text(before)) => before.push_str(text),
-            _ => self.pieces.push(Piece::Text(text.to_owned())),
+            Some(XmlPiece::Text(before)) => before.push_str(text),
+            _ => self.pieces.push(XmlPiece::Text(text.to_owned())),
         }
     }
 }
 
 fn close(element: OpenElement, parent: Option<&mut OpenElement>, found: &mut Vec<Numbered>) {
-    let is_leaf = element.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)));
+    let is_leaf = element.pieces.iter().all(|piece| matches!(piece, XmlPiece::Text(_)));
     let is_prose = element.is_prose;
     let child = if is_leaf {
         Some(leaf(element))
@@ -125,11 +125,11 @@ fn close(element: OpenElement, parent: Option<&mut OpenElement>, found: &mut Vec
         Some(child) if child.lines.is_empty() => parent.text(" "),
         Some(child) => {
             parent.is_prose |= child.is_prose;
-            parent.pieces.push(Piece::Child(child));
+            parent.pieces.push(XmlPiece::Child(child));
         }
         None => {
             parent.is_prose |= is_prose;
-            parent.pieces.push(Piece::Apart);
+            parent.pieces.push(XmlPiece::Apart);
         }
     }
 }
@@ -142,8 +142,8 @@ fn short(text: String) -> Option<String> {
 fn leaf(element: OpenElement) -> Child {
     let OpenElement { number, name, attributes, pieces, .. } = element;
     let texts = pieces.into_iter().filter_map(|piece| match piece {
-        Piece::Text(text) => Some(text),
-        Piece::Child(_) | Piece::Apart => None,
+        XmlPiece::Text(text) => Some(text),
+        XmlPiece::Child(_) | XmlPiece::Apart => None,
     });
     let text: String = texts.collect();
     let is_line = attributes.is_empty();
@@ -170,16 +170,18 @@ fn mixed(element: OpenElement, found: &mut Vec<Numbered>) -> Child {
     let mut text = String::new();
     for piece in pieces {
         match piece {
-            Piece::Text(more) => text.push_str(&more),
-            Piece::Child(Child { text: Some(more), attributes: others, .. }) if others.len() < LINES_MAX => {
+            XmlPiece::Text(more) => text.push_str(&more),
+            XmlPiece::Child(Child { text: Some(more), attributes: others, .. })
+                if others.len() < LINES_MAX =>
+            {
                 text.push_str(&more);
                 attributes.extend(others);
             }
-            Piece::Child(child) => {
+            XmlPiece::Child(child) => {
                 text.push(' ');
                 found.push((child.number, child.lines.join("\n")));
             }
-            Piece::Apart => text.push(' '),
+            XmlPiece::Apart => text.push(' '),
         }
     }
     let lines = std::iter::once(line(&text)).chain(attributes.iter().cloned()).collect();
@@ -189,14 +191,15 @@ fn mixed(element: OpenElement, found: &mut Vec<Numbered>) -> Child {
 /// Closes an element that contains one other element and no text. Any other element is added to `found` completely, and
 /// the result is `None`.
 fn wrapper(mut element: OpenElement, found: &mut Vec<Numbered>) -> Option<Child> {
-    let children = element.pieces.iter().filter(|piece| !matches!(piece, Piece::Text(_))).count();
-    let is_short = |piece: &Piece| matches!(piece, Piece::Child(child) if child.lines.len() < LINES_MAX);
+    let children = element.pieces.iter().filter(|piece| !matches!(piece, XmlPiece::Text(_))).count();
+    let is_short =
+        |piece: &XmlPiece| matches!(piece, XmlPiece::Child(child) if child.lines.len() < LINES_MAX);
     let place = element.pieces.iter().position(is_short);
     let Some(place) = place.filter(|_| children == 1) else {
         add_lines(element, found);
         return None;
     };
-    let Piece::Child(child) = element.pieces.swap_remove(place) else { return None };
+    let XmlPiece::Child(child) = element.pieces.swap_remove(place) else { return None };
     let with =
         |lines: Vec<String>| -> Vec<String> { element.attributes.iter().cloned().chain(lines).collect() };
     Some(Child {
@@ -214,16 +217,16 @@ fn add_lines(element: OpenElement, found: &mut Vec<Numbered>) {
     let (mut number, mut lines) = (element.number, element.attributes);
     for piece in element.pieces {
         match piece {
-            Piece::Text(_) => continue,
-            Piece::Child(child) if child.is_line => {
+            XmlPiece::Text(_) => continue,
+            XmlPiece::Child(child) if child.is_line => {
                 if lines.is_empty() {
                     number = child.number;
                 }
                 lines.extend(child.lines);
                 continue;
             }
-            Piece::Child(child) => found.push((child.number, child.lines.join("\n"))),
-            Piece::Apart => {}
+            XmlPiece::Child(child) => found.push((child.number, child.lines.join("\n"))),
+            XmlPiece::Apart => {}
         }
         // A record stays together whatever lies between its values; an element read in document order does not.
         if element.is_prose && !lines.is_empty() {

@@ -7,7 +7,7 @@ use super::super::blocks::{RunStyle, TextBlock, TextRun};
 use super::super::direction::{Direction, has_right_to_left, is_joiner, joined, mirrored, visual};
 use super::Fonts;
 use super::letters::may_part;
-use super::page::{Drawn, Ink, Point, SetPage};
+use super::page::{Drawn, Ink, PagePoint, SetPage};
 
 /// Size of an A4 page, in points.
 const SHORT_SIDE: f32 = 595.0;
@@ -140,7 +140,10 @@ impl<'a> Layout<'a> {
             TextBlock::Rule => {
                 self.room(gap * 2.0)?;
                 self.y -= gap;
-                self.line(Point { x: MARGIN, y: self.y }, Point { x: self.width - MARGIN, y: self.y });
+                self.line(
+                    PagePoint { x: MARGIN, y: self.y },
+                    PagePoint { x: self.width - MARGIN, y: self.y },
+                );
                 self.gap(gap);
                 Ok(())
             }
@@ -228,7 +231,7 @@ impl<'a> Layout<'a> {
         let count = row.iter().map(Vec::len).max().unwrap_or_default().max(1);
         let right = MARGIN + widths.iter().sum::<f32>();
         let mut top = self.y;
-        self.line(Point { x: MARGIN, y: top }, Point { x: right, y: top });
+        self.line(PagePoint { x: MARGIN, y: top }, PagePoint { x: right, y: top });
         for number in 0..count {
             if self.y - size * LEADING - PADDING < MARGIN {
                 self.sides(top, self.y - PADDING, widths);
@@ -250,12 +253,12 @@ impl<'a> Layout<'a> {
     /// Draws the lines beside the cells of a row and below it.
     fn sides(&mut self, top: f32, bottom: f32, widths: &[f32]) {
         let mut x = MARGIN;
-        self.line(Point { x, y: top }, Point { x, y: bottom });
+        self.line(PagePoint { x, y: top }, PagePoint { x, y: bottom });
         for width in widths {
             x += width;
-            self.line(Point { x, y: top }, Point { x, y: bottom });
+            self.line(PagePoint { x, y: top }, PagePoint { x, y: bottom });
         }
-        self.line(Point { x: MARGIN, y: bottom }, Point { x, y: bottom });
+        self.line(PagePoint { x: MARGIN, y: bottom }, PagePoint { x, y: bottom });
     }
 
     /// Adds header, footer, page numbers and watermark to every page.
@@ -391,7 +394,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    fn line(&mut self, from: Point, to: Point) {
+    fn line(&mut self, from: PagePoint, to: PagePoint) {
         if let Some(page) = self.pages.last_mut() {
             page.drawn.push(Drawn::Line { from, to, grey: 0.6 });
         }
@@ -477,11 +480,11 @@ fn add(lines: &mut [SetLine], set: Vec<SetPiece>) {
 fn put(page: &mut SetPage, line: Option<&SetLine>, mut x: f32, y: f32, size: f32) {
     for piece in line.into_iter().flat_map(|line| &line.pieces) {
         let SetPiece { text, font, width, ink: Ink { grey, strike, link } } = piece.clone();
-        let at = Point { x, y };
+        let at = PagePoint { x, y };
         page.drawn.push(Drawn::Text { at, text, font, size, width, grey });
         if strike {
             let through = y + size * STRIKE;
-            let (from, to) = (Point { x, y: through }, Point { x: x + width, y: through });
+            let (from, to) = (PagePoint { x, y: through }, PagePoint { x: x + width, y: through });
             page.drawn.push(Drawn::Line { from, to, grey });
         }
         page.drawn.extend(link.map(|to| Drawn::Link { at, width, size, to }));

@@ -41,16 +41,16 @@ fn in_ascii(address: &str) -> String {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Drawn {
     /// Letters of one font.
-    Text { at: Point, text: String, font: &'static str, size: f32, width: f32, grey: f32 },
+    Text { at: PagePoint, text: String, font: &'static str, size: f32, width: f32, grey: f32 },
     /// A thin line.
-    Line { from: Point, to: Point, grey: f32 },
+    Line { from: PagePoint, to: PagePoint, grey: f32 },
     /// The area of a link.
-    Link { at: Point, width: f32, size: f32, to: Arc<str> },
+    Link { at: PagePoint, width: f32, size: f32, to: Arc<str> },
 }
 
 /// A position on a page, in points from its lower left corner.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Point {
+pub(super) struct PagePoint {
     pub x: f32,
     pub y: f32,
 }

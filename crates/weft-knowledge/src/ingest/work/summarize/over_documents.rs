@@ -22,7 +22,7 @@ const AMENDED_AT_ONCE: usize = 500;
 
 /// Chunks of the dataset waiting until a block is full.
 #[derive(Default)]
-struct Gathered {
+struct GatheredChunks {
     block: Vec<Arc<StoredChunk>>,
     /// Number of chunks before these.
     before: usize,
@@ -52,7 +52,7 @@ impl DocumentWork<'_> {
         by.names = taking_part.names;
         let (_, mut summaries) = self.begun().await?;
         summaries.earlier = self.earlier_summaries().await?;
-        let mut gathered = Gathered::default();
+        let mut gathered = GatheredChunks::default();
         for document in &documents {
             self.gather(&by, document, &mut gathered, &mut summaries).await?;
         }
@@ -70,7 +70,7 @@ impl DocumentWork<'_> {
         &self,
         by: &Summarizer,
         document: &DocumentKey,
-        gathered: &mut Gathered,
+        gathered: &mut GatheredChunks,
         summaries: &mut Summaries,
     ) -> Result<()> {
         let (available, limit) = (Some(true), BLOCK_MAX as u64);
@@ -96,7 +96,7 @@ impl DocumentWork<'_> {
     async fn sum_block(
         &self,
         by: &Summarizer,
-        gathered: &mut Gathered,
+        gathered: &mut GatheredChunks,
         summaries: &mut Summaries,
     ) -> Result<()> {
         let block = std::mem::take(&mut gathered.block);
