@@ -1,8 +1,9 @@
-//! The other half: what this process offers to MCP clients, over streamable HTTP and over lines.
+//! The server side: what this process offers to MCP clients, over streamable HTTP and over standard streams.
 //!
-//! A [`Service`] says what there is and does it, for one caller. Everything the protocol asks for is here: revisions,
-//! sessions, headers, progress, questions to the client. What decides is pure (`revision`, `message`, `envelope`,
-//! `headers`, `mirrored`, `origin`); `exchange` carries one request to its answer, `http` and `stdio` are the two ways in.
+//! A [`Service`] lists tools, prompts and resources for one caller, and carries out its calls. This module implements
+//! the protocol around it: revisions, sessions, headers, progress, questions to the client. The decisions are pure code
+//! (`revision`, `message`, `envelope`, `headers`, `mirrored`, `origin`); `exchange` takes one request to its response;
+//! `http` and `stdio` are the two transports.
 
 mod capabilities;
 mod dispatch;

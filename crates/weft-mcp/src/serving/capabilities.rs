@@ -1,4 +1,4 @@
-//! What a client has declared that it can do.
+//! The capabilities that a client has declared.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use weft_core::Json;
 
 use super::message::RpcError;
 
-/// The extension for work that outlasts its request.
+/// The extension for tasks.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// Capabilities of a client that are remembered, and as many extensions.
+/// Maximum number of capabilities of a client that are stored; the same for extensions.
 const DECLARED_MAX: usize = 64;
-/// Bytes of the name of one.
+/// Maximum size of the name of a capability or extension, in bytes.
 const CAPABILITY_NAME_BYTES_MAX: usize = 128;
 
 /// A client's capabilities.
-// Their names alone: a conversation is kept for long, there are thousands, and what is declared may be as large as a message.
+// Only their names: there are thousands of long-lived sessions, and a declaration may be as large as a message.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Client {
     capabilities: BTreeSet<String>,
@@ -24,7 +24,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// As it has declared them.
+    /// Reads the declared capabilities.
     pub(crate) fn new(declared: Option<&Json>) -> Self {
         Self {
             capabilities: named(declared),
@@ -32,20 +32,20 @@ impl Client {
         }
     }
 
-    /// Whether it has declared a capability such as `elicitation`.
+    /// Returns whether it has declared a capability such as `elicitation`.
     pub fn can(&self, capability: &str) -> bool {
         self.capabilities.contains(capability)
     }
 
-    /// Whether it knows of an extension.
+    /// Returns whether it has declared an extension.
     pub fn extends(&self, extension: &str) -> bool {
         self.extensions.contains(extension)
     }
 
-    /// Whether it can answer a question of this method.
+    /// Checks that it can answer a request with this method.
     ///
     /// # Errors
-    /// Naming the capability that it lacks.
+    /// `MISSING_CAPABILITY`, naming the capability.
     pub(crate) fn check_question(&self, method: &str) -> Result<(), RpcError> {
         let needed = match method {
             "elicitation/create" => "elicitation",
@@ -56,10 +56,10 @@ impl Client {
         if self.can(needed) { Ok(()) } else { Err(RpcError::capability(&json!({ needed: {} }))) }
     }
 
-    /// Whether it knows of tasks.
+    /// Checks that it supports tasks.
     ///
     /// # Errors
-    /// Naming the extension.
+    /// `MISSING_CAPABILITY`, naming the extension.
     pub(crate) fn check_tasks(&self) -> Result<(), RpcError> {
         if self.extends(TASKS) {
             Ok(())
@@ -69,10 +69,10 @@ impl Client {
     }
 }
 
-/// What is declared, by name.
+/// Returns the names of what is declared.
 fn named(declared: Option<&Json>) -> BTreeSet<String> {
     let all = declared.and_then(Json::as_object).into_iter().flatten();
-    // As the protocol has it, an empty object is a yes; `true` or a text is no declaration.
+    // In the protocol an empty object is a declaration; `true` or a string is not.
     let named = all.filter(|(name, value)| value.is_object() && name.len() <= CAPABILITY_NAME_BYTES_MAX);
     named.take(DECLARED_MAX).map(|(name, _)| name.clone()).collect()
 }

@@ -1,4 +1,4 @@
-//! Each method of the protocol, and what of a service answers it.
+//! Maps each method of the protocol to the function of the service that answers it.
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ use super::service::{About, Call, Feature, Leaving, Listing, Outcome, Questions,
 use super::session::ServedSession;
 use super::{legacy_tasks, listening};
 
-/// Stays open, and tells of changes.
+/// The request that stays open for notifications of changes.
 pub(super) const LISTEN: &str = "subscriptions/listen";
 
-/// How often one call may ask its client something.
-// A service that always asks something more would keep its client busy for ever.
+/// Maximum number of times that one call may ask its client.
+// Otherwise a service that never stops asking would occupy its client forever.
 pub(super) const ROUNDS_MAX: usize = 32;
 
-/// Around one request.
+/// The context of one request.
 pub(super) struct Context {
     pub(super) revision: ProtocolRevision,
     pub(super) client: Client,
     pub(super) level: Option<LogLevel>,
-    /// The conversation, where there is one.
+    /// Its session; absent for a stateless request.
     pub(super) session: Option<Arc<ServedSession>>,
     pub(super) cancelled: CancellationToken,
-    /// Fires when the client is gone, where that is noticed in no other way.
+    /// Fires when the client has left, on transports that do not drop the request then.
     pub(super) left: CancellationToken,
     pub(super) leaving: Leaving,
     pub(super) sender: mpsc::Sender<Json>,
@@ -43,7 +43,7 @@ impl Context {
         Outlet::new(self.sender.clone(), token, self.level)
     }
 
-    /// Puts questions to the client, one after the other: for revisions in which a server may ask.
+    /// Sends questions to the client, one after the other, in revisions in which a server may send requests.
     pub(super) async fn ask(&self, questions: &Questions) -> Result<Map<String, Json>, RpcError> {
         let Some(session) = &self.session else { return Err(RpcError::capability(&json!({}))) };
         let mut answers = Map::new();
@@ -62,7 +62,7 @@ impl Context {
     }
 }
 
-/// Does what a request asks for.
+/// Processes a request.
 pub(super) async fn perform(
     service: &dyn Service,
     request: &RpcRequest,
@@ -76,7 +76,7 @@ pub(super) async fn perform(
     Ok(complete(result, &about, context.revision))
 }
 
-/// `None`: there is no such method for this revision and this service.
+/// Returns `None` if this revision or this service does not have the method.
 async fn method(
     service: &dyn Service,
     about: &About,
@@ -110,7 +110,7 @@ async fn method(
     }
 }
 
-/// What there is from 2026-07-28 on.
+/// Methods that exist from 2026-07-28 on.
 async fn alone(
     service: &dyn Service,
     about: &About,
@@ -140,7 +140,7 @@ async fn alone(
     }))
 }
 
-/// What there was before.
+/// Methods that exist before 2026-07-28.
 async fn conversing(
     service: &dyn Service,
     about: &About,
@@ -169,7 +169,7 @@ async fn conversing(
     Ok(Some(Map::new()))
 }
 
-/// What may need answers of the client before it has a result.
+/// A method that may need answers of the client before it has a result.
 #[derive(Clone, Copy)]
 enum Verb {
     Tool,
@@ -178,7 +178,7 @@ enum Verb {
 }
 
 impl Verb {
-    /// Where it says what is meant.
+    /// The parameter that names its subject.
     fn key(self) -> &'static str {
         match self {
             Self::Tool | Self::Prompt => "name",
@@ -231,7 +231,7 @@ async fn call(
             state,
             client: context.client.clone(),
             task,
-            // The count goes on: progress that begins anew would be passed over by the client.
+            // The count continues, because clients ignore progress that does not increase.
             outlet: outlet.again(),
             cancelled: context.cancelled.clone(),
             leaving: context.leaving,
@@ -254,7 +254,7 @@ async fn call(
             Outcome::AsksFor(questions) => questions,
         };
         if context.revision.is_stateless() {
-            // Nothing is kept here between the two: the client brings its answers and the state with the next
+            // The server stores nothing in between: the client sends its answers and the state with the next
             // request.
             return asks_for(questions, &context.client);
         }
@@ -264,12 +264,12 @@ async fn call(
     Err(asked_too_often())
 }
 
-/// What has asked [`ROUNDS_MAX`] times is not waited for any longer.
+/// Returns the error for a call that has asked [`ROUNDS_MAX`] times.
 pub(super) fn asked_too_often() -> RpcError {
     RpcError::new(code::BUSY, format!("the call has asked {ROUNDS_MAX} times and still has no result"))
 }
 
-/// A result that is a question.
+/// Returns a result that asks the client.
 fn asks_for(questions: Questions, client: &Client) -> Result<Map<String, Json>, RpcError> {
     for asked in questions.requests.values() {
         client.check_question(asked.get("method").and_then(Json::as_str).unwrap_or_default())?;
@@ -284,10 +284,10 @@ fn asks_for(questions: Questions, client: &Client) -> Result<Map<String, Json>, 
     Ok(result)
 }
 
-/// Whether the call may become a task.
+/// Returns whether the call may become a task.
 fn wish(params: &Map<String, Json>, context: &Context) -> Result<TaskWish, RpcError> {
     if context.revision.is_stateless() {
-        // A `task` in the parameters is of the revision before, and means nothing.
+        // `task` in the parameters belongs to the previous revision and has no effect.
         return Ok(if context.client.check_tasks().is_ok() { TaskWish::May } else { TaskWish::No });
     }
     if context.revision != ProtocolRevision::V2025_11_25 || !params.contains_key("task") {
@@ -296,7 +296,7 @@ fn wish(params: &Map<String, Json>, context: &Context) -> Result<TaskWish, RpcEr
     Ok(TaskWish::Must(object(params, "task")?.get("ttl").and_then(Json::as_u64)))
 }
 
-/// A parameter that must be there.
+/// Returns a required parameter.
 pub(super) fn required<'a>(params: &'a Map<String, Json>, key: &str) -> Result<&'a str, RpcError> {
     params.get(key).and_then(Json::as_str).ok_or_else(|| RpcError::params(format!("`{key}` must be a text")))
 }
@@ -309,7 +309,7 @@ fn object(params: &Map<String, Json>, key: &str) -> Result<Map<String, Json>, Rp
     }
 }
 
-/// The answers that came with a request.
+/// Returns the client's answers in a request.
 fn answers(params: &Map<String, Json>) -> Result<Map<String, Json>, RpcError> {
     let answers = object(params, "inputResponses")?;
     match answers.iter().find(|(_, answer)| !answer.is_object()) {

@@ -1,4 +1,4 @@
-//! What goes around the things that a service gives, revision by revision.
+//! The format of results in each revision.
 
 use serde_json::{Map, json};
 use weft_core::Json;
@@ -7,21 +7,21 @@ use super::capabilities::TASKS;
 use super::revision::ProtocolRevision;
 use super::service::{About, Feature, Listing};
 
-/// How long a list may be taken for the current one, in milliseconds. Agents are published rarely, and whoever has
-/// just published one wants to see it.
+/// How long a client may cache a list, in milliseconds. Agents are published rarely, but their authors expect to see
+/// them soon.
 const LIST_TTL_MS: u64 = 5_000;
 
 fn implementation(about: &About) -> Json {
     json!({"name": about.name, "title": about.title, "version": about.version})
 }
 
-/// What a service can do, in the words of a revision.
+/// Returns the capabilities of a service in the format of a revision.
 pub(super) fn capabilities(about: &About, revision: ProtocolRevision) -> Json {
     let mut all = json!({"tools": {}});
     for feature in about.features {
         match feature {
             Feature::Resources => all["resources"] = json!({}),
-            // From 2026-07-28 on it would be a promise of streams that tell of changes.
+            // From 2026-07-28 on it would announce streams of changes, which do not exist here.
             Feature::Subscriptions if revision.is_stateless() => {}
             Feature::Subscriptions => all["resources"] = json!({"subscribe": true}),
             Feature::Prompts => all["prompts"] = json!({}),
@@ -32,7 +32,7 @@ pub(super) fn capabilities(about: &About, revision: ProtocolRevision) -> Json {
                 all["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
             }
             Feature::Tasks => {}
-            // Older revisions would tell of it outside of any request.
+            // In older revisions these notifications are sent outside of requests, which this server does not do.
             Feature::ListChanges if revision.is_stateless() => all["tools"] = json!({"listChanged": true}),
             Feature::ListChanges => {}
         }
@@ -40,7 +40,7 @@ pub(super) fn capabilities(about: &About, revision: ProtocolRevision) -> Json {
     all
 }
 
-/// What `initialize` is answered with.
+/// Returns the result of `initialize`.
 pub(super) fn initialized(about: &About, revision: ProtocolRevision) -> Map<String, Json> {
     let mut result = Map::from_iter([
         ("protocolVersion".to_owned(), revision.as_str().into()),
@@ -53,7 +53,7 @@ pub(super) fn initialized(about: &About, revision: ProtocolRevision) -> Map<Stri
     result
 }
 
-/// What `server/discover` is answered with.
+/// Returns the result of `server/discover`.
 pub(super) fn discovered(about: &About, revision: ProtocolRevision) -> Map<String, Json> {
     let mut result = Map::from_iter([
         ("supportedVersions".to_owned(), supported()),
@@ -66,21 +66,21 @@ pub(super) fn discovered(about: &About, revision: ProtocolRevision) -> Map<Strin
     result
 }
 
-/// The names of the revisions that are spoken.
+/// Returns the names of the supported revisions.
 pub(super) fn supported() -> Json {
     ProtocolRevision::ALL.into_iter().map(ProtocolRevision::as_str).collect()
 }
 
-/// How long a result may be kept, and by whom: it depends on who asks.
+/// Returns how long a result may be cached. Only the client itself may cache it, since it depends on the caller.
 pub(super) fn cacheable() -> [(String, Json); 2] {
     [("ttlMs".to_owned(), LIST_TTL_MS.into()), ("cacheScope".to_owned(), "private".into())]
 }
 
-/// A part of a list.
+/// Returns a page of a list in the format of a revision.
 pub(super) fn listed(key: &str, listing: Listing, revision: ProtocolRevision) -> Map<String, Json> {
     let mut items = listing.items;
     if revision != ProtocolRevision::V2025_11_25 {
-        // What other revisions do not know.
+        // Only 2025-11-25 defines this field.
         for item in items.iter_mut().filter_map(Json::as_object_mut) {
             item.remove("execution");
         }
@@ -95,7 +95,7 @@ pub(super) fn listed(key: &str, listing: Listing, revision: ProtocolRevision) ->
     result
 }
 
-/// A result as it goes out.
+/// Completes a result for sending.
 pub(super) fn complete(
     mut result: Map<String, Json>,
     about: &About,

@@ -1,4 +1,4 @@
-//! One request on its way to its answer, with what is told meanwhile.
+//! The processing of one request: its notifications, and its response.
 
 use std::sync::Arc;
 
@@ -12,34 +12,34 @@ use super::message::{RpcRequest, answer};
 use super::outlet::WAITING_MAX;
 use super::service::Service;
 
-/// The answer, or nothing for a request that its client has taken back.
+/// The response; `None` for a request that its client has cancelled.
 type Work = BoxFuture<'static, Option<Json>>;
 
-/// A request under way. Dropping it leaves it.
+/// A request in progress. Dropping it means that its client has left.
 pub(super) struct Exchange {
     work: Option<Work>,
     told: mpsc::Receiver<Json>,
     answer: Option<Json>,
 }
 
-/// What comes next of an exchange.
+/// The next message of an exchange.
 #[derive(Debug)]
 pub(super) enum ExchangeEvent {
-    /// Something on the way.
+    /// A notification, or a question to the client.
     Told(Json),
-    /// The answer; nothing follows.
+    /// The response, after which nothing follows.
     Answer(Json),
-    /// There is no answer.
+    /// The request was cancelled, so there is no response.
     Nothing,
 }
 
-/// The way on which something is told.
+/// Creates the channel for notifications and questions.
 pub(super) fn way() -> (mpsc::Sender<Json>, mpsc::Receiver<Json>) {
-    // Bounded: a client that reads slowly slows down who tells, and does not fill the memory.
+    // Bounded, so that a client that reads slowly slows down the sender instead of filling the memory.
     mpsc::channel(WAITING_MAX)
 }
 
-/// Works on a request until it is answered or taken back. `kept` is held for so long.
+/// Processes a request until it is answered or cancelled. `kept` is dropped at that time.
 pub(super) fn work<T: Send + 'static>(
     service: Arc<dyn Service>,
     request: RpcRequest,
@@ -49,7 +49,7 @@ pub(super) fn work<T: Send + 'static>(
     async move {
         let _kept = kept;
         let outcome = tokio::select! {
-            // What was cancelled has no answer, not even one that is ready.
+            // A cancelled request gets no response, even if one is ready.
             biased;
             () = context.cancelled.cancelled() => return None,
             outcome = perform(&*service, &request, &context) => outcome,
@@ -64,11 +64,11 @@ impl Exchange {
         Self { work: Some(work), told, answer: None }
     }
 
-    /// May be dropped at any time without loss.
+    /// Returns the next message. Cancel safe: no message is lost if the future is dropped.
     pub(super) async fn next(&mut self) -> ExchangeEvent {
         loop {
             let Some(work) = &mut self.work else {
-                // What was told before comes before.
+                // Messages sent before the response precede it.
                 return match (self.told.try_recv(), self.answer.take()) {
                     (Ok(told), answer) => {
                         self.answer = answer;
@@ -79,7 +79,7 @@ impl Exchange {
                 };
             };
             tokio::select! {
-                // The answer ends the exchange, so it comes after all that was told.
+                // The response ends the exchange, so all other messages precede it.
                 biased;
                 Some(told) = self.told.recv() => return ExchangeEvent::Told(told),
                 answer = work => {

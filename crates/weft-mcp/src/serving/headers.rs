@@ -1,5 +1,5 @@
-//! Headers that say what the body says, so that what lies between can read them. Whoever reads the body makes sure
-//! that they agree.
+//! Headers that repeat parts of the body, so that proxies can route by them. The server checks that they agree with
+//! the body.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,16 +13,16 @@ use super::message::{RpcError, RpcRequest, code};
 use super::outlet::LogLevel;
 use super::revision::ProtocolRevision;
 
-/// The revision.
+/// Header with the protocol revision.
 pub(super) const VERSION: &str = "mcp-protocol-version";
-/// The conversation.
+/// Header with the id of the session.
 pub(super) const SESSION: &str = "mcp-session-id";
 
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CLIENT: &str = "io.modelcontextprotocol/clientCapabilities";
 const META_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-/// What a request that stands alone says of itself.
+/// What a stateless request declares in its metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LoneRequest {
     pub(super) revision: ProtocolRevision,
@@ -30,24 +30,24 @@ pub(super) struct LoneRequest {
     pub(super) level: Option<LogLevel>,
 }
 
-/// A header that is a text.
+/// Returns the value of a header, if it is text.
 pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
-/// Whether a request means to stand alone, by what it says in its body.
+/// Returns whether a request is stateless, which its body says.
 pub(super) fn stands_alone(request: &RpcRequest) -> bool {
     request.meta().is_some_and(|meta| meta.contains_key(META_VERSION))
 }
 
-/// Whether the headers agree with the body.
+/// Checks that the headers agree with the body.
 ///
 /// # Errors
 /// `HEADER_MISMATCH`, naming the header.
 pub(super) fn check(headers: &HeaderMap, request: &RpcRequest) -> Result<(), RpcError> {
     let said = request.meta().and_then(|meta| meta.get(META_VERSION)).and_then(Json::as_str);
     let version = text(headers, VERSION);
-    // What lies between routes and permits by the header alone, so two that differ could get one past it.
+    // Proxies route and authorize by the header alone: a differing body could bypass them.
     if said.is_some() && said != version {
         return Err(mismatch("MCP-Protocol-Version", "`_meta`"));
     }
@@ -66,7 +66,7 @@ fn mismatch(header: &str, what: &str) -> RpcError {
     RpcError::new(code::HEADER_MISMATCH, format!("the header {header} must match {what}"))
 }
 
-/// What the body says is meant, and where it says so.
+/// Returns the name that the body gives, and the key under which it does.
 fn name(request: &RpcRequest) -> Option<(&'static str, &str)> {
     let key = match request.method.as_str() {
         "tools/call" | "prompts/get" => "name",
@@ -77,7 +77,7 @@ fn name(request: &RpcRequest) -> Option<(&'static str, &str)> {
     Some((key, request.params.get(key)?.as_str()?))
 }
 
-/// What a header says that may hold letters which headers cannot.
+/// Decodes a header value that may contain characters which headers cannot hold.
 pub(super) fn decoded(value: &str) -> Option<String> {
     let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     match inner {
@@ -86,10 +86,10 @@ pub(super) fn decoded(value: &str) -> Option<String> {
     }
 }
 
-/// Reads what a request says of itself.
+/// Reads what a stateless request declares in its metadata.
 ///
 /// # Errors
-/// `INVALID_PARAMS` for what is missing, `UNSUPPORTED_REVISION` with those that are spoken.
+/// `INVALID_PARAMS` when a part is missing; `UNSUPPORTED_REVISION`, with the supported revisions.
 pub(super) fn alone(request: &RpcRequest) -> Result<LoneRequest, RpcError> {
     let missing = |key: &str| RpcError::params(format!("`params._meta` must have `{key}`"));
     let meta = request.meta().ok_or_else(|| RpcError::params("`params._meta` must be an object"))?;
@@ -97,7 +97,7 @@ pub(super) fn alone(request: &RpcRequest) -> Result<LoneRequest, RpcError> {
     let declared = meta.get(META_CLIENT).filter(|all| all.is_object()).ok_or_else(|| missing(META_CLIENT))?;
     let revision = ProtocolRevision::parse(version).filter(|revision| revision.is_stateless());
     let revision = revision.ok_or_else(|| {
-        // It is sent back, and may be as long as a message.
+        // It is repeated in the error, and may be as long as a whole message.
         let shown: String = version.chars().take(100).collect();
         let error =
             RpcError::new(code::UNSUPPORTED_REVISION, "this revision of the protocol is not supported");

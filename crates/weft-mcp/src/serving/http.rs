@@ -1,5 +1,5 @@
-//! Streamable HTTP: a message is posted, and answered with JSON or, when there is something to tell before the
-//! answer, with a stream of events. Nothing is told outside of a request, so there is nothing to be had with GET.
+//! Streamable HTTP: a message is posted, and answered with JSON or, if other messages precede the response, with a
+//! stream of events. The server sends nothing outside of a request, so it does not support GET.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,35 +21,35 @@ use super::service::{Leaving, Service};
 use super::session::{ServedSession, Sessions};
 use super::{envelope, mirrored};
 
-/// An answer that comes sooner is JSON, if nothing comes before it; else the client gets signs of life.
+/// A response within this time is sent as JSON, if no other message precedes it. After it a stream is opened.
 const SOON: Duration = Duration::from_secs(5);
-/// After this long without an event a comment keeps the line open.
+/// After this time without an event a comment is sent, so that proxies keep the connection open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// What was posted.
+/// A posted message.
 #[derive(Debug)]
 pub struct Posted<'a> {
-    /// Whose conversations may be gone on with.
+    /// The caller: only its own sessions can be continued.
     pub owner: &'a str,
-    /// The headers.
+    /// The headers of the request.
     pub headers: &'a HeaderMap,
     /// The message.
     pub message: Map<String, Json>,
-    /// The same as it came.
+    /// The message as received.
     pub text: Bytes,
 }
 
-/// What is answered.
+/// The response to a posted message.
 pub struct Reply {
     /// The status.
     pub status: StatusCode,
-    /// The conversation that has begun, for the header `Mcp-Session-Id`.
+    /// The id of a new session, for the header `Mcp-Session-Id`.
     pub session: Option<String>,
     /// The body.
     pub body: ReplyBody,
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub enum ReplyBody {
     /// None.
     Empty,
@@ -68,20 +68,20 @@ impl Reply {
         Self { status, session: None, body: ReplyBody::Json(json) }
     }
 
-    /// A message that could not be taken.
+    /// Creates the response to a message that was refused.
     pub fn refused(status: StatusCode, id: &Json, error: RpcError) -> Self {
         Self::json(status, answer(id, &Err(error)))
     }
 }
 
-/// A place that messages are posted to.
+/// The endpoint for posted messages, with its open sessions.
 #[derive(Debug, Default)]
 pub struct Host {
     sessions: Sessions,
 }
 
 impl Host {
-    /// Takes a message.
+    /// Processes a posted message.
     pub async fn post(&self, service: Arc<dyn Service>, posted: Posted<'_>) -> Reply {
         let Posted { owner, headers, message, text } = posted;
         let message = match ClientMessage::read(message, text) {
@@ -94,7 +94,7 @@ impl Host {
             ClientMessage::Request(request) if newest || stands_alone(&request) => {
                 by_itself(service, request, headers).await
             }
-            // It tells of nothing that is kept here.
+            // Stateless revisions have no state here that a notification could concern.
             ClientMessage::Notification { .. } if newest => Reply::empty(StatusCode::ACCEPTED),
             _ if said.is_some_and(|name| ProtocolRevision::parse(name).is_none()) => {
                 let error =
@@ -108,14 +108,14 @@ impl Host {
         }
     }
 
-    /// Ends the conversation that the headers name.
+    /// Ends the session that the headers name.
     pub fn delete(&self, owner: &str, headers: &HeaderMap) -> Reply {
         let refused = |status, why: &str| {
             Reply::refused(status, &Json::Null, RpcError::new(code::INVALID_REQUEST, why))
         };
         match headers::text(headers, SESSION).map(|id| self.sessions.close(owner, id)) {
             Some(true) => Reply::empty(StatusCode::NO_CONTENT),
-            // Another caller's is told in the same words: nobody is to try out ids.
+            // The same for the session of another caller, so that ids cannot be probed.
             Some(false) => refused(StatusCode::NOT_FOUND, "there is no such session"),
             None => refused(StatusCode::BAD_REQUEST, "the header Mcp-Session-Id must name a session"),
         }
@@ -128,8 +128,8 @@ impl Host {
         Reply { session: Some(id), ..Reply::json(StatusCode::OK, answer(&request.id, &Ok(result))) }
     }
 
-    /// A message of a conversation. A request that names none is answered all the same: what needs no memory of
-    /// what was said before needs no conversation.
+    /// Processes a message of a session. A request without a session is answered as well: most methods do not depend on
+    /// earlier messages.
     async fn go_on(
         &self,
         service: Arc<dyn Service>,
@@ -193,7 +193,7 @@ async fn in_conversation(
         session: Some(session),
         cancelled: working.cancelled.clone(),
         left: CancellationToken::new(),
-        // A connection that breaks off is no word of the client.
+        // In these revisions a lost connection does not mean that the client cancels.
         leaving: Leaving::GoesOn,
         sender,
     };
@@ -221,7 +221,7 @@ async fn by_itself(service: Arc<dyn Service>, request: RpcRequest, headers: &Hea
         session: None,
         cancelled: CancellationToken::new(),
         left: CancellationToken::new(),
-        // Whoever closes the stream wants nothing more of it.
+        // In stateless revisions closing the stream cancels the request.
         leaving: Leaving::Cancels,
         sender,
     };
@@ -229,7 +229,7 @@ async fn by_itself(service: Arc<dyn Service>, request: RpcRequest, headers: &Hea
     Reply { status: status(&reply).unwrap_or(reply.status), ..reply }
 }
 
-/// What of a request is looked at before anything is done.
+/// Checks a request before it is processed.
 async fn read_beforehand(
     service: &dyn Service,
     request: &RpcRequest,
@@ -255,7 +255,7 @@ fn takes_events(headers: &HeaderMap) -> bool {
     headers::text(headers, header::ACCEPT.as_str()).is_some_and(|all| all.contains("text/event-stream"))
 }
 
-/// From 2026-07-28 on the status says what kind of failure it is.
+/// Returns the HTTP status of an error: from 2026-07-28 on it depends on the kind of error.
 fn status(reply: &Reply) -> Option<StatusCode> {
     let ReplyBody::Json(json) = &reply.body else { return None };
     match json.pointer("/error/code")?.as_i64()? {
@@ -267,24 +267,25 @@ fn status(reply: &Reply) -> Option<StatusCode> {
     }
 }
 
-/// JSON when the answer comes soon and alone, or the client wants nothing else; otherwise events.
+/// Responds with JSON if the result is available soon and no message precedes it, or if the client accepts nothing
+/// else; otherwise with events.
 async fn respond(mut exchange: Exchange, headers: &HeaderMap, asked: Option<&Arc<ServedSession>>) -> Reply {
     if !takes_events(headers) {
         loop {
             match exchange.next().await {
-                // Without a stream there is one answer and no place for what is told before it.
+                // Without a stream only the response can be sent.
                 ExchangeEvent::Told(told) => unheard(asked, &told),
                 ExchangeEvent::Answer(answer) => return Reply::json(StatusCode::OK, answer),
                 ExchangeEvent::Nothing => return Reply::empty(StatusCode::ACCEPTED),
             }
         }
     }
-    // Until the first event nothing is decided: an answer that comes alone needs no stream.
+    // The format is decided by the first message: a lone response needs no stream.
     let first = match tokio::time::timeout(SOON, exchange.next()).await {
         Ok(ExchangeEvent::Answer(answer)) => return Reply::json(StatusCode::OK, answer),
         Ok(ExchangeEvent::Nothing) => return Reply::empty(StatusCode::ACCEPTED),
         Ok(ExchangeEvent::Told(told)) => event(&told),
-        // Behind it proxies see that something comes, and do not end the line.
+        // Opens the stream, so that proxies do not close an idle connection.
         Err(_) => ping(),
     };
     let events = stream! {
@@ -304,7 +305,7 @@ async fn respond(mut exchange: Exchange, headers: &HeaderMap, asked: Option<&Arc
     Reply { body: ReplyBody::Events(Box::pin(events)), ..Reply::empty(StatusCode::OK) }
 }
 
-/// A question that cannot be put to the client is answered in its place: whoever asked would wait for ever.
+/// Fails a question that cannot be sent to the client; otherwise the call would wait for its answer forever.
 fn unheard(asked: Option<&Arc<ServedSession>>, told: &Json) {
     if let (Some(session), Some(id)) = (asked, told.get("id")) {
         let why = "it can only be asked through events, which it does not accept: accept text/event-stream";
@@ -316,16 +317,16 @@ fn ping() -> Bytes {
     Bytes::from_static(b": ping\n\n")
 }
 
-/// Characters that JSON need not escape, and at which some clients split a stream into lines all the same (Python's
-/// `splitlines` does).
+/// Characters that JSON need not escape, but at which some clients split a stream into lines, such as those that use
+/// Python's `splitlines`.
 const LINE_BREAKS: [(char, &str); 3] =
     [('\u{85}', "\\u0085"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
 
 fn event(message: &Json) -> Bytes {
-    // JSON in one piece has no other line breaks.
+    // Compact JSON contains no other line breaks.
     let mut line = message.to_string();
     for (letter, escape) in LINE_BREAKS {
-        // They can only be in texts, where an escape stands for the same.
+        // They can only occur within strings, where an escape is equivalent.
         if line.contains(letter) {
             line = line.replace(letter, escape);
         }

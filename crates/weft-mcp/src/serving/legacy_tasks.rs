@@ -1,4 +1,4 @@
-//! Tasks as 2025-11-25 has them: the client asks for one, and for what came of it.
+//! Tasks in revision 2025-11-25: the client requests one explicitly, and later its result.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::message::{RpcError, RpcRequest, code};
 use super::service::Service;
 use super::task::TaskState;
 
-/// How often it is looked whether a task is over.
-// Looked for, because a task may be worked on by another process, which tells this one nothing.
+/// The interval at which the end of a task is checked.
+// Polled, because another process may be running the task, and it does not notify this one.
 const EVERY: Duration = Duration::from_millis(300);
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// Does what a request asks for. `None`: it is none of these.
+/// Answers a request about tasks. Returns `None` for any other method.
 pub(super) async fn method(
     service: &dyn Service,
     request: &RpcRequest,
@@ -49,10 +49,10 @@ pub(super) async fn method(
     }))
 }
 
-/// A task that was asked to stop, once it has; or as it is, when that takes long.
+/// Returns a task after it was requested to stop: when it has ended, or after three seconds in its current state.
 async fn settled(service: &dyn Service, id: &str) -> Result<Map<String, Json>, RpcError> {
     let mut view = service.task(id).await?;
-    // Three seconds: a run that takes longer to stop is told as it is, and the client asks again.
+    // Three seconds in all: the client polls for a run that takes longer to stop.
     for _ in 0..10 {
         if view.is_over() {
             break;
@@ -63,13 +63,13 @@ async fn settled(service: &dyn Service, id: &str) -> Result<Map<String, Json>, R
     Ok(view.older())
 }
 
-/// Waits for the end of a task, and asks the client what it asks.
+/// Waits for the end of a task, and passes its questions to the client.
 async fn result(service: &dyn Service, id: &str, context: &Context) -> Result<Map<String, Json>, RpcError> {
     let mut rounds = 0;
     loop {
         match service.task(id).await?.state {
             TaskState::Working => tokio::time::sleep(EVERY).await,
-            // A task that always asks something more would keep its client busy for ever.
+            // Otherwise a task that never stops asking would occupy the client forever.
             TaskState::AsksFor(_) if rounds == ROUNDS_MAX => return Err(asked_too_often()),
             TaskState::AsksFor(questions) => {
                 rounds += 1;

@@ -1,7 +1,7 @@
-//! `subscriptions/listen`: a request that stays open and tells when the list of tools is another one.
+//! `subscriptions/listen`: a request that stays open and notifies the client when the list of tools changes.
 //!
-//! Whatever changes it may have been done by another process, so it is looked at now and then. That is as often as a client
-//! would look that takes the list for the current one as long as it may.
+//! Another process may change the list, so it is polled, as often as a client would poll it that caches the list for as
+//! long as it may.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
@@ -13,15 +13,15 @@ use super::dispatch::Context;
 use super::message::{RpcError, RpcRequest, notification};
 use super::service::Service;
 
-/// How often the list is looked at.
+/// The interval at which the list is compared.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Parts of a list, at most: a service may err about where it ends.
+/// Maximum number of pages of a list, in case a service never reports its end.
 const PAGES_MAX: usize = 1_000;
 
 const TOOLS: &str = "toolsListChanged";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// Tells until the client goes away or the service ends.
+/// Sends notifications until the client leaves or the service ends.
 pub(super) async fn listen(
     service: &dyn Service,
     request: &RpcRequest,
@@ -35,7 +35,7 @@ pub(super) async fn listen(
         Some(Json::Bool(true)) => drop(honoured.insert(TOOLS.to_owned(), true.into())),
         Some(_) => return Err(RpcError::params(format!("`notifications.{TOOLS}` must be true or false"))),
     }
-    // Before it is said that somebody listens, so that no change falls in between.
+    // Before the subscription is acknowledged, so that no later change is missed.
     let known = if honoured.is_empty() { None } else { Some(digest(service).await?) };
     let meta = || json!({SUBSCRIPTION: request.id});
     let told = json!({"_meta": meta(), "notifications": honoured});
@@ -43,13 +43,13 @@ pub(super) async fn listen(
         return Ok(Map::new());
     }
     let ended = || Map::from_iter([("_meta".to_owned(), meta())]);
-    // Nothing that was asked for is ever told of, so there is nothing to wait for.
+    // None of the requested notifications is supported, so there is nothing to wait for.
     let Some(mut known) = known else { return Ok(ended()) };
     loop {
         tokio::select! {
             biased;
             () = service.ended() => break,
-            // Over lines nothing else tells that nobody listens: this alone would keep the process from ending.
+            // Over standard streams nothing else ends this request, which would keep the process from exiting.
             () = context.left.cancelled() => break,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
@@ -71,9 +71,9 @@ pub(super) async fn listen(
     Ok(ended())
 }
 
-/// What is another one when the list is.
+/// Returns a hash that changes with the list.
 async fn digest(service: &dyn Service) -> Result<u64, RpcError> {
-    // Compared within this process alone, so it may be another one in each.
+    // Only compared within this process, so it may differ between processes.
     let (mut hasher, mut cursor) = (DefaultHasher::new(), None::<String>);
     for _ in 0..PAGES_MAX {
         let page = service.tools(cursor.as_deref()).await?;

@@ -1,55 +1,55 @@
-//! JSON-RPC messages, as far as a server reads and writes them.
+//! JSON-RPC messages that a server reads and writes.
 
 use bytes::Bytes;
 use serde_json::{Map, json};
 use weft_core::{ErrorKind, Json};
 
-/// Numbers of failures.
+/// Error codes.
 pub mod code {
-    /// The text is no JSON.
+    /// The text is not JSON.
     pub const PARSE: i64 = -32_700;
-    /// The JSON is no message.
+    /// The JSON is not a message.
     pub const INVALID_REQUEST: i64 = -32_600;
     /// There is no such method.
     pub const NO_METHOD: i64 = -32_601;
-    /// The parameters are wrong, or name what is not there.
+    /// The parameters are not valid, or name something that does not exist.
     pub const INVALID_PARAMS: i64 = -32_602;
-    /// A defect of ours.
+    /// An internal error of this server.
     pub const INTERNAL: i64 = -32_603;
-    /// It cannot be done now.
+    /// The server is busy; the request can be repeated later.
     pub const BUSY: i64 = -32_000;
     /// No such resource, in revisions before 2026-07-28.
     pub const NO_RESOURCE: i64 = -32_002;
-    /// Headers and body say different things.
+    /// A header differs from the body.
     pub const HEADER_MISMATCH: i64 = -32_020;
     /// The client lacks a capability that the request needs.
     pub const MISSING_CAPABILITY: i64 = -32_021;
-    /// The revision is not spoken.
+    /// The protocol revision is not supported.
     pub const UNSUPPORTED_REVISION: i64 = -32_022;
 }
 
-/// Bytes of an id that is a text.
-// It is kept while the request is worked on, and sent back with the answer.
+/// Maximum size of an id that is a string, in bytes.
+// It is stored while the request is processed, and repeated in the response.
 const ID_BYTES_MAX: usize = 1_024;
 
-/// A failure of a request, as the protocol tells it.
+/// An error of a request, in the format of the protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcError {
-    /// Which kind.
+    /// One of the constants of [`code`].
     pub code: i64,
-    /// Why, for people.
+    /// The reason, for people.
     pub message: String,
-    /// More for programs; null: nothing.
+    /// Details for programs; null if there are none.
     pub data: Json,
 }
 
 impl RpcError {
-    /// Of this kind, for this reason.
+    /// Creates an error with one of the constants of [`code`] and a reason.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: Json::Null }
     }
 
-    /// The parameters are wrong.
+    /// Creates an error for parameters that are not valid.
     pub fn params(message: impl Into<String>) -> Self {
         Self::new(code::INVALID_PARAMS, message)
     }
@@ -60,20 +60,20 @@ impl RpcError {
         Self::new(code::NO_METHOD, format!("there is no method `{shown}`"))
     }
 
-    /// The client lacks a capability; `needed` is what it would have to declare.
+    /// Creates an error for a missing capability of the client; `needed` is what the client has to declare.
     pub fn capability(needed: &Json) -> Self {
         let error =
             Self::new(code::MISSING_CAPABILITY, "the client has not declared a capability that this needs");
         error.with_data(json!({"requiredCapabilities": needed}))
     }
 
-    /// Says more to programs.
+    /// Adds details for programs.
     #[must_use]
     pub fn with_data(self, data: Json) -> Self {
         Self { data, ..self }
     }
 
-    /// As JSON.
+    /// Returns the error object of a response.
     pub fn to_json(&self) -> Json {
         let mut json = json!({"code": self.code, "message": self.message});
         if !self.data.is_null() {
@@ -91,7 +91,7 @@ impl From<weft_core::Error> for RpcError {
             _ => code::BUSY,
         };
         if error.kind == ErrorKind::Internal && !error.is_private() {
-            // The reader gets a number, the log has the reason under it.
+            // The client gets an id only, since the reason may contain internals; the log has the reason with this id.
             let id = weft_core::id::generate();
             tracing::error!(error.id = id, reason = error.detail(), "an MCP request failed");
             return Self::new(
@@ -103,46 +103,46 @@ impl From<weft_core::Error> for RpcError {
     }
 }
 
-/// A message of a client.
+/// A message from a client.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ClientMessage {
-    /// It wants an answer.
+    /// A request, which is answered.
     Request(RpcRequest),
-    /// It wants none.
+    /// A notification, which is not answered.
     Notification { method: String, params: Map<String, Json> },
-    /// It answers a question of ours.
+    /// The response to a request of this server.
     Answer { id: Json, outcome: Result<Json, Json> },
 }
 
-/// What is no message.
+/// JSON that is not a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InvalidMessage {
-    /// What it would have been named; null when that cannot be told.
+    /// Its id as far as it has a valid one, otherwise null.
     pub(crate) id: Json,
     pub(crate) error: RpcError,
 }
 
-/// What a client wants an answer to.
+/// A request from a client.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RpcRequest {
     pub(crate) id: Json,
     pub(crate) method: String,
     pub(crate) params: Map<String, Json>,
-    /// The message as it came.
+    /// The message as received.
     pub(crate) text: Bytes,
 }
 
 impl RpcRequest {
-    /// What is said about the request itself.
+    /// Returns the metadata of the request, `_meta`.
     pub(crate) fn meta(&self) -> Option<&Map<String, Json>> {
         self.params.get("_meta").and_then(Json::as_object)
     }
 }
 
 impl ClientMessage {
-    /// Reads a message, which came as this text. What is wrong with it is told with its id, as far as it has one.
+    /// Reads a message; `text` is the message as received. An error carries the message's id if that is valid.
     pub(crate) fn read(mut json: Map<String, Json>, text: Bytes) -> Result<Self, Box<InvalidMessage>> {
-        // Read first, so that a refusal reaches whoever waits under it.
+        // Read first, so that the client can match an error to its request.
         let id = json.remove("id");
         let refused = |why: &str| {
             let id = id.clone().filter(is_id).unwrap_or(Json::Null);
@@ -178,7 +178,7 @@ impl ClientMessage {
     }
 }
 
-/// Whether it may name a request, or the progress of one.
+/// Returns whether it is a valid id of a request, or a valid progress token.
 pub(super) fn is_id(id: &Json) -> bool {
     match id {
         Json::Number(_) => true,
@@ -187,7 +187,7 @@ pub(super) fn is_id(id: &Json) -> bool {
     }
 }
 
-/// An answer.
+/// Returns the response to a request.
 pub(crate) fn answer(id: &Json, outcome: &Result<Map<String, Json>, RpcError>) -> Json {
     match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -195,7 +195,7 @@ pub(crate) fn answer(id: &Json, outcome: &Result<Map<String, Json>, RpcError>) -
     }
 }
 
-/// A message that wants no answer.
+/// Returns a notification.
 pub(crate) fn notification(method: &str, params: &Json) -> Json {
     json!({"jsonrpc": "2.0", "method": method, "params": params})
 }

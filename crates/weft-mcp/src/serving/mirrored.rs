@@ -1,5 +1,5 @@
-//! Arguments of tools that a header says, too (`x-mcp-header`), so that what lies between can read them. Whoever reads the body
-//! makes sure that they agree. Pure.
+//! Arguments of tools that are repeated in headers (`x-mcp-header`), so that proxies can read them. The server checks
+//! that they agree with the body. Pure.
 
 use ::http::HeaderMap;
 use serde_json::Map;
@@ -8,14 +8,14 @@ use weft_core::Json;
 use super::headers::decoded;
 use super::message::{RpcError, code};
 
-/// What names the header of an argument in the schema of a tool.
+/// Key in the schema of a tool that names the header of an argument.
 const ANNOTATION: &str = "x-mcp-header";
-/// What each such header begins with.
+/// Prefix of these headers.
 const PREFIX: &str = "mcp-param-";
-/// How deep arguments are looked for in arguments.
+/// Maximum depth at which nested arguments are examined.
 const DEPTH_MAX: usize = 8;
 
-/// Whether the headers agree with the arguments that a schema wants to see there.
+/// Checks that the headers agree with the arguments that a schema requires to be repeated there.
 ///
 /// # Errors
 /// `HEADER_MISMATCH`, naming the header.
@@ -50,7 +50,7 @@ fn agrees(headers: &HeaderMap, suffix: &str, value: Option<&Json>) -> Result<(),
     let mut said = headers.get_all(format!("{PREFIX}{suffix}")).iter();
     let (first, second) = (said.next(), said.next());
     let same = match (value, first) {
-        // What has no value has no header.
+        // An argument without a value has no header.
         (None | Some(Json::Null), first) => first.is_none(),
         (Some(_), None) => false,
         (Some(value), Some(first)) => {
@@ -58,7 +58,7 @@ fn agrees(headers: &HeaderMap, suffix: &str, value: Option<&Json>) -> Result<(),
             text.is_some_and(|text| is_said(value, &text))
         }
     };
-    // Of two who read the same request one might believe the one, and one the other.
+    // Of several headers with this name a proxy might use another one than this server.
     if same && second.is_none() {
         return Ok(());
     }
@@ -66,7 +66,7 @@ fn agrees(headers: &HeaderMap, suffix: &str, value: Option<&Json>) -> Result<(),
     Err(RpcError::new(code::HEADER_MISMATCH, message))
 }
 
-/// Whether a text says a value. Numbers are compared as numbers.
+/// Returns whether a text represents a value. Numbers are compared as numbers.
 fn is_said(value: &Json, text: &str) -> bool {
     match value {
         Json::String(value) => value == text,
@@ -75,7 +75,7 @@ fn is_said(value: &Json, text: &str) -> bool {
             let exactly = value.to_string() == text;
             exactly || text.parse().ok().zip(value.as_f64()).is_some_and(|(said, is): (f64, f64)| said == is)
         }
-        // No header says these.
+        // These have no representation in a header.
         Json::Null | Json::Array(_) | Json::Object(_) => false,
     }
 }

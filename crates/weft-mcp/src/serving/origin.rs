@@ -1,27 +1,26 @@
-//! Pages in a browser may not speak to a server by its address, or by a name that was made to point to it.
+//! Protection against web pages that send requests to a server in the user's network, directly or by DNS rebinding.
 
 use std::net::IpAddr;
 
 use http::{HeaderMap, header};
 
-/// The names that a server is asked under.
+/// The host names under which a server accepts requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// Those of this machine, since there is nothing else that tells a page from a program.
+    /// Names of the loopback interface only, because nothing else distinguishes a web page from a program.
     Loopback,
-    /// Any, since every request proves who asks.
+    /// Any name, because every request is authenticated.
     Any,
 }
 
-/// Whether a request may be answered, by the name that it is asked under and the page that it comes from.
-/// Programs say nothing of a page.
+/// Checks the host of a request and the origin of the page that sends it. Programs send no origin.
 ///
 /// # Errors
 /// The reason, for HTTP status 403.
 pub fn check_origin(headers: &HeaderMap, names: Names) -> Result<(), &'static str> {
-    // A name that is no text is none of ours.
+    // A host that is not text matches no accepted name.
     let host = headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
-    // A page can make a name of its own lead to 127.0.0.1 (DNS rebinding), but it cannot ask under ours.
+    // A page can point its own host name to 127.0.0.1 (DNS rebinding), but its requests then carry that name.
     if names == Names::Loopback && host.is_some_and(|host| !is_loopback(host)) {
         return Err("without authentication only localhost, 127.0.0.1 and [::1] are allowed as host");
     }
@@ -35,7 +34,7 @@ pub fn check_origin(headers: &HeaderMap, names: Names) -> Result<(), &'static st
     }
 }
 
-/// A name with or without a port.
+/// Returns whether a host, with or without a port, is a name of the loopback interface.
 fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, _port)) => name,

@@ -1,4 +1,4 @@
-//! What is told while a request is being worked on.
+//! Messages to the client while its request is processed: progress and logs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,27 +9,27 @@ use weft_core::Json;
 
 use super::message::{is_id, notification};
 
-/// Messages that wait to be sent. Who tells more waits for the client to read.
+/// Maximum number of messages that wait to be sent. A sender that exceeds it waits until the client has read some.
 pub(super) const WAITING_MAX: usize = 64;
 
-/// How much something in a log matters.
+/// Severity of a log message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// Of use when one looks for a mistake.
+    /// Details for finding a defect.
     Debug,
-    /// What happens in any case.
+    /// Normal operation.
     Info,
-    /// Out of the ordinary.
+    /// Normal but significant.
     Notice,
-    /// It may go wrong.
+    /// It may lead to an error.
     Warning,
-    /// It went wrong.
+    /// An operation failed.
     Error,
-    /// A part does not work.
+    /// A component has failed.
     Critical,
-    /// Somebody has to do something now.
+    /// Immediate action is required.
     Alert,
-    /// Nothing works.
+    /// The system is unusable.
     Emergency,
 }
 
@@ -45,7 +45,7 @@ impl LogLevel {
         Self::Emergency,
     ];
 
-    /// Its word.
+    /// Returns its name in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -59,43 +59,43 @@ impl LogLevel {
         }
     }
 
-    /// From its word.
+    /// Returns the level with this name in the protocol.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == word)
     }
 }
 
-/// The way back to a client while its request is being worked on. What nobody reads any more is dropped.
+/// Sends messages to a client while its request is processed. Messages to a client that has left are dropped.
 #[derive(Debug)]
 pub struct Outlet {
     sender: mpsc::Sender<Json>,
-    /// What the client calls the progress of this request, if it wants to hear of it.
+    /// The client's token for the progress of this request; absent if it does not want to be notified.
     token: Option<Json>,
-    /// What the client wants to hear of at least, if anything.
+    /// The lowest level of log messages that the client wants; absent for none.
     level: Option<LogLevel>,
-    /// Counted on when a call comes again after questions.
+    /// Number of steps so far. It continues when a call is repeated with answers.
     steps: Arc<AtomicU64>,
 }
 
 impl Outlet {
     pub(super) fn new(sender: mpsc::Sender<Json>, token: Option<Json>, level: Option<LogLevel>) -> Self {
-        // It is sent back with each step, many of which may wait: a name and no document.
+        // It is repeated in every notification, many of which may wait to be sent, so its size is limited.
         let token = token.filter(is_id);
         Self { sender, token, level, steps: Arc::default() }
     }
 
-    /// The same way once more.
+    /// Returns another sender to the same client.
     pub(super) fn again(&self) -> Self {
         let (sender, token, level) = (self.sender.clone(), self.token.clone(), self.level);
         Self { sender, token, level, steps: Arc::clone(&self.steps) }
     }
 
-    /// Whether the client wants to hear of progress.
+    /// Returns whether the client wants to be notified of progress.
     pub fn wants_progress(&self) -> bool {
         self.token.is_some()
     }
 
-    /// Tells how far it is, and perhaps out of how much.
+    /// Reports the progress, out of a total if that is known.
     pub async fn progress(&self, done: f64, total: Option<f64>) {
         let Some(token) = &self.token else { return };
         let mut params = json!({"progressToken": token, "progress": done});
@@ -105,7 +105,7 @@ impl Outlet {
         self.send(notification("notifications/progress", &params)).await;
     }
 
-    /// Tells what has come next; the steps are counted.
+    /// Reports the next step, with its number as the progress.
     pub async fn step(&self, message: &str) {
         let Some(token) = &self.token else { return };
         let step = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
@@ -113,7 +113,7 @@ impl Outlet {
         self.send(notification("notifications/progress", &params)).await;
     }
 
-    /// Tells what is in the log.
+    /// Sends a log message, if the client wants messages of this level.
     pub async fn log(&self, level: LogLevel, data: Json) {
         if self.level.is_some_and(|least| level >= least) {
             let params = json!({"level": level.as_str(), "data": data});
@@ -122,7 +122,7 @@ impl Outlet {
     }
 
     pub(super) async fn send(&self, message: Json) {
-        // Who has gone away reads nothing more.
+        // An error means that the client has left.
         drop(self.sender.send(message).await);
     }
 }

@@ -1,7 +1,7 @@
-//! The revisions of the protocol that are spoken.
+//! The supported revisions of the protocol.
 
-/// A revision. Up to [`ProtocolRevision::V2025_11_25`] a conversation begins with `initialize`; from
-/// [`ProtocolRevision::V2026_07_28`] on every request stands alone.
+/// A revision of the protocol. Up to [`ProtocolRevision::V2025_11_25`] a session begins with `initialize`; from
+/// [`ProtocolRevision::V2026_07_28`] on every request is stateless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProtocolRevision {
     /// 2024-11-05.
@@ -17,17 +17,17 @@ pub enum ProtocolRevision {
 }
 
 impl ProtocolRevision {
-    /// Every revision, the newest first.
+    /// All revisions, newest first.
     pub const ALL: [Self; 5] =
         [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05];
 
-    /// The newest that begins with `initialize`.
+    /// The newest revision with sessions.
     pub const LAST_WITH_SESSIONS: Self = Self::V2025_11_25;
 
-    /// What a request over HTTP speaks that does not say it.
+    /// The revision of a request over HTTP that does not name one.
     pub const UNSAID: Self = Self::V2025_03_26;
 
-    /// Its name.
+    /// Returns its name in the protocol, which is its date.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V2024_11_05 => "2024-11-05",
@@ -38,17 +38,18 @@ impl ProtocolRevision {
         }
     }
 
-    /// The one of this name.
+    /// Returns the revision with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|revision| revision.as_str() == name)
     }
 
-    /// Whether every request stands alone.
+    /// Returns whether every request is stateless.
     pub fn is_stateless(self) -> bool {
         self >= Self::V2026_07_28
     }
 
-    /// What an `initialize` is answered with: the revision that it asks for, else the newest that it can mean.
+    /// Returns the revision for the response to `initialize`: the requested one if it is supported and has sessions,
+    /// otherwise the newest with sessions.
     pub fn negotiated(asked: Option<&str>) -> Self {
         let known = asked.and_then(Self::parse).filter(|revision| !revision.is_stateless());
         known.unwrap_or(Self::LAST_WITH_SESSIONS)

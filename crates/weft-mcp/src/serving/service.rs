@@ -1,4 +1,4 @@
-//! What is offered to clients.
+//! The interface between the protocol and the features that are offered to clients.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -11,46 +11,46 @@ use super::message::{RpcError, code};
 use super::outlet::Outlet;
 use super::task::TaskView;
 
-/// What a service can do besides tools, which each has.
+/// An optional feature of a service. Every service has tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
-    /// Resources to be read.
+    /// Clients can list and read resources.
     Resources,
-    /// Clients may ask to hear of changes of a resource.
+    /// Clients can subscribe to changes of a resource.
     Subscriptions,
-    /// Prompts.
+    /// Clients can list and use prompts.
     Prompts,
-    /// Values for arguments are suggested.
+    /// It suggests values for the arguments of prompts and resource templates.
     Completions,
-    /// It tells what it does.
+    /// It sends log messages.
     Logging,
-    /// Calls may outlast their request.
+    /// A call can continue as a task after its request has been answered.
     Tasks,
-    /// Clients hear of it when the tools are others.
+    /// Clients are notified when the list of tools changes.
     ListChanges,
 }
 
-/// What a service says of itself.
+/// The description of a service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct About {
     /// Its name for programs.
     pub name: &'static str,
     /// Its name for people.
     pub title: &'static str,
-    /// Its version.
+    /// The version of the software.
     pub version: &'static str,
     /// How to use it; may be empty.
     pub instructions: &'static str,
-    /// What it can do.
+    /// Its optional features.
     pub features: &'static [Feature],
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listing {
-    /// The definitions, as the protocol has them.
+    /// The definitions, in the format of the protocol.
     pub items: Vec<Json>,
-    /// Where the next part begins, if there is one.
+    /// The cursor of the next page; absent on the last one.
     pub next: Option<String>,
 }
 
@@ -60,85 +60,85 @@ impl From<Vec<Json>> for Listing {
     }
 }
 
-/// Questions to the client, by names that its answers come back under.
+/// Questions to the client. The client returns its answers under the same names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Questions {
     /// Requests such as `elicitation/create`: `{method, params}`.
     pub requests: Map<String, Json>,
-    /// What the client is to hand back with its answers, so that nothing need be remembered here.
+    /// State that the client returns with its answers, so that the server stores nothing between the two requests.
     pub state: Option<String>,
 }
 
-/// What comes of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// A result.
+    /// It has this result, which may report a failure of the tool.
     Done(Map<String, Json>),
-    /// The client has to answer first; the same call then comes again with what it says.
+    /// The client has to answer questions first. It then repeats the call with its answers.
     AsksFor(Questions),
-    /// It goes on as a task.
+    /// It continues as a task.
     Task(TaskView),
 }
 
 /// Whether a call may become a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskWish {
-    /// The client would not understand it.
+    /// No: the client does not support tasks.
     No,
-    /// If it takes long.
+    /// Yes, if it takes long.
     May,
-    /// At once; how long it is to be kept, in milliseconds, if the client says so.
+    /// Yes, immediately. The value is the time to keep the task in milliseconds, if the client requests one.
     Must(Option<u64>),
 }
 
-/// What becomes of a call whose client goes away.
+/// What happens to a call when its client disconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
-    /// It goes on.
+    /// It continues.
     GoesOn,
-    /// It is stopped.
+    /// It is cancelled.
     Cancels,
 }
 
 /// A call of a tool, or a request for a prompt or a resource.
 #[derive(Debug)]
 pub struct Call {
-    /// The name of the tool or prompt, or the address of the resource.
+    /// The name of the tool or prompt, or the URI of the resource.
     pub name: String,
     /// The arguments.
     pub arguments: Map<String, Json>,
-    /// The message as it came: a number may have more digits there than the arguments keep of it.
+    /// The message as received: it keeps all digits of a number, of which `arguments` may have lost some.
     pub text: Bytes,
-    /// What the client has answered to [`Outcome::AsksFor`].
+    /// The client's answers to [`Outcome::AsksFor`].
     pub answers: Map<String, Json>,
-    /// What was to be handed back with it.
+    /// The state that the client returns with its answers, from [`Questions::state`].
     pub state: Option<String>,
-    /// What the client can do.
+    /// The capabilities of the client.
     pub client: Client,
     /// Whether it may become a task.
     pub task: TaskWish,
-    /// The way to tell something meanwhile.
+    /// Sends progress and log messages to the client during the call.
     pub outlet: Outlet,
-    /// Fires when the client wants nothing more of it.
+    /// Fires when the client cancels the call.
     pub cancelled: CancellationToken,
-    /// What becomes of it if the client goes away without a word.
+    /// What happens to it when the client disconnects without cancelling it.
     pub leaving: Leaving,
 }
 
-/// What one caller is offered. Everything that is not implemented is not there.
+/// What one caller is offered. By default it has tools only.
 #[async_trait]
 pub trait Service: Send + Sync {
-    /// What it says of itself.
+    /// Returns its description.
     fn about(&self) -> About;
 
-    /// The tools, in an order that stays.
+    /// Returns the tools, in a stable order.
     ///
     /// # Errors
-    /// For a cursor that is none, or when they cannot be read.
+    /// When the cursor is not valid, or the tools cannot be read.
     async fn tools(&self, cursor: Option<&str>) -> Result<Listing, RpcError>;
 
-    /// The schema of a tool's arguments, if a header has to say some of them, too (`x-mcp-header`). `None`: none has to, or
-    /// there is no such tool.
+    /// Returns the schema of a tool's arguments if some of them have to be repeated in headers (`x-mcp-header`);
+    /// `None` if none has to, or if there is no such tool.
     ///
     /// # Errors
     /// As [`Service::tools`].
@@ -146,18 +146,18 @@ pub trait Service: Send + Sync {
         Ok(None)
     }
 
-    /// Returns when nothing more is told to those who listen.
+    /// Returns when listening clients receive no further notifications.
     async fn ended(&self) {
         std::future::pending::<()>().await;
     }
 
-    /// Calls a tool. A tool that fails has a result that says so.
+    /// Calls a tool. The failure of a tool is a result, not an error.
     ///
     /// # Errors
-    /// When there is no such tool, or it cannot be called like this.
+    /// When there is no such tool, or the arguments are not valid.
     async fn call(&self, call: Call) -> Result<Outcome, RpcError>;
 
-    /// The resources.
+    /// Returns the resources.
     ///
     /// # Errors
     /// As [`Service::tools`].
@@ -165,7 +165,7 @@ pub trait Service: Send + Sync {
         Ok(Listing::default())
     }
 
-    /// The addresses that resources have which are not listed.
+    /// Returns the URI templates of resources that are not listed.
     ///
     /// # Errors
     /// As [`Service::tools`].
@@ -173,7 +173,7 @@ pub trait Service: Send + Sync {
         Ok(Listing::default())
     }
 
-    /// Reads a resource. `None`: there is none.
+    /// Reads a resource. Returns `None` if there is no such resource.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -181,7 +181,7 @@ pub trait Service: Send + Sync {
         Ok(None)
     }
 
-    /// The prompts.
+    /// Returns the prompts.
     ///
     /// # Errors
     /// As [`Service::tools`].
@@ -189,10 +189,10 @@ pub trait Service: Send + Sync {
         Ok(Listing::default())
     }
 
-    /// A prompt with its arguments filled in.
+    /// Returns a prompt with its arguments filled in.
     ///
     /// # Errors
-    /// When there is none of that name, or an argument is missing.
+    /// When there is no prompt with this name, or an argument is missing.
     async fn prompt(&self, call: Call) -> Result<Outcome, RpcError> {
         Err(RpcError::params(format!("there is no prompt `{}`", call.name)))
     }
@@ -200,20 +200,20 @@ pub trait Service: Send + Sync {
     /// Suggests values for an argument.
     ///
     /// # Errors
-    /// When it belongs to nothing that is there.
+    /// When the prompt or resource template of the argument does not exist.
     async fn complete(&self, _params: &Map<String, Json>) -> Result<Vec<String>, RpcError> {
         Ok(Vec::new())
     }
 
-    /// A task of the caller.
+    /// Returns a task of the caller.
     ///
     /// # Errors
-    /// `INVALID_PARAMS` for one that is not there, or is somebody else's.
+    /// `INVALID_PARAMS` when it does not exist or belongs to another caller.
     async fn task(&self, id: &str) -> Result<TaskView, RpcError> {
         Err(no_task(id))
     }
 
-    /// Answers questions of a task. Answers to what was not asked are passed over.
+    /// Answers questions of a task. Answers to other questions are ignored.
     ///
     /// # Errors
     /// As [`Service::task`].
@@ -221,7 +221,7 @@ pub trait Service: Send + Sync {
         Err(no_task(id))
     }
 
-    /// Asks a task to stop. One that is over is none the worse for it.
+    /// Requests that a task stops. Has no effect on a task that has ended.
     ///
     /// # Errors
     /// As [`Service::task`].
@@ -229,7 +229,7 @@ pub trait Service: Send + Sync {
         Err(no_task(id))
     }
 
-    /// The tasks of the caller, and where the next part begins.
+    /// Returns a page of the caller's tasks, and the cursor of the next page.
     ///
     /// # Errors
     /// As [`Service::tools`].

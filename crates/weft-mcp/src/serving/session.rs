@@ -1,5 +1,5 @@
-//! Conversations that began with `initialize`: what they agreed on, what was asked in them, and what is being worked
-//! on. They are kept in memory; whoever comes back to one that is gone begins anew.
+//! Sessions, which begin with `initialize`: the negotiated revision and capabilities, open questions to the client, and
+//! requests in progress. They are kept in memory; a client whose session no longer exists starts a new one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,35 +15,35 @@ use super::message::{RpcError, code};
 use super::outlet::LogLevel;
 use super::revision::ProtocolRevision;
 
-/// Conversations of one caller. The one that was silent for longest makes room.
-// Few clients say that they leave, so that this is the end of most.
+/// Maximum number of sessions of one caller. Beyond it the one that was unused for longest is removed.
+// Few clients end their sessions, so most of them end in this way.
 const PER_OWNER_MAX: usize = 1_000;
-/// Conversations of all callers.
+/// Maximum number of sessions of all callers.
 const ALL_MAX: usize = 10_000;
-/// Requests of one conversation that are worked on at the same time.
+/// Maximum number of concurrent requests of one session.
 pub(super) const UNDER_WAY_MAX: usize = 64;
 
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is being worked on, by the ids of the requests.
+/// Requests in progress, by their ids.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay(Mutex<HashMap<String, CancellationToken>>);
 
-/// A request that is being worked on, until this is dropped.
+/// A request in progress, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Working {
     under_way: Arc<UnderWay>,
     id: String,
-    /// Fires when the client wants nothing more of it.
+    /// Fires when the client cancels it.
     pub(super) cancelled: CancellationToken,
 }
 
 impl UnderWay {
-    /// Notes that a request is being worked on.
+    /// Registers a request in progress.
     pub(super) fn begin(self: &Arc<Self>, id: &Json) -> Result<Working, RpcError> {
-        // As JSON, so that the number 1 and the text "1" are two ids.
+        // As JSON, so that the number 1 and the string "1" are different ids.
         let (id, mut all) = (id.to_string(), held(&self.0));
         if all.len() >= UNDER_WAY_MAX {
             let message =
@@ -58,7 +58,7 @@ impl UnderWay {
         Ok(Working { under_way: Arc::clone(self), id, cancelled })
     }
 
-    /// Does as `notifications/cancelled` says.
+    /// Cancels the request that the parameters of `notifications/cancelled` name.
     pub(super) fn cancel(&self, params: &Map<String, Json>) {
         let Some(id) = params.get("requestId") else { return };
         if let Some(cancelled) = held(&self.0).get(&id.to_string()) {
@@ -73,7 +73,7 @@ impl Drop for Working {
     }
 }
 
-/// A conversation.
+/// A session of a client.
 #[derive(Debug)]
 pub(super) struct ServedSession {
     pub(super) revision: ProtocolRevision,
@@ -83,16 +83,16 @@ pub(super) struct ServedSession {
     asked: Mutex<ClientQuestions>,
 }
 
-/// Questions that were put to the client.
+/// Open questions to the client.
 #[derive(Debug, Default)]
 struct ClientQuestions {
     count: u64,
     open: HashMap<String, oneshot::Sender<Result<Json, Json>>>,
-    /// Nobody will answer any more.
+    /// Whether the client has left, so that no further answers arrive.
     closed: bool,
 }
 
-/// A question that waits for its answer, until this is dropped.
+/// An open question to the client, until this is dropped.
 pub(super) struct ClientQuestion<'a> {
     session: &'a ServedSession,
     pub(super) id: String,
@@ -100,7 +100,7 @@ pub(super) struct ClientQuestion<'a> {
 }
 
 impl ServedSession {
-    /// As the parameters of `initialize` want it.
+    /// Creates a session from the parameters of `initialize`.
     pub(super) fn new(params: &Map<String, Json>) -> Self {
         Self {
             revision: ProtocolRevision::negotiated(params.get("protocolVersion").and_then(Json::as_str)),
@@ -111,7 +111,7 @@ impl ServedSession {
         }
     }
 
-    /// For a request without a conversation, whose client can do nothing in particular.
+    /// Creates a session for a single request without one; its client has no capabilities.
     pub(super) fn unsaid(revision: ProtocolRevision) -> Self {
         let closed = ClientQuestions { closed: true, ..ClientQuestions::default() };
         Self { revision, asked: Mutex::new(closed), ..Self::new(&Map::new()) }
@@ -125,13 +125,13 @@ impl ServedSession {
         *held(&self.level) = level;
     }
 
-    /// Makes room for an answer.
+    /// Registers a question.
     pub(super) fn question(&self) -> ClientQuestion<'_> {
         let mut asked = held(&self.asked);
         asked.count += 1;
         let id = format!("weft-{}", asked.count);
         let (sender, answer) = oneshot::channel();
-        // Otherwise the sender goes at once, and whoever waits for the answer hears that the client is gone.
+        // Otherwise the sender is dropped, and the caller gets the error that the client has left.
         if !asked.closed {
             asked.open.insert(id.clone(), sender);
         }
@@ -139,16 +139,16 @@ impl ServedSession {
         ClientQuestion { session: self, id, answer }
     }
 
-    /// Takes in an answer. One to what was not asked is passed over.
+    /// Passes an answer to its question. An answer without an open question is ignored.
     pub(super) fn answered(&self, id: &Json, outcome: Result<Json, Json>) {
         let sender = id.as_str().and_then(|id| held(&self.asked).open.remove(id));
         if let Some(sender) = sender {
-            // Whoever asked may have gone.
+            // The call that asked may have been dropped.
             drop(sender.send(outcome));
         }
     }
 
-    /// Nobody answers any more.
+    /// Fails all open and future questions: the client has left.
     pub(super) fn close(&self) {
         let mut asked = held(&self.asked);
         asked.closed = true;
@@ -157,7 +157,7 @@ impl ServedSession {
 }
 
 impl ClientQuestion<'_> {
-    /// What the client says.
+    /// Waits for the client's answer.
     pub(super) async fn answer(mut self) -> Result<Json, RpcError> {
         let gone = || RpcError::new(code::BUSY, "the client disconnected without answering");
         let outcome = (&mut self.answer).await.map_err(|_| gone())?;
@@ -176,7 +176,7 @@ impl Drop for ClientQuestion<'_> {
     }
 }
 
-/// The conversations that are open over HTTP.
+/// The open sessions over HTTP.
 #[derive(Debug, Default)]
 pub(super) struct Sessions(Mutex<HashMap<String, OpenSession>>);
 
@@ -188,13 +188,13 @@ struct OpenSession {
 }
 
 impl Sessions {
-    /// Opens one, and names it.
+    /// Adds a session and returns its id.
     pub(super) fn open(&self, owner: &str, session: ServedSession) -> String {
         let id = weft_core::id::generate();
         let mut all = held(&self.0);
         let own = all.values().filter(|open| open.owner == owner).count();
         if own >= PER_OWNER_MAX || all.len() >= ALL_MAX {
-            // Who has as many as one caller may have pushes out an own conversation and no other's.
+            // A caller at its own limit only displaces its own sessions.
             let may_go = |open: &OpenSession| own < PER_OWNER_MAX || open.owner == owner;
             let oldest = all.iter().filter(|(_, open)| may_go(open)).min_by_key(|(_, open)| open.used);
             if let Some(oldest) = oldest.map(|(id, _)| id.clone())
@@ -208,7 +208,7 @@ impl Sessions {
         id
     }
 
-    /// The one of this name, if it is this caller's.
+    /// Returns the session with this id, if it belongs to this caller.
     pub(super) fn find(&self, owner: &str, id: &str) -> Option<Arc<ServedSession>> {
         let mut all = held(&self.0);
         let open = all.get_mut(id).filter(|open| open.owner == owner)?;
@@ -216,7 +216,7 @@ impl Sessions {
         Some(Arc::clone(&open.session))
     }
 
-    /// Ends one. Whether there was such a one.
+    /// Ends a session. Returns false if the caller has none with this id.
     pub(super) fn close(&self, owner: &str, id: &str) -> bool {
         let mut all = held(&self.0);
         if all.get(id).is_none_or(|open| open.owner != owner) {

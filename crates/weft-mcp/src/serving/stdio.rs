@@ -1,4 +1,4 @@
-//! Lines: one message each, in and out, over a pair of byte streams. Requests are worked on side by side.
+//! The stdio transport: one message per line, over a pair of byte streams. Requests are processed concurrently.
 
 use std::io;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use super::service::{Leaving, Service};
 use super::session::{ServedSession, UnderWay};
 use crate::line_reader::{LineFault, LineReader};
 
-/// Bytes of a line.
+/// Maximum size of a line, in bytes.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
 type Works = FuturesUnordered<BoxFuture<'static, Option<Json>>>;
 
-/// Answers messages until there are no more, and what is being worked on then has ended.
+/// Answers messages until the input ends and all requests in progress are answered.
 ///
 /// # Errors
-/// When a line is longer than any message may be, or one of the streams fails.
+/// When a line is too long, or one of the streams fails.
 pub async fn converse(
     service: Arc<dyn Service>,
     source: impl AsyncRead + Send + Unpin,
@@ -43,11 +43,11 @@ pub async fn converse(
     let (mut works, mut open) = (Works::new(), true);
     while open || !works.is_empty() {
         tokio::select! {
-            // What is told goes before new requests, so that a client that sends without end still hears.
+            // Outgoing messages come before new requests, so that a client that sends continuously still gets them.
             biased;
             Some(message) = told.recv() => write(&mut sink, &message).await?,
             Some(answer) = works.next(), if !works.is_empty() => {
-                // What was told before comes before.
+                // Messages sent before the response precede it.
                 while let Ok(message) = told.try_recv() {
                     write(&mut sink, &message).await?;
                 }
@@ -93,18 +93,18 @@ fn unread(fault: LineFault) -> Error {
     }
 }
 
-/// The one conversation of a pair of streams.
+/// The session of a pair of streams.
 struct Talk {
     service: Arc<dyn Service>,
     session: Option<Arc<ServedSession>>,
     under_way: Arc<UnderWay>,
-    /// Fires when the client will say nothing more.
+    /// Fires when the input has ended.
     left: CancellationToken,
     sender: mpsc::Sender<Json>,
 }
 
 impl Talk {
-    /// Takes a line. What cannot be worked on is answered at once.
+    /// Processes a line. Returns the response if it is an error that is known immediately.
     fn take(&mut self, line: Vec<u8>, works: &Works) -> Option<Json> {
         let refused = |id: &Json, error: RpcError| Some(answer(id, &Err(error)));
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -141,7 +141,7 @@ impl Talk {
         if request.method == "initialize" && !stands_alone(&request) {
             let session = ServedSession::new(&request.params);
             let result = envelope::initialized(&self.service.about(), session.revision);
-            // What the conversation before still asks gets no answer any more, and must not wait for one.
+            // Open questions of the previous session will not be answered, so they fail.
             if let Some(before) = self.session.replace(Arc::new(session)) {
                 before.close();
             }
@@ -167,7 +167,7 @@ impl Talk {
                 sender,
             },
             None => {
-                // As over HTTP: what needs no memory of what was said before needs no beginning.
+                // As over HTTP: a method that does not depend on earlier messages needs no session.
                 let unsaid = || Arc::new(ServedSession::unsaid(ProtocolRevision::UNSAID));
                 let session = self.session.clone().unwrap_or_else(unsaid);
                 Context {
@@ -186,7 +186,7 @@ impl Talk {
         Ok(())
     }
 
-    /// The client will say nothing more.
+    /// Handles the end of the input.
     fn left(&self) {
         self.left.cancel();
         if let Some(session) = &self.session {

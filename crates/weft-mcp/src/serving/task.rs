@@ -1,4 +1,4 @@
-//! Work that outlasts its request.
+//! Tasks: calls that continue after their request has been answered.
 
 use serde_json::{Map, json};
 use weft_core::Json;
@@ -6,38 +6,38 @@ use weft_core::Json;
 use super::message::RpcError;
 use super::service::Questions;
 
-/// How often a client should ask, in milliseconds.
+/// The interval at which a client should poll, in milliseconds.
 const POLL_MS: u64 = 1_000;
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskState {
     /// It is being worked on.
     Working,
-    /// It waits for answers to these questions.
+    /// It waits for the client's answers to these questions.
     AsksFor(Questions),
-    /// It has ended with this result, which may say that it failed.
+    /// It has ended with this result, which may report a failure of the tool.
     Done(Map<String, Json>),
     /// It could not be carried out.
     Failed(RpcError),
-    /// Somebody has stopped it.
+    /// It was cancelled.
     Cancelled,
 }
 
-/// A task, as its owner may see it.
+/// A task as it is shown to its owner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskView {
-    /// What names it.
+    /// Its id.
     pub id: String,
-    /// Where it stands.
+    /// Its state.
     pub state: TaskState,
-    /// The same in words; may be empty.
+    /// The state as a message for people; may be empty.
     pub message: String,
-    /// When it began, as RFC 3339 has it.
+    /// When it was created, in the format of RFC 3339.
     pub created: String,
-    /// When that changed last, as RFC 3339 has it.
+    /// When its state last changed, in the format of RFC 3339.
     pub updated: String,
-    /// How long it is kept, in milliseconds; absent: for good.
+    /// How long it is kept, in milliseconds; absent if it is never removed.
     pub ttl_ms: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl TaskView {
         matches!(self.state, TaskState::Done(_) | TaskState::Failed(_) | TaskState::Cancelled)
     }
 
-    /// As revisions from 2026-07-28 on have it, without what has come of it.
+    /// Returns it in the format of 2026-07-28 and later, without its outcome.
     pub(super) fn head(&self) -> Map<String, Json> {
         let mut head = self.common();
         head.insert("ttlMs".to_owned(), json!(self.ttl_ms));
@@ -65,7 +65,7 @@ impl TaskView {
         head
     }
 
-    /// The same with what has come of it.
+    /// Returns it in the format of 2026-07-28 and later, with its outcome.
     pub(super) fn whole(&self) -> Map<String, Json> {
         let mut whole = self.head();
         match &self.state {
@@ -83,7 +83,7 @@ impl TaskView {
         whole
     }
 
-    /// As 2025-11-25 has it.
+    /// Returns it in the format of 2025-11-25.
     pub(super) fn older(&self) -> Map<String, Json> {
         let mut task = self.common();
         task.insert("ttl".to_owned(), json!(self.ttl_ms));
