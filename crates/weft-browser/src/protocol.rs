@@ -1,4 +1,5 @@
-//! What is said with a browser: the Chrome DevTools Protocol, as JSON over two pipes, each message ended by a zero byte.
+//! The connection to a browser: the Chrome DevTools Protocol, as JSON over two pipes, each message ended by a zero
+//! byte.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,20 +13,20 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use weft_core::{Error, ErrorKind, Json, Result};
 
-/// Bytes of a message, at most.
+/// Maximum size of a message, in bytes.
 const MESSAGE_MAX: u64 = 64 << 20;
-/// Messages that wait to be written.
+/// Maximum number of messages that wait to be written.
 const WAITING: usize = 64;
-/// How long the browser may take for an answer.
+/// Time limit for a response of the browser.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(15);
-/// Notes that are kept until somebody asks for them.
+/// Maximum number of notes that are stored until they are read.
 const NOTES_MAX: usize = 20;
-/// Letters of a note.
+/// Maximum length of a note, in characters.
 const NOTE_LETTERS: usize = 300;
-/// Downloads at the same time; others are not begun.
+/// Maximum number of concurrent downloads; further ones are not recorded.
 const DOWNLOADS_MAX: usize = 16;
 
-/// A download as far as it is.
+/// The progress of a download.
 #[derive(Clone, Debug)]
 pub(crate) struct DownloadProgress {
     /// The name of its file in the folder of downloads.
@@ -38,16 +39,16 @@ pub(crate) struct DownloadProgress {
     pub state: String,
 }
 
-/// What has happened in the browser by itself.
+/// Events in the browser that no command has caused directly.
 #[derive(Debug, Default)]
 pub(crate) struct BrowserEvents {
-    /// Messages of pages and the like.
+    /// Notes for the model, such as the text of dialogs.
     pub notes: Vec<String>,
     /// Downloads.
     pub downloads: Vec<DownloadProgress>,
     /// Windows that pages have opened, oldest first.
     pub opened: Vec<String>,
-    /// Pages that the browser has let begin, with the sessions in which their dialogs are answered.
+    /// Pages that have been started, with the sessions in which their dialogs are answered.
     attached: Vec<(String, String)>,
 }
 
@@ -55,12 +56,12 @@ type Answer = std::result::Result<Json, String>;
 
 #[derive(Default)]
 struct ConnectionState {
-    /// Who waits for which answer; absent once the browser has ended.
+    /// Callers that wait for a response, by its id; absent once the browser has ended.
     waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>,
     happened: Mutex<BrowserEvents>,
 }
 
-/// A connection to a browser. It ends with this value.
+/// A connection to a browser. Dropping it closes the connection.
 pub(crate) struct Connection {
     to: mpsc::Sender<String>,
     shared: Arc<ConnectionState>,
@@ -70,7 +71,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(to_browser: Sender, from_browser: Receiver) -> Self {
-        // A map from the beginning: nothing there would mean that the browser has ended.
+        // A map from the start, because `None` means that the browser has ended.
         let shared = Arc::new(ConnectionState {
             waiting: Mutex::new(Some(HashMap::new())),
             ..ConnectionState::default()
@@ -82,20 +83,20 @@ impl Connection {
         Self { to, shared, next: AtomicU64::new(1), _work: work }
     }
 
-    /// Asks for something; `session` is the page that it is about.
+    /// Sends a command and returns its result; `session` is that of the page it concerns.
     ///
     /// # Errors
-    /// `Unavailable` when the browser has ended, `Timeout` when it does not answer, `Invalid` with its words when it
-    /// cannot do it.
+    /// `Unavailable` when the browser has ended; `Timeout` when it does not respond; `Invalid` with its message when
+    /// the command fails.
     pub(crate) async fn ask(&self, session: Option<&str>, method: &str, params: Json) -> Result<Json> {
-        // Nothing but the number itself is shared by it, so that no order is needed.
+        // Relaxed: only the number itself is shared through it.
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut message = json!({"id": id, "method": method, "params": params});
         if let Some(session) = session {
             message["sessionId"] = json!(session);
         }
         let (sender, answer) = oneshot::channel();
-        // Before it is sent, so that no answer can come before somebody waits for it.
+        // Before the command is sent, so that its response always finds a receiver.
         match &mut *lock(&self.shared.waiting) {
             Some(waiting) => waiting.insert(id, sender),
             None => return Err(ended()),
@@ -105,7 +106,7 @@ impl Connection {
             answer.await.map_err(|_| ended())
         };
         let answer = tokio::time::timeout(ANSWER_LIMIT, exchange).await;
-        // Also after a timeout or an end, when no answer has taken it out.
+        // Also after a timeout or the end of the browser, when no response has removed it.
         if let Some(waiting) = &mut *lock(&self.shared.waiting) {
             waiting.remove(&id);
         }
@@ -119,7 +120,7 @@ impl Connection {
         answer?.map_err(|words| Error::invalid(format!("the browser cannot do it: {words}")))
     }
 
-    /// What has happened by itself, to look at and to take from.
+    /// Returns the events so far. Callers remove what they have processed.
     pub(crate) fn happened(&self) -> MutexGuard<'_, BrowserEvents> {
         lock(&self.shared.happened)
     }
@@ -150,8 +151,8 @@ async fn read(from_browser: Receiver, shared: Arc<ConnectionState>, to: mpsc::Se
     loop {
         bytes.clear();
         let said = (&mut from_browser).take(MESSAGE_MAX).read_until(0, &mut bytes).await;
-        // Without the zero byte it is the end of the stream, or a message that is too long: what follows has
-        // no beginning.
+        // Without the zero byte it is the end of the stream, or a message that is too long, whose rest cannot be told
+        // from the next message.
         if !said.is_ok_and(|count| count > 0) || bytes.pop() != Some(0) {
             break;
         }
@@ -159,18 +160,18 @@ async fn read(from_browser: Receiver, shared: Arc<ConnectionState>, to: mpsc::Se
         if let Some(id) = message["id"].as_u64() {
             let waiting = lock(&shared.waiting).as_mut().and_then(|waiting| waiting.remove(&id));
             if let Some(waiting) = waiting {
-                // Whoever asked may have gone.
+                // The caller may have been dropped.
                 drop(waiting.send(answer(message)));
             }
         } else {
             let replies = lock(&shared.happened).note(&message);
             for reply in replies {
-                // A page that says more than can be written is not answered: its dialog stays.
+                // If the queue is full, the dialog of the page is not answered and stays open.
                 drop(to.try_send(reply.to_string()));
             }
         }
     }
-    // Nobody waits for an answer that cannot come.
+    // Drops all senders, so that callers do not wait for a response that cannot arrive.
     *lock(&shared.waiting) = None;
 }
 
@@ -182,7 +183,7 @@ fn answer(mut message: Json) -> Answer {
 }
 
 impl BrowserEvents {
-    /// Takes note of an event; what has to be answered to it.
+    /// Records an event, and returns the commands that it requires.
     fn note(&mut self, event: &Json) -> Vec<Json> {
         let params = &event["params"];
         match event["method"].as_str() {
@@ -196,8 +197,8 @@ impl BrowserEvents {
         }
     }
 
-    /// Lets a page begin that waits for it. Its dialogs are told from then on: one that is shown before would never be
-    /// told, and the page would wait for its answer without an end.
+    /// Starts a page that waits for the debugger, after enabling its events: a dialog shown before would not be
+    /// reported, and the page would wait for its answer forever.
     fn let_begin(&mut self, params: &Json) -> Vec<Json> {
         if params["waitingForDebugger"] != true {
             return Vec::new();
@@ -214,7 +215,7 @@ impl BrowserEvents {
             .into()
     }
 
-    /// The session in which a page has begun.
+    /// Takes the session in which a page was started.
     pub(crate) fn session_of(&mut self, target: &str) -> Option<String> {
         let place = self.attached.iter().position(|(known, _)| known == target)?;
         Some(self.attached.swap_remove(place).1)
@@ -226,27 +227,26 @@ impl BrowserEvents {
         match event["method"].as_str()? {
             "Page.javascriptDialogOpening" => {
                 let (kind, message) = (text("type"), text("message"));
-                // An alert wants nothing, and a page that asks before it is left is left.
+                // An alert needs no decision, and a page that asks for confirmation before it is left is left.
                 let accept = matches!(kind.as_str(), "alert" | "beforeunload");
                 let became = if accept { "accepted" } else { "declined" };
                 self.say(&format!("a dialog ({kind}) was {became}: {message}"));
                 let params = json!({"accept": accept});
-                // Numbers from zero on are answers to questions; nobody waits for this one.
+                // Ids of commands start at 1; nobody waits for the response to this one.
                 Some(json!({
                     "id": 0, "sessionId": event["sessionId"], "method": "Page.handleJavaScriptDialog", "params": params
                 }))
             }
             "Target.targetCreated" => {
                 let info = &params["targetInfo"];
-                // Only pages that another page has opened: those that are opened from here are attached to by
-                // the one who opens them.
+                // Only pages opened by another page: those opened from here are attached to by their opener.
                 if info["type"] == "page" && info.get("openerId").is_some() && self.opened.len() < NOTES_MAX {
                     self.opened.extend(info["targetId"].as_str().map(str::to_owned));
                 }
                 None
             }
             "Browser.downloadWillBegin" => {
-                // A page may begin as many as it likes, and each is kept until it is taken.
+                // A page may start any number of downloads, and each is stored until it is taken.
                 if self.downloads.len() < DOWNLOADS_MAX {
                     let state = "inProgress".to_owned();
                     let (guid, name) = (text("guid"), text("suggestedFilename"));
@@ -272,9 +272,9 @@ impl BrowserEvents {
         }
     }
 
-    /// Keeps a note, cut to a length, as long as there is room for it.
+    /// Stores a note, truncated to its maximum length, if there is room.
     pub(crate) fn say(&mut self, note: &str) {
-        // Further ones are dropped: a page can say things without an end, and a model reads them.
+        // Further ones are dropped: a page can produce any number of them, and a model reads them all.
         if self.notes.len() < NOTES_MAX {
             self.notes.push(note.chars().take(NOTE_LETTERS).collect());
         }

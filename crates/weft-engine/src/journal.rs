@@ -1,4 +1,4 @@
-//! Numbers what happened, stores it, and only then shows it.
+//! The journal of a run while it is written: records are numbered, stored, and only then shown to readers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::counts::RunCounts;
 use crate::feed::Feed;
 use crate::weight::outputs_weight;
 
-/// Entries that may wait for the store before the run itself waits.
+/// Maximum number of entries that wait to be stored. The run waits when it is reached.
 const WAITING_MAX: usize = 1_024;
 
-/// Entries that are written although more can be done without waiting for anything.
+/// Number of waiting entries from which a write is started even if the run could produce more without waiting.
 const GATHERED_MAX: usize = 64;
 
-/// While so many bytes are being written the run itself waits: what it would produce by then waits in
-/// memory, too.
+/// Maximum size of a write in progress, in bytes, with which the run continues. Beyond it the run waits, because its
+/// further entries would accumulate in memory.
 const IN_FLIGHT_BYTES_MAX: u64 = 8 << 20;
 
-/// Room for a record as JSON to begin with; most have less.
+/// Initial capacity of the buffer for a record as JSON, in bytes. Most records are smaller.
 const RECORD_BYTES: usize = 256;
-/// What of a record is no content: names and numbers of the journal itself.
+/// Fields of records that are never masked: they hold names and numbers of the journal, not content.
 const UNMASKED: [&str; 12] = [
     "activation",
     "by",
@@ -46,47 +46,48 @@ const UNMASKED: [&str; 12] = [
     "who",
 ];
 
-/// The journal of one run, as its driver writes it. While one batch is being stored the next one
-/// gathers, so the number of writes follows the speed of the store.
+/// The journal of one run, as its driver writes it. While one batch is being stored, the next one accumulates, so the
+/// batches grow when the store is slow.
 pub struct RunJournal {
     lease: RunLease,
     store: Option<Arc<dyn RunStore>>,
     feed: Arc<Feed>,
-    /// Where it is counted what was stored; absent for runs that are tried out.
+    /// Counts stored records; absent for trial runs.
     counts: Option<Arc<RunCounts>>,
     clock: Arc<dyn Clock>,
-    /// The numbers of the last entry and of the last event that were given out.
+    /// The numbers of the last entry and of the last event that were assigned.
     seq: u64,
     event: u64,
-    /// How many bytes have been written, and are being written now.
+    /// Number of bytes written so far, and of the write in progress.
     bytes: u64,
     in_flight_bytes: u64,
-    /// The numbers of the last entry and of the last event that are stored, and so were shown.
+    /// The numbers of the last entry and of the last event that were stored and shown.
     shown: (u64, u64),
-    /// What gathers for the next write.
+    /// Entries for the next write.
     waiting: Vec<Arc<Entry>>,
     masks: Masks,
-    /// How entries are stored that hold a secret, by number.
+    /// The stored form of entries that contain a secret, by number.
     sealed: BTreeMap<u64, Arc<str>>,
-    /// The write under way, one at most. It is looked at only when it wakes its run: that is woken by every word.
+    /// The write in progress, at most one. It is only polled when it wakes the run, because the run is also woken by
+    /// every piece of text.
     in_flight: FuturesUnordered<BoxFuture<'static, Result<Vec<Arc<Entry>>>>>,
-    /// Who waits for which entry to be stored.
+    /// Who waits for an entry to be stored, by its number.
     awaited: VecDeque<(u64, oneshot::Sender<Duration>)>,
-    /// When the write under way began, as [`Clock::running`] tells it.
+    /// When the write in progress began, as [`Clock::running`] returns it.
     asked: Duration,
-    /// Why nothing more can be stored from here.
+    /// Why this journal cannot store anything more.
     broken: Option<JournalFailure>,
 }
 
-/// Why a journal cannot be gone on with.
+/// Why a journal cannot be continued.
 #[derive(Clone, Debug)]
 pub enum JournalFailure {
-    /// Somebody else writes it now: the run belongs to them.
+    /// Another process has the lease of the run and writes its journal.
     Lost(Arc<Error>),
-    /// The store did not take it, however often it was asked. Whether it did all the same is for whoever
-    /// picks the run up to see.
+    /// The store did not confirm the write, in spite of all retries. The process that resumes the run finds out whether
+    /// it was stored.
     Unsure(Arc<Error>),
-    /// The store will never take it.
+    /// The store refuses the write for good.
     Refused(Arc<Error>),
 }
 
@@ -106,40 +107,40 @@ impl JournalFailure {
 }
 
 impl RunJournal {
-    /// The same journal, to be gone on with after its last entry; it has so many bytes.
+    /// Continues a journal after its last entry and event; `bytes` is its size so far.
     #[must_use]
     pub fn after(self, seq: u64, event: u64, bytes: u64) -> Self {
         Self { seq, event, shown: (seq, event), bytes, ..self }
     }
 
-    /// The same journal, whose records are counted.
+    /// Counts the stored records in `counts`.
     #[must_use]
     pub fn counted_in(self, counts: Arc<RunCounts>) -> Self {
         Self { counts: Some(counts), ..self }
     }
 
-    /// How many bytes its entries have, as far as they have been written.
+    /// Returns the size of its entries in bytes, as far as their writes have begun.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Adds a record, and tells `safe` when it is stored: how old the word of the store is at most.
+    /// Adds a record, and notifies `safe` when it is stored, with the time at which the confirming write began.
     pub fn note_awaited(&mut self, record: Record, safe: oneshot::Sender<Duration>) {
         self.note(record);
         self.awaited.push_back((self.seq, safe));
     }
 
-    /// Tells `safe` when everything so far is stored, as [`RunJournal::note_awaited`].
+    /// Notifies `safe` when everything so far is stored, as [`RunJournal::note_awaited`] does.
     pub fn await_stored(&mut self, safe: oneshot::Sender<Duration>) {
         if self.seq > self.shown.0 {
             self.awaited.push_back((self.seq, safe));
         } else {
-            // Whoever waited may be gone.
+            // The receiver may have been dropped.
             let _ = safe.send(self.asked);
         }
     }
 
-    /// An empty journal. Without a store entries are shown at once.
+    /// Creates an empty journal. Without a store, entries are shown immediately.
     pub fn new(
         lease: RunLease,
         store: Option<Arc<dyn RunStore>>,
@@ -167,14 +168,14 @@ impl RunJournal {
         }
     }
 
-    /// From here on secrets are masked in what is shown, and sealed in what is stored.
+    /// Masks secrets in entries that are shown, and seals them in entries that are stored, from now on.
     pub fn mask(&mut self, masks: Masks) {
         self.masks = masks;
     }
 
     /// Adds a record. It is stored and shown soon; see [`RunJournal::flush`].
     pub fn note(&mut self, record: Record) {
-        // First of all: should it break, no number is left out.
+        // Read first: if the clock panics, no number is skipped.
         let at_ms = self.clock.now_ms();
         self.seq += 1;
         let event = record.is_event().then(|| {
@@ -192,52 +193,52 @@ impl RunJournal {
         let Ok(plain) = serde_json::to_value(&record) else { return record };
         let Some(sealed) = self.masks.sealed(&plain, &UNMASKED) else { return record };
         let Ok(sealed) = serde_json::to_string(&sealed) else { return record };
-        // A secret that is a word of the journal's own would make it unreadable.
+        // A secret that equals a keyword of the journal would make the record unreadable.
         let Ok(shown) = serde_json::from_str(&shown(&sealed)) else { return record };
-        // Else somebody has written what looks like a mark, which is gone now.
+        // Otherwise the record only contained text that looks like a mark, which was removed.
         if is_sealed(&sealed) {
             self.sealed.insert(self.seq, sealed.into());
         }
         shown
     }
 
-    /// Whose it is.
+    /// Returns the id of its run.
     pub fn run(&self) -> &RunId {
         &self.lease.run.id
     }
 
-    /// The time that entries carry.
+    /// Returns the current time by the clock that entries are stamped with, in milliseconds since 1970.
     pub fn now_ms(&self) -> i64 {
         self.clock.now_ms()
     }
 
-    /// Whether the run should wait for the store before it goes on.
+    /// Returns whether the run should wait for the store before it continues.
     pub fn is_full(&self) -> bool {
         let large = self.is_writing() && self.in_flight_bytes > IN_FLIGHT_BYTES_MAX;
         large || self.waiting.len() >= WAITING_MAX
     }
 
-    /// Whether there is a store behind it.
+    /// Returns whether entries are stored.
     pub fn is_stored(&self) -> bool {
         self.store.is_some()
     }
 
-    /// Whether a write is under way.
+    /// Returns whether a write is in progress.
     pub fn is_writing(&self) -> bool {
         !self.in_flight.is_empty()
     }
 
-    /// Whether something waits to be written, and no write is under way.
+    /// Returns whether entries wait to be written and no write is in progress.
     pub fn can_write(&self) -> bool {
         self.in_flight.is_empty() && !self.waiting.is_empty()
     }
 
-    /// Whether so much waits to be written that nobody should wait for more.
+    /// Returns whether enough entries wait to start a write now, or the journal has failed.
     pub fn has_gathered(&self) -> bool {
         self.broken.is_some() || self.waiting.len() >= GATHERED_MAX
     }
 
-    /// Begins to write what is waiting, unless a write is under way.
+    /// Starts to write the waiting entries, unless a write is in progress.
     ///
     /// # Errors
     /// When a record cannot be written as JSON, or an earlier write has failed.
@@ -249,7 +250,7 @@ impl RunJournal {
             return Ok(());
         }
         let Some(store) = self.store.clone() else {
-            // Nothing is written, but whoever watches keeps it all.
+            // Nothing is stored, but the feed keeps all entries in memory, so they count.
             let entries = std::mem::take(&mut self.waiting);
             self.asked = self.clock.running();
             self.bytes += entries.iter().map(|entry| kept_bytes(&entry.record)).sum::<u64>();
@@ -258,7 +259,7 @@ impl RunJournal {
         };
         let (entries, stored) = self.take()?;
         let lease = self.lease.clone();
-        // Whoever waits for an entry to be safe does not wait for the words of others.
+        // The store may delay an append of text, but a caller that waits for an entry should not be delayed.
         let text = self.awaited.is_empty() && entries.iter().all(|entry| is_text(&entry.record));
         let write = async move {
             if text {
@@ -272,7 +273,7 @@ impl RunJournal {
         Ok(())
     }
 
-    /// Takes what waits, as it is shown and as it is stored.
+    /// Takes the waiting entries, in the form in which they are shown and in the form in which they are stored.
     fn take(&mut self) -> Result<(Vec<Arc<Entry>>, Vec<StoredEntry>)> {
         let entries = std::mem::take(&mut self.waiting);
         self.asked = self.clock.running();
@@ -283,7 +284,7 @@ impl RunJournal {
         Ok((entries, stored))
     }
 
-    /// An entry for the store; `text` is room for its record, which many share.
+    /// Converts an entry to its stored form; `text` is a buffer that is reused.
     fn stored(&self, entry: &Entry, text: &mut Vec<u8>) -> Result<StoredEntry> {
         if let Some(sealed) = self.sealed.get(&entry.seq) {
             let record = Arc::clone(sealed);
@@ -297,11 +298,11 @@ impl RunJournal {
         Ok(StoredEntry { seq: entry.seq, event: entry.event, at_ms: entry.at_ms, record })
     }
 
-    /// Waits for the write under way and shows what it stored. Never returns when there is none, so
-    /// that it can stand in a `select!`; may be dropped and called again.
+    /// Waits for the write in progress and shows its entries. Never returns when there is none, so that it can be a
+    /// branch of a `select!`. Cancel safe.
     ///
     /// # Errors
-    /// When the store refuses; then nothing of the batch is shown.
+    /// When the store refuses the write; then no entry of the batch is shown.
     pub async fn written(&mut self) -> Result<()> {
         let Some(result) = self.in_flight.next().await else { return std::future::pending().await };
         match result {
@@ -314,7 +315,7 @@ impl RunJournal {
     }
 
     fn broke(&mut self, error: Error) -> Error {
-        // Whoever waits for an entry to be safe is told that it will not be.
+        // Dropping the senders tells the receivers that their entries will not be stored.
         self.awaited.clear();
         self.broken.insert(JournalFailure::new(error)).error()
     }
@@ -329,12 +330,12 @@ impl RunJournal {
         }
         self.feed.show(entries);
         while let Some((_, safe)) = self.awaited.pop_front_if(|(seq, _)| *seq <= self.shown.0) {
-            // Whoever waited may be gone.
+            // The receiver may have been dropped.
             let _ = safe.send(self.asked);
         }
     }
 
-    /// Stores and shows everything.
+    /// Stores and shows all entries.
     ///
     /// # Errors
     /// When the store refuses.
@@ -350,10 +351,10 @@ impl RunJournal {
         }
     }
 
-    /// Stores everything, the last record included, together with how the run has ended, and shows it.
+    /// Stores all entries together with the ending of the run, and shows them.
     ///
     /// # Errors
-    /// When the store refuses the records. The inner one when it has them and refuses the note of the end.
+    /// When the store refuses the entries. The inner result fails when it has stored them but not the ending.
     pub async fn end(&mut self, finished: FinishedRun) -> Result<Result<()>> {
         if self.is_writing() {
             self.written().await?;
@@ -372,13 +373,12 @@ impl RunJournal {
         }
     }
 
-    /// Why nothing more can be stored from here, if that is so.
+    /// Returns why nothing more can be stored, if that is the case.
     pub fn broken(&self) -> Option<&JournalFailure> {
         self.broken.as_ref()
     }
 
-    /// Goes back to what was stored last: what came after it was never shown, so the numbers go on from
-    /// there.
+    /// Discards all entries that were not stored. They were never shown, so their numbers are reused.
     pub fn go_back(&mut self) {
         self.broken = None;
         self.in_flight.clear();
@@ -388,7 +388,7 @@ impl RunJournal {
         (self.seq, self.event) = self.shown;
     }
 
-    /// Shows the last record without storing it: there is nowhere to store it.
+    /// Shows the last record without storing it, after the store has failed.
     pub fn show_unstored(&mut self, record: Record) {
         self.go_back();
         self.note(record);
@@ -397,7 +397,7 @@ impl RunJournal {
     }
 }
 
-/// A record as it is stored: with marks in place of secrets.
+/// Returns a record in its stored form, with seals in place of secrets.
 ///
 /// # Errors
 /// When it cannot be written as JSON.
@@ -412,13 +412,13 @@ pub(crate) fn written(record: &Record, masks: &Masks) -> serde_json::Result<Stri
     }
 }
 
-/// Whether only readers wait for it.
+/// Returns whether it is text, which only readers wait for.
 fn is_text(record: &Record) -> bool {
     matches!(record, Record::Said { .. })
 }
 
-/// About how many bytes a record takes in memory, where it is not written. What there is much of is not
-/// written for the sake of its length.
+/// Returns the approximate size of a record in memory, in bytes. Frequent records are estimated, because serializing
+/// them only to measure them would be slow.
 fn kept_bytes(record: &Record) -> u64 {
     let content = match record {
         Record::NodeStarted { .. } => 0,
@@ -429,7 +429,7 @@ fn kept_bytes(record: &Record) -> u64 {
     (RECORD_BYTES + content) as u64
 }
 
-/// How many bytes a record has as JSON.
+/// Returns the size of a record as JSON, in bytes.
 pub(crate) fn written_bytes(record: &Record) -> u64 {
     struct Count(u64);
     impl std::io::Write for Count {
@@ -443,12 +443,12 @@ pub(crate) fn written_bytes(record: &Record) -> u64 {
         }
     }
     let mut count = Count(0);
-    // What cannot be written as JSON is an error where it is written.
+    // A record that cannot be serialized causes an error when it is written.
     let _ = serde_json::to_writer(&mut count, record);
     count.0
 }
 
-/// The name of a writer, which no other one has.
+/// Returns a unique name for a writer.
 pub(crate) fn writer() -> Arc<str> {
     generate().into()
 }

@@ -1,63 +1,63 @@
-//! Tracks what an activation says and which part of it its node has said before: an activation that resumes
-//! after a person has answered begins its text anew, and readers must not see the same text twice.
+//! Tracks the text that an activation streams, and which part of it was already streamed before: an activation that
+//! resumes after a person has answered starts its text from the beginning, and readers must not see it twice.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use weft_core::Piece;
 
-/// What a node had said when its work was suspended.
+/// The text that a node had streamed when its activation was suspended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaidSoFar {
     /// The visible text.
     pub text: String,
-    /// The reasoning. It need not be repeated: models are not asked for it a second time.
+    /// The reasoning. It may be missing the second time, because models are not asked for it again.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub thinking: String,
 }
 
 impl SaidSoFar {
-    /// Whether nothing was said.
+    /// Returns whether nothing was streamed.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.thinking.is_empty()
     }
 }
 
-/// What a run has said: the text of each activation, in the order in which they began to speak.
+/// The text that a run has streamed, by activation, in the order in which their texts began.
 #[derive(Debug, Default)]
 pub struct SaidTexts(Vec<(u32, String)>);
 
 impl SaidTexts {
-    /// Appends to what an activation has said.
+    /// Appends to the text of an activation.
     pub fn add(&mut self, activation: u32, text: &str) {
-        // The speaker is nearly always the last one.
+        // Searched from the end, because it nearly always belongs to the last activation.
         match self.0.iter_mut().rfind(|(of, _)| *of == activation) {
             Some((_, said)) => said.push_str(text),
             None => self.0.push((activation, text.to_owned())),
         }
     }
 
-    /// Discards what an activation has said.
+    /// Discards the text of an activation.
     pub fn take_back(&mut self, activation: u32) {
         self.0.retain(|(of, _)| *of != activation);
     }
 
-    /// Returns what an activation has said.
+    /// Returns the text of an activation.
     pub fn of(&self, activation: u32) -> &str {
         self.0.iter().rfind(|(of, _)| *of == activation).map_or("", |(_, said)| said)
     }
 
-    /// Returns the activation that began to speak last among those accepted by `meant`.
+    /// Returns the activation whose text began last, among those that `meant` accepts.
     pub fn last_of(&self, meant: impl Fn(u32) -> bool) -> Option<u32> {
         self.0.iter().rev().map(|(of, _)| *of).find(|of| meant(*of))
     }
 
-    /// Number of bytes said.
+    /// Returns the total size of the texts, in bytes.
     pub fn bytes(&self) -> usize {
         self.0.iter().map(|(_, said)| said.len()).sum()
     }
 
-    /// Returns everything that was said.
+    /// Returns all texts, concatenated.
     pub fn whole(&self) -> String {
         self.0.iter().map(|(_, said)| said.as_str()).collect()
     }
@@ -71,12 +71,12 @@ pub(crate) struct OutputDedup {
 }
 
 impl OutputDedup {
-    /// Creates the tracker for a node that had said `before`.
+    /// Creates the tracker for a node that had streamed `before`.
     pub(crate) fn after(before: SaidSoFar) -> Self {
         Self { text: SpokenText::after(before.text), thinking: SpokenText::after(before.thinking) }
     }
 
-    /// Takes in a piece and returns the part of it that is new.
+    /// Adds a piece, and returns the part of it that is new.
     pub(crate) fn new_part(&mut self, piece: Piece) -> Option<Piece> {
         match piece {
             Piece::Text(text) => self.text.new_part(text).map(Piece::Text),
@@ -84,12 +84,12 @@ impl OutputDedup {
         }
     }
 
-    /// Whether the last piece was new.
+    /// Returns whether the last piece was new.
     pub(crate) fn is_new(&self) -> bool {
         !self.text.repeats
     }
 
-    /// Returns everything that has been said, now and before.
+    /// Returns everything that was streamed, now and before.
     pub(crate) fn spoken(&self) -> SaidSoFar {
         SaidSoFar { text: self.text.whole().to_owned(), thinking: self.thinking.whole().to_owned() }
     }
@@ -99,7 +99,7 @@ impl OutputDedup {
 struct SpokenText {
     before: String,
     said: String,
-    /// Everything said so far repeats what was said before.
+    /// Whether all text so far repeats the earlier text.
     repeats: bool,
 }
 
@@ -122,7 +122,7 @@ impl SpokenText {
     }
 
     fn whole(&self) -> &str {
-        // If it was suspended again before repeating everything, the longer earlier text still counts as said.
+        // If it was suspended again before it repeated everything, readers have still seen the longer earlier text.
         if self.before.starts_with(&self.said) { &self.before } else { &self.said }
     }
 }

@@ -1,4 +1,4 @@
-//! What this process remembers of the runs that it writes.
+//! A cache of the runs that this process writes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,50 +12,51 @@ use crate::pace::{Haste, Pace, RunPace};
 use crate::pack::{pack_fast, unpack};
 use crate::pieces::LIST;
 
-/// Runs whose last number is remembered.
+/// Maximum number of cached runs.
 const RUNS_KNOWN_MAX: usize = 16 * 1024;
 
-/// Bytes of a run's rows, as they were written, that are kept until it ends, when they are put together.
+/// Maximum size of the cached rows of a run, in bytes as written. They are cached until the run ends, when they are
+/// merged.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
-/// What the rows that are kept take in memory, of all runs together. What is not kept is read again.
+/// Maximum memory of the cached rows of all runs, in bytes. Rows that are not cached are read again.
 const KEPT_BYTES_OF_ALL_MAX: usize = 4 * 1024 * 1024;
 
-/// Kept rows that have so many bytes are packed together: the words of an answer come one a row and differ in
-/// little, so it takes a sixth of the room.
+/// Size in bytes from which cached rows are packed together. Each row holds a few words of an answer and they have
+/// much in common, so packing saves five sixths of the memory.
 const PACKED_FROM: usize = 2 * 1024;
 
-/// What is known of runs that are being written. Only a cache: the primary key decides, because another process
-/// may write, too.
+/// The cached facts of runs that are being written. The primary key in the database decides, because another process
+/// may write as well.
 #[derive(Clone)]
 pub(crate) struct KnownRuns(Arc<Mutex<KnownState>>);
 
 struct KnownState {
     runs: HashMap<RunKey, KnownRun>,
-    /// What rows that are kept take, of all runs.
+    /// Memory of the cached rows of all runs, in bytes.
     kept_bytes: usize,
     pace: Pace,
 }
 
-/// What is known of a run.
+/// The cached facts of a run.
 struct KnownRun {
     last_seq: u64,
-    /// When it began here.
+    /// Present if it began in this process.
     home: Option<LocalRun>,
-    /// When it has appended.
+    /// The pace of its appends; absent before the first one.
     heard: Option<RunPace>,
-    /// All its rows, as long as they are few.
+    /// All its rows, as long as their size is below the limit.
     rows: Option<KeptRows>,
 }
 
-/// The rows of a run that is under way here; none of them is a list of pieces.
+/// The rows of a run in progress in this process; none of them is a list of pieces.
 #[derive(Default)]
 struct KeptRows {
     rows: Vec<KeptRow>,
-    /// How many of them, the last ones, are not packed together, and their bytes.
+    /// Number of rows at the end that are not packed together, and their size in bytes.
     loose: usize,
     loose_bytes: usize,
-    /// The bytes of all, as they were written, and as they are kept.
+    /// Size of all rows in bytes, as written and as cached.
     written_bytes: usize,
     bytes: usize,
 }
@@ -72,7 +73,7 @@ impl KeptRows {
         }
     }
 
-    /// Packs the loose rows into one. What cannot be read, or has grown by it, stays as it is.
+    /// Packs the loose rows into one, unless they cannot be read or would grow.
     fn pack_loose(&mut self) {
         let from = self.rows.len().saturating_sub(self.loose);
         let bytes = std::mem::take(&mut self.loose_bytes);
@@ -86,7 +87,7 @@ impl KeptRows {
     }
 }
 
-/// Rows that follow one another as one.
+/// Merges consecutive rows into one.
 fn packed(rows: &[KeptRow]) -> Option<KeptRow> {
     let first_seq = rows.first()?.first_seq;
     let mut entries = Vec::new();
@@ -101,22 +102,22 @@ fn packed(rows: &[KeptRow]) -> Option<KeptRow> {
     Some(KeptRow { first_seq, count, body: pack_fast(&entries).into() })
 }
 
-/// Rows of the journal that follow one another, as this process has written them.
+/// Consecutive rows of the journal, as written by this process.
 #[derive(Clone)]
 pub(crate) struct KeptRow {
     pub(crate) first_seq: u64,
-    /// How many rows of the table it stands for.
+    /// Number of rows of the table that it represents.
     pub(crate) count: usize,
-    /// As [`crate::pack`] writes it.
+    /// In the format of [`crate::pack`].
     pub(crate) body: Arc<[u8]>,
 }
 
-/// What is known of a run that began in this process and that nobody else has taken over.
+/// The cached facts of a run that began in this process and that no other process has taken over.
 #[derive(Clone)]
 pub(crate) struct LocalRun {
     pub(crate) session: SessionKey,
     pub(crate) canvas: CanvasId,
-    /// What has been noted of what it has used, where that is known.
+    /// The stored usage of the run, if known.
     pub(crate) noted: Option<Spent>,
 }
 
@@ -144,19 +145,19 @@ impl KnownRuns {
         }
     }
 
-    /// Notes a run, or the number of its last entry as it was read in the table.
+    /// Adds a run, or updates the number of its last entry as read from the table.
     pub(crate) fn set(&self, key: &RunKey, last_seq: u64, home: Option<LocalRun>) {
         let state = &mut *self.lock();
         if let Some(known) = state.runs.get_mut(key) {
             known.last_seq = last_seq;
-            // Somebody else may have written since, so the rows that are kept need not be all.
+            // Another process may have written since, so the cached rows may be incomplete.
             state.kept_bytes -= known.let_go();
             return;
         }
         state.add(key.clone(), last_seq, home);
     }
 
-    /// Notes that a row is stored.
+    /// Records that a row was stored.
     pub(crate) fn appended(&self, JournalRow { lease, first_seq, last_seq, body }: JournalRow) {
         let state = &mut *self.lock();
         let Some(known) = state.runs.get_mut(&lease.run) else {
@@ -164,7 +165,7 @@ impl KnownRuns {
         };
         known.last_seq = last_seq;
         let Some(kept) = &mut known.rows else { return };
-        // What is in pieces has to be looked for in the table anyway.
+        // Entries in pieces have to be read from the table in any case.
         let in_pieces = body.first() == Some(&LIST);
         if in_pieces
             || kept.written_bytes + body.len() > KEPT_BYTES_MAX
@@ -182,7 +183,7 @@ impl KnownRuns {
         self.lock().runs.get(key)?.rows.as_ref().map(|kept| kept.rows.clone())
     }
 
-    /// Notes that a run appends; how urgent that is. Who is not known here has been silent.
+    /// Records that a run appends, and returns how urgent that is. An unknown run counts as its first append.
     pub(crate) fn hear(&self, key: &RunKey, haste: Haste) -> Haste {
         let KnownState { runs, pace, .. } = &mut *self.lock();
         let now = Instant::now();
@@ -192,12 +193,12 @@ impl KnownRuns {
         }
     }
 
-    /// Until when appends are gathered of which the most urgent is as urgent as that.
+    /// Returns until when appends are batched if the most urgent one has this urgency.
     pub(crate) fn gather_until(&self, haste: Haste) -> Option<Instant> {
         self.lock().pace.until(haste, Instant::now())
     }
 
-    /// Notes that a write begins; whether few or many speak.
+    /// Records that a write begins, and returns whether few or many runs append.
     pub(crate) fn write(&self) -> Traffic {
         let pace = &mut self.lock().pace;
         pace.write(Instant::now());
@@ -219,7 +220,7 @@ impl KnownRuns {
 
 impl KnownState {
     fn add(&mut self, key: RunKey, last_seq: u64, home: Option<LocalRun>) {
-        // What is dropped here is read again from the table.
+        // Entries dropped here are read again from the table.
         if self.runs.len() >= RUNS_KNOWN_MAX {
             self.clear();
         }
@@ -234,7 +235,7 @@ impl KnownState {
 }
 
 impl KnownRun {
-    /// Keeps its rows no longer; how many bytes they had.
+    /// Drops its cached rows, and returns their size in bytes.
     fn let_go(&mut self) -> usize {
         self.rows.take().map_or(0, |kept| kept.bytes)
     }

@@ -1,4 +1,4 @@
-//! What is kept of one person: given to them, and removed.
+//! The personal data of a user: its export and its removal.
 
 use std::collections::BTreeSet;
 
@@ -21,36 +21,35 @@ use weft_engine::session::date;
 use super::LISTED_MAX;
 use crate::app::App;
 
-/// Conversations, messages or entries that are read at once. The next ones are those behind the last of these, so that what
-/// is removed or added meanwhile neither hides nor repeats others.
+/// Number of conversations, messages or entries read in one batch. The next batch starts after the last of these, so
+/// that concurrent changes neither hide nor repeat any.
 const AT_ONCE: u64 = 100;
 
-/// Messages of a conversation that one thing has. A longer conversation is several things.
+/// Maximum number of messages of a conversation in one item. A longer conversation is split into several items.
 const MESSAGES_AT_ONCE: u64 = 1_000;
 
-/// Gives what is found to whoever reads it. None is left when nobody does any more.
+/// Sends the found items to the reader; it fails when the reader has left.
 type Sink = mpsc::Sender<Result<Json>>;
 
 impl App {
-    /// Everything that is kept of a user, of one tenant or of all of theirs, one thing after the other: who they are,
-    /// where they belong, their sign-ins, identities at providers and API keys without the secrets, their
-    /// conversations, descriptions of the files that they have attached, what memories have of them, and what the audit
-    /// log says of them.
+    /// Returns all stored data of a user, in one tenant or in all of theirs, one item at a time: the account,
+    /// memberships, sign-ins, identities at providers and API keys without their secrets, conversations, metadata of
+    /// attached files, messages in memories, and entries of the audit log.
     pub fn personal_data(
         &self,
         user: User,
         tenant: Option<TenantId>,
     ) -> impl Stream<Item = Result<Json>> + use<> {
         let app = self.clone();
-        // One thing at a time: what is found next waits until the last one is read.
+        // One item at a time: the search waits until the last item was read.
         let (mut sink, found) = mpsc::channel(1);
         let gathering = async move {
             if let Err(error) = app.gather(&user, tenant.as_ref(), &mut sink).await {
-                // Nobody reads any more, or they are told.
+                // The send fails if the reader has left; then nobody needs the error.
                 let _ = futures::SinkExt::send(&mut sink, Err(error)).await;
             }
         };
-        // Work and its results are one stream, so whoever stops to read stops the work.
+        // The search and its results are one stream, so dropping the stream stops the search.
         futures::stream::select(
             futures::StreamExt::filter_map(futures::stream::once(gathering), |()| async { None }),
             found,
@@ -78,7 +77,7 @@ impl App {
         Ok(())
     }
 
-    /// What is nobody's but the user's, whatever the tenant.
+    /// Sends the data that belongs to the user and to no tenant.
     async fn gather_account(&self, user: &User, sink: &mut Sink) -> Result<()> {
         give(
             sink,
@@ -183,7 +182,8 @@ impl App {
         Ok(())
     }
 
-    /// Messages of a conversation after one of them, and where the last of these stands; nothing when there is none.
+    /// Returns the messages of a conversation after a position, and the position of the last one; `None` if there are
+    /// no more.
     async fn said_after(
         &self,
         key: &SessionKey,
@@ -197,7 +197,7 @@ impl App {
         Ok((shown.collect(), last))
     }
 
-    /// Conversations of a user after one of them.
+    /// Returns the conversations of a user after a position.
     async fn sessions_of(
         &self,
         tenant: &TenantId,
@@ -206,7 +206,7 @@ impl App {
     ) -> Result<Vec<Session>> {
         let filter = SessionFilter {
             user_id: Some(user.to_string()),
-            // They keep their places in it, also those that somebody goes on with between two pages.
+            // A conversation that continues between two pages keeps its position in this order.
             order: SessionOrder::Created,
             ascending: true,
             after,
@@ -235,7 +235,7 @@ impl App {
         }
     }
 
-    /// Files that a user has attached, after one of them.
+    /// Returns the files that a user has attached, after one of them.
     async fn files_of(
         &self,
         tenant: &TenantId,
@@ -291,23 +291,23 @@ impl App {
         }
     }
 
-    /// Removes a user and what is kept of them, in tenants that they have left as well: conversations with their runs
-    /// and files, the files that they have attached, what memories have of them, sign-ins, API keys, memberships. What
-    /// the audit log says stays, with an id that leads to nobody any more, also where it had their address; so do the agents, the datasets and the file
-    /// manager of their tenants. In the tenant that has their own id everything stays if they have left it.
+    /// Removes a user and their data, also in tenants that they have left: conversations with their runs and files,
+    /// attached files, messages in memories, sign-ins, API keys, memberships. Entries of the audit log stay, with the
+    /// id of the removed user, which also replaces the email address. The agents, datasets and file manager of their
+    /// tenants stay. In the tenant with the same id as the user everything stays if they have left it.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` for the last owner of a tenant that has other members, or while a turn of theirs is under
-    /// way.
+    /// `NotFound`; `Conflict` for the last owner of a tenant that has other members, or while one of their turns is
+    /// running.
     pub async fn erase_user(&self, id: &UserId) -> Result<()> {
         let user = self.accounts.stores.users.user(id).await?;
         let memberships = self.accounts.stores.tenants.memberships(id).await?;
         for membership in &memberships {
             self.check_replaceable(membership).await?;
         }
-        // Also in tenants that they have left: what they said there is theirs, and nothing else leads to it. The tenant
-        // of a registration has the id of its first user, and so have conversations that are started there with keys of
-        // nobody: once this user has left it, these are those of others.
+        // Also in tenants that they have left: their conversations there are still their data. The tenant created by a
+        // registration has the id of its first user, and so do conversations that are started there with keys of no
+        // user: once this user has left it, these belong to others.
         let is_other = |tenant: &TenantId| tenant.as_str() != id.as_str();
         let mut tenants: BTreeSet<TenantId> =
             self.all_tenants().await?.into_iter().filter(is_other).collect();
@@ -315,13 +315,13 @@ impl App {
         for tenant in &tenants {
             self.erase_in(tenant, id).await?;
         }
-        // In the logs of all tenants: those that they have left have the address, too.
+        // In the logs of all tenants, because those that they have left contain the address as well.
         self.accounts.stores.audit.replace_audit_target(&user.email, id.as_str()).await?;
-        // The user goes last, so that what breaks off on its way can be asked for again.
+        // The user is removed last, so that an interrupted removal can be repeated.
         self.accounts.stores.users.remove_user(id).await
     }
 
-    /// Before anything is removed, so that it is all or nothing as far as people see.
+    /// Checks, before anything is removed, that a tenant with other members keeps an owner.
     async fn check_replaceable(&self, membership: &Membership) -> Result<()> {
         if membership.role != MemberRole::Owner {
             return Ok(());
@@ -337,7 +337,7 @@ impl App {
 
     async fn erase_in(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
         loop {
-            // Always from the beginning: what is removed leaves the list.
+            // Always from the beginning, because removed conversations leave the list.
             let sessions = self.sessions_of(tenant, user, None).await?;
             if sessions.is_empty() {
                 break;
@@ -357,7 +357,7 @@ impl App {
                     forgotten +=
                         u64::from(found(store.forget(&memory.key, message.number, now_ms).await)?.is_some());
                 }
-                // What is listed and cannot be forgotten would be found again for ever.
+                // Messages that cannot be forgotten stay in the list, so the loop would not end.
                 if forgotten == 0 {
                     break;
                 }

@@ -1,39 +1,38 @@
-//! What a schedule asks for at a moment. Pure: schedule and time in, times and what comes next out.
+//! The times for which a schedule queues runs at a given moment. Pure.
 
 use weft_core::seam::schedule_store::{Misfire, Schedule};
 
 use super::times::Times;
 
-/// What has not been asked for within this time was missed, in milliseconds. Longer than workers take to
-/// look, shorter than anybody would wait.
+/// A time whose run was not queued within this many milliseconds counts as missed. Longer than the interval at which
+/// workers check, shorter than people would wait.
 pub const MISSED_AFTER_MS: i64 = 60_000;
 
-/// A clock that has gone back by more than this was wrong before, in milliseconds. Clocks of different
-/// machines differ by less.
+/// A clock that goes back by more than this many milliseconds was wrong before. Clocks of different machines differ by
+/// less.
 pub const CLOCK_BACK_MS: i64 = 3_600_000;
 
-/// The most runs that make up for missed times at once.
+/// Maximum number of runs queued at once for missed times.
 pub const MADE_UP_MAX: u32 = 1_000;
 
-/// What is to be done about a schedule.
+/// The decision about a schedule at a given moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The times that runs are asked for, the earliest first.
+    /// The times for which runs are queued, earliest first, in milliseconds since 1970.
     pub fires: Vec<i64>,
-    /// What comes next.
+    /// The next time, in milliseconds since 1970; absent if there is none.
     pub next_ms: Option<i64>,
-    /// Everything up to here is decided.
+    /// The time up to which everything is decided, in milliseconds since 1970.
     pub decided_ms: i64,
 }
 
-/// Decides about everything between the time that comes next and now; `None` when there is nothing to
-/// decide.
+/// Decides about all times from the stored next time to now; `None` if there is nothing to decide.
 pub fn decide(times: &Times, schedule: &Schedule, now_ms: i64) -> Option<Decision> {
     let next_ms = schedule.next_ms?;
     let from_now = |fires| Some(Decision { fires, next_ms: times.after(now_ms), decided_ms: now_ms });
     if schedule.decided_ms.saturating_sub(now_ms) > CLOCK_BACK_MS {
-        // What was decided was about times that have yet to come. Those that had their run keep it: a
-        // time has one run, whoever asks for it and however often.
+        // The stored decision is about future times. Times that had a run keep it, because the id of a run follows from
+        // its time.
         return from_now(Vec::new());
     }
     if next_ms > now_ms {
@@ -48,12 +47,12 @@ pub fn decide(times: &Times, schedule: &Schedule, now_ms: i64) -> Option<Decisio
     }
     let made_up_max = match schedule.misfire {
         Misfire::Skip => 0,
-        // A run that is in time makes up for those before it.
+        // A run on time also counts for the missed ones before it.
         Misfire::Once => u32::from(in_time.is_empty()),
         Misfire::All { max } => max.min(MADE_UP_MAX),
     };
     let mut fires = Vec::new();
-    // From the latest back, so that those are made up for that were missed last.
+    // From the latest backward, so that the most recently missed times are run.
     let mut at = times.until(missed_ms);
     while let Some(fire) = at.filter(|fire| *fire >= next_ms && fires.len() < made_up_max as usize) {
         fires.push(fire);

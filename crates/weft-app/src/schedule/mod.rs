@@ -1,4 +1,4 @@
-//! Canvases that run by themselves.
+//! Schedules, which start runs of canvases automatically.
 
 mod decide;
 pub mod times;
@@ -16,38 +16,38 @@ use crate::removal::stays_with;
 pub use decide::{CLOCK_BACK_MS, Decision, MADE_UP_MAX, MISSED_AFTER_MS, decide};
 use times::Times;
 
-/// Runs that a schedule may have asked for and that have not ended. More are not asked for.
+/// Maximum number of unfinished runs of a schedule. Further runs are not queued.
 pub const OPEN_MAX: u64 = 100;
 
-/// Schedules of one tenant.
+/// Maximum number of schedules of one tenant.
 const SCHEDULES_MAX: u64 = 10_000;
 
-/// How long a schedule's name is at most, in characters.
+/// Maximum length of a schedule's name, in characters.
 const NAME_CHARS_MAX: usize = 255;
 
-/// How long the name of a user is at most, as sessions have it.
+/// Maximum length of a user's name, in bytes, as for sessions.
 const USER_BYTES_MAX: usize = 255;
 
-/// Schedules that are looked at together.
+/// Number of schedules read in one batch.
 const DUE_AT_ONCE: u64 = 100;
 
-/// How often more schedules are looked for at one time.
+/// Maximum number of batches of one check.
 const DUE_ROUNDS_MAX: usize = 20;
 
-/// What people say about a schedule.
+/// The settings of a schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Terms {
-    /// What it is called in lists.
+    /// Its name.
     pub name: String,
-    /// At which times.
+    /// When it fires.
     pub timing: Timing,
-    /// What the runs are given.
+    /// The input of its runs.
     pub input: TurnInput,
-    /// Which conversation they belong to.
+    /// The sessions to which its runs belong.
     pub session: SessionPolicy,
-    /// What happens to times that were missed.
+    /// How missed times are handled.
     pub misfire: Misfire,
-    /// Whether it fires at all.
+    /// Whether it is enabled.
     pub enabled: bool,
 }
 
@@ -60,14 +60,14 @@ impl From<Schedule> for Terms {
 }
 
 impl Terms {
-    /// Looks at what the types cannot say.
+    /// Checks what the types do not guarantee, and parses the timing.
     fn check(&self) -> Result<Times> {
         self.input.check_files()?;
         if self.name.chars().count() > NAME_CHARS_MAX {
             let message = "the name of the schedule is too long";
             return Err(Error::invalid(message).help(format!("use at most {NAME_CHARS_MAX} characters")));
         }
-        // Who their conversations belong to: each of them would be refused, when nobody looks any more.
+        // Sessions store the user: each run would be refused later, when nobody sees the error.
         if self.input.user_id.len() > USER_BYTES_MAX || self.input.user_id.contains('\0') {
             let message = "`user_id` of the schedule is too long, or contains a NUL character";
             return Err(Error::invalid(message).help(format!("use at most {USER_BYTES_MAX} bytes")));
@@ -82,7 +82,7 @@ impl Terms {
     }
 }
 
-/// A run that a schedule has asked for.
+/// A run that a schedule has queued.
 #[derive(Clone, Debug)]
 pub struct Fire {
     /// The work in the queue.
@@ -91,8 +91,7 @@ pub struct Fire {
     pub run: Option<StoredRun>,
 }
 
-/// The id of the run for one time of a schedule, the same whoever asks for it. In the shape of the ids
-/// that are made up.
+/// Returns the id of the run for one time of a schedule. All workers derive the same id, in the format of random ids.
 fn run_of(schedule: &ScheduleKey, fire_ms: i64) -> RunId {
     let mut hash = Sha256::new();
     for part in [schedule.tenant.as_str(), schedule.id.as_str()] {
@@ -122,7 +121,7 @@ fn work(schedule: &Schedule, run: RunId, due_ms: i64) -> Work {
     }
 }
 
-/// The next times of a schedule as people read them, in its own zone; at most `count_max`.
+/// Returns the next times of a schedule for display, in its own time zone; at most `count_max`.
 pub fn upcoming(schedule: &Schedule, count_max: usize) -> Vec<String> {
     let Ok(times) = Times::parse(&schedule.timing) else { return Vec::new() };
     let zone = match &schedule.timing {
@@ -138,7 +137,7 @@ pub fn upcoming(schedule: &Schedule, count_max: usize) -> Vec<String> {
         .collect()
 }
 
-/// A timing in words.
+/// Describes a timing for display.
 pub fn timing_text(timing: &Timing) -> String {
     match timing {
         Timing::Cron { expression, zone } => format!("{expression} ({zone})"),
@@ -147,11 +146,11 @@ pub fn timing_text(timing: &Timing) -> String {
 }
 
 impl App {
-    /// Makes a schedule for a canvas.
+    /// Creates a schedule for a canvas.
     ///
     /// # Errors
-    /// `NotFound` for an unknown canvas, `Invalid` for terms that make no sense, `QuotaExceeded` when
-    /// there are very many already.
+    /// `NotFound` for an unknown canvas; `Invalid` for settings that are not valid; `QuotaExceeded` when the tenant has
+    /// the maximum number of schedules.
     pub async fn add_schedule(&self, canvas: &CanvasKey, terms: Terms) -> Result<Schedule> {
         let times = terms.check()?;
         self.canvases.get(canvas).await?;
@@ -176,15 +175,15 @@ impl App {
         Ok(schedule)
     }
 
-    /// Changes a schedule that was read just now. Times before now are not asked for any more; when it
-    /// is disabled, neither are those that wait for a worker. A run that somebody has asked for is still done.
+    /// Changes a schedule that was just read. Times in the past no longer fire. If it is disabled, its runs that wait
+    /// for a worker are withdrawn, except those that a person has requested.
     ///
     /// # Errors
-    /// `Invalid` for terms that make no sense, `Conflict` when somebody else has changed it meanwhile.
+    /// `Invalid` for settings that are not valid; `Conflict` when it was changed in the meantime.
     pub async fn change_schedule(&self, before: &Schedule, terms: Terms) -> Result<Schedule> {
         let times = terms.check()?;
         let now_ms = self.clock.now_ms();
-        // What was decided about the same times stays so, or another name would have a time asked for again.
+        // With the same times, past decisions stay: otherwise renaming a schedule would repeat a time.
         let same_times = terms.enabled && before.is_enabled() && terms.timing == before.timing;
         let next_ms = if same_times { before.next_ms } else { times.after(now_ms).filter(|_| terms.enabled) };
         let changed = Schedule {
@@ -199,11 +198,11 @@ impl App {
             ..before.clone()
         };
         match self.schedules.replace(&changed).await {
-            // A worker has asked for a run meanwhile, which is no change that a person would mind.
+            // A worker has queued a run in the meantime, which is no conflicting change.
             Err(error) if error.kind == ErrorKind::Conflict => self.replace_again(before, &changed).await?,
             replaced => replaced?,
         }
-        // After it is off, so that no worker asks for more in between.
+        // After it is disabled, so that no worker queues more in between.
         if !terms.enabled {
             self.withdraw_times(&before.key).await?;
         }
@@ -211,7 +210,7 @@ impl App {
         self.schedules.get(&before.key).await
     }
 
-    /// Once more, when nothing but the next time has changed.
+    /// Stores the change again, if only the next time has changed in the meantime.
     async fn replace_again(&self, before: &Schedule, changed: &Schedule) -> Result<()> {
         let now = self.schedules.get(&before.key).await?;
         let only_time = Schedule {
@@ -233,8 +232,8 @@ impl App {
         self.schedules.replace(&Schedule { next_ms, decided_ms, revision, ..changed.clone() }).await
     }
 
-    /// Withdraws the runs for times of a schedule that nobody has taken. Those that somebody has asked for stay: their
-    /// ids do not follow from a time.
+    /// Withdraws the queued runs for times of a schedule that no worker has taken. Those that a person has requested
+    /// stay: their ids are not derived from a time.
     async fn withdraw_times(&self, key: &ScheduleKey) -> Result<()> {
         let source = Some(key.id.to_string());
         let filter = WorkFilter { source, open: true, limit: OPEN_MAX, ..WorkFilter::default() };
@@ -245,7 +244,7 @@ impl App {
         self.queue.withdraw_runs(&key.tenant, &runs).await.map(drop)
     }
 
-    /// Removes a schedule and the work that it has asked for and nobody has taken.
+    /// Removes a schedule, and its queued runs that no worker has taken.
     ///
     /// # Errors
     /// `NotFound`.
@@ -254,10 +253,10 @@ impl App {
         self.queue.withdraw(&key.tenant, key.id.as_str()).await.map(drop)
     }
 
-    /// Asks for a run of a schedule now, also of one that is disabled.
+    /// Queues a run of a schedule now, even if it is disabled.
     ///
     /// # Errors
-    /// `RateLimited` when very many of its runs wait already.
+    /// `RateLimited` when too many of its runs are waiting.
     pub async fn fire_schedule(&self, schedule: &Schedule) -> Result<RunKey> {
         let now_ms = self.clock.now_ms();
         let work = work(schedule, RunId::generate(), now_ms);
@@ -269,8 +268,8 @@ impl App {
         Ok(work.run)
     }
 
-    /// Which inputs of a schedule nothing in its canvas reads as it is now: a slip in a name would be an input that is not
-    /// given. Of a canvas that cannot run as it is nothing is said: it may be mended before the first time.
+    /// Returns the inputs of a schedule that nothing in its canvas reads, which may be misspelled names. Empty for a
+    /// canvas that cannot run at present: it may be repaired before the first time.
     pub async fn unread_inputs(&self, schedule: &Schedule) -> Vec<String> {
         let inputs = &schedule.input.inputs;
         if inputs.is_empty() {
@@ -282,8 +281,7 @@ impl App {
         inputs.keys().filter(|key| !plan.reads_input(key)).cloned().collect()
     }
 
-    /// The runs that a schedule has asked for, the latest first, and how many there are in all. What was
-    /// done long ago is forgotten.
+    /// Returns the runs that a schedule has queued, latest first, and their total number. Old ones have been pruned.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -299,15 +297,15 @@ impl App {
         Ok((fires, total))
     }
 
-    /// Asks for the runs of all schedules whose time has come. Any number of workers may do so at the
-    /// same time: a time has one run.
+    /// Queues the runs of all schedules that are due. Any number of workers may do so concurrently: each time has one
+    /// run.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn fire_due(&self) -> Result<()> {
         for _ in 0..DUE_ROUNDS_MAX {
             let now_ms = self.clock.now_ms();
-            // Also those that a wrong clock has decided too far ahead.
+            // Also schedules whose next time was set by a clock that was ahead.
             let ahead_ms = now_ms.saturating_add(CLOCK_BACK_MS);
             let due = self.schedules.due(now_ms, ahead_ms, DUE_AT_ONCE).await?;
             let page = due.len() as u64;
@@ -318,7 +316,7 @@ impl App {
                     tracing::warn!(schedule.id = %schedule.key.id, error = error.detail(), "a schedule could not fire");
                 }
             }
-            // What has failed would come first in the next round as well.
+            // A failed schedule would be first in the next batch as well.
             if page < DUE_AT_ONCE || failed {
                 break;
             }
@@ -330,17 +328,18 @@ impl App {
         let times = match Times::parse(&schedule.timing) {
             Ok(times) => times,
             Err(error) => {
-                // Another version of the program has understood it.
+                // Another version of the program has accepted this timing.
                 tracing::error!(schedule.id = %schedule.key.id, error = error.detail(), "a schedule is disabled");
                 return self.schedules.advance(schedule, None, now_ms).await.map(drop);
             }
         };
         let Some(decision) = decide(&times, schedule, now_ms) else { return Ok(()) };
-        // Where there is no room for all, the latest count. Each has the whole input, so no more are made than can get in.
+        // If there is no room for all, the latest ones are queued. Each contains the whole input, so no more are
+        // created than fit.
         let skipped = decision.fires.len().saturating_sub(usize::try_from(OPEN_MAX).unwrap_or(usize::MAX));
         let fires = decision.fires.iter().skip(skipped);
         let all: Vec<Work> = fires.map(|fire| work(schedule, run_of(&schedule.key, *fire), *fire)).collect();
-        // The runs are asked for before it is noted that they are: who stops in between asks again.
+        // The runs are queued before the decision is stored: a process that stops in between queues them again.
         let passed_over = self.queue.push_within(&all, now_ms, OPEN_MAX).await?;
         let passed_over = passed_over.saturating_add(u64::try_from(skipped).unwrap_or(u64::MAX));
         if passed_over > 0 {
@@ -349,7 +348,7 @@ impl App {
         if self.schedules.advance(schedule, decision.next_ms, decision.decided_ms).await? {
             return Ok(());
         }
-        // Another worker was faster, or somebody has switched it off in this very moment.
+        // Another worker was faster, or the schedule was just disabled.
         let now = weft_core::error::found(self.schedules.get(&schedule.key).await)?;
         if now.is_some_and(|now| now.is_enabled()) {
             Ok(())

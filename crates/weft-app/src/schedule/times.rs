@@ -1,4 +1,4 @@
-//! At which times a schedule fires. Pure: what is asked about a time is answered the same for ever.
+//! The times at which a schedule fires. Pure: the result only depends on the arguments.
 
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -16,13 +16,13 @@ const EVERY_MS_MIN: i64 = 1_000;
 /// The longest interval, in milliseconds: a hundred years.
 const EVERY_MS_MAX: i64 = 100 * 366 * 86_400_000;
 
-/// A cron expression is no longer than this.
+/// Maximum size of a cron expression, in bytes.
 const EXPRESSION_BYTES_MAX: usize = 256;
 
-/// Characters of a text that is no interval, as far as it is told.
+/// Maximum number of characters of an invalid interval that an error repeats.
 const TEXT_SHOWN_MAX: usize = 40;
 
-/// A [`Timing`] that makes sense.
+/// A valid [`Timing`].
 #[derive(Clone, Debug)]
 pub struct Times(Kind);
 
@@ -33,10 +33,10 @@ enum Kind {
 }
 
 impl Times {
-    /// Reads a timing.
+    /// Parses a timing.
     ///
     /// # Errors
-    /// `Invalid` that says what is wrong with it.
+    /// `Invalid`, with the reason.
     pub fn parse(timing: &Timing) -> Result<Self> {
         Ok(Self(match timing {
             Timing::Cron { expression, zone } => {
@@ -53,7 +53,7 @@ impl Times {
         }))
     }
 
-    /// The first time after this one; `None` when there is none any more.
+    /// Returns the first time after this one, in milliseconds since 1970; `None` if there are no more.
     pub fn after(&self, ms: i64) -> Option<i64> {
         match &self.0 {
             Kind::Cron { cron, zone } => {
@@ -67,7 +67,7 @@ impl Times {
         }
     }
 
-    /// The last time that is not after this one.
+    /// Returns the last time that is not after this one, in milliseconds since 1970; `None` if there is none.
     pub fn until(&self, ms: i64) -> Option<i64> {
         match &self.0 {
             Kind::Cron { cron, zone } => {
@@ -82,7 +82,7 @@ impl Times {
     }
 }
 
-/// Whole seconds: cron knows nothing finer.
+/// Converts a time to whole seconds, the resolution of cron.
 fn zoned(ms: i64, zone: &TimeZone) -> Option<Zoned> {
     Some(Timestamp::from_second(ms.div_euclid(1_000)).ok()?.to_zoned(zone.clone()))
 }
@@ -96,7 +96,7 @@ fn cron(expression: &str) -> Result<Cron> {
         return Err(Error::invalid("the cron expression is too long")
             .help(format!("use at most {EXPRESSION_BYTES_MAX} bytes")));
     }
-    // The words of the parser for this are about its own settings.
+    // The parser's message for this case is about its own settings.
     match expression.split_whitespace().count() {
         5 | 6 => {}
         1 if expression.trim_start().starts_with('@') => {}
@@ -107,7 +107,7 @@ fn cron(expression: &str) -> Result<Cron> {
     let cron = parser
         .parse(expression)
         .map_err(|cause| refuse(wrong_field(expression, &parser).unwrap_or_else(|| cause.to_string())))?;
-    // One that fits no day at all, such as the 30th of February, is found out by looking for one.
+    // An expression that matches no day, such as the 30th of February, is detected by searching for a match.
     let from = Timestamp::UNIX_EPOCH.to_zoned(TimeZone::UTC);
     match cron.find_next_occurrence(&from, false) {
         Ok(_) => Ok(cron),
@@ -115,7 +115,7 @@ fn cron(expression: &str) -> Result<Cron> {
     }
 }
 
-/// The fields of an expression and what they allow. The first may be absent.
+/// The fields of an expression and the values they allow. The first may be absent.
 const FIELDS: [(&str, &str); 6] = [
     ("second", "0 to 59"),
     ("minute", "0 to 59"),
@@ -125,7 +125,7 @@ const FIELDS: [(&str, &str); 6] = [
     ("day of week", "0 to 7, or SUN to SAT"),
 ];
 
-/// Says which field of an expression is refused, and what it allows: the message of the parser names neither.
+/// Returns which field of an expression is not valid and what it allows; the parser's message contains neither.
 fn wrong_field(expression: &str, parser: &CronParser) -> Option<String> {
     let fields: Vec<&str> = expression.split_whitespace().collect();
     if let [word] = fields.as_slice() {
@@ -144,7 +144,7 @@ fn wrong_field(expression: &str, parser: &CronParser) -> Option<String> {
     })
 }
 
-/// The zones are those that this program was built with, so that all workers of one version agree.
+/// Returns a time zone from the database compiled into the program, so that all workers of one version agree.
 fn zone(name: &str) -> Result<TimeZone> {
     TimeZone::get(name).map_err(|_| {
         Error::invalid(format!("there is no time zone `{name}`"))
@@ -152,10 +152,10 @@ fn zone(name: &str) -> Result<TimeZone> {
     })
 }
 
-/// An interval as people write it: `90s`, `15m`, `1h30m`, `2 days`.
+/// Parses an interval such as `90s`, `15m`, `1h30m` or `2 days`.
 ///
 /// # Errors
-/// `Invalid` for what is none.
+/// `Invalid` for any other text.
 pub fn interval(text: &str) -> Result<Duration> {
     let refuse = || {
         let shown: String = text.chars().take(TEXT_SHOWN_MAX).collect();
@@ -166,12 +166,12 @@ pub fn interval(text: &str) -> Result<Duration> {
     if let Some(days) = days {
         return Ok(Duration::from_secs(u64::from(days) * 86_400));
     }
-    // Its own words tell of formats that nobody has to know.
+    // Without the parser's message, which is about formats that are not documented here.
     let parsed = SignedDuration::from_str(text.trim()).map_err(|_| refuse())?;
     Duration::try_from(parsed).map_err(|_| refuse())
 }
 
-/// An interval as [`interval`] reads it.
+/// Formats an interval in milliseconds in the syntax of [`interval`].
 pub fn interval_text(ms: i64) -> String {
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
     let fits = units.iter().find(|(unit, _)| ms % unit == 0);

@@ -1,10 +1,10 @@
-//! Decides who speaks: one activation at a time. The one that began first has the floor until it ends; the
-//! others are held back and then said whole, in the order in which they asked for it. The journal's order is
-//! therefore the order of the messages, and every reader of it sees the same text.
+//! Decides which activation streams its text: one at a time. The first one has the floor until it ends; the others wait
+//! and are then streamed as a whole, in the order of their requests. The order of the journal is therefore the order of
+//! the messages, and every reader sees the same text.
 //!
-//! Nothing is buffered for activations that are held back: they stop at their first word, and the text they
-//! are about to say is kept by its writers. A speaker never waits for them: what it still lacks comes from
-//! work that is under way, and that work ends whether or not its output has been heard.
+//! Nothing is buffered for waiting activations: they stop before their first piece, and their text stays with its
+//! writers. An activation that has the floor never waits for them: its remaining text comes from work in progress, and
+//! that work ends whether or not its output has been read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use super::RunDriver;
 use crate::perform::NodeResult;
 use crate::recover::ScopedNode;
 
-/// Which activation speaks, and which ones want to.
+/// Which activation has the floor, and which ones wait for it.
 #[derive(Default)]
 pub(super) struct Speakers {
     pub floor: Floor,
-    /// Activations that want to say something, in the order in which they asked.
+    /// Activations that wait for the floor, in the order of their requests.
     waiting: VecDeque<u32>,
-    /// Ended activations that still say something with their end. Each is also in `waiting`.
+    /// Ended activations that still stream text with their end. Each is also in `waiting`.
     unsaid: Vec<NodeResult>,
-    /// The activation that the floor is kept for: it was speaking when the run was interrupted.
+    /// The activation that the floor is reserved for: it had the floor when the run was interrupted.
     first: Option<ScopedNode>,
 }
 
@@ -34,7 +34,7 @@ impl Speakers {
         Self { floor, ..Self::default() }
     }
 
-    /// Keeps the floor for the activation that had it.
+    /// Reserves the floor for the activation that had it.
     pub(super) fn keep_for(&mut self, place: Option<ScopedNode>) {
         self.first = place;
         if place.is_some() {
@@ -42,7 +42,7 @@ impl Speakers {
         }
     }
 
-    /// An activation is over: whichever has waited longest speaks next.
+    /// Removes an ended activation. If it had the floor, the one that has waited longest gets it.
     pub(super) fn leave(&mut self, activation: u32) {
         self.waiting.retain(|waits| *waits != activation);
         self.unsaid.retain(|settled| settled.activation != activation);
@@ -68,7 +68,7 @@ impl Speakers {
 }
 
 impl RunDriver<'_> {
-    /// Handles an activation's request to speak. Returns whether it may now; if not, it is queued.
+    /// Handles an activation's request for the floor. Returns whether it has it now; if not, it is queued.
     pub(super) fn may_speak(&mut self, activation: u32) -> bool {
         let speakers = &mut self.speakers;
         if speakers.first.is_some() && speakers.first == self.machine.place(activation) {
@@ -86,20 +86,20 @@ impl RunDriver<'_> {
         false
     }
 
-    /// Whether its end still has to say a text or to close a message.
+    /// Returns whether its end still has to stream a text or to close a message.
     pub(super) fn speaks_at_end(&self, settled: &NodeResult) -> bool {
         settled.onward != NextEdges::Suspended
             && (settled.finished.message_end.is_some() || self.shows_default(settled))
     }
 
-    /// Whether a default value has taken the place of its result and no Message after it will show that value.
+    /// Returns whether a default value replaces its result and no Message after it will show that value.
     pub(super) fn shows_default(&self, settled: &NodeResult) -> bool {
         let caught = settled.error.is_some() && settled.onward == NextEdges::Routed(Route::Onward);
         let node = self.active.get(&settled.activation).map(|active| &self.plan.nodes[active.node]);
         caught && node.is_some_and(|node| !node.message_follows)
     }
 
-    /// Ends the message of an ending activation, if it has said one or brings one with its end.
+    /// Ends the message of an ending activation, if it has streamed one or its result contains one.
     pub(super) fn end_message(&mut self, settled: &mut NodeResult) {
         let activation = settled.activation;
         self.end_thinking(activation);
@@ -108,7 +108,7 @@ impl RunDriver<'_> {
         let said = active.said;
         if settled.onward == NextEdges::Suspended {
             if said {
-                // What has been said so far is a message of this turn.
+                // The text so far is a message of this turn.
                 self.journal.note(Record::MessageEnded { activation, node, end: Default::default() });
             }
             return;
@@ -131,7 +131,7 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Postpones an end until its activation may speak.
+    /// Postpones an end until its activation has the floor.
     pub(super) fn hold_back(&mut self, settled: NodeResult) {
         self.speakers.unsaid.push(settled);
     }
@@ -142,7 +142,7 @@ impl RunDriver<'_> {
         listeners.into_iter().any(|listener| !self.speakers.read_later(settled, listener))
     }
 
-    /// Completes whatever can end now, given who speaks and who is held back.
+    /// Completes every activation that can end now, given which one has the floor and which ones wait.
     pub(super) fn take_turns(&mut self) -> Result<()> {
         loop {
             self.stop_keeping();
@@ -158,9 +158,9 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Stops keeping the floor once the activation that had it can no longer come: it may end differently
-    /// this time. It also stops when everything under way waits for the floor, because then none of it can
-    /// get there.
+    /// Stops reserving the floor when the activation that had it can no longer be reached, since the run may take
+    /// another path this time. Also when all work in progress waits for the floor, because then none of it can lead
+    /// there.
     fn stop_keeping(&mut self) {
         let Some(first) = self.speakers.first else { return };
         // An activation that waits for the floor is still among the tasks, has its end postponed, or was cut
