@@ -244,7 +244,7 @@ impl GraphAgentBuilder {
         Self { tools, ..self }
     }
 
-    /// Its settings.
+    /// Replaces its settings.
     #[must_use]
     pub fn settings(self, settings: GraphSettings) -> Self {
         Self { settings, ..self }

@@ -27,7 +27,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// A person.
+    /// Creates the owner of what is remembered about a user, in all conversations and by all agents.
     pub fn user(id: impl Into<String>) -> Self {
         Self { user_id: Some(id.into()), ..Self::default() }
     }

@@ -44,7 +44,7 @@ impl PlanState {
         matches!(self, Self::Done | Self::Abandoned)
     }
 
-    /// Its name.
+    /// Returns its name in JSON and in texts for the model.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Todo => "todo",
@@ -92,7 +92,7 @@ impl Subtask {
     }
 }
 
-/// A plan.
+/// A plan that a model has made for a task, with the state of its subtasks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Its id.

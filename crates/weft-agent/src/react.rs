@@ -274,12 +274,12 @@ impl ReActAgent {
         }
     }
 
-    /// Its name.
+    /// Returns its name, which is also the author of its messages.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Its settings.
+    /// Returns the settings that all its sessions use.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
     }

@@ -12,7 +12,7 @@ use weft_core::{ErrorKind, Result};
 
 use crate::app::App;
 
-/// Direction of tokens.
+/// Whether tokens were sent to a model or received from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenDirection {
     /// To the model.

@@ -27,7 +27,7 @@ const LOOKS_MAX: u32 = 10;
 /// Pause between these checks.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
-/// An answer to a task.
+/// A person's answer to a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskAnswer {
     /// Values for the fields of its form.
@@ -235,8 +235,8 @@ impl App {
     /// form that was already dropped remains so.
     ///
     /// # Errors
-    /// `NotFound` for a task of another session; `Conflict` for a form that has ended in another way, and while a turn of the
-    /// session is under way.
+    /// `NotFound` for a task of another session; `Conflict` for a form that has ended in another way, and while a turn
+    /// of the session is under way.
     pub async fn cancel_forms(&self, session: &Session, tasks: &[TaskKey]) -> Result<bool> {
         let mut forms = Vec::new();
         for key in tasks {
@@ -380,8 +380,8 @@ impl App {
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;
         let task = Some(task.key.id.clone());
-        // Only members of the tenant answer tasks, and they attach any of its files, even if a visitor of a page has the
-        // conversation.
+        // Only members of the tenant answer tasks, and they attach any of its files, even if a visitor of a page has
+        // the conversation.
         let user_id = std::mem::take(&mut input.user_id);
         let input = TurnInput { user_id, ..self.with_files_read(session, input).await? };
         let (canvas, session) = (canvas.id, session.key.clone());

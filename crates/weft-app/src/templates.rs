@@ -1,11 +1,11 @@
 //! Templates: sample canvases of the repository that run without an API key, with the built-in model.
 
-/// A template.
+/// A sample canvas to start from, with its documents.
 #[derive(Clone, Copy, Debug)]
 pub struct Template {
     /// Its id, and the name of the dataset that it searches, if it searches one.
     pub id: &'static str,
-    /// Its title.
+    /// Its title in lists.
     pub title: &'static str,
     /// What it shows.
     pub description: &'static str,
@@ -13,7 +13,7 @@ pub struct Template {
     pub canvas_type: &'static str,
     /// A question to try it with.
     pub question: &'static str,
-    /// The canvas.
+    /// The canvas, as JSON.
     pub dsl: &'static str,
     /// Documents to search, as names and contents.
     pub documents: &'static [(&'static str, &'static [u8])],

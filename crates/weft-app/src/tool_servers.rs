@@ -85,7 +85,7 @@ impl PinStore for NoPins {
     }
 }
 
-/// Stores for the servers of tenants.
+/// The stores that hold the MCP servers of tenants and the credentials for them.
 #[derive(Clone)]
 pub struct TenantServerStores {
     /// The servers.

@@ -93,7 +93,7 @@ async fn add(args: &DatasetAddArgs, app: &App, setup: &Setup) -> Outcome {
     print(made.key.id.as_str())
 }
 
-/// Returns a new dataset.
+/// Checks the options for a new dataset and creates it, without storing it.
 fn fresh(name: &str, embedder: Option<&str>, cut: &DatasetMethodArgs, app: &App) -> Outcome<Dataset> {
     let name = name.trim();
     if name.is_empty() || name.chars().count() > 128 {

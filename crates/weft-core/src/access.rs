@@ -44,7 +44,7 @@ impl MemberRole {
         self >= permission.least_role()
     }
 
-    /// Returns its name.
+    /// Returns its name, such as `editor`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -69,7 +69,7 @@ impl Permission {
         }
     }
 
-    /// Returns its name.
+    /// Returns its name, such as `edit`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",

@@ -19,7 +19,7 @@ pub struct NodeDraft {
     pub id: ComponentId,
     /// Its display name.
     pub name: Arc<str>,
-    /// Its type.
+    /// Its component type.
     pub spec: &'static ComponentSpec,
     /// The component that does the work.
     pub component: Arc<dyn Component>,

@@ -141,7 +141,7 @@ impl Paused {
         std::mem::replace(&mut answer.query, self.input.query.clone())
     }
 
-    /// Returns the open tasks.
+    /// Returns the tasks of suspended nodes that have not been answered yet.
     pub fn open_tasks(&self) -> impl Iterator<Item = TaskId> {
         self.scopes.values().flat_map(|run| &run.nodes).flat_map(NodeState::open_tasks)
     }

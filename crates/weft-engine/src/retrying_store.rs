@@ -111,7 +111,7 @@ async fn in_time_of<T>(most: Duration, call: impl Future<Output = Result<T>> + S
     }
 }
 
-/// Reads, with retries.
+/// Repeats a read until it succeeds or has failed too often. A read changes nothing, so repeating it is safe.
 async fn read<T, F>(mut call: impl FnMut() -> F + Send) -> Result<T>
 where
     T: Send,

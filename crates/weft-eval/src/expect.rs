@@ -57,7 +57,7 @@ impl OneOrManyTexts {
     }
 }
 
-/// A test of a text.
+/// Conditions on a text. All that are present must hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TextTest {
@@ -184,7 +184,7 @@ pub struct CitationsTest {
     pub documents: Option<OneOrManyTexts>,
 }
 
-/// A test of warnings.
+/// Conditions on the warnings of a turn. All that are present must hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WarningsTest {
@@ -242,7 +242,7 @@ pub struct Miss {
 }
 
 impl Miss {
-    /// Creates a deviation.
+    /// Creates a deviation that belongs to no particular expectation.
     pub fn new(what: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) -> Self {
         Self { expectation: None, what: what.into(), expected: expected.into(), got: got.into() }
     }

@@ -193,7 +193,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// Creates an error.
+    /// Creates an error without a remedy.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), help: None }
     }

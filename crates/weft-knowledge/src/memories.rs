@@ -24,7 +24,7 @@ use crate::used::WorkModels;
 /// Maximum number of concurrent searches: each holds the messages of its memories.
 const SEARCHES_AT_ONCE: usize = 2;
 
-/// Memories of conversations.
+/// Stores and searches what conversations leave in memories. Clones share their limits and their workers.
 #[derive(Clone)]
 pub struct ConversationMemories {
     /// The store of the memories.

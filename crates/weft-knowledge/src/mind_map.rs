@@ -28,7 +28,7 @@ pub const NODES_MAX: usize = 4_000;
 /// hundred pages has.
 pub const PARTS_MAX: usize = 200;
 
-/// A node of a mind map.
+/// A node of a mind map, which names its parent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MindMapNode {
     /// A few words.

@@ -74,7 +74,7 @@ impl Fusion {
     }
 }
 
-/// Settings of the ranking.
+/// How the text scores and the vector scores of a search are combined into one ranking.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankSettings {
     /// How the parts are combined.

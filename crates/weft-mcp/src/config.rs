@@ -245,7 +245,7 @@ impl McpConfig {
 }
 
 impl ServerConfig {
-    /// Returns the transport.
+    /// Returns the transport: stdio for a program, otherwise the configured one, by default streamable HTTP.
     pub fn kind(&self) -> TransportKind {
         match (&self.command, self.transport) {
             // A program uses its standard streams, whatever else is configured.

@@ -154,7 +154,7 @@ impl ToolDefinition {
         schema
     }
 
-    /// Returns the verdict on it.
+    /// Decides whether the definition may be used, by comparing it with the accepted ones.
     pub(crate) fn verdict(&self, mode: PinMode, pins: &[ToolPin]) -> Verdict {
         if let Some(flaw) = &self.flaw {
             return Verdict::Flawed(flaw.clone());

@@ -105,7 +105,7 @@ impl<'a> FileContents<'a> {
     }
 }
 
-/// A file to read.
+/// A file to read, and the context it is read in.
 pub(crate) struct FileInput<'a> {
     /// Name of the file.
     pub name: &'a str,

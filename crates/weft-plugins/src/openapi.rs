@@ -178,7 +178,7 @@ impl Plugin {
         &self.title
     }
 
-    /// Returns its tools.
+    /// Returns its operations as tools.
     pub fn tools(&self) -> &[Arc<Tool>] {
         &self.tools
     }

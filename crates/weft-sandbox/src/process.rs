@@ -177,7 +177,7 @@ impl ProcessSandbox {
     }
 }
 
-/// The reply of a worker.
+/// How a request to a worker ended: with its answer, after the time limit, or because it broke down.
 enum WorkerReply {
     Told(SandboxAnswer),
     Late,

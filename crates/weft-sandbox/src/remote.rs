@@ -132,7 +132,7 @@ fn asked(program: &Program) -> Json {
     json!({"code_b64": STANDARD.encode(&program.source), "language": language, "arguments": program.arguments})
 }
 
-/// The answer of a service.
+/// The response of the sandbox service. Fields that it omits are empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ServiceAnswer {

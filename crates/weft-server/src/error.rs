@@ -20,7 +20,7 @@ pub struct ApiError {
     shape: ErrorFormat,
 }
 
-/// Format of an error.
+/// The format in which an error is sent, which depends on the route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ErrorFormat {
     /// A code, a message and data.

@@ -41,7 +41,7 @@ pub struct BackgroundCall {
 }
 
 impl BackgroundCall {
-    /// Its outcome.
+    /// Returns its outcome.
     pub fn done(&self) -> &Done {
         &self.done
     }

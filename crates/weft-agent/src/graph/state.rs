@@ -34,7 +34,7 @@ pub enum StopReason {
     EmptyResponse,
 }
 
-/// A call of a tool.
+/// A tool call that was made in a turn, without its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCallRecord {
     /// The tool.

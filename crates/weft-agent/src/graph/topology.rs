@@ -28,7 +28,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// Its name.
+    /// Returns its name in checkpoints and drawings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "__start__",
@@ -52,7 +52,7 @@ pub enum EdgeKind {
     Conditional,
 }
 
-/// An edge.
+/// An edge of the graph, which the turn follows from one node to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edge {
     /// The source node.

@@ -103,7 +103,7 @@ impl PlanNotebook {
         Ok(tool)
     }
 
-    /// Its tools.
+    /// Returns the tools with which a model edits the notebook.
     pub(crate) fn tools(&self) -> Result<Vec<Tool>> {
         Ok(vec![
             self.tool_of(

@@ -44,7 +44,7 @@ const WAIT_SECONDS: u64 = 10;
 /// Maximum number of seconds: the waiting tool call has a time limit of its own.
 const WAIT_SECONDS_MAX: u64 = 50;
 
-/// The status of a task.
+/// The status of a background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskStatus {
     /// Still running.
@@ -58,7 +58,7 @@ pub enum TaskStatus {
 }
 
 impl TaskStatus {
-    /// Its name.
+    /// Returns its name as it is shown to the model.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",

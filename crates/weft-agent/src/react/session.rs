@@ -268,7 +268,7 @@ impl Session {
         self.hooks.run(|hooks| &hooks.post_observe, &context, message).await.map(drop)
     }
 
-    /// Its id.
+    /// Returns its id, which tools and hooks get with each call.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -42,7 +42,7 @@ const NICKNAME_CHARS_MAX: usize = 100;
 /// Number of tenants read in one batch when all are enumerated.
 const TENANTS_AT_ONCE: u64 = 500;
 
-/// Stores for accounts.
+/// The stores that hold users, tenants and their rights.
 #[derive(Clone)]
 pub struct AccountStores {
     /// Users and their sign-ins.

@@ -44,7 +44,7 @@ pub enum SignInRefusal {
     Failed(Error),
 }
 
-/// A change of a password.
+/// A user's request to change their password.
 #[derive(Clone, Copy, Debug)]
 pub struct PasswordChange<'a> {
     /// The current password.

@@ -282,7 +282,7 @@ pub fn unstored(tenant: &TenantId, id: &str) -> Chat {
     Chat { kind, key: CanvasKey::new(tenant, id), ..chat }
 }
 
-/// Returns a new assistant.
+/// Creates a chat assistant with a new id, without storing it.
 pub fn new(tenant: &TenantId, name: String, settings: ChatSettings, now_ms: i64) -> Chat {
     let key = CanvasKey::new(tenant, CanvasId::generate());
     let kind = ChatKind::Assistant;

@@ -34,7 +34,7 @@ impl ServerConfig {
     }
 }
 
-/// Limits of connections.
+/// Limits on the number of concurrent HTTP connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
     /// Maximum number of concurrent connections.

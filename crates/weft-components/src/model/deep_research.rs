@@ -223,7 +223,7 @@ fn web(params: &mut Params<'_>) -> Option<ServiceNode> {
     Some(asking)
 }
 
-/// The question of a research.
+/// The question to investigate, and how far.
 struct ResearchQuestion {
     question: String,
     /// Its limits; `None` for a single search.

@@ -28,7 +28,7 @@ impl Remembering {
         Self { memories: params.take(&MEMORY_IDS), user: params.take(&USER_ID) }
     }
 
-    /// Returns the references it reads.
+    /// Returns the references it reads; none if nothing is remembered.
     pub(super) fn references(&self) -> impl Iterator<Item = &Reference> {
         self.user.references().filter(|_| !self.memories.is_empty())
     }

@@ -21,7 +21,7 @@ pub struct ConversationQuery {
     pub user: Option<String>,
 }
 
-/// A past message.
+/// A message of an earlier turn, as a component reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PastMessage {
     /// The conversation it belongs to.

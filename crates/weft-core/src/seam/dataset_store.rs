@@ -115,7 +115,7 @@ pub struct DatasetFilter {
     pub limit: u64,
 }
 
-/// The state of a document.
+/// How far a document has been ingested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentState {
@@ -242,7 +242,7 @@ pub struct DocumentFilter {
     pub limit: u64,
 }
 
-/// A chunk as it is stored.
+/// A chunk with everything that is stored about it, including what searches do not need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredChunk {
     /// Its id. It is derived from the document, the text, and the number of earlier chunks with the same text. An
@@ -339,7 +339,8 @@ pub trait DatasetStore: Send + Sync {
     /// was replaced: not if another writer has changed or removed it in the meantime.
     ///
     /// # Errors
-    /// `Conflict` when another one has this name; as [`Dataset::check_other_embedder`], also for what is queued meanwhile.
+    /// `Conflict` when another one has this name; as [`Dataset::check_other_embedder`], also for what is queued
+    /// meanwhile.
     async fn update(&self, dataset: &Dataset) -> Result<bool>;
 
     /// Removes a dataset with its documents and chunks. Returns the names of the blobs that are no longer used.

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::TenantId;
 use crate::value::Json;
 
-/// The format of a document.
+/// The file format of a document to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DocumentFormat {
@@ -120,7 +120,7 @@ pub struct Sheet {
     pub rows: Vec<Vec<Json>>,
 }
 
-/// The content of a document.
+/// The content of a document to create, independent of its format.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentContent {
@@ -130,7 +130,7 @@ pub enum DocumentContent {
     Sheets(Vec<Sheet>),
 }
 
-/// A document to create.
+/// A request to create a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WriteRequest {
     /// Its format.

@@ -37,7 +37,7 @@ pub enum HttpBody {
     Form(Vec<(String, String)>),
 }
 
-/// A response.
+/// A response that was received completely, with any status.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct HttpResponse {
     /// 100 to 599.

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::filter::{Filter, Metadata};
 use crate::id::{ChunkId, DatasetId, DatasetKey, DocumentId, TenantId};
 
-/// A document as it is indexed.
+/// The part of a document that an index stores: what filters and answers need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexedDocument {
     /// Its id.
@@ -25,7 +25,7 @@ pub struct IndexedDocument {
     pub available: bool,
 }
 
-/// A chunk as it is indexed.
+/// The part of a chunk that an index stores: what searches match.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IndexedChunk {
     /// The name of its document, without the extension, and the headings it appears under.
@@ -42,7 +42,7 @@ pub struct IndexedChunk {
     pub parent: Option<ChunkId>,
 }
 
-/// A change to an index.
+/// A change to the index of a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IndexChange {
     /// Adds a document, or changes what is known about it; its chunks stay.
@@ -135,7 +135,7 @@ pub struct IndexAnswer {
     pub fitting: usize,
 }
 
-/// The size of an index.
+/// Counts of what an index contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexSize {
     /// Documents.

@@ -56,7 +56,7 @@ impl Expansion {
     }
 }
 
-/// A search request.
+/// A search in one or more datasets, with conditions and weights.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchRequest {
     /// The datasets to search.

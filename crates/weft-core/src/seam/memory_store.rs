@@ -23,7 +23,7 @@ const MESSAGE_BYTES_BESIDE: usize = 256;
 /// Maximum length of a memory's name, in characters.
 pub const NAME_CHARS_MAX: usize = 128;
 
-/// The type of a message.
+/// What kind of knowledge a message of a memory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageType {
@@ -41,7 +41,7 @@ impl MessageType {
     /// All types.
     pub const ALL: [Self; 4] = [Self::Raw, Self::Semantic, Self::Episodic, Self::Procedural];
 
-    /// Its name.
+    /// Returns the name used for it in settings and answers.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -89,7 +89,7 @@ pub struct Memory {
     pub updated_ms: i64,
 }
 
-/// The settings of a memory.
+/// The settings of a memory, which its owner may change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemorySettings {
     /// Its name, unique within the tenant.
@@ -175,7 +175,7 @@ pub enum Extraction {
     Failed(String),
 }
 
-/// A message of a memory.
+/// A message as a memory stores it: its content, and what has happened to it since.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryMessage {
     /// Its number within the memory, counted from 1 in order of arrival.
@@ -228,7 +228,7 @@ pub struct TakenMessage {
     pub attempts: u32,
 }
 
-/// The outcome of an extraction.
+/// The outcome of extracting messages from a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExtractionOutcome {
     /// It is complete: the vector of the turn, and the messages extracted from it.

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::id::{RunKey, TenantId};
 use crate::value::Json;
 
-/// The kind of a notice.
+/// What a notice reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeKind {
@@ -94,7 +94,7 @@ pub enum NoticeState {
     },
 }
 
-/// A notice as stored.
+/// A notice with the state of its delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredNotice {
     /// The notice.

@@ -52,7 +52,7 @@ impl TaskKind {
     }
 }
 
-/// The status of a task.
+/// Whether a task still waits for an answer, and otherwise how it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {

@@ -47,7 +47,7 @@ pub struct LibraryParts {
     pub additions: Vec<Arc<dyn Addition>>,
 }
 
-/// Limits of a library.
+/// Limits on what tenants may store.
 #[derive(Clone, Copy, Debug)]
 pub struct LibraryLimits {
     /// Maximum size of a file, in bytes.

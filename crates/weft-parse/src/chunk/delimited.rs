@@ -4,7 +4,7 @@ use super::ChunkSource;
 use super::flow::plain;
 use crate::element::ElementBody;
 
-/// A row.
+/// A row of a table, or of a text with a delimiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DelimitedRow {
     /// Index of the element that contains it.

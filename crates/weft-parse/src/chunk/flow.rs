@@ -55,7 +55,7 @@ pub(crate) enum TablePlacement {
 /// What kind of text a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpanRole {
-    /// A heading.
+    /// A heading, with the one that it is below.
     Heading,
     /// Running text.
     Text,
@@ -80,7 +80,7 @@ pub(crate) struct FlowSpan {
     pub(crate) role: SpanRole,
 }
 
-/// A heading.
+/// A heading, with the one that it is below.
 #[derive(Clone, Debug)]
 pub(crate) struct Title {
     /// Level, starting at 1 for the outermost.

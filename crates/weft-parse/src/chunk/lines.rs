@@ -51,7 +51,7 @@ impl<'a> NumberedLines<'a> {
         lines
     }
 
-    /// Returns the elements.
+    /// Returns the elements, one for each line.
     pub(crate) fn placed(&self) -> Vec<Placed<'_>> {
         self.lines.iter().map(TextLine::placed).collect()
     }

@@ -9,7 +9,7 @@ use crate::parts::PartCollector;
 /// Maximum number of points in one diagram, and of connections between them.
 const POINTS_MAX: usize = 10_000;
 
-/// Kind of a point.
+/// The role of a point in the data model of a diagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum PointKind {
     /// A shape with text.

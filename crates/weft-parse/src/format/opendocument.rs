@@ -162,7 +162,7 @@ enum CollectedKind {
     Caption,
 }
 
-/// An open table.
+/// A table whose end has not been read yet.
 #[derive(Default)]
 struct OpenDocumentTable {
     grid: Grid,

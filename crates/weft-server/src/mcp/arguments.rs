@@ -34,7 +34,7 @@ impl<'a> Arguments<'a> {
         self.id(key)?.ok_or_else(|| RpcError::params(format!("`{key}` is missing")))
     }
 
-    /// Returns an object.
+    /// Returns an object; null counts as an empty one.
     pub(super) fn object(&self, key: &str) -> Result<Map<String, Json>, RpcError> {
         match self.0.get(key) {
             None | Some(Json::Null) => Ok(Map::new()),

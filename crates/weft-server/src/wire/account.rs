@@ -120,7 +120,7 @@ pub fn share(share: &ShareToken, secret: Option<&str>) -> Json {
     })
 }
 
-/// A notification.
+/// Returns a notification as JSON, with the state of its delivery.
 pub fn notice(stored: &StoredNotice) -> Json {
     let (state, state_ms) = match stored.state {
         NoticeState::Waiting { from_ms } => ("waiting", from_ms),

@@ -87,7 +87,7 @@ impl AgentItem {
         }
     }
 
-    /// With its canvas.
+    /// Returns an agent with its canvas.
     pub fn whole(canvas: StoredCanvas) -> Self {
         let dsl = drawing(&canvas);
         Self { dsl: Some(dsl), ..Self::short(canvas) }

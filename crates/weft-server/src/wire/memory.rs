@@ -130,7 +130,7 @@ fn size(body: &Body, before: u64) -> Result<u64, ApiError> {
     })
 }
 
-/// A memory.
+/// A memory with its settings, as the API returns it.
 #[derive(Debug, Serialize)]
 pub struct MemoryItem {
     id: MemoryId,

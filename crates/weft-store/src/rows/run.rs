@@ -25,7 +25,7 @@ use crate::pack;
 use crate::pieces::{self, Cut};
 use crate::rows::{behind, journal, process, session};
 
-/// Rows of a journal that are read at a time: packed ones are as large as many steps.
+/// Number of journal rows read in one batch. A packed row may contain many steps.
 const ROWS_READ_MAX: u64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -43,10 +43,10 @@ pub(crate) struct Model {
     pub started_ms: i64,
     pub finished_ms: Option<i64>,
     pub fence: i64,
-    /// The process that is at work on it; absent when it is nobody's.
+    /// The process that runs it; absent when no process does.
     pub owner: Option<String>,
     pub cancel_ms: Option<i64>,
-    /// How often it was asked to give way, and how often was answered that somebody listens.
+    /// Number of requests that it gives way, and number of replies that it has a reader.
     pub give_way: i64,
     pub listened: i64,
 }
@@ -62,7 +62,7 @@ pub(super) fn of(key: &RunKey) -> Condition {
         .add(Column::Id.eq(text(key.id.as_str())))
 }
 
-/// Any of these runs, in a form that every database looks up by the primary key.
+/// Matches any of these runs, in a form for which every database uses the primary key.
 pub(crate) fn any_of(keys: &[RunKey]) -> Condition {
     let mut by_tenant: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for key in keys {
@@ -130,14 +130,14 @@ impl Model {
     }
 }
 
-/// Gives a row when a run still belongs to whoever has this right. If it does nobody takes it over before the
+/// Returns a row if this lease of the run is still valid. Then no other process can take over the run before the
 /// transaction ends.
 pub(crate) fn held(backend: DbBackend, RunLease { run, fence }: &RunLease) -> Statement {
     let column = NumberedColumn { table: "run", column: "fence" };
     row_with(backend, column, RowId { tenant: run.tenant.as_str(), id: run.id.as_str() }, *fence)
 }
 
-/// Gives a row when a session has no unfinished run. Whoever asks has to hold the lock on the session.
+/// Returns a row if a session has no unfinished run. The caller must hold the lock on the session.
 pub(crate) fn none_at_work(backend: DbBackend, session: &SessionKey) -> Statement {
     let at = |n| Placeholder(backend, n);
     let sql = format!(
@@ -153,7 +153,7 @@ pub(crate) fn none_at_work(backend: DbBackend, session: &SessionKey) -> Statemen
     Statement::from_sql_and_values(backend, sql, values)
 }
 
-/// The runs of a session that have not ended.
+/// Selects the runs of a session that have not ended.
 fn unfinished(tenant: &TenantId, session: &SessionId) -> Select<Entity> {
     Entity::find()
         .filter(Column::TenantId.eq(text(tenant.as_str())))
@@ -162,7 +162,7 @@ fn unfinished(tenant: &TenantId, session: &SessionId) -> Select<Entity> {
 }
 
 impl Store {
-    /// Why a session could not be changed by anybody but its run.
+    /// Returns the error for a change of a session that has an unfinished run.
     pub(crate) async fn busy(&self, session: &SessionKey, doing: &str) -> Result<Error> {
         let at_work = unfinished(&session.tenant, &session.id)
             .one(&self.inner.write)
@@ -179,7 +179,7 @@ impl Store {
         })
     }
 
-    /// Why a run could not be announced: its id is taken, or its session is.
+    /// Returns the error for a run that could not be announced, because its id or its session is in use.
     async fn taken(&self, run: &StoredRun, doing: &str) -> Result<Error> {
         let at_work = unfinished(&run.key.tenant, &run.session)
             .filter(Column::Id.ne(text(run.key.id.as_str())))
@@ -197,7 +197,7 @@ impl Store {
 }
 
 impl Store {
-    /// Adds a run when the batch before it is as expected. Whether it is.
+    /// Adds a run if the preceding statements of the batch return what is expected. Returns whether they do.
     async fn add(&self, run: &StoredRun, mut batch: Batch) -> Result<bool> {
         const DOING: &str = "store the run";
         checked(run)?;
@@ -213,7 +213,7 @@ impl Store {
         }
     }
 
-    /// Keeps entries in pieces of their session; the list of them. Absent when the session is not stored
+    /// Stores entries as pieces of their session, and returns the list of them. `None` if the session is not stored
     /// here.
     async fn in_pieces(&self, key: &RunKey, entries: &[StoredEntry]) -> Result<Option<Vec<u8>>, DbErr> {
         let Some(session) = self.session_of(key).await? else { return Ok(None) };
@@ -232,9 +232,9 @@ impl Store {
     }
 
     async fn append_in(&self, haste: Haste, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
-        // Pieces before the row that names them: what a crash leaves in between goes with the next sweep.
+        // Pieces before the row that names them: those that a crash leaves without a row are removed by the next sweep.
         let list = if pack::plain_length(&entries) >= pieces::CUT_FROM {
-            // Boxed: it is rare and large, and each append that waits would have room for it.
+            // Boxed, because it is rare and large, and would enlarge the future of every append.
             Box::pin(self.in_pieces(&lease.run, &entries))
                 .await
                 .map_err(|error| self.fail("append to the journal", error))?
@@ -277,7 +277,7 @@ impl RunStore for Store {
 
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
         ids::check("process", by.as_str())?;
-        // A damaged number must not begin anew below those of earlier owners.
+        // After an overflow the fence would be lower than those of earlier owners.
         let Some(fence) = seen.checked_add(1) else { return Ok(None) };
         let _permit = self.inner.gate.permit().await;
         let change = async || {
@@ -294,7 +294,7 @@ impl RunStore for Store {
         if changed.rows_affected == 0 {
             return Ok(None);
         }
-        // What is remembered of it is from before somebody else wrote.
+        // The cached facts date from before another process wrote.
         self.inner.journal.ended(run);
         Ok(Some(RunLease { run: run.clone(), fence }))
     }
@@ -372,7 +372,7 @@ impl RunStore for Store {
         let whose = Condition::any()
             .add(Column::Owner.is_null())
             .add(Column::Owner.is_in(gone.iter().map(|gone| text(gone.as_str()))))
-            // A process that was forgotten, or has never come to say anything, has no row.
+            // A process that was pruned, or ended before its first heartbeat, has no row.
             .add(Column::Owner.not_in_subquery(known));
         let rows = Entity::find()
             .filter(Column::Ending.is_null())
@@ -437,7 +437,7 @@ impl RunStore for Store {
             }
         }
         if entries.is_empty() {
-            // A run that has nothing more to read is no error; one that is not there is.
+            // It is no error if a run has no further entries, but it is one if the run does not exist.
             RunStore::get(self, key).await?;
         }
         entries.truncate(count_max);

@@ -1,4 +1,4 @@
-//! Work that waits for a worker.
+//! The queue of runs that wait for a worker.
 
 use std::collections::HashSet;
 
@@ -17,13 +17,13 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::{ROWS_AT_ONCE_MAX, readable, tenant_lock};
 
-/// Nobody has it; `at_ms` is from when on it may be taken.
+/// No worker has it; `at_ms` is the earliest time at which it may be taken.
 pub(crate) const WAITING: &str = "waiting";
-/// A worker has it; `at_ms` is how long.
+/// A worker has it; `at_ms` is the end of the lease.
 const TAKEN: &str = "taken";
-/// Its run has ended; `at_ms` is when.
+/// Its run has ended; `at_ms` is the time at which that was recorded.
 const DONE: &str = "done";
-/// It will never start; `at_ms` is when that was decided.
+/// It will never start; `at_ms` is the time of that decision.
 const GIVEN_UP: &str = "given_up";
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -43,7 +43,7 @@ pub(crate) struct Model {
     pub at_ms: i64,
     pub fence: i64,
     pub attempts: i64,
-    /// How often its time has passed while a worker had it.
+    /// Number of times that a worker's lease has expired.
     pub crashes: i64,
     pub reason: String,
     pub pushed_ms: i64,
@@ -60,7 +60,7 @@ fn of(key: &RunKey) -> Condition {
         .add(Column::RunId.eq(text(key.id.as_str())))
 }
 
-/// The work, as long as this lease is the one that counts.
+/// Matches the work if this lease is still valid.
 fn held(lease: &Lease) -> Condition {
     of(&lease.run).add(Column::State.eq(TAKEN)).add(Column::Fence.eq(lease.fence))
 }
@@ -70,7 +70,7 @@ fn lost(lease: &Lease) -> Error {
     Error::new(ErrorKind::Conflict, message)
 }
 
-/// Queues what is not queued yet: any worker may decide the same, and the ids follow from that.
+/// Queues the rows that are not queued yet. Several workers may make the same decision, with the same ids.
 async fn insert(db: &impl ConnectionTrait, rows: &[Model]) -> Result<(), DbErr> {
     let keys = [Column::TenantId, Column::RunId];
     let inserted = Entity::insert_many(rows.iter().cloned().map(IntoActiveModel::into_active_model))
@@ -83,7 +83,7 @@ async fn insert(db: &impl ConnectionTrait, rows: &[Model]) -> Result<(), DbErr> 
     }
 }
 
-/// The runs of these rows, which are of one tenant, that were queued before.
+/// Returns the runs of these rows, all of one tenant, that were queued before.
 async fn known(transaction: &DatabaseTransaction, rows: &[Model]) -> Result<HashSet<String>, DbErr> {
     let mut known = HashSet::new();
     for some in rows.chunks(ROWS_AT_ONCE_MAX) {
@@ -158,14 +158,14 @@ impl Model {
         Ok(StoredWork { work, state, attempts, crashes, reason: self.reason, pushed_ms: self.pushed_ms })
     }
 
-    /// How often its time has passed, for whoever takes it now.
+    /// Returns the number of expired leases, including the present one if it is taken.
     fn crashes_by_now(&self) -> i64 {
         self.crashes + i64::from(self.state == TAKEN)
     }
 }
 
 impl Store {
-    /// Takes what was read just now, unless somebody else was faster.
+    /// Takes a row that was just read, unless another worker was faster. Returns whether it was taken.
     async fn take_one(&self, row: &Model, until_ms: i64) -> Result<bool, DbErr> {
         let taken = Entity::update_many()
             .col_expr(Column::State, Expr::value(TAKEN))
@@ -173,7 +173,7 @@ impl Store {
             .col_expr(Column::Fence, Expr::value(row.fence + 1))
             .col_expr(Column::Attempts, Expr::value(row.attempts + 1))
             .col_expr(Column::Crashes, Expr::value(row.crashes_by_now()))
-            // Why it had to wait says nothing about the attempt that begins now.
+            // The reason for waiting does not apply to the attempt that begins now.
             .col_expr(Column::Reason, Expr::value(""))
             .filter(Column::TenantId.eq(&row.tenant_id))
             .filter(Column::RunId.eq(&row.run_id))
@@ -193,7 +193,7 @@ impl WorkQueue for Store {
         let Some(first) = rows.first() else { return Ok(0) };
         let push = async || {
             let transaction = self.begin().await?;
-            // Those that come at the same time are counted one after the other.
+            // Concurrent callers are serialized, so that their counts include each other.
             tenant_lock::hold(&transaction, &first.tenant_id, "work").await?;
             let mut known = known(&transaction, &rows).await?;
             let open = Entity::find()
@@ -219,7 +219,7 @@ impl WorkQueue for Store {
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<Taken>> {
         const DOING: &str = "take work";
         let ready = Entity::find()
-            // Taken and over its time: the worker that has it has fallen silent.
+            // Also taken work whose lease has expired, because its worker has stopped.
             .filter(Column::State.is_in([WAITING, TAKEN]))
             .filter(Column::AtMs.lte(now_ms))
             .order_by_asc(Column::AtMs)
@@ -238,7 +238,7 @@ impl WorkQueue for Store {
             TAKEN.clone_into(&mut row.state);
             (row.at_ms, row.fence, row.attempts) = (until_ms, row.fence + 1, row.attempts + 1);
             let fence = row.fence;
-            // Like the work of a worker that is gone it comes back when its time has passed.
+            // It becomes available again when its lease expires.
             let Some(stored) = readable([row.into_stored()]).pop() else { continue };
             taken.push(Taken { lease: Lease { run: stored.work.run.clone(), fence }, stored });
         }
@@ -264,7 +264,7 @@ impl WorkQueue for Store {
             WorkOutcome::Done => (DONE, now_ms, 0, None),
             WorkOutcome::Abandoned { reason } => (GIVEN_UP, now_ms, 0, Some(reason)),
             WorkOutcome::RetryAt { from_ms, reason } => (WAITING, *from_ms, 0, Some(reason)),
-            // Whoever lets go of work has not failed with it: that attempt does not count.
+            // Releasing work is no failure, so this attempt does not count.
             WorkOutcome::Released { from_ms, reason } => (WAITING, *from_ms, 1, Some(reason)),
         };
         let _permit = self.inner.gate.permit().await;
@@ -313,7 +313,7 @@ impl WorkQueue for Store {
             Entity::delete_many()
                 .filter(Column::TenantId.eq(text(tenant.as_str())))
                 .filter(Column::Source.eq(text(source)))
-                // What a worker has may have begun already, and a run that nobody knows of would be the worse end.
+                // Taken work may have started its run already, which would then be missing from the list.
                 .filter(Column::State.eq(WAITING))
                 .exec(&self.inner.write)
                 .await
@@ -330,7 +330,7 @@ impl WorkQueue for Store {
                 Entity::delete_many()
                     .filter(Column::TenantId.eq(text(tenant.as_str())))
                     .filter(Column::RunId.is_in(some.iter().map(|run| text(run.as_str()))))
-                    // As above: what a worker has may have begun already.
+                    // As above: taken work may have started its run already.
                     .filter(Column::State.eq(WAITING))
                     .exec(&self.inner.write)
                     .await

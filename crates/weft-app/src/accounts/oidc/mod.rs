@@ -75,7 +75,7 @@ pub struct Returned {
     pub error_description: String,
 }
 
-/// A sign-in that is finished.
+/// The result of a redirect back from a provider, and what the response needs.
 #[derive(Debug)]
 pub struct SignInFinished {
     /// The page to redirect to; empty for none.
@@ -86,7 +86,7 @@ pub struct SignInFinished {
     pub outcome: Result<SignInOutcome, SignInRefusal>,
 }
 
-/// The outcome of a sign-in.
+/// What a successful sign-in at a provider led to.
 #[derive(Debug)]
 pub enum SignInOutcome {
     /// A user was signed in.

@@ -148,7 +148,7 @@ impl Provider {
             .map_err(|_| self.failed(ErrorKind::Garbled, "sent a response that cannot be parsed"))
     }
 
-    /// Returns the endpoints.
+    /// Returns the provider's endpoints from its metadata, which is cached.
     pub(super) async fn description(&self, now_ms: i64) -> Result<Arc<ProviderEndpoints>> {
         self.description.get(self.describe(), now_ms).await
     }

@@ -55,7 +55,7 @@ pub(super) struct PlannerWords {
     pub language: Option<String>,
 }
 
-/// Reads `planner`.
+/// Reads `planner`; unknown keys cause a warning.
 pub(super) fn planner(params: &mut Params<'_>) -> PlannerWords {
     const KEYS: [&str; 3] = ["analyse", "reflect", "language"];
     let Some(given) = params.object(&PLANNER) else { return PlannerWords::default() };
@@ -89,7 +89,7 @@ pub(super) fn review(params: &mut Params<'_>, drive: Drive) -> bool {
     review
 }
 
-/// Reads `budget`.
+/// Reads `budget`; absent limits do not apply.
 pub(super) fn budget(params: &mut Params<'_>) -> BudgetLimits {
     const KEYS: [&str; 6] = ["rounds", "tool_calls", "model_calls", "tokens", "money", "seconds"];
     let mut limits = BudgetLimits::default();

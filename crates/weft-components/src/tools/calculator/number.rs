@@ -14,7 +14,7 @@ const DIGITS: usize = 20;
 // Longer fractions are shown rounded: a text of a thousand digits is of no use.
 const PLACES_MAX: usize = 40;
 
-/// A number.
+/// A number, exact as long as its operations allow.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Number {
     /// A whole number or a fraction.

@@ -20,7 +20,7 @@ pub(crate) struct Several {
 }
 
 impl Several {
-    /// Reads a parameter.
+    /// Reads a parameter that is a list of texts or a single text.
     pub(crate) fn of(params: &mut Params<'_>, field: &Field) -> Self {
         let (name, names) = (field.name(), params.source);
         let template = |value: &Json| Template::parse_value(&to_text(value), names.names());

@@ -7,7 +7,7 @@ use crate::value::Json;
 const TAGS: &str = "tag_kwd";
 
 impl StoredChunk {
-    /// Returns its tags.
+    /// Returns its tags; values that are not strings are ignored.
     pub fn tags(&self) -> Vec<&str> {
         let tags = self.fields.get(TAGS).and_then(Json::as_array);
         tags.into_iter().flatten().filter_map(Json::as_str).collect()

@@ -35,7 +35,7 @@ fn id(tag: &Tag<'_>, attribute: &str) -> String {
     beginning(&tag.attribute(attribute).unwrap_or_default(), ID_CHARS_MAX).to_owned()
 }
 
-/// Reads a chart.
+/// Reads a chart of the newer format (`chartex`), which differs from that of older charts.
 pub(super) fn read(text: &str) -> Result<ChartWalk, Unreadable> {
     walked::<ExtendedWalk>(text).map(|walk| walk.chart)
 }

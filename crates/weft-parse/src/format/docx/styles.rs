@@ -14,7 +14,7 @@ const VALUE_CHARS_MAX: usize = 255;
 /// Number of list levels.
 const LEVELS: usize = 9;
 
-/// A paragraph style.
+/// A paragraph style, whose absent properties come from the style it is based on.
 #[derive(Clone, Debug, Default)]
 struct ParagraphStyle {
     name: String,

@@ -12,7 +12,7 @@ const LEVELS: usize = 10;
 /// Maximum number of characters in a name, or in the text around a number. They are stored once and used often.
 const VALUE_CHARS_MAX: usize = 255;
 
-/// A numbered level.
+/// How one level of a list is numbered.
 #[derive(Debug)]
 struct NumberedLevel {
     /// Name of the number format, as in Word; empty for numbers that are not shown.
@@ -30,7 +30,7 @@ type Levels = HashMap<usize, NumberedLevel>;
 /// Current numbers of a list, by level.
 type Counts = [Option<u32>; LEVELS];
 
-/// An open list.
+/// A list whose end has not been read yet.
 #[derive(Debug)]
 struct OpenList {
     style: String,

@@ -100,7 +100,7 @@ fn middle(place: Position) -> (f32, f32) {
     ((place.left + place.right) / 2.0, (place.top + place.bottom) / 2.0)
 }
 
-/// Grid of a table.
+/// The grid that the lines of a table form.
 struct TableGrid {
     /// Edges of its columns: one more than there are columns.
     xs: Vec<f32>,

@@ -16,7 +16,7 @@ const LINES_MAX: usize = 20;
 /// A paragraph, with the number of the element that it begins with.
 type Numbered = (usize, String);
 
-/// An open element.
+/// An element whose end has not been read yet.
 struct OpenElement {
     /// Number of elements that began before it.
     number: usize,

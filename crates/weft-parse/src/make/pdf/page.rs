@@ -55,7 +55,7 @@ pub(super) struct PagePoint {
     pub y: f32,
 }
 
-/// A page.
+/// A page whose content has been placed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SetPage {
     pub drawn: Vec<Drawn>,

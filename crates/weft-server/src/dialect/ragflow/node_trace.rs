@@ -32,12 +32,12 @@ impl NodeTrace {
         }
     }
 
-    /// Returns the nodes.
+    /// Returns the finished nodes so far, in order.
     pub(crate) fn nodes(&self) -> &[Json] {
         &self.nodes
     }
 
-    /// Returns the nodes.
+    /// Returns the finished nodes, in order.
     pub(crate) fn into_nodes(self) -> Vec<Json> {
         self.nodes
     }
