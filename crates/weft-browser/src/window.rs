@@ -294,12 +294,13 @@ impl Window {
         if self.on(element, CHOOSE, json!([{"value": option}])).await? == true {
             return Ok(());
         }
-        Err(Error::invalid(format!("the element is no list with the option `{option}`")))
+        Err(Error::invalid(format!("the element is not a list with the option `{option}`")))
     }
 
     async fn open(&mut self, url: &str) -> Result<()> {
-        let parsed = Url::parse(url.trim())
-            .map_err(|cause| Error::invalid(format!("`{url}` is no address of a page")).because(cause))?;
+        let parsed = Url::parse(url.trim()).map_err(|cause| {
+            Error::invalid(format!("`{url}` is not the address of a page")).because(cause)
+        })?;
         // The proxy would refuse it as well, but the browser would only report that a tunnel failed.
         self.outbound.may_reach(&self.tenant, parsed.as_str()).await?;
         let opened = self.page("Page.navigate", json!({"url": parsed.as_str()})).await?;
@@ -432,14 +433,14 @@ impl Window {
         let of_the_web = ["http:", "https:", "about:blank", "about:srcdoc", "blob:http", "chrome-error:"];
         if !of_the_web.iter().any(|start| url.starts_with(start)) {
             self.close_page().await?;
-            return Err(Error::new(ErrorKind::Denied, "the page is none of the web, and was closed"));
+            return Err(Error::new(ErrorKind::Denied, "the page is not on the web, and was closed"));
         }
         let mut notes = std::mem::take(&mut self.started.connection.happened().notes);
         if seen["cut"] == true {
             notes.push("the page is longer than what can be read of it".to_owned());
         }
         if seen["below"].as_i64().unwrap_or(0) > 0 {
-            notes.push("the page goes on below; some pages load more when they are scrolled".to_owned());
+            notes.push("the page continues below; some pages load more when they are scrolled".to_owned());
         }
         Ok(PageView { url, title: text(&seen["title"]), text: text(&seen["text"]), notes, downloads })
     }

@@ -165,7 +165,7 @@ impl<'a> Background<'a> {
             Ok(CallState::New | CallState::Asked | CallState::Suspended(_)) => {
                 let error =
                     Error::invalid("the tool waits for a person, and in the background nobody is asked")
-                        .help("call a tool that needs nobody's word, or take `background` off this one");
+                        .help("call a tool that does not wait for a person, or omit `background`");
                 let done = Done::failed(Json::Null, &error);
                 now.over.insert(number, BackgroundCall { number, name, done });
             }
@@ -185,7 +185,7 @@ impl<'a> Background<'a> {
         let arguments = Json::Object(ready.arguments.clone());
         let mut state = self.state();
         if state.running >= BACKGROUND_MAX {
-            let message = format!("{BACKGROUND_MAX} calls go on in the background, as many as may");
+            let message = format!("{BACKGROUND_MAX} calls run in the background, which is the maximum");
             let error =
                 Error::new(ErrorKind::QuotaExceeded, message).help("wait for the end of some of them");
             return Done::failed(arguments, &error);

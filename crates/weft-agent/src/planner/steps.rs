@@ -254,6 +254,6 @@ fn call(entry: Json, place: usize) -> Result<(String, Map<String, Json>), Error>
         Some(Json::Object(arguments)) => Ok((name, arguments)),
         // As for native tool calls: models trained on those write a string here.
         Some(Json::String(text)) => Ok((name, arguments::object(&text)?.0)),
-        Some(_) => Err(wrong("has `arguments` that are no object")),
+        Some(_) => Err(wrong("has `arguments` that are not an object")),
     }
 }

@@ -97,7 +97,8 @@ impl Hooks {
                     let passed = passed(&name, &*check, &written).and_then(|text| {
                         let Some(text) = text else { return Ok(None) };
                         call.input = serde_json::from_str(&text).map_err(|cause| {
-                            blocked(&name, "what it left of the arguments is no JSON object").because(cause)
+                            blocked(&name, "the arguments are not a JSON object after its changes")
+                                .because(cause)
                         })?;
                         Ok(Some(call))
                     });

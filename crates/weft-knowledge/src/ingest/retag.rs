@@ -14,7 +14,7 @@ use super::pages::ChunkPages;
 /// Number of chunks examined in one step.
 const CHUNKS_AT_ONCE: u64 = 500;
 
-/// A change to the tags of all chunks of a dataset.
+/// A change to the tags of chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TagChange {
     /// Renames a tag.

@@ -188,7 +188,7 @@ fn misfire(body: &Body, before: Misfire) -> Result<Misfire, ApiError> {
     Ok(misfire)
 }
 
-/// A schedule with its next times, as the API returns it.
+/// A schedule with its next time, as the API returns it.
 #[derive(Debug, Serialize)]
 pub struct ScheduleItem {
     id: ScheduleId,

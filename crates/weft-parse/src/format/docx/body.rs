@@ -37,7 +37,7 @@ struct DocxTable {
     is_header: bool,
 }
 
-/// Converts the main part of a document, or its notes, to elements.
+/// Converts the main part of a document to elements.
 pub(super) struct BodyReader<'a> {
     styles: &'a Styles,
     lists: DocxLists,
