@@ -7,6 +7,7 @@ use crate::arguments;
 const FORM: &str = include_str!("prompts/structured.md");
 const REPAIR: &str = include_str!("prompts/repair.md");
 /// Maximum number of problems that a repair request lists.
+// An answer that is wrong throughout has the same problem many times over.
 const PROBLEMS_MAX: usize = 10;
 
 /// A JSON schema that answers are checked against.

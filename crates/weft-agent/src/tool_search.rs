@@ -25,6 +25,7 @@ pub const SEARCH_FUNCTION: &str = "search_tools";
 /// [`WINDOW_SHARE`].
 const TOKENS_MAX: usize = 10_000;
 /// Definitions may take one part in this many of a window.
+// The rest of the window is for the conversation and the answer.
 const WINDOW_SHARE: usize = 2;
 /// Default number of tools that one search returns.
 const FOUND: usize = 5;

@@ -22,6 +22,7 @@ use crate::app::App;
 /// Maximum size of the text of one file that a turn uses, in bytes.
 const TEXT_MAX: usize = 1 << 20;
 /// Maximum number of files in one turn.
+// Their texts and pictures all go into one request to a model.
 const FILES_MAX: usize = 20;
 /// Maximum size of a picture for a model, in bytes.
 const PICTURE_MAX: usize = 20 << 20;
@@ -31,6 +32,7 @@ const FORM_DEPTH: usize = 3;
 const AT_ONCE: u64 = 500;
 
 /// Time limit for recording usage.
+// The turn waits for it, and continues without the record if the store does not respond.
 const NOTE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Media types of pictures that models accept.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use weft_core::webhook::Rate;
 
 /// Number of buckets from which on full ones are removed.
+// Below this their memory does not matter, and removing them takes a scan under the lock.
 const BUCKETS_KEPT: usize = 10_000;
 
 /// Maximum number of buckets. Where callers choose the keys, they could otherwise exhaust memory; beyond it new keys

@@ -12,6 +12,7 @@ use weft_engine::engine::PickedUp;
 use crate::app::App;
 
 /// Interval for checking for runs without an owner.
+// A run is to be resumed within ten seconds after its process has died; `SILENT_MAX` takes seven of them.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Number of checks after which processes that are permanently gone are forgotten.

@@ -9,6 +9,7 @@ use crate::app::App;
 use crate::config::RetentionConfig;
 
 /// Interval for removing old data.
+// Retention is configured in days, so an hour more does not matter.
 const EVERY: Duration = Duration::from_secs(3_600);
 /// Number of runs removed in one batch.
 const AT_ONCE: u64 = 500;

@@ -19,6 +19,7 @@ use crate::notifications::overdue;
 use crate::turns::Waiting;
 
 /// Interval for checking for expired tasks.
+// Time limits of tasks are given in seconds.
 const EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of tasks that are handled in one check.
 const TIMED_OUT_AT_ONCE_MAX: u64 = 1_000;

@@ -25,6 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(30);
 
 /// How often a worker renews its lease.
+// A third of the lease, so that it outlives a failed renewal.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
 
 /// How often old work is removed.

@@ -49,6 +49,7 @@ pub(crate) const RUN_CANCELLED: &str = "the run was cancelled";
 /// Effectively never: an `Instant` further ahead cannot be represented, and adding a longer limit to now would panic.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Maximum number of activation ends handled in a row before anything else is polled.
+// Otherwise a long chain of nodes that end immediately would delay all other tasks on this thread.
 const STRETCH_MAX: u32 = 64;
 
 /// Limits of one run and its activations.

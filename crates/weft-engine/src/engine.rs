@@ -69,6 +69,7 @@ use crate::tasks;
 use crate::turn_calls::keep_those_of;
 
 /// Maximum length of the question that is stored with its run.
+// It is stored for lists of runs; the journal has the whole question.
 const QUERY_KEPT_MAX: usize = 500;
 
 /// A turn to run.

@@ -10,6 +10,7 @@ use weft_core::watched_models::{ModelCall, ModelWatcher, WatchedModels};
 use weft_core::{ComponentId, Error, ErrorKind};
 
 /// Time limit for recording usage.
+// A store that hangs must not use up the lease of the work.
 const NOTE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Adds up the model usage of some work, by model.

@@ -1,8 +1,10 @@
 //! How much a word in a chunk says about it (Robertson's BM25).
 
 /// How quickly further occurrences of a word in a chunk count less.
+// Within the usual range of BM25's parameter k1, from 1.2 to 2.
 const SATURATION: f32 = 1.5;
 /// How much long chunks are penalised.
+// The usual value of BM25's parameter b.
 const LENGTH_SHARE: f32 = 0.75;
 
 /// Returns the inverse document frequency of a word, on a logarithmic scale; above 0 for every word.

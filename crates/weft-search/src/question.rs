@@ -8,6 +8,7 @@ use weft_core::seam::index::TextQuery;
 use crate::analysis::{analyze, each_form};
 
 /// Maximum number of different words looked up for one question.
+// Each word scans its own list of occurrences, so the work grows with their number.
 const WORDS_MAX: usize = 256;
 /// Maximum number of bytes of a question that are read.
 const QUESTION_MAX: usize = 64 * 1024;

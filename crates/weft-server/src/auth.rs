@@ -20,6 +20,7 @@ use weft_app::config::Auth;
 use weft_app::tokens::{self, LOGIN_PREFIX, SHARE_PREFIX};
 
 /// Maximum length of a token that is looked up, in bytes.
+// Valid tokens are far shorter, so longer ones need not be hashed.
 const TOKEN_BYTES_MAX: usize = 1_024;
 
 /// The authenticated caller, and what it may do.

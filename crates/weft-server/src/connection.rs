@@ -42,6 +42,7 @@ const IDLE: Duration = Duration::from_secs(75);
 /// Maximum size of the head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Delay before accepting again after the system could not provide a connection.
+// The cause, usually too many open files, does not go away immediately, and trying again costs processor time.
 const PAUSE: Duration = Duration::from_millis(100);
 /// On shutdown, the time for a request that is still on its way on an idle connection.
 const LINGER: Duration = Duration::from_secs(1);

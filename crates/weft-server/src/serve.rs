@@ -20,6 +20,7 @@ use weft_app::worker::{Worker, read_documents, remember};
 /// Time after the end of the runs for streams to reach their clients.
 const LAST_FRAMES: Duration = Duration::from_secs(5);
 /// Time for requests whose connections were closed to remove what they have stored.
+// The store is closed afterwards, and they need it.
 const CLEAN_UP: Duration = Duration::from_secs(5);
 
 /// Options of a server.

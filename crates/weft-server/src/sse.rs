@@ -17,9 +17,11 @@ use weft_core::{Entry, Error, Result};
 use weft_engine::EntryReader;
 
 /// Time without a frame after which a comment keeps the connection open.
+// Proxies commonly close connections that carry no data for 30 to 60 seconds.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Frames that are already available are sent together, up to this many bytes.
+// A late reader would otherwise get a whole journal in a single buffer.
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Writes the frames of one kind of stream.

@@ -23,12 +23,14 @@ use crate::rows::run;
 use crate::session_dictionary::{self, BASED, SessionDictionary};
 
 /// Maximum size of a row's content before compression.
+// A reader of any entry has to unpack the whole row.
 const ROW_BYTES_MAX: usize = 256 * 1024;
 
 /// Rows read at a time.
 const ROWS_READ_MAX: u64 = 64;
 
 /// Work on more bytes than this is moved off the async worker threads.
+// Compressing them takes long enough to delay the other tasks on the thread.
 const BYTES_AT_ONCE_MAX: usize = 64 * 1024;
 
 /// Rows that become a single one.

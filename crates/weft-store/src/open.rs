@@ -42,6 +42,7 @@ const SERVER_ACQUIRE_MAX: Duration = Duration::from_secs(5);
 /// succeeds.
 const ATTEMPTS_MAX: u32 = 10;
 /// How often the pause between two attempts is doubled, starting from half a millisecond.
+// At most 64 ms on average: collisions are over by then, and callers wait.
 const PAUSE_DOUBLED_MAX: u32 = 7;
 
 /// Canvases, sessions, runs, tasks, tokens and accepted tools in one database. Clones are handles to the same store.

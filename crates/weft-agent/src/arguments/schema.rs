@@ -21,6 +21,7 @@ const SHOWN_MAX: usize = 200;
 // Look-around and back references make the matcher backtrack; plain patterns never count here.
 const BACKTRACKS_MAX: usize = 100_000;
 /// Maximum number of bytes that one compiled pattern may take.
+// Schemas may come from servers, and a short pattern may compile to many megabytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of bytes that all patterns of a schema may take together.
 // A few characters, `\p{L}{10}`, compile to hundreds of kilobytes, and a schema has room for thousands of them.

@@ -19,6 +19,7 @@ const LANES: u32 = 1;
 const AT_ONCE: usize = 4;
 /// How long a request waits for its turn.
 const WAIT: Duration = Duration::from_secs(10);
+// The lengths that RFC 9106 recommends for Argon2: 128 bits of salt, and 256 bits of hash.
 const SALT_BYTES: usize = 16;
 const HASH_BYTES: u32 = 32;
 

@@ -14,6 +14,7 @@ use crate::tokens::{self, LOGIN_PREFIX};
 
 const DAY_MS: i64 = 86_400_000;
 /// Limit of attempts for one account from all addresses, as a multiple of the limit from one address.
+// Much higher, because otherwise a few attempts from anywhere would lock out the owner of the account.
 const EVERYWHERE: u32 = 20;
 
 /// A successful sign-in. The token cannot be read again later.

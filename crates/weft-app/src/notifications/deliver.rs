@@ -39,6 +39,7 @@ const FIRST_PAUSE_MS: i64 = 30_000;
 /// The longest pause.
 const PAUSE_MAX_MS: i64 = 3_600_000;
 /// Age after which a notification without any attempt is given up.
+// After a long outage people should not get a flood of notifications about what is long over.
 const STALE_MS: i64 = 86_400_000;
 /// How long notifications are kept.
 const KEPT_MS: i64 = 30 * 86_400_000;

@@ -339,8 +339,7 @@ pub trait DatasetStore: Send + Sync {
     /// was replaced: not if another writer has changed or removed it in the meantime.
     ///
     /// # Errors
-    /// `Conflict` when another one has this name; as [`Dataset::check_other_embedder`], also for what is queued
-    /// meanwhile.
+    /// `Conflict` when another one has this name; as [`Dataset::check_other_embedder`], also for what is queued meanwhile.
     async fn update(&self, dataset: &Dataset) -> Result<bool>;
 
     /// Removes a dataset with its documents and chunks. Returns the names of the blobs that are no longer used.

@@ -16,6 +16,7 @@ use super::{Engine, Stores};
 use crate::watch::{ProcessWatch, SILENT_MAX};
 
 /// How often a process with runs under way sends a heartbeat.
+// Three heartbeats may be missed before a process counts as dead, see `SILENT_MAX`.
 const BEAT_EVERY: Duration = Duration::from_secs(2);
 
 /// How often a process with runs under way checks for requests from other processes and hands over the runs

@@ -6,6 +6,7 @@ const ROUNDS_MAX: usize = 20;
 /// Maximum number of times that communities are merged into larger ones.
 const LEVELS_MAX: usize = 8;
 /// Smallest gain that counts.
+// Smaller gains are rounding errors, which could move nodes back and forth forever.
 const GAIN_MIN: f64 = 1e-9;
 
 /// Returns the community of each of `count` nodes, numbered from 0. Edges count in both directions.

@@ -3,6 +3,7 @@
 /// The share that is passed on along relations; the rest is distributed equally.
 const DAMPING: f64 = 0.85;
 /// Maximum number of rounds.
+// The error shrinks by the damping in each round, so after a hundred it is below 1e-7.
 const ROUNDS_MAX: usize = 100;
 /// Iteration ends when no value changes by more than this.
 const CHANGE_MIN: f64 = 1e-9;

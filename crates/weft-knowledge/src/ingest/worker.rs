@@ -46,6 +46,7 @@ impl Default for WorkerPace {
 }
 
 /// How long a worker that has to stop waits for a document of which only the final steps are left.
+// The document is nearly searchable; otherwise another worker would repeat its final stage.
 const SETTLING_MAX: Duration = Duration::from_secs(10);
 
 /// Processes the documents of a queue, several at a time.

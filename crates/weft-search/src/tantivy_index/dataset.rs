@@ -22,6 +22,7 @@ use super::writer::{DatasetWriter, IDLE_MAX, unwritable};
 use crate::vectors::row;
 
 /// How long accepted changes may gather before they are written, if no question asks for them earlier.
+// Each commit waits for the disk, so changes that follow one another share one.
 const BEHIND_MAX: Duration = Duration::from_millis(500);
 /// Maximum number of bytes that gather before they are written.
 const BEHIND_BYTES_MAX: usize = 16 << 20;

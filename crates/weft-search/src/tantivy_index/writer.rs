@@ -18,8 +18,10 @@ use super::home::Home;
 /// Memory in bytes that a writer may use before it writes a part.
 const MEMORY: usize = 48 * 1024 * 1024;
 /// A writer that has been idle for this long is closed.
+// An open writer holds the lock of the index, which other processes may be waiting for, and its buffers.
 pub(super) const IDLE_MAX: Duration = Duration::from_millis(300);
 /// A writer that has been open for this long is closed after the next commit.
+// Other processes that want to write wait for its lock, however busy this one is.
 const TURN_MAX: Duration = Duration::from_secs(10);
 /// How long it then stays closed. Longer than `ASKED_EVERY`, so that one of the waiting processes gets its turn.
 const PAUSE: Duration = Duration::from_millis(50);

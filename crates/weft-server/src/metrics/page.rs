@@ -11,6 +11,7 @@ use weft_core::{Error, Result};
 use crate::state::ServerState;
 
 /// Time limit for the store to count the backlog. Without that, the rest of the page is still returned.
+// Shorter than the ten seconds after which Prometheus gives up a scrape by default.
 const BACKLOG_TIME: Duration = Duration::from_secs(3);
 
 /// Returns the current page.

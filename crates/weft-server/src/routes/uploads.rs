@@ -29,6 +29,7 @@ use crate::wire::form_name::form_name;
 const FILES_MAX: usize = 1_000;
 
 /// Maximum time without any data of the body.
+// The total time has no limit, because a large file over a slow line may take hours.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// Number of bytes that may arrive before the head of a part is complete.

@@ -23,6 +23,7 @@ use crate::session_dictionary::BASED;
 const ROWS_READ_MAX: u64 = 64;
 
 /// Pages of a SQLite file that are released at a time.
+// Other writers wait while pages are released.
 const PAGES_FREED_MAX: u32 = 4_096;
 
 impl Store {

@@ -12,8 +12,10 @@ const FRESH_MS: i64 = 3_600_000;
 /// How long an old response is used if no newer one is available: revoked keys must not remain valid for ever.
 const STALE_MS: i64 = 24 * 3_600_000;
 /// Pause after a failure before the next request, in milliseconds.
+// Otherwise every sign-in would wait for a provider that is down.
 const PAUSE_MS: i64 = 5_000;
 /// Minimum interval for requesting a response newer than the cached one, in milliseconds.
+// Otherwise tokens with invented key ids would cause a request each.
 const RENEW_MS: i64 = 60_000;
 
 /// A cached response, or the last failure.

@@ -28,8 +28,10 @@ use crate::hmac::same;
 use crate::tokens;
 
 /// Time limit for a sign-in, in milliseconds.
+// Enough for a person to enter a password and a second factor at the provider.
 const LIFETIME_MS: i64 = 10 * 60_000;
 /// Maximum number of sign-ins under way in all processes.
+// Anyone can start a sign-in, and each is stored until it expires.
 const UNDER_WAY_MAX: u64 = 10_000;
 /// Maximum size of the parameters with which a provider redirects back, in bytes.
 const RETURNED_BYTES_MAX: usize = 8 << 10;
