@@ -105,13 +105,13 @@ async fn method(
             let completion = json!({"values": values, "total": values.len(), "hasMore": false});
             Ok(Some(Map::from_iter([("completion".to_owned(), completion)])))
         }
-        _ if context.revision.is_stateless() => alone(service, about, request, context).await,
+        _ if context.revision.is_stateless() => stateless(service, about, request, context).await,
         _ => conversing(service, about, request, context).await,
     }
 }
 
 /// Methods that exist from 2026-07-28 on.
-async fn alone(
+async fn stateless(
     service: &dyn Service,
     about: &About,
     request: &RpcRequest,

@@ -34,7 +34,7 @@ pub(super) enum ExchangeEvent {
 }
 
 /// Creates the channel for notifications and questions.
-pub(super) fn way() -> (mpsc::Sender<Json>, mpsc::Receiver<Json>) {
+pub(super) fn channel() -> (mpsc::Sender<Json>, mpsc::Receiver<Json>) {
     // Bounded, so that a client that reads slowly slows down the sender instead of filling the memory.
     mpsc::channel(WAITING_MAX)
 }
@@ -99,7 +99,7 @@ mod tests {
 
     #[tokio::test]
     async fn notifications_come_before_the_answer() {
-        let (sender, told) = way();
+        let (sender, told) = channel();
         let work = async move {
             for n in 0..3 {
                 sender.send(json!(n)).await.unwrap();
@@ -116,7 +116,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_without_notifications_is_waited_for() {
-        let (sender, told) = way();
+        let (sender, told) = channel();
         drop(sender);
         let mut exchange = Exchange::new(async { Some(json!(1)) }.boxed(), told);
         assert!(matches!(exchange.next().await, ExchangeEvent::Answer(_)));

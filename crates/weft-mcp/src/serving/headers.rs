@@ -24,7 +24,7 @@ const META_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// What a stateless request declares in its metadata.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct LoneRequest {
+pub(super) struct StatelessRequest {
     pub(super) revision: ProtocolRevision,
     pub(super) client: Client,
     pub(super) level: Option<LogLevel>,
@@ -36,7 +36,7 @@ pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// Returns whether a request is stateless, which its body says.
-pub(super) fn stands_alone(request: &RpcRequest) -> bool {
+pub(super) fn is_stateless(request: &RpcRequest) -> bool {
     request.meta().is_some_and(|meta| meta.contains_key(META_VERSION))
 }
 
@@ -90,7 +90,7 @@ pub(super) fn decoded(value: &str) -> Option<String> {
 ///
 /// # Errors
 /// `INVALID_PARAMS` when a part is missing; `UNSUPPORTED_REVISION`, with the supported revisions.
-pub(super) fn alone(request: &RpcRequest) -> Result<LoneRequest, RpcError> {
+pub(super) fn stateless_request(request: &RpcRequest) -> Result<StatelessRequest, RpcError> {
     let missing = |key: &str| RpcError::params(format!("`params._meta` must have `{key}`"));
     let meta = request.meta().ok_or_else(|| RpcError::params("`params._meta` must be an object"))?;
     let version = meta.get(META_VERSION).and_then(Json::as_str).ok_or_else(|| missing(META_VERSION))?;
@@ -104,7 +104,7 @@ pub(super) fn alone(request: &RpcRequest) -> Result<LoneRequest, RpcError> {
         error.with_data(json!({"supported": supported(), "requested": shown}))
     })?;
     let level = meta.get(META_LEVEL).and_then(Json::as_str).and_then(LogLevel::parse);
-    Ok(LoneRequest { revision, client: Client::new(Some(declared)), level })
+    Ok(StatelessRequest { revision, client: Client::new(Some(declared)), level })
 }
 
 #[cfg(test)]
@@ -148,7 +148,9 @@ mod tests {
 
     #[test]
     fn a_stateless_request_must_name_its_version_and_client() {
-        let read = |meta: Json| alone(&request("ping", json!({"_meta": meta}))).map_err(|error| error.code);
+        let read = |meta: Json| {
+            stateless_request(&request("ping", json!({"_meta": meta}))).map_err(|error| error.code)
+        };
         let whole =
             read(json!({META_VERSION: "2026-07-28", META_CLIENT: {"sampling": {}}, META_LEVEL: "error"}));
         let whole = whole.unwrap();
@@ -160,6 +162,9 @@ mod tests {
             let spoken = read(json!({META_VERSION: version, META_CLIENT: {}}));
             assert_eq!(spoken, Err(code::UNSUPPORTED_REVISION), "{version}");
         }
-        assert_eq!(alone(&request("ping", Json::Object(Map::new()))).unwrap_err().code, code::INVALID_PARAMS);
+        assert_eq!(
+            stateless_request(&request("ping", Json::Object(Map::new()))).unwrap_err().code,
+            code::INVALID_PARAMS
+        );
     }
 }

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use weft_core::Json;
 
 use super::dispatch::{Context, LISTEN};
-use super::exchange::{Exchange, ExchangeEvent, way, work};
-use super::headers::{self, SESSION, VERSION, alone, stands_alone};
+use super::exchange::{Exchange, ExchangeEvent, channel, work};
+use super::headers::{self, SESSION, VERSION, is_stateless, stateless_request};
 use super::message::{ClientMessage, RpcError, RpcRequest, answer, code};
 use super::revision::ProtocolRevision;
 use super::service::{Leaving, Service};
@@ -91,8 +91,8 @@ impl Host {
         let said = headers::text(headers, VERSION);
         let newest = said.and_then(ProtocolRevision::parse).is_some_and(ProtocolRevision::is_stateless);
         match message {
-            ClientMessage::Request(request) if newest || stands_alone(&request) => {
-                by_itself(service, request, headers).await
+            ClientMessage::Request(request) if newest || is_stateless(&request) => {
+                stateless(service, request, headers).await
             }
             // Stateless revisions have no state here that a notification could concern.
             ClientMessage::Notification { .. } if newest => Reply::empty(StatusCode::ACCEPTED),
@@ -104,7 +104,7 @@ impl Host {
             ClientMessage::Request(request) if request.method == "initialize" => {
                 self.begin(&*service, owner, &request)
             }
-            message => self.go_on(service, owner, headers, message).await,
+            message => self.in_session(service, owner, headers, message).await,
         }
     }
 
@@ -130,7 +130,7 @@ impl Host {
 
     /// Processes a message of a session. A request without a session is answered as well: most methods do not depend on
     /// earlier messages.
-    async fn go_on(
+    async fn in_session(
         &self,
         service: Arc<dyn Service>,
         owner: &str,
@@ -148,7 +148,7 @@ impl Host {
             },
             None => {
                 let revision = headers::text(headers, VERSION).and_then(ProtocolRevision::parse);
-                Arc::new(ServedSession::unsaid(revision.unwrap_or(ProtocolRevision::UNSAID)))
+                Arc::new(ServedSession::without_session(revision.unwrap_or(ProtocolRevision::UNNAMED)))
             }
         };
         match message {
@@ -162,7 +162,7 @@ impl Host {
                 session.answered(&id, outcome);
                 Reply::empty(StatusCode::ACCEPTED)
             }
-            ClientMessage::Request(request) => in_conversation(service, session, request, headers).await,
+            ClientMessage::Request(request) => answer_in(service, session, request, headers).await,
         }
     }
 }
@@ -174,7 +174,7 @@ fn id_of(message: &ClientMessage) -> Json {
     }
 }
 
-async fn in_conversation(
+async fn answer_in(
     service: Arc<dyn Service>,
     session: Arc<ServedSession>,
     request: RpcRequest,
@@ -184,7 +184,7 @@ async fn in_conversation(
         Ok(working) => working,
         Err(error) => return Reply::refused(StatusCode::OK, &request.id, error),
     };
-    let (sender, told) = way();
+    let (sender, told) = channel();
     let asked = Arc::clone(&session);
     let context = Context {
         revision: session.revision,
@@ -200,10 +200,10 @@ async fn in_conversation(
     respond(Exchange::new(work(service, request, context, working), told), headers, Some(&asked)).await
 }
 
-async fn by_itself(service: Arc<dyn Service>, request: RpcRequest, headers: &HeaderMap) -> Reply {
-    let read = headers::check(headers, &request).and_then(|()| alone(&request));
-    let alone = match read {
-        Ok(alone) => alone,
+async fn stateless(service: Arc<dyn Service>, request: RpcRequest, headers: &HeaderMap) -> Reply {
+    let read = headers::check(headers, &request).and_then(|()| stateless_request(&request));
+    let declared = match read {
+        Ok(declared) => declared,
         Err(error) => return Reply::refused(StatusCode::BAD_REQUEST, &request.id, error),
     };
     if let Err(error) = read_beforehand(&*service, &request, headers).await {
@@ -213,11 +213,11 @@ async fn by_itself(service: Arc<dyn Service>, request: RpcRequest, headers: &Hea
         };
         return Reply::refused(status, &request.id, error);
     }
-    let (sender, told) = way();
+    let (sender, told) = channel();
     let context = Context {
-        revision: alone.revision,
-        client: alone.client,
-        level: alone.level,
+        revision: declared.revision,
+        client: declared.client,
+        level: declared.level,
         session: None,
         cancelled: CancellationToken::new(),
         left: CancellationToken::new(),
@@ -274,7 +274,7 @@ async fn respond(mut exchange: Exchange, headers: &HeaderMap, asked: Option<&Arc
         loop {
             match exchange.next().await {
                 // Without a stream only the response can be sent.
-                ExchangeEvent::Told(told) => unheard(asked, &told),
+                ExchangeEvent::Told(told) => fail_question(asked, &told),
                 ExchangeEvent::Answer(answer) => return Reply::json(StatusCode::OK, answer),
                 ExchangeEvent::Nothing => return Reply::empty(StatusCode::ACCEPTED),
             }
@@ -306,7 +306,7 @@ async fn respond(mut exchange: Exchange, headers: &HeaderMap, asked: Option<&Arc
 }
 
 /// Fails a question that cannot be sent to the client; otherwise the call would wait for its answer forever.
-fn unheard(asked: Option<&Arc<ServedSession>>, told: &Json) {
+fn fail_question(asked: Option<&Arc<ServedSession>>, told: &Json) {
     if let (Some(session), Some(id)) = (asked, told.get("id")) {
         let why = "it can only be asked through events, which it does not accept: accept text/event-stream";
         session.answered(id, Err(json!({"message": why})));

@@ -25,7 +25,7 @@ impl ProtocolRevision {
     pub const LAST_WITH_SESSIONS: Self = Self::V2025_11_25;
 
     /// The revision of a request over HTTP that does not name one.
-    pub const UNSAID: Self = Self::V2025_03_26;
+    pub const UNNAMED: Self = Self::V2025_03_26;
 
     /// Returns its name in the protocol, which is its date.
     pub fn as_str(self) -> &'static str {

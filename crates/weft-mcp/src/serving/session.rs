@@ -112,7 +112,7 @@ impl ServedSession {
     }
 
     /// Creates a session for a single request without one; its client has no capabilities.
-    pub(super) fn unsaid(revision: ProtocolRevision) -> Self {
+    pub(super) fn without_session(revision: ProtocolRevision) -> Self {
         let closed = ClientQuestions { closed: true, ..ClientQuestions::default() };
         Self { revision, asked: Mutex::new(closed), ..Self::new(&Map::new()) }
     }

@@ -14,8 +14,8 @@ use weft_core::{Error, ErrorKind, Json, Result};
 
 use super::dispatch::Context;
 use super::envelope;
-use super::exchange::{way, work};
-use super::headers::{alone, stands_alone};
+use super::exchange::{channel, work};
+use super::headers::{is_stateless, stateless_request};
 use super::message::{ClientMessage, RpcError, RpcRequest, answer, code};
 use super::revision::ProtocolRevision;
 use super::service::{Leaving, Service};
@@ -36,9 +36,9 @@ pub async fn converse(
     source: impl AsyncRead + Send + Unpin,
     sink: impl AsyncWrite + Send + Unpin,
 ) -> Result<()> {
-    let (sender, mut told) = way();
+    let (sender, mut told) = channel();
     let left = CancellationToken::new();
-    let mut talk = Talk { service, session: None, under_way: Arc::default(), left, sender };
+    let mut connection = StdioConnection { service, session: None, under_way: Arc::default(), left, sender };
     let (mut lines, mut sink) = (LineReader::new(source, LINE_BYTES_MAX), sink);
     let (mut works, mut open) = (Works::new(), true);
     while open || !works.is_empty() {
@@ -57,13 +57,13 @@ pub async fn converse(
             }
             line = lines.next(), if open => match line.map_err(unread)? {
                 Some(line) => {
-                    if let Some(refused) = talk.take(line, &works) {
+                    if let Some(refused) = connection.take(line, &works) {
                         write(&mut sink, &refused).await?;
                     }
                 }
                 None => {
                     open = false;
-                    talk.left();
+                    connection.left();
                 }
             },
         }
@@ -93,8 +93,8 @@ fn unread(fault: LineFault) -> Error {
     }
 }
 
-/// The session of a pair of streams.
-struct Talk {
+/// A connection over a pair of streams, with its session if there is one.
+struct StdioConnection {
     service: Arc<dyn Service>,
     session: Option<Arc<ServedSession>>,
     under_way: Arc<UnderWay>,
@@ -103,7 +103,7 @@ struct Talk {
     sender: mpsc::Sender<Json>,
 }
 
-impl Talk {
+impl StdioConnection {
     /// Processes a line. Returns the response if it is an error that is known immediately.
     fn take(&mut self, line: Vec<u8>, works: &Works) -> Option<Json> {
         let refused = |id: &Json, error: RpcError| Some(answer(id, &Err(error)));
@@ -138,7 +138,7 @@ impl Talk {
             }
             Ok(ClientMessage::Request(request)) => request,
         };
-        if request.method == "initialize" && !stands_alone(&request) {
+        if request.method == "initialize" && !is_stateless(&request) {
             let session = ServedSession::new(&request.params);
             let result = envelope::initialized(&self.service.about(), session.revision);
             // Open questions of the previous session will not be answered, so they fail.
@@ -152,14 +152,14 @@ impl Talk {
     }
 
     fn begin(&self, request: RpcRequest, works: &Works) -> std::result::Result<(), RpcError> {
-        let by_itself = if stands_alone(&request) { Some(alone(&request)?) } else { None };
+        let declared = if is_stateless(&request) { Some(stateless_request(&request)?) } else { None };
         let working = self.under_way.begin(&request.id)?;
         let (cancelled, left, sender) = (working.cancelled.clone(), self.left.clone(), self.sender.clone());
-        let context = match by_itself {
-            Some(alone) => Context {
-                revision: alone.revision,
-                client: alone.client,
-                level: alone.level,
+        let context = match declared {
+            Some(declared) => Context {
+                revision: declared.revision,
+                client: declared.client,
+                level: declared.level,
                 session: None,
                 cancelled,
                 left,
@@ -168,8 +168,8 @@ impl Talk {
             },
             None => {
                 // As over HTTP: a method that does not depend on earlier messages needs no session.
-                let unsaid = || Arc::new(ServedSession::unsaid(ProtocolRevision::UNSAID));
-                let session = self.session.clone().unwrap_or_else(unsaid);
+                let without_session = || Arc::new(ServedSession::without_session(ProtocolRevision::UNNAMED));
+                let session = self.session.clone().unwrap_or_else(without_session);
                 Context {
                     revision: session.revision,
                     client: session.client.clone(),
