@@ -227,11 +227,11 @@ pub(crate) fn meant<'a>(tools: &'a [Arc<Tool>], name: &str) -> Option<&'a Arc<To
         return Some(tool);
     }
     // Saved canvases and prompts written by people still contain an older engine's spelling of the name.
-    let mended = |name: &str| name.replace("search_my_dateset", "search_my_dataset");
-    let name = mended(name);
+    let corrected = |name: &str| name.replace("search_my_dateset", "search_my_dataset");
+    let name = corrected(name);
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let fits = |tool: &&Arc<Tool>| {
-        let own = mended(&tool.name);
+        let own = corrected(&tool.name);
         own == name || own.rsplit_once('_').is_some_and(|(stem, place)| stem == name && is_number(place))
     };
     let mut fitting = tools.iter().filter(fits);

@@ -27,7 +27,7 @@ impl Transcript {
         let round =
             lines.iter().filter_map(|line| if let Keep::Round(n) = line.keep { Some(n + 1) } else { None });
         let round = round.max().unwrap_or(0);
-        Self { lines: mended(lines), round }
+        Self { lines: repaired(lines), round }
     }
 
     /// Adds a message outside of a round of calls.
@@ -98,7 +98,7 @@ pub fn tidy<'a>(
 /// Puts calls and results in order: consecutive messages of one round that each contain one call are merged; every
 /// call is followed by its result, the first one if there are several; a call without a result gets a result that
 /// says so; a result without a call is dropped.
-pub fn mended(lines: Vec<Line>) -> Vec<Line> {
+pub fn repaired(lines: Vec<Line>) -> Vec<Line> {
     // In most conversations there is nothing to reorder, so nothing is copied.
     if lines.iter().all(|line| line.message.tool_calls.is_empty() && line.message.author != Author::Tool) {
         return lines;
@@ -195,9 +195,9 @@ mod tests {
     #[test]
     fn inconsistent_histories_are_repaired() {
         let check = |lines: Vec<Line>, expected: &str| {
-            let tidy = mended(lines);
+            let tidy = repaired(lines);
             assert_eq!(told(&tidy), expected);
-            assert_eq!(told(&mended(tidy)), expected, "repairing twice changes nothing");
+            assert_eq!(told(&repaired(tidy)), expected, "repairing twice changes nothing");
         };
         check(vec![says(Author::User, "q"), says(Author::Assistant, "a")], "User:q Assistant:a");
         check(vec![asks(&["1", "2"]), gives("2", "b"), gives("1", "a")], "ask(1,2) 1=a 2=b");

@@ -23,7 +23,7 @@
 //! of what can be found records it, too, together with the change. These notes are numbered: after the last
 //! step a note is removed only if no other has followed, so that processes working on the same document
 //! concurrently never remove each other's. Whatever happens in between, be it a crash or a failing index,
-//! [`Library::mend`] finds the note and indexes the document again. Manual changes do the same; the library
+//! [`Library::repair`] finds the note and indexes the document again. Manual changes do the same; the library
 //! completes them even if the caller has gone away. The index writes a change to a document or chunk together
 //! with others that arrive within half a second, or when a question is asked; until then the note stays
 //! ([`behind`]). An index that has lost its folder holds another number of chunks than the store;
@@ -41,7 +41,7 @@
 //! there is no room are left out.
 //!
 //! Things are removed from the store first, then from the index, and files last: after the first step they
-//! can no longer be referred to. The first step records what was removed, and `mend` clears away what a crash
+//! can no longer be referred to. The first step records what was removed, and `repair` clears away what a crash
 //! has left.
 
 mod behind;

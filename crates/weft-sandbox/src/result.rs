@@ -46,7 +46,7 @@ fn without_large_numbers(json: &str) -> Cow<'_, str> {
         return Cow::Borrowed(json);
     }
     let is_digit = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
-    let mut mended = String::with_capacity(json.len());
+    let mut repaired = String::with_capacity(json.len());
     let mut rest = json;
     while let Some(first) = rest.chars().next() {
         let length = match first {
@@ -57,13 +57,13 @@ fn without_large_numbers(json: &str) -> Cow<'_, str> {
         let (token, after) = rest.split_at(length);
         let whole = matches!(first, '-' | '0'..='9') && !token.contains(['.', 'e', 'E']);
         if whole && token.parse::<i64>().is_err() && token.parse::<u64>().is_err() {
-            mended.extend(["\"", token, "\""]);
+            repaired.extend(["\"", token, "\""]);
         } else {
-            mended.push_str(token);
+            repaired.push_str(token);
         }
         rest = after;
     }
-    Cow::Owned(mended)
+    Cow::Owned(repaired)
 }
 
 /// Returns the length of the string that JSON begins with, in bytes including its quotes.
@@ -79,21 +79,21 @@ fn text_length(json: &str) -> usize {
 
 /// Replaces `\ud800` to `\udfff` in JSON, which are surrogates, by U+FFFD.
 fn without_halves(json: &str) -> String {
-    let mut mended = String::with_capacity(json.len());
+    let mut repaired = String::with_capacity(json.len());
     let mut rest = json;
     while let Some(at) = rest.find('\\') {
         let (before, escape) = rest.split_at(at);
-        mended.push_str(before);
+        repaired.push_str(before);
         let half = escape.get(..6).is_some_and(|escape| {
             let code = escape.strip_prefix("\\u").and_then(|code| u32::from_str_radix(code, 16).ok());
             code.is_some_and(|code| (0xd800..=0xdfff).contains(&code))
         });
         // Escapes are ASCII, so that they end at character boundaries.
         let length = if half { 6 } else { 2 };
-        mended.push_str(if half { "\\ufffd" } else { escape.get(..length).unwrap_or(escape) });
+        repaired.push_str(if half { "\\ufffd" } else { escape.get(..length).unwrap_or(escape) });
         rest = escape.get(length..).unwrap_or_default();
     }
-    mended + rest
+    repaired + rest
 }
 
 /// Shortens a message so that it can be read without scrolling.

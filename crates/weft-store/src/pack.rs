@@ -17,10 +17,10 @@ use crate::compress::{compress, compress_fast, decompress};
 const PLAIN: u8 = 1;
 
 /// Entries grouped by part, compressed.
-const SQUEEZED: u8 = 2;
+const COMPRESSED: u8 = 2;
 
 /// Smaller bodies stay uncompressed: they are soon packed together with others.
-const SQUEEZED_FROM: usize = 400;
+const COMPRESSED_FROM: usize = 400;
 
 /// How the event number of an entry is encoded: absent, one more than the last, or in full.
 const EVENT_NONE: u64 = 0;
@@ -44,7 +44,7 @@ pub(crate) fn pack_fast(entries: &[StoredEntry]) -> Vec<u8> {
 
 fn packed(entries: &[StoredEntry], compress: fn(&[u8]) -> Option<Vec<u8>>) -> Vec<u8> {
     let plain = pack_plain(entries);
-    if plain.len() < SQUEEZED_FROM {
+    if plain.len() < COMPRESSED_FROM {
         return plain;
     }
     let parts = parts(entries);
@@ -60,7 +60,7 @@ pub(crate) fn compressed(parts: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn with_length(parts: &[u8], compressed: &[u8]) -> Vec<u8> {
-    let mut body = vec![SQUEEZED];
+    let mut body = vec![COMPRESSED];
     put(&mut body, parts.len() as u64);
     body.extend_from_slice(compressed);
     body
@@ -74,7 +74,7 @@ pub(crate) fn unpack(first_seq: u64, body: &[u8]) -> Result<Vec<StoredEntry>> {
     let (&format, mut rest) = body.split_first().ok_or_else(damaged)?;
     match format {
         PLAIN => unpack_plain(first_seq, rest),
-        SQUEEZED => {
+        COMPRESSED => {
             let length = usize::try_from(take(&mut rest)?).map_err(|_| damaged())?;
             entries_of(first_seq, &decompress(rest, length)?)
         }

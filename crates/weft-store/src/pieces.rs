@@ -44,7 +44,7 @@ pub(crate) const NAMED_BASE_BYTES: usize = 1 + size_of::<Name>();
 
 /// The encoding of a piece.
 const PLAIN: u8 = 0;
-const SQUEEZED: u8 = 1;
+const COMPRESSED: u8 = 1;
 
 /// The first sixteen bytes of a hash: pieces share a namespace only within their session.
 pub(crate) type Name = [u8; 16];
@@ -234,7 +234,7 @@ pub(crate) fn name(piece: &[u8]) -> Name {
 pub(crate) fn row(key: &SessionKey, name: Name, piece: &[u8]) -> Model {
     let body = match compress(piece) {
         Some(compressed) => {
-            let mut body = vec![SQUEEZED];
+            let mut body = vec![COMPRESSED];
             put(&mut body, piece.len() as u64);
             [body, compressed].concat()
         }
@@ -251,7 +251,7 @@ pub(crate) fn row(key: &SessionKey, name: Name, piece: &[u8]) -> Model {
 fn plain(body: &[u8]) -> Result<Vec<u8>> {
     match body.split_first() {
         Some((&PLAIN, piece)) => Ok(piece.to_vec()),
-        Some((&SQUEEZED, mut rest)) => {
+        Some((&COMPRESSED, mut rest)) => {
             let length = usize::try_from(take(&mut rest)?).map_err(|_| damaged())?;
             decompress(rest, length)
         }

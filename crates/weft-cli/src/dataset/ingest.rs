@@ -312,7 +312,7 @@ async fn read_all(
 /// ingest.
 async fn make_findable(dataset: &Dataset, app: &App, setup: &Setup) -> Outcome<()> {
     tokio::select! {
-        mended = app.library.mend_dataset(&dataset.key) => Ok(mended.map(drop)?),
+        repaired = app.library.repair_dataset(&dataset.key) => Ok(repaired.map(drop)?),
         () = stopped() => Err(told_how_to_go_on(dataset, setup)),
     }
 }

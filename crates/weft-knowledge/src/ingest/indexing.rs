@@ -114,23 +114,23 @@ impl Library {
     ///
     /// # Errors
     /// When the store cannot be read. What cannot be indexed stays noted, and the reason is logged.
-    pub async fn mend(&self) -> Result<usize> {
+    pub async fn repair(&self) -> Result<usize> {
         self.clear_away().await?;
-        self.mend_noted(None).await
+        self.repair_noted(None).await
     }
 
-    /// Like [`Self::mend`], for the documents of one dataset. A command that has processed documents calls
+    /// Like [`Self::repair`], for the documents of one dataset. A command that has processed documents calls
     /// this before it ends: documents of a process that was killed may still be noted, and it may be long
     /// before another process comes.
     ///
     /// # Errors
-    /// As [`Self::mend`].
-    pub async fn mend_dataset(&self, dataset: &DatasetKey) -> Result<usize> {
-        self.mend_noted(Some(dataset.clone())).await
+    /// As [`Self::repair`].
+    pub async fn repair_dataset(&self, dataset: &DatasetKey) -> Result<usize> {
+        self.repair_noted(Some(dataset.clone())).await
     }
 
-    async fn mend_noted(&self, dataset: Option<DatasetKey>) -> Result<usize> {
-        let mut mended = 0;
+    async fn repair_noted(&self, dataset: Option<DatasetKey>) -> Result<usize> {
+        let mut repaired = 0;
         let mut filter = NotedFilter { dataset, count_max: NOTED_AT_ONCE, ..NotedFilter::default() };
         loop {
             filter.now_ms = self.now_ms();
@@ -141,15 +141,15 @@ impl Library {
                 if self.behind.holds(key) {
                     continue;
                 }
-                let mend = async {
+                let repair = async {
                     let again = self.sync_if_noted(key).await?;
                     if again {
                         self.clear_unnamed_pictures(key).await?;
                     }
                     Ok::<_, Error>(again)
                 };
-                match mend.await {
-                    Ok(again) => mended += usize::from(again),
+                match repair.await {
+                    Ok(again) => repaired += usize::from(again),
                     Err(error) => {
                         let error = error.detail();
                         tracing::warn!(document.id = %key.id, error, "a document cannot be put into the index");
@@ -159,7 +159,7 @@ impl Library {
             // A document that cannot be indexed must not keep the others from being indexed.
             match noted.last() {
                 Some(last) if noted.len() as u64 == NOTED_AT_ONCE => filter.after = Some(last.id.clone()),
-                _ => return Ok(mended),
+                _ => return Ok(repaired),
             }
         }
     }
@@ -204,7 +204,7 @@ impl Library {
     /// # Errors
     /// When the store cannot be read. What cannot be indexed stays noted, and the reason is logged.
     pub async fn check(&self) -> Result<Vec<DatasetKey>> {
-        self.mend().await?;
+        self.repair().await?;
         let mut renewed = Vec::new();
         for key in self.every_dataset().await? {
             self.look_at_summaries(&key);
@@ -226,7 +226,7 @@ impl Library {
             renewed.push(key);
         }
         if !renewed.is_empty() {
-            self.mend().await?;
+            self.repair().await?;
         }
         Ok(renewed)
     }

@@ -30,7 +30,7 @@ pub struct WorkerPace {
     /// How often it reports progress and checks whether it has to stop.
     pub tell_every: Duration,
     /// How often it looks for documents that have to be reindexed.
-    pub mend_every: Duration,
+    pub repair_every: Duration,
 }
 
 impl Default for WorkerPace {
@@ -40,7 +40,7 @@ impl Default for WorkerPace {
             look_every: Duration::from_secs(1),
             lease: Duration::from_secs(10),
             tell_every: Duration::from_millis(500),
-            mend_every: Duration::from_secs(60),
+            repair_every: Duration::from_secs(60),
         }
     }
 }
@@ -74,23 +74,23 @@ impl IngestWorker {
     /// Works until `stop` fires, and checks the indexes at the same time. After that it takes no more
     /// documents; work in progress gets `grace` to finish, and is then left to another worker.
     pub async fn run(&self, stop: &CancellationToken, grace: Duration) {
-        let (mut busy, mut mending) = (JoinSet::new(), JoinSet::new());
+        let (mut busy, mut repairing) = (JoinSet::new(), JoinSet::new());
         let library = Arc::clone(&self.library);
-        self.mend(&mut mending, async move { library.check().await.map(drop) });
-        let mut due = self.next_mend();
+        self.repair(&mut repairing, async move { library.check().await.map(drop) });
+        let mut due = self.next_repair();
         while !stop.is_cancelled() {
             // Created before the look, so that a wake-up in between is not missed.
             let woken = self.library.wake.notified();
             self.look(&mut busy).await;
             // The result of a repair is ignored: what it has not done is still noted.
-            while mending.try_join_next().is_some() {}
-            if Instant::now() >= due && mending.is_empty() {
-                due = self.next_mend();
+            while repairing.try_join_next().is_some() {}
+            if Instant::now() >= due && repairing.is_empty() {
+                due = self.next_repair();
                 let library = Arc::clone(&self.library);
-                self.mend(&mut mending, async move { library.mend().await.map(drop) });
-            } else if mending.is_empty() && self.library.has_changed_datasets() {
+                self.repair(&mut repairing, async move { library.repair().await.map(drop) });
+            } else if repairing.is_empty() && self.library.has_changed_datasets() {
                 let library = Arc::clone(&self.library);
-                self.mend(&mut mending, async move { library.renew_summaries().await });
+                self.repair(&mut repairing, async move { library.renew_summaries().await });
             }
             tokio::select! {
                 // A stop takes precedence: there may be an endless supply of documents.
@@ -103,7 +103,7 @@ impl IngestWorker {
         }
         let all = async {
             while busy.join_next().await.is_some() {}
-            while mending.join_next().await.is_some() {}
+            while repairing.join_next().await.is_some() {}
             // Callers do not wait for everything that their changes do in the index, and the process may end
             // when this returns.
             self.library.changed().await;
@@ -111,19 +111,19 @@ impl IngestWorker {
         if tokio::time::timeout(grace, all).await.is_err() {
             self.leaving.cancel();
             while busy.join_next().await.is_some() {}
-            while mending.join_next().await.is_some() {}
+            while repairing.join_next().await.is_some() {}
         }
     }
 
     /// Runs repairs alongside the work, one at a time. What is interrupted stays noted.
-    fn mend(&self, mending: &mut JoinSet<()>, mend: impl Future<Output = Result<()>> + Send + 'static) {
+    fn repair(&self, repairing: &mut JoinSet<()>, repair: impl Future<Output = Result<()>> + Send + 'static) {
         let leaving = self.leaving.clone();
-        mending.spawn(async move {
+        repairing.spawn(async move {
             tokio::select! {
                 // What is interrupted stays noted, so a process that has to stop does not wait for it.
                 biased;
                 () = leaving.cancelled() => {}
-                mended = mend => if let Err(error) = mended {
+                repaired = repair => if let Err(error) = repaired {
                     tracing::warn!(error = error.detail(), "an index or summaries cannot be repaired");
                 }
             }
@@ -131,10 +131,10 @@ impl IngestWorker {
     }
 
     /// Randomised, so that processes started together do not keep repairing the same things at the same time.
-    fn next_mend(&self) -> Instant {
+    fn next_repair(&self) -> Instant {
         let random = RandomState::new().hash_one(()) % 1_000;
         let share = 0.75 + random as f64 / 2_000.0;
-        Instant::now() + self.pace.mend_every.mul_f64(share)
+        Instant::now() + self.pace.repair_every.mul_f64(share)
     }
 
     /// Takes as many documents as there is room for.

@@ -22,10 +22,11 @@ pub(crate) fn left_out(lines: usize) -> String {
 /// Finds the table of contents: its title, and the lines below it that end in a page number or repeat later in the text
 /// as headings.
 pub(crate) fn find(placed: &[Placed<'_>]) -> Range<usize> {
-    let text =
-        |placed: &Placed<'_>| plain(&placed.element.body).map(|text| squeezed(&text)).unwrap_or_default();
+    let text = |placed: &Placed<'_>| {
+        plain(&placed.element.body).map(|text| without_spaces(&text)).unwrap_or_default()
+    };
     let texts: Vec<String> = placed.iter().map(text).collect();
-    let is_one = |titles: &[&str], text: &str| titles.iter().any(|title| squeezed(title) == text);
+    let is_one = |titles: &[&str], text: &str| titles.iter().any(|title| without_spaces(title) == text);
     let Some(title) = texts.iter().position(|text| is_one(&TITLES, text)) else { return 0..0 };
     let mut lasts = HashMap::new();
     for (at, text) in texts.iter().enumerate() {
@@ -68,7 +69,7 @@ fn is_roman(word: &str) -> bool {
         && tens.iter().any(|tens| word.strip_prefix(tens).is_some_and(|rest| ones.contains(&rest)))
 }
 
-fn squeezed(text: &str) -> String {
+fn without_spaces(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
 }
 

@@ -81,7 +81,7 @@ async fn a_second_process_that_starts_or_repairs_does_not_disturb_others() {
                 let library = world.process(Faults::default()).library;
                 let before = world.index.contents(&key);
                 assert_eq!(library.check().await.unwrap(), [], "nothing is wrong at step {step}");
-                library.mend().await.unwrap();
+                library.repair().await.unwrap();
                 if world.texts(&key).await.len() < 2_200 {
                     // Neither searchable entries nor those being indexed.
                     assert_eq!(world.index.contents(&key), before, "at step {step}");
@@ -133,7 +133,7 @@ async fn edits_in_two_processes_are_both_indexed() {
             process.faults.held().await;
             let library = world.process(Faults::default()).library;
             library.update_chunk(&key, &ids[1], edit("second")).await.unwrap();
-            library.mend().await.unwrap();
+            library.repair().await.unwrap();
             process.faults.release();
         };
         tokio::select! {
@@ -404,7 +404,7 @@ async fn a_document_that_cannot_be_indexed_does_not_block_others() {
     world.queue.all_unindexed(&world.dataset).await.unwrap();
     let process = world.process(Faults::default());
     keys[..110].iter().for_each(|key| process.faults.refuse(key));
-    assert_eq!(process.library.mend().await.unwrap(), 20);
+    assert_eq!(process.library.repair().await.unwrap(), 20);
     assert_eq!(world.index.contents(&keys[129]), ["text 129"]);
     assert_eq!(world.noted().await.len(), 99);
 }

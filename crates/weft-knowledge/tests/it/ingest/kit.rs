@@ -109,7 +109,7 @@ impl World {
             index: FakeIndex::default(),
             clock: Arc::new(RuntimeClock(Instant::now())),
             dataset: dataset.key,
-            pace: WorkerPace { mend_every: Duration::from_secs(20), ..WorkerPace::default() },
+            pace: WorkerPace { repair_every: Duration::from_secs(20), ..WorkerPace::default() },
             additions: Vec::new(),
         }
     }

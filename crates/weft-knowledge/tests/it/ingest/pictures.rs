@@ -100,7 +100,7 @@ async fn pictures_left_by_a_crash_are_removed_by_the_index_repair() {
     // The first step of removing a chunk, and then the process is killed.
     world.store.remove_chunks(&key, std::slice::from_ref(&chunks[0].id)).await.unwrap();
     assert_eq!(kept(&world).len(), 2);
-    world.process(Faults::default()).library.mend().await.unwrap();
+    world.process(Faults::default()).library.repair().await.unwrap();
     let left = kept(&world);
     assert!(left.len() == 1 && left[0].ends_with(chunks[1].picture.as_deref().unwrap()), "{left:?}");
 }
@@ -214,7 +214,7 @@ async fn leftovers_of_a_killed_reading_are_removed_with_the_document() {
     let late = "documents/a.pictures/late";
     world.blobs.put(&world.dataset.tenant, late, Bytes::from_static(b"GIF89a")).await.unwrap();
     tokio::time::sleep(world.pace.lease * 2).await;
-    next.mend().await.unwrap();
+    next.repair().await.unwrap();
     assert_eq!(world.blobs.names(), Vec::<String>::new());
     assert!(world.idle().await);
 }

@@ -115,7 +115,7 @@ async fn a_crash_loses_nothing_in_a_real_store() {
             look_every: Duration::from_millis(20),
             lease: Duration::from_millis(2_000),
             tell_every: Duration::from_millis(100),
-            mend_every: Duration::from_millis(100),
+            repair_every: Duration::from_millis(100),
             ..WorkerPace::default()
         };
         with_26(&world).await;
@@ -254,10 +254,10 @@ async fn a_file_of_a_killed_upload_is_removed() {
     tokio::time::timeout(Duration::from_secs(1), upload).await.unwrap_err();
     let next = world.process(Faults::default()).library;
     let kept = next.upload(&world.dataset, "kept.txt", "text".into(), Naming::Exact).await.unwrap();
-    next.mend().await.unwrap();
+    next.repair().await.unwrap();
     assert_eq!(world.blobs.names().len(), 2, "its process may be slow, not dead");
     tokio::time::sleep(Duration::from_secs(25 * 3_600)).await;
-    next.mend().await.unwrap();
+    next.repair().await.unwrap();
     assert_eq!(world.blobs.names(), [kept.blob]);
     assert!(world.idle().await);
 }
@@ -307,8 +307,8 @@ async fn unwritten_index_entries_are_repaired_after_a_store_outage() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(world.noted().await, std::slice::from_ref(&key));
     let elsewhere = DatasetKey::new(&key.dataset.tenant, "elsewhere");
-    assert_eq!(library.mend_dataset(&elsewhere).await.unwrap(), 0);
-    assert_eq!(library.mend_dataset(&key.dataset).await.unwrap(), 1);
+    assert_eq!(library.repair_dataset(&elsewhere).await.unwrap(), 0);
+    assert_eq!(library.repair_dataset(&key.dataset).await.unwrap(), 1);
     assert_eq!(world.index.contents(&key), ["a", "b"]);
     assert!(world.noted().await.is_empty());
 }
