@@ -55,8 +55,8 @@ impl ProcessIdentity {
 pub(super) struct Ownership {
     pub(super) process: ProcessIdentity,
     watch: Mutex<WatchedProcesses>,
-    /// When this process last sent a heartbeat.
-    said: Mutex<Option<Instant>>,
+    /// When this process last sent a heartbeat; absent before the first one.
+    sent: Mutex<Option<Instant>>,
     /// Runs that it has released but not handed over yet.
     left: Mutex<Vec<RunLease>>,
     /// Notified when a run has ended or was released.
@@ -71,8 +71,8 @@ struct WatchedProcesses {
 
 impl Ownership {
     pub(super) fn new(process: ProcessIdentity) -> Self {
-        let (watch, said, left) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { process, watch, said, left, changed: Notify::new() }
+        let (watch, sent, left) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { process, watch, sent, left, changed: Notify::new() }
     }
 
     fn left(&self) -> MutexGuard<'_, Vec<RunLease>> {
@@ -89,24 +89,24 @@ impl Ownership {
         self.changed.notify_one();
     }
 
-    fn said_lately(&self) -> bool {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.is_some_and(|said| said.elapsed() < BEAT_EVERY)
+    fn sent_lately(&self) -> bool {
+        let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        sent.is_some_and(|sent| sent.elapsed() < BEAT_EVERY)
     }
 }
 
 impl Engine {
     /// Sends a heartbeat before a run starts: a process that saw this one silent, because it was idle, would
     /// take the run for an unattended one.
-    pub(super) async fn say_at_work(&self, stores: &Stores) -> Result<()> {
+    pub(super) async fn send_heartbeat(&self, stores: &Stores) -> Result<()> {
         let ownership = &self.0.ownership;
-        if ownership.said_lately() {
+        if ownership.sent_lately() {
             return Ok(());
         }
         // Taken before the call: a store that is slow to answer must not delay the next heartbeat.
         let now = Instant::now();
         stores.processes.beat(&ownership.process.id, ownership.process.place.as_ref()).await?;
-        *ownership.said.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        *ownership.sent.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl Engine {
     /// # Errors
     /// `Conflict` when it has ended, or when another process was faster.
     pub(super) async fn take_over(&self, stores: &Stores, run: &StoredRun) -> Result<RunLease> {
-        self.say_at_work(stores).await?;
+        self.send_heartbeat(stores).await?;
         let claimed = stores.runs.claim(&run.key, run.fence, &self.0.ownership.process.id).await?;
         claimed.ok_or_else(|| {
             let message = format!("run {} has ended, or another process continues it", run.key.id);
@@ -158,7 +158,7 @@ impl Engine {
     async fn say_again_and_again(&self, stores: &Stores) {
         loop {
             sleep(BEAT_EVERY).await;
-            if let Err(error) = self.say_at_work(stores).await {
+            if let Err(error) = self.send_heartbeat(stores).await {
                 tracing::warn!(error = error.detail(), "cannot record that this process is at work");
             }
         }
@@ -364,15 +364,15 @@ impl Engine {
         self.running().stopped = true;
         let Some(stores) = &self.0.stores else { return };
         self.hand_over(stores).await;
-        if let Err(error) = self.say_good_bye(stores).await {
+        if let Err(error) = self.deregister(stores).await {
             tracing::debug!(error = error.detail(), "this process could not record that it is ending");
         }
     }
 
-    /// Removes this process from the store, so that others need not wait for it to fall silent.
-    async fn say_good_bye(&self, stores: &Stores) -> Result<()> {
+    /// Removes this process from the store, so that others need not wait until it counts as dead.
+    async fn deregister(&self, stores: &Stores) -> Result<()> {
         let own = &self.0.ownership.process.id;
-        if self.0.ownership.said.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+        if self.0.ownership.sent.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             return Ok(());
         }
         for process in stores.processes.list().await?.iter().filter(|process| process.id == *own) {
