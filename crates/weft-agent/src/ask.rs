@@ -57,18 +57,18 @@ pub struct Reply {
 
 /// An answer as it is recorded with the run.
 #[derive(Debug, Serialize, Deserialize)]
-struct RecordedAnswer {
+struct Answered {
     #[serde(flatten)]
     reply: Reply,
     /// The model that answered instead of the requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<ModelInfo>,
-    end: AnswerEnd,
+    end: End,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum AnswerEnd {
+enum End {
     /// The model finished its answer.
     Whole { reason: StopReason, usage: Usage },
     /// It failed after a part of its text had been shown.
@@ -113,16 +113,14 @@ pub async fn ask(
             Err(_) => return Err(out_of(ctx, Limit::Seconds).await),
         },
     };
-    let (RecordedAnswer { reply, by, end }, made_now) = answered?;
+    let (Answered { reply, by, end }, made_now) = answered?;
     if (unheard || !made_now) && !reply.text.is_empty() {
         // Whoever did the work before showed it in a text that is gone; this one starts empty and needs all of it.
         show(Piece::Text(reply.text.as_str().into()));
     }
     let (reason, usage) = match end {
-        AnswerEnd::Whole { reason, usage } => (reason, usage),
-        AnswerEnd::Broken { kind, message } => {
-            return Err(failure.unwrap_or_else(|| Error::new(kind, message)));
-        }
+        End::Whole { reason, usage } => (reason, usage),
+        End::Broken { kind, message } => return Err(failure.unwrap_or_else(|| Error::new(kind, message))),
     };
     // A call made just now recorded its usage when the answer ended, so that it counts even when a later step fails.
     if !made_now {
@@ -160,7 +158,7 @@ async fn answered(
     request: ChatRequest,
     show: &mut (dyn FnMut(Piece) + Send),
     failure: &mut Option<Error>,
-) -> Result<RecordedAnswer> {
+) -> Result<Answered> {
     let unheard = request.audience == Audience::Nobody;
     let mut nobody = |_: Piece| {};
     // Without an audience nothing is shown, so an answer that breaks off can be requested again unnoticed.
@@ -171,7 +169,7 @@ async fn answered(
             let Coming { reply, by, .. } = coming;
             // Also for a filtered answer: it was produced and paid for, and replaying the work must have the same
             // result.
-            return Ok(RecordedAnswer { reply, by, end: AnswerEnd::Whole { reason, usage } });
+            return Ok(Answered { reply, by, end: End::Whole { reason, usage } });
         }
         Err(error) => error,
     };
@@ -179,18 +177,18 @@ async fn answered(
     if unheard || coming.reply.text.is_empty() || error.kind == ErrorKind::Cancelled {
         return Err(error);
     }
-    let end = AnswerEnd::Broken { kind: error.kind, message: error.full() };
+    let end = End::Broken { kind: error.kind, message: error.full() };
     *failure = Some(error);
     // Without its calls: half a call must never be made when the work is replayed.
     let reply = Reply { text: coming.reply.text, ..Reply::default() };
-    Ok(RecordedAnswer { reply, by: coming.by, end })
+    Ok(Answered { reply, by: coming.by, end })
 }
 
 /// An answer that is still arriving.
 #[derive(Default)]
 struct Coming {
     reply: Reply,
-    calls: CallCollector,
+    calls: Calls,
     size: usize,
     by: Option<ModelInfo>,
 }
@@ -340,12 +338,12 @@ pub fn empty_answer(ending: Ending, unasked: &[ToolCall]) -> Error {
 
 /// Collects calls that arrive in pieces, identified by their index, in any order.
 #[derive(Default)]
-pub(crate) struct CallCollector {
+pub(crate) struct Calls {
     by_index: Vec<(usize, ToolCall)>,
     left_out: std::collections::BTreeSet<usize>,
 }
 
-impl CallCollector {
+impl Calls {
     pub(crate) fn add(&mut self, index: usize, id: Option<String>, name: Option<String>, arguments: &str) {
         let known = self.by_index.iter().position(|(known, _)| *known == index);
         let at = match known {
@@ -391,7 +389,7 @@ mod tests {
 
     #[test]
     fn call_deltas_are_assembled_by_index() {
-        let mut calls = CallCollector::default();
+        let mut calls = Calls::default();
         let id = |id: &str| Some(id.to_owned());
         calls.add(1, id("b"), id("two"), "{\"y\":");
         calls.add(0, id("a"), id("one"), "");
@@ -416,7 +414,7 @@ mod tests {
 
     #[test]
     fn the_number_of_calls_is_bounded() {
-        let mut calls = CallCollector::default();
+        let mut calls = Calls::default();
         (0..1_000).for_each(|index| calls.add(index, None, Some("x".to_owned()), "{}"));
         let (calls, left_out) = calls.finish();
         assert_eq!((calls.len(), left_out), (CALLS_MAX, 1_000 - CALLS_MAX));

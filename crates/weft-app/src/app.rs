@@ -15,13 +15,13 @@ use weft_core::{
 use weft_dsl::{Plan, Problem};
 use weft_engine::{RunHandle, SessionState, StartRun};
 
-use crate::checking::{CheckPurpose, refusal};
+use crate::checking::{Purpose, refusal};
 use crate::config::LimitsConfig;
 use crate::new_session::{NewSession, Said, messages};
 use crate::parts::Parts;
 use crate::plans::{Plans, compact};
 use crate::tokens;
-use crate::turns::QuestionQueues;
+use crate::turns::Lines;
 
 /// The tenant that owns everything unless others are created.
 pub const DEFAULT_TENANT: &str = "default";
@@ -47,7 +47,7 @@ pub struct AppState {
     /// Limits of runs and requests.
     pub limits: LimitsConfig,
     /// Questions that wait for their sessions.
-    pub(crate) lines: Arc<QuestionQueues>,
+    pub(crate) lines: Arc<Lines>,
     /// Recently recorded uses of tokens.
     pub token_uses: Arc<tokens::Uses>,
     /// Wakes the workers of this process when there is work.
@@ -161,14 +161,14 @@ impl App {
     }
 
     async fn with_problems(&self, stored: StoredCanvas) -> Result<(StoredCanvas, Vec<Problem>)> {
-        let problems =
-            match self.compiled(&stored.key.tenant, Arc::clone(&stored.dsl), CheckPurpose::Tell).await? {
-                Ok((plan, warnings)) => {
-                    self.keep(&stored.key, &stored.version, plan);
-                    warnings
-                }
-                Err(problems) => problems,
-            };
+        let problems = match self.compiled(&stored.key.tenant, Arc::clone(&stored.dsl), Purpose::Tell).await?
+        {
+            Ok((plan, warnings)) => {
+                self.keep(&stored.key, &stored.version, plan);
+                warnings
+            }
+            Err(problems) => problems,
+        };
         Ok((stored, problems))
     }
 
@@ -182,10 +182,8 @@ impl App {
             return Ok(plan);
         }
         let dsl = self.canvases.version(key, &version).await?;
-        let (plan, _) = self
-            .compiled(&key.tenant, dsl, CheckPurpose::Run)
-            .await?
-            .map_err(|problems| refusal(&problems))?;
+        let (plan, _) =
+            self.compiled(&key.tenant, dsl, Purpose::Run).await?.map_err(|problems| refusal(&problems))?;
         Ok(self.keep(key, &version, plan))
     }
 

@@ -21,7 +21,7 @@ const PAGE: u64 = 200;
 
 /// Purpose of a check.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CheckPurpose {
+pub(crate) enum Purpose {
     /// Report everything to the author of the canvas.
     Tell,
     /// Run it: its models must exist.
@@ -44,19 +44,14 @@ type Checked = std::result::Result<(Plan, Vec<Problem>), Vec<Problem>>;
 
 impl App {
     /// Returns the existing names for a canvas that may refer to some of them.
-    async fn known_names(
-        &self,
-        tenant: &TenantId,
-        dsl: &str,
-        purpose: CheckPurpose,
-    ) -> Result<ExistingNames> {
+    async fn known_names(&self, tenant: &TenantId, dsl: &str, purpose: Purpose) -> Result<ExistingNames> {
         let mut known = ExistingNames::default();
         // Most canvases refer to no secret, so the list is rarely read.
-        if purpose != CheckPurpose::LookBack && dsl.contains(PREFIX) {
+        if purpose != Purpose::LookBack && dsl.contains(PREFIX) {
             let secrets = self.secrets.list(tenant).await?;
             known.secrets = Some(secrets.into_iter().map(|info| info.name.to_string()).collect());
         }
-        if purpose == CheckPurpose::Tell {
+        if purpose == Purpose::Tell {
             known.tool_servers = Some(self.tool_servers.names(tenant).await?);
             known.left_out_tools = self.left_out_tools();
             known.datasets = self.dataset_names(tenant).await?;
@@ -93,7 +88,7 @@ impl App {
     /// `Invalid` when the text is not a JSON object.
     pub async fn check_canvas(&self, tenant: &TenantId, dsl: &str) -> Result<Vec<Problem>> {
         let dsl: Arc<str> = compact(dsl)?.into();
-        Ok(match self.compiled(tenant, dsl, CheckPurpose::Tell).await? {
+        Ok(match self.compiled(tenant, dsl, Purpose::Tell).await? {
             Ok((_, warnings)) => warnings,
             Err(problems) => problems,
         })
@@ -105,11 +100,11 @@ impl App {
         &self,
         tenant: &TenantId,
         dsl: Arc<str>,
-        purpose: CheckPurpose,
+        purpose: Purpose,
     ) -> Result<Checked> {
         let checks = ProgramChecks::default();
         let (checked, checks) = self.compiled_once(tenant, Arc::clone(&dsl), purpose, checks).await?;
-        if purpose != CheckPurpose::Tell {
+        if purpose != Purpose::Tell {
             return Ok(checked);
         }
         match Box::pin(checks.parsed(&*self.sandbox, tenant)).await {
@@ -123,7 +118,7 @@ impl App {
         &self,
         tenant: &TenantId,
         dsl: Arc<str>,
-        purpose: CheckPurpose,
+        purpose: Purpose,
         programs: ProgramChecks,
     ) -> Result<(Checked, ProgramChecks)> {
         let (catalog, check, tenant) =
@@ -139,7 +134,7 @@ impl App {
             };
             let check = |llm_id: &str| check(&tenant, llm_id);
             let check: &dyn Fn(&str) -> Result<Option<String>, String> = &check;
-            let models = (purpose != CheckPurpose::LookBack).then_some(check);
+            let models = (purpose != Purpose::LookBack).then_some(check);
             let rank = |id: &str| directory.reranker_notice(&tenant, id).map_err(|error| error.full());
             let rank: &dyn Fn(&str) -> Result<Option<String>, String> = &rank;
             // Inspecting a past run calls no model, so none has to exist.

@@ -10,7 +10,7 @@ use weft_core::{CanvasKey, Error, ErrorKind, Record, Result, RunId, RunKey, Sess
 use weft_engine::RunHandle;
 
 use crate::app::App;
-use crate::turns::{QueuePlace, WaitedFor, Waiting, in_seconds, lock, wait_for};
+use crate::turns::{Place, WaitedFor, Waiting, in_seconds, lock, wait_for};
 
 /// How long a key refers to its run, in milliseconds: a day. After that the same key is a new question. Longer than
 /// any client retries, and short enough that keys which programs reuse by mistake are forgotten.
@@ -77,8 +77,8 @@ impl App {
         &self,
         run: &RunKey,
         waiting: &Waiting,
-    ) -> Result<((QueuePlace, OwnedMutexGuard<()>), Option<StoredRun>)> {
-        let place = QueuePlace::take(&self.lines, WaitedFor::Run(run.clone()));
+    ) -> Result<((Place, OwnedMutexGuard<()>), Option<StoredRun>)> {
+        let place = Place::take(&self.lines, WaitedFor::Run(run.clone()));
         let seconds = self.limits.sessions.wait_seconds;
         let Some(turn) = wait_for(lock(&place), in_seconds(seconds), &waiting.stopping).await? else {
             let message = format!("the question has waited {seconds} s for one with the same key to start");

@@ -9,7 +9,7 @@ use weft_engine::compare::Comparison;
 use weft_engine::engine::{ForkPoint, PickedUp, Replayed};
 
 use crate::app::App;
-use crate::checking::{CheckPurpose, refusal};
+use crate::checking::{Purpose, refusal};
 use crate::removal::stays_with;
 
 impl App {
@@ -49,7 +49,7 @@ impl App {
         let run = self.runs.get(key).await?;
         let (canvas, version) = self.version_of(&run).await?;
         let dsl = self.canvases.version(&canvas, &version).await?;
-        let compiled = self.compiled(&key.tenant, dsl, CheckPurpose::LookBack).await?;
+        let compiled = self.compiled(&key.tenant, dsl, Purpose::LookBack).await?;
         let (plan, _) = compiled.map_err(|problems| refusal(&problems))?;
         self.engine.replay(&run, Arc::new(plan)).await
     }

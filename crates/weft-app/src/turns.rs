@@ -61,9 +61,9 @@ impl MultitaskStrategy {
 
 /// The questions that wait in this process, by what they wait for.
 #[derive(Debug, Default)]
-pub struct QuestionQueues(Mutex<HashMap<WaitedFor, QuestionQueue>>);
+pub struct Lines(Mutex<HashMap<WaitedFor, Line>>);
 
-impl QuestionQueues {
+impl Lines {
     /// Returns how many questions wait for their turn, or are about to start it.
     pub(crate) fn questions(&self) -> usize {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +88,7 @@ pub(crate) enum WaitedFor {
 }
 
 #[derive(Debug, Default)]
-struct QuestionQueue {
+struct Line {
     /// Acquired in the order of the requests.
     turn: Arc<Turn<()>>,
     /// Number of questions in the queue, including the one whose turn it is.
@@ -98,8 +98,8 @@ struct QuestionQueue {
 }
 
 /// A place in a queue, held until it is dropped.
-pub(crate) struct QueuePlace {
-    lines: Arc<QuestionQueues>,
+pub(crate) struct Place {
+    lines: Arc<Lines>,
     of: WaitedFor,
     turn: Arc<Turn<()>>,
     busy: CancellationToken,
@@ -107,8 +107,8 @@ pub(crate) struct QueuePlace {
     before: usize,
 }
 
-impl QueuePlace {
-    pub(crate) fn take(lines: &Arc<QuestionQueues>, of: WaitedFor) -> Self {
+impl Place {
+    pub(crate) fn take(lines: &Arc<Lines>, of: WaitedFor) -> Self {
         let mut all = lines.0.lock().unwrap_or_else(PoisonError::into_inner);
         let line = all.entry(of.clone()).or_default();
         line.count += 1;
@@ -137,7 +137,7 @@ impl QueuePlace {
     }
 }
 
-impl Drop for QueuePlace {
+impl Drop for Place {
     fn drop(&mut self) {
         let mut all = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(line) = all.get_mut(&self.of) {
@@ -173,7 +173,7 @@ impl App {
         waiting: &Waiting,
         start: impl Fn() -> BoxFuture<'a, Result<RunHandle>> + Send,
     ) -> Result<RunHandle> {
-        let place = QueuePlace::take(&self.lines, WaitedFor::Turn(session.clone()));
+        let place = Place::take(&self.lines, WaitedFor::Turn(session.clone()));
         let limits = self.limits.sessions;
         let line_may_be = match waiting.strategy {
             MultitaskStrategy::Reject => 0,
@@ -328,7 +328,7 @@ impl App {
     }
 }
 
-pub(crate) async fn lock(place: &QueuePlace) -> OwnedMutexGuard<()> {
+pub(crate) async fn lock(place: &Place) -> OwnedMutexGuard<()> {
     Arc::clone(&place.turn).lock_owned().await
 }
 
@@ -392,13 +392,13 @@ mod tests {
 
     #[test]
     fn an_empty_queue_is_removed() {
-        let lines = Arc::new(QuestionQueues::default());
+        let lines = Arc::new(Lines::default());
         let key = |id: &str| WaitedFor::Turn(SessionKey::new(&TenantId::from("t"), id));
-        let (first, second) = (QueuePlace::take(&lines, key("s")), QueuePlace::take(&lines, key("s")));
-        let other = QueuePlace::take(&lines, key("other"));
+        let (first, second) = (Place::take(&lines, key("s")), Place::take(&lines, key("s")));
+        let other = Place::take(&lines, key("other"));
         assert_eq!((first.before, second.before, other.before), (0, 1, 0));
         drop(first);
-        assert_eq!(QueuePlace::take(&lines, key("s")).before, 1);
+        assert_eq!(Place::take(&lines, key("s")).before, 1);
         drop((second, other));
         assert!(lines.0.lock().unwrap().is_empty());
     }

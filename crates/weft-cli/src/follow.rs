@@ -40,8 +40,7 @@ pub(crate) async fn follow(
     data: &mut Data,
     progress: &mut Progress,
 ) -> Outcome<Answer> {
-    let mut view =
-        FollowView { view: RunView::new(&run.key.id, &"".into()), answer: Answer::default(), show };
+    let mut view = View { view: RunView::new(&run.key.id, &"".into()), answer: Answer::default(), show };
     let mut interrupt = pin!(stopped());
     let mut interrupted: Option<Instant> = None;
     let mut failure = None;
@@ -83,13 +82,13 @@ pub(crate) async fn follow(
     }
 }
 
-struct FollowView {
+struct View {
     view: RunView,
     answer: Answer,
     show: Show,
 }
 
-impl FollowView {
+impl View {
     fn show(&mut self, entry: &Arc<Entry>, data: &mut Data, progress: &mut Progress) -> Outcome<()> {
         self.view.learn(entry);
         self.answer.learn(entry);

@@ -12,7 +12,7 @@ use weft_core::{Json, Result, exact};
 use super::hooks::HookContext;
 use super::print::{PrintedMessage, Printer};
 use crate::arguments;
-use crate::ask::{CallCollector, Reply};
+use crate::ask::{Calls, Reply};
 use crate::message::{ContentBlock, Message, Role, ToolUse};
 
 /// Arguments of a call are parsed again with every piece up to this many bytes. Beyond that, the last parsed version
@@ -35,7 +35,7 @@ struct DraftState {
     thinking: String,
     signature: Option<String>,
     text: String,
-    calls: CallCollector,
+    calls: Calls,
     /// The arguments as last parsed, by the call's index.
     inputs: HashMap<usize, Map<String, Json>>,
 }

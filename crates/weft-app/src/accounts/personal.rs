@@ -291,10 +291,10 @@ impl App {
         }
     }
 
-    /// Removes a user and their data, also in tenants that they have left: conversations with their runs and files,
-    /// attached files, messages in memories, sign-ins, API keys, memberships. Entries of the audit log stay, with the
-    /// id of the removed user, which also replaces the email address. The agents, datasets and file manager of their
-    /// tenants stay. In the tenant with the same id as the user everything stays if they have left it.
+    /// Removes a user and what is kept of them, in tenants that they have left as well: conversations with their runs
+    /// and files, the files that they have attached, what memories have of them, sign-ins, API keys, memberships. What
+    /// the audit log says stays, with an id that leads to nobody any more, also where it had their address; so do the agents, the datasets and the file
+    /// manager of their tenants. In the tenant that has their own id everything stays if they have left it.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` for the last owner of a tenant that has other members, or while one of their turns is

@@ -17,7 +17,7 @@ use weft_dsl::{Plan, Problem};
 use weft_engine::SessionState;
 
 use crate::app::App;
-use crate::checking::CheckPurpose;
+use crate::checking::Purpose;
 use crate::new_session::{NewSession, Said, messages};
 use crate::plans::compact;
 
@@ -234,7 +234,7 @@ impl App {
         }
         let stored = self.canvases.put(key, &head(key), &dsl).await?;
         self.canvas_stays_with_chat(key).await?;
-        let compiled = self.compiled(&key.tenant, stored.dsl, CheckPurpose::Run).await?;
+        let compiled = self.compiled(&key.tenant, stored.dsl, Purpose::Run).await?;
         let (plan, _) = compiled.map_err(|problems| cannot_answer(&problems))?;
         Ok(self.keep(key, &stored.version, plan))
     }

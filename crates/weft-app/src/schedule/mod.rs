@@ -28,7 +28,7 @@ const NAME_CHARS_MAX: usize = 255;
 /// Maximum length of a user's name, in bytes, as for sessions.
 const USER_BYTES_MAX: usize = 255;
 
-/// Number of schedules read in one batch.
+/// Schedules that are looked at together.
 const DUE_AT_ONCE: u64 = 100;
 
 /// Maximum number of batches of one check.
