@@ -115,7 +115,7 @@ async fn resume(args: &RunsResumeArgs, app: &App, setup: &Setup) -> Outcome {
     documents::add_beside_runs(app, &runs).await?;
     let (mut data, mut exit, place) = (Data::stdout(), Exit::Done, &setup.same_place);
     for run in runs {
-        let ending = match resumed_to_end(&run, app).await {
+        let ending = match gone_on(&run, app).await {
             Ok(ending) => ending,
             // If one cannot be resumed, or a server has taken it meanwhile, the others are still resumed.
             Err(error) if args.all => {
@@ -175,7 +175,7 @@ async fn unfinished(id: &str, app: &App, place: &str) -> Outcome<RunKey> {
 }
 
 /// Resumes an interrupted run and waits for its end.
-async fn resumed_to_end(run: &StoredRun, app: &App) -> weft_core::Result<Ending> {
+async fn gone_on(run: &StoredRun, app: &App) -> weft_core::Result<Ending> {
     Ok(match app.pick_up(run).await? {
         PickedUp::Ended(ending) => ending,
         PickedUp::Running(mut handle) => {

@@ -40,7 +40,7 @@ use self::accounts::SharedBudgets;
 pub use self::accounts::{Allowances, first_day};
 pub use self::fork::ForkPoint;
 pub use self::held::BusySession;
-use self::held::{SessionLock, changed_elsewhere};
+use self::held::{SessionLock, went_on_elsewhere};
 use self::launch::HeldRun;
 pub use self::limits::EngineLimits;
 pub use self::messages::LeftMessage;
@@ -291,7 +291,7 @@ impl Engine {
             }
             // Another process has completed a whole turn since the session was read: an answer may have been used.
             if !was_known {
-                return Err(changed_elsewhere(&request.session));
+                return Err(went_on_elsewhere(&request.session));
             }
         }
     }

@@ -111,7 +111,7 @@ impl Drop for SessionLock {
 }
 
 /// Returns the error for a session that another process's turn changed between reading it and starting a run.
-pub(super) fn changed_elsewhere(session: &SessionKey) -> Error {
+pub(super) fn went_on_elsewhere(session: &SessionKey) -> Error {
     let error = Error::new(ErrorKind::Conflict, format!("another run has changed session {}", session.id));
     Error { retry_after: Some(BUSY_RETRY_AFTER), ..error }.help("ask again")
 }
