@@ -267,7 +267,7 @@ impl Engine {
         let stores = self.stores()?;
         let place = self.place()?;
         let lock = SessionLock::for_new_turn(self, &request.session)?;
-        self.send_heartbeat(&stores).await?;
+        self.say_at_work(&stores).await?;
         loop {
             let was_known = known.is_some();
             let session = match known.take() {

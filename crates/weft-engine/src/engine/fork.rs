@@ -103,7 +103,7 @@ impl Engine {
             owner: Some(self.0.ownership.process.id.clone()),
             ..StoredRun::begun(key.clone(), forked.key.id, run.canvas.clone(), now_ms)
         };
-        self.send_heartbeat(&stores).await?;
+        self.say_at_work(&stores).await?;
         store(&stores, &new, entries, &context.masks).await?;
         Ok((key, self.pick_up(&new, plan).await?))
     }

@@ -98,7 +98,7 @@ impl Ownership {
 impl Engine {
     /// Sends a heartbeat before a run starts: a process that saw this one silent, because it was idle, would
     /// take the run for an unattended one.
-    pub(super) async fn send_heartbeat(&self, stores: &Stores) -> Result<()> {
+    pub(super) async fn say_at_work(&self, stores: &Stores) -> Result<()> {
         let ownership = &self.0.ownership;
         if ownership.sent_lately() {
             return Ok(());
@@ -115,7 +115,7 @@ impl Engine {
     /// # Errors
     /// `Conflict` when it has ended, or when another process was faster.
     pub(super) async fn take_over(&self, stores: &Stores, run: &StoredRun) -> Result<RunLease> {
-        self.send_heartbeat(stores).await?;
+        self.say_at_work(stores).await?;
         let claimed = stores.runs.claim(&run.key, run.fence, &self.0.ownership.process.id).await?;
         claimed.ok_or_else(|| {
             let message = format!("run {} has ended, or another process continues it", run.key.id);
@@ -158,7 +158,7 @@ impl Engine {
     async fn say_again_and_again(&self, stores: &Stores) {
         loop {
             sleep(BEAT_EVERY).await;
-            if let Err(error) = self.send_heartbeat(stores).await {
+            if let Err(error) = self.say_at_work(stores).await {
                 tracing::warn!(error = error.detail(), "cannot record that this process is at work");
             }
         }
