@@ -4,13 +4,14 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use weft_core::component::{OutputSpec, Role};
+use weft_core::suggest::misspelled;
 use weft_core::{ComponentId, NodeOutput, Reference};
 
 use crate::build::Built;
 use crate::canvas::{Canvas, CanvasNode};
 use crate::problem::{Problem, ProblemList};
 use crate::references::{NodeText, ReferencesWritten, prefixes};
-use crate::suggest::{Suggester, misspelled};
+use crate::suggest::Suggester;
 use crate::texts::MeantOutputs;
 
 /// Names that begin with this are reserved for the engine; canvases read one of them.

@@ -3,9 +3,8 @@
 
 use weft_core::Json;
 use weft_core::field::{AnyField as _, Field, FieldSpec, Kind};
+use weft_core::suggest::{did_you_mean, misspelled};
 use weft_core::value::{number, truth, whole};
-
-use crate::suggest::misspelled;
 
 /// Returns what a value must be if it is of another kind; `None` for a valid one. A null or blank value is
 /// always valid. Inside objects, a template that is compared, set or sent may be any value instead of a text;
@@ -107,8 +106,7 @@ pub(super) fn no_choice<'a>(
         return None;
     }
     let listed = values().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");
-    let help =
-        meant.map_or_else(|| format!("use one of {listed}"), |meant| format!("did you mean `{meant}`?"));
+    let help = meant.map_or_else(|| format!("use one of {listed}"), did_you_mean);
     Some(NoChoice { value: text, help })
 }
 
