@@ -147,11 +147,7 @@ impl App {
 
     /// Returns the outcome of starting the turn for a task. A concurrent request may have ended the task while this
     /// answer was queued or checked.
-    pub(crate) async fn unless_ended(
-        &self,
-        task: Option<&TaskKey>,
-        outcome: Result<RunHandle>,
-    ) -> Result<RunHandle> {
+    pub(crate) async fn unless_ended<T>(&self, task: Option<&TaskKey>, outcome: Result<T>) -> Result<T> {
         match (task, outcome) {
             (Some(task), Err(error)) if error.kind == ErrorKind::Conflict => {
                 Err(self.ended_since(task, error).await)
