@@ -14,13 +14,12 @@ use weft_server::answer::Answer;
 
 use crate::args::RunArgs;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::follow::{Show, follow};
+use crate::follow::{Show, follow_shown};
 use crate::local::{self, Opened};
-use crate::progress::Progress;
-use crate::screen::{Data, Notes};
+use crate::screen::Notes;
 use crate::setup::Setup;
 use crate::words::quoted;
-use crate::{form, made, pins, sources, unheard};
+use crate::{form, made, pins, unheard};
 
 /// Runs a canvas once.
 ///
@@ -87,12 +86,7 @@ async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, mut input: TurnInp
     let before = made::known(&opened.app, &session.key).await?;
     let handle = opened.turn(&session.key, input).await?;
     let show = if args.events { Show::Events } else { Show::Answer };
-    let mut data = Data::stdout();
-    let mut progress = if args.events { Progress::Silent } else { Progress::Tools };
-    let answer = follow(handle, show, &mut data, &mut progress).await?;
-    if show == Show::Answer {
-        Notes::text(&sources::lines(&answer.cited));
-    }
+    let answer = follow_shown(handle, show).await?;
     made::tell(&opened.app, &session.key, &before, args.save_files.as_deref()).await?;
     Ok(conclude(&answer, || command(opened, &session.key.id, setup, &answer)))
 }
