@@ -1,7 +1,5 @@
 //! “Did you mean …?”: finds the nearest of some names by edit distance.
 
-use strsim::osa_distance;
-
 /// Maximum length in bytes of a name that is compared: the time for comparing grows with the square of the length.
 const NAME_LENGTH_MAX: usize = 64;
 
@@ -15,14 +13,14 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     if name.len() > NAME_LENGTH_MAX {
         return None;
     }
-    let length = name.chars().count();
-    let written = name.to_lowercase();
+    let lower = |name: &str| -> Vec<char> { name.to_lowercase().chars().collect() };
+    let written = lower(name);
+    let most = tolerance(written.len());
     let slips = |candidate: &str| {
         // The lengths alone rule out most names.
-        let near = candidate.len() <= NAME_LENGTH_MAX
-            && length.abs_diff(candidate.chars().count()) <= tolerance(length);
-        let slips = near.then(|| osa_distance(&written, &candidate.to_lowercase()))?;
-        (slips <= tolerance(length)).then_some(slips)
+        let near =
+            candidate.len() <= NAME_LENGTH_MAX && written.len().abs_diff(candidate.chars().count()) <= most;
+        near.then(|| distance(&written, &lower(candidate))).filter(|slips| *slips <= most)
     };
     closest(known, slips)
 }
@@ -37,23 +35,21 @@ pub fn misspelled<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> O
     if name.len() > NAME_LENGTH_MAX {
         return None;
     }
-    let folded = |name: &str| -> String {
+    let folded = |name: &str| -> Vec<char> {
         name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
     };
-    let sorted = |name: &str| {
-        let mut letters: Vec<char> = name.chars().collect();
+    let sorted = |letters: &[char]| {
+        let mut letters = letters.to_vec();
         letters.sort_unstable();
         letters
     };
     let written = folded(name);
-    let length = written.chars().count();
     let slips = |candidate: &str| {
         let meant = folded(candidate);
-        let meant_length = meant.chars().count();
-        let most = if meant_length < LONG { 1 } else { 2 };
-        let near = length.abs_diff(meant_length) <= most;
-        let slips = near.then(|| osa_distance(&written, &meant)).filter(|slips| *slips <= most)?;
-        (meant_length > SHORT || sorted(&written) == sorted(&meant)).then_some(slips)
+        let most = if meant.len() < LONG { 1 } else { 2 };
+        let near = written.len().abs_diff(meant.len()) <= most;
+        let slips = near.then(|| distance(&written, &meant)).filter(|slips| *slips <= most)?;
+        (meant.len() > SHORT || sorted(&written) == sorted(&meant)).then_some(slips)
     };
     closest(known, slips)
 }
@@ -76,6 +72,26 @@ fn closest<'a>(
 /// Returns how many letters of a name may be wrong: a third of them, at least one, and never all.
 fn tolerance(length: usize) -> usize {
     (length / 3).clamp(1, SLIPS_MAX).min(length.saturating_sub(1))
+}
+
+/// Returns the number of edits that turn one name into the other; swapping two neighbours is one edit.
+// Written here because this crate keeps its dependencies few (`cargo xtask layers`).
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut before = vec![0; b.len() + 1];
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let differs = usize::from(a[i - 1] != b[j - 1]);
+            row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + differs);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                // Swapped neighbours are the most frequent typing error.
+                row[j] = row[j].min(before[j - 2] + 1);
+            }
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
 }
 
 #[cfg(test)]
@@ -129,6 +145,21 @@ mod tests {
         check("inputSchema", None);
         check("", None);
         check(&"x".repeat(1_000), None);
+    }
+
+    #[test]
+    fn the_distance_counts_edits() {
+        let check = |a: &str, b: &str, expected: usize| {
+            let chars = |name: &str| name.chars().collect::<Vec<_>>();
+            assert_eq!(distance(&chars(a), &chars(b)), expected, "{a} {b}");
+            assert_eq!(distance(&chars(b), &chars(a)), expected, "{b} {a}");
+        };
+        check("", "", 0);
+        check("", "abc", 3);
+        check("agent", "agent", 0);
+        check("agent", "agnet", 1);
+        check("agent", "agen", 1);
+        check("kitten", "sitting", 3);
     }
 
     #[test]
