@@ -452,4 +452,18 @@ mod tests {
         let broken = json!({"outputs": {"structured": {"properties": {"a": {"type": 7}}}}});
         assert_eq!(Node::new("LLM", broken).problems(), ["/outputs/structured"]);
     }
+
+    #[test]
+    fn only_a_misspelled_key_of_a_prompt_is_reported() {
+        let check = |entry: Json, expected: &[&str]| {
+            let warnings = Node::new("LLM", json!({"prompts": [entry]})).build().shape().warnings;
+            let told: Vec<&str> = warnings.iter().filter_map(|warning| warning.help.as_deref()).collect();
+            assert_eq!(told, expected, "{entry}");
+        };
+        check(json!({"roel": "user", "content": "x"}), &["did you mean `role`?"]);
+        check(json!({"role": "user", "Content": "x"}), &["did you mean `content`?"]);
+        // Two edits in four letters turn many words into others.
+        check(json!({"mode": "user", "content": "x"}), &[]);
+        check(json!({"role": "user", "content": "x", "name": "a"}), &[]);
+    }
 }
