@@ -8,6 +8,7 @@ use serde_json::Map;
 use weft_core::error::found;
 use weft_core::seam::session_store::{Session, SessionCommit};
 use weft_core::seam::task_store::{DuePosition, Task, TaskChange, TaskFilter, TaskKind, TaskStatus};
+use weft_core::value::listed;
 use weft_core::{
     CanvasKey, Error, ErrorKind, Json, Result, RunId, RunKey, SessionKey, TaskId, TaskKey, TurnInput,
 };
@@ -419,7 +420,7 @@ fn is_meant(task: &Task, inputs: &Map<String, Json>) -> bool {
 /// Converts an answer into values for the fields of the task's form.
 fn given(task: &Task, answer: TaskAnswer) -> Result<Map<String, Json>> {
     let fields = &task.form.fields;
-    let names = || fields.keys().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ");
+    let names = || listed(fields.keys());
     let id = &task.key.id;
     match (answer, task.kind) {
         (TaskAnswer::Decision(_), TaskKind::Form) => {
@@ -442,9 +443,8 @@ fn given(task: &Task, answer: TaskAnswer) -> Result<Map<String, Json>> {
                     let form = weft_core::component::Form { fields: only, ..Default::default() };
                     !satisfied(&form, &values)
                 };
-                let missing: Vec<_> =
-                    fields.keys().filter(missing).map(|field| format!("`{field}`")).collect();
-                let error = Error::invalid(format!("task {id} needs a value for {}", missing.join(", ")));
+                let missing = listed(fields.keys().filter(missing));
+                let error = Error::invalid(format!("task {id} needs a value for {missing}"));
                 return Err(error.help("give a value for each of its fields that is not optional"));
             }
             Ok(inputs)

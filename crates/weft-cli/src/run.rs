@@ -9,6 +9,7 @@ use weft_core::context::Limited;
 use weft_core::exact::kept;
 use weft_core::journal::Ending;
 use weft_core::seam::session_store::Session;
+use weft_core::value::listed;
 use weft_core::{Json, SessionId, TenantId, TurnInput};
 use weft_server::answer::Answer;
 
@@ -123,11 +124,10 @@ async fn must_be_heard(
     if !opened.waiting(session).await?.is_empty() || unheard::can_use(&*opened.plan(session).await?, inputs) {
         return Ok(());
     }
-    let given: Vec<_> = inputs.keys().map(|key| format!("`{key}`")).collect();
     let id = quoted(session.key.id.as_str());
     let message = format!(
         "session {id} is not waiting for an answer, and the canvas reads no input {}",
-        given.join(", ")
+        listed(inputs.keys())
     );
     let help = format!("`weft runs list --session {id}` shows its runs; --query starts a new one");
     Err(Failure::usage(message).help(help))
