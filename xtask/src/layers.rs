@@ -1,7 +1,7 @@
 //! Checks the direction of dependencies.
 //!
 //! The tables below define the architecture. Adding a line is a design decision, so it is made here, in plain view, and
-//! not in a manifest.
+//! not in a manifest. ARCHITECTURE.md shows the first of them to readers, and is compared with it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,7 +35,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "weft-browser", may_use: &["weft-core", "weft-net"] },
     Layer { name: "weft-mcp", may_use: &["weft-core", "weft-net"] },
     Layer { name: "weft-plugins", may_use: &["weft-core", "weft-agent"] },
-    Layer { name: "weft-models", may_use: &["weft-core", "weft-net"] },
+    Layer { name: "weft-models", may_use: &["weft-core"] },
     Layer { name: "weft-sandbox", may_use: &["weft-core", "weft-child", "weft-net"] },
     Layer { name: "weft-search", may_use: &["weft-core"] },
     Layer { name: "weft-store", may_use: &["weft-core"] },
@@ -101,12 +101,16 @@ const TESTS_MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("weft-knowledge", &["weft-models", "weft-parse", "weft-search", "weft-store"]),
+    ("weft-models", &["weft-net"]),
     ("weft-search", &["weft-knowledge", "weft-models"]),
     (
         "weft-server",
         &["weft-components", "weft-models", "weft-net", "weft-parse", "weft-plugins", "weft-search"],
     ),
 ];
+
+/// The document that shows the layers to readers.
+const SHOWN: &str = "ARCHITECTURE.md";
 
 /// The exact dependencies of weft-core, because everything tends to be moved into it.
 const CORE_DEPENDENCIES: &[&str] = &[
@@ -254,6 +258,7 @@ pub(crate) fn check(root: &Path) -> Result<Findings> {
     }
     missing_crates(&metadata, &mut findings);
     clients(&metadata, &mut findings);
+    shown_to_readers(&source::read_text(&root.join(SHOWN))?, &mut findings);
     for file in source::read(root)? {
         absent_words(&file, &mut findings);
     }
@@ -300,6 +305,30 @@ fn missing_crates(metadata: &WorkspaceMetadata, findings: &mut Findings) {
     for layer in LAYERS {
         if !metadata.members.iter().any(|member| member.name == layer.name) {
             findings.problem(format!("LAYERS names {}, which does not exist", layer.name));
+        }
+    }
+}
+
+/// Compares the table of crates in the document with the layers. Its last column lists the crates that one may use,
+/// without `weft-`; after a semicolon it may say more.
+fn shown_to_readers(text: &str, findings: &mut Findings) {
+    let rows = || {
+        text.lines().skip_while(|line| !line.contains("may use of ours")).take_while(|line| !line.is_empty())
+    };
+    for layer in LAYERS.iter().filter(|layer| layer.name.starts_with("weft-")) {
+        let name = layer.name;
+        let Some(row) = rows().find(|row| row.starts_with(&format!("| `{name}` |"))) else {
+            findings.problem(format!("{SHOWN}: {name} has no line in the table of crates"));
+            continue;
+        };
+        let listed = row.rsplit('|').nth(1).unwrap_or_default().split(';').next().unwrap_or_default();
+        let shown: BTreeSet<&str> =
+            listed.split(',').map(str::trim).filter(|one| !["", "–"].contains(one)).collect();
+        let may_use: BTreeSet<&str> =
+            layer.may_use.iter().map(|used| used.trim_start_matches("weft-")).collect();
+        if shown != may_use {
+            let right = layer.may_use.iter().map(|used| used.trim_start_matches("weft-")).collect::<Vec<_>>();
+            findings.problem(format!("{SHOWN}: {name} may use: {}", right.join(", ")));
         }
     }
 }
@@ -366,6 +395,35 @@ mod tests {
         check(member("weft-dsl", &["weft-testkit"], &[]), &["weft-dsl must not use weft-testkit"]);
         check(member("weft-net", &[], &["weft-store"]), &["the tests of weft-net must not use weft-store"]);
         check(member("weft-new", &[], &[]), &["weft-new has no line in LAYERS (xtask/src/layers.rs)"]);
+    }
+
+    #[test]
+    fn the_document_shows_the_layers() {
+        let row = |layer: &Layer| {
+            let used: Vec<&str> = layer.may_use.iter().map(|used| used.trim_start_matches("weft-")).collect();
+            let used = if used.is_empty() { "–".to_owned() } else { used.join(", ") };
+            format!("| `{}` | what it is | {used} |\n", layer.name)
+        };
+        let rows: String = LAYERS.iter().map(row).collect();
+        let table = format!(
+            "| crate | what it is | may use of ours |\n|---|---|---|\n{rows}\n| `weft-dsl` | x | store |\n"
+        );
+        let check = |from: &str, to: &str, expected: &[&str]| {
+            let text = table.replacen(from, to, 1);
+            assert_eq!(problems(|findings| shown_to_readers(&text, findings)), expected);
+        };
+        check("", "", &[]);
+        check("| core, models |", "| core, models; only in tests |", &[]);
+        check(
+            "| `weft-dsl` | what it is | core |",
+            "| `weft-dsl` | what it is | – |",
+            &["ARCHITECTURE.md: weft-dsl may use: core"],
+        );
+        check(
+            "| `weft-dsl` |",
+            "| `weft-lsd` |",
+            &["ARCHITECTURE.md: weft-dsl has no line in the table of crates"],
+        );
     }
 
     #[test]

@@ -79,10 +79,9 @@ impl App {
         if let Some(known) = known {
             return Ok((self.again(&known, input).await?, RunOrigin::Known));
         }
-        let known = AtomicBool::new(false);
         let task = self.answered_by(session, input).await?;
         let read = OnceCell::new();
-        let start = || -> BoxFuture<'_, Result<RunHandle>> {
+        let start = || -> BoxFuture<'_, Result<(RunHandle, RunOrigin)>> {
             Box::pin(async {
                 let session = self.sessions.load(&session.key).await?;
                 let key = RunKey::new(&session.key.tenant, run.clone());
@@ -93,22 +92,18 @@ impl App {
                     Err(error) => Err(error),
                 };
                 match started {
+                    Ok(handle) => Ok((handle, RunOrigin::Started)),
                     // The session may be busy with this very run, or it may exist already.
                     Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&key).await {
                         // It can be read here, whichever process executes it.
-                        Ok(run) => {
-                            known.store(true, Ordering::Relaxed);
-                            self.again(&run, input).await
-                        }
+                        Ok(run) => Ok((self.again(&run, input).await?, RunOrigin::Known)),
                         Err(_) => Err(error),
                     },
-                    outcome => outcome,
+                    Err(error) => Err(error),
                 }
             })
         };
         let outcome = self.take_turn(&session.key, waiting, start).await;
-        let handle = self.unless_ended(task.as_ref(), outcome).await?;
-        let origin = if known.load(Ordering::Relaxed) { RunOrigin::Known } else { RunOrigin::Started };
-        Ok((handle, origin))
+        self.unless_ended(task.as_ref(), outcome).await
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Map;
 use weft_core::error::found;
 use weft_core::seam::session_store::{Session, SessionCommit};
 use weft_core::seam::task_store::{DuePosition, Task, TaskChange, TaskFilter, TaskKind, TaskStatus};
+use weft_core::value::listed;
 use weft_core::{
     CanvasKey, Error, ErrorKind, Json, Result, RunId, RunKey, SessionKey, TaskId, TaskKey, TurnInput,
 };
@@ -148,11 +149,7 @@ impl App {
 
     /// Returns the outcome of starting the turn for a task. A concurrent request may have ended the task while this
     /// answer was queued or checked.
-    pub(crate) async fn unless_ended(
-        &self,
-        task: Option<&TaskKey>,
-        outcome: Result<RunHandle>,
-    ) -> Result<RunHandle> {
+    pub(crate) async fn unless_ended<T>(&self, task: Option<&TaskKey>, outcome: Result<T>) -> Result<T> {
         match (task, outcome) {
             (Some(task), Err(error)) if error.kind == ErrorKind::Conflict => {
                 Err(self.ended_since(task, error).await)
@@ -424,7 +421,7 @@ fn is_meant(task: &Task, inputs: &Map<String, Json>) -> bool {
 /// Converts an answer into values for the fields of the task's form.
 fn given(task: &Task, answer: TaskAnswer) -> Result<Map<String, Json>> {
     let fields = &task.form.fields;
-    let names = || fields.keys().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ");
+    let names = || listed(fields.keys());
     let id = &task.key.id;
     match (answer, task.kind) {
         (TaskAnswer::Decision(_), TaskKind::Form) => {
@@ -447,9 +444,8 @@ fn given(task: &Task, answer: TaskAnswer) -> Result<Map<String, Json>> {
                     let form = weft_core::component::Form { fields: only, ..Default::default() };
                     !satisfied(&form, &values)
                 };
-                let missing: Vec<_> =
-                    fields.keys().filter(missing).map(|field| format!("`{field}`")).collect();
-                let error = Error::invalid(format!("task {id} needs a value for {}", missing.join(", ")));
+                let missing = listed(fields.keys().filter(missing));
+                let error = Error::invalid(format!("task {id} needs a value for {missing}"));
                 return Err(error.help("give a value for each of its fields that is not optional"));
             }
             Ok(inputs)

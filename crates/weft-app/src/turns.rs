@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use weft_core::error::found;
 use weft_core::seam::run_store::{RunFilter, StoredRun, is_busy};
 use weft_core::{Ending, Error, ErrorKind, Record, Result, RunId, RunKey, SessionKey};
-use weft_engine::RunHandle;
 
 use crate::app::App;
 
@@ -162,17 +161,18 @@ pub struct Waiting {
 }
 
 impl App {
-    /// Starts a turn of a session as soon as it is its turn. `start` is called again if the session was busy.
+    /// Starts a turn of a session as soon as it is its turn, and returns what `start` does, which is called again if the
+    /// session was busy.
     ///
     /// # Errors
     /// `Conflict` when the session is busy and the question must not wait, when too many are waiting, or when it has
     /// waited too long; `Unavailable` when the server stops meanwhile; as `start`.
-    pub async fn take_turn<'a>(
+    pub async fn take_turn<'a, T>(
         &self,
         session: &SessionKey,
         waiting: &Waiting,
-        start: impl Fn() -> BoxFuture<'a, Result<RunHandle>> + Send,
-    ) -> Result<RunHandle> {
+        start: impl Fn() -> BoxFuture<'a, Result<T>> + Send,
+    ) -> Result<T> {
         let place = Place::take(&self.lines, WaitedFor::Turn(session.clone()));
         let limits = self.limits.sessions;
         let line_may_be = match waiting.strategy {

@@ -14,6 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::screen::{Data, Notes};
 use crate::signals::stopped;
+use crate::sources;
 
 /// What is written to standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,23 @@ pub(crate) async fn follow(
         None => Ok(view.answer),
         Some(failure) => Err(failure),
     }
+}
+
+/// Follows a run for a command with the flag `--events`. The sources that an answer cites are listed after it.
+///
+/// # Errors
+/// As [`follow`].
+pub(crate) async fn follow_shown(run: RunHandle, show: Show) -> Outcome<Answer> {
+    let mut data = Data::stdout();
+    let mut progress = match show {
+        Show::Answer => Progress::Tools,
+        Show::Events => Progress::Silent,
+    };
+    let answer = follow(run, show, &mut data, &mut progress).await?;
+    if show == Show::Answer {
+        Notes::text(&sources::lines(&answer.cited));
+    }
+    Ok(answer)
 }
 
 struct View {

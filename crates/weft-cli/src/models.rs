@@ -3,6 +3,7 @@
 use weft_app::assemble::discover_models;
 use weft_app::{Config, ModelEntry, ModelsConfig};
 use weft_core::seam::chat_model::ModelKind;
+use weft_core::value::listed;
 
 use crate::failure::{Failure, Outcome};
 use crate::settings::Environment;
@@ -52,9 +53,9 @@ pub(crate) fn check_flag(models: &ModelsConfig, flag: Option<&str>) -> Outcome<(
     if answering.peek().is_none() || models.entries.iter().any(is_like) {
         return Ok(());
     }
-    let names: Vec<String> = answering.take(NAMED_MAX).map(|entry| format!("`{}`", entry.name)).collect();
+    let names = listed(answering.take(NAMED_MAX).map(|entry| &entry.name));
     let message = format!("there is no model {}, which `--model` names", quoted(flag));
-    Err(Failure::usage(message).help(format!("use {}, or add it to `models.entries`", names.join(", "))))
+    Err(Failure::usage(message).help(format!("use {names}, or add it to `models.entries`")))
 }
 
 /// Maximum number of models that are listed.

@@ -7,6 +7,8 @@ use weft_core::component::Route;
 use weft_core::context::Pin;
 use weft_core::exact::kept;
 use weft_core::journal::NextEdges;
+use weft_core::suggest::{did_you_mean, nearest};
+use weft_core::value::listed;
 use weft_core::{Catalog, ComponentId, Json, Outputs, Record, Reference, RunId, RunKey};
 use weft_dsl::Plan;
 use weft_dsl::plan::PlanNode;
@@ -58,11 +60,10 @@ pub(crate) fn must_be_outputs(
         let is_unknown = |name: &&str| !declared.contains(name) && !may_have(node, name, plan);
         let Some(unknown) = pin.outputs.0.iter().map(|(name, _)| &**name).find(is_unknown) else { continue };
         let failure = Failure::usage(format!("cannot pin {}: it has no output `{unknown}`", quoted(id)));
-        let listed = || declared.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        return Err(failure.help(match weft_dsl::nearest(unknown, declared.iter().copied()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
+        return Err(failure.help(match nearest(unknown, declared.iter().copied()) {
+            Some(meant) => did_you_mean(meant),
             None if declared.is_empty() => "it has no outputs; write --pin NODE={}".to_owned(),
-            None => format!("its outputs are {}", listed()),
+            None => format!("its outputs are {}", listed(&declared)),
         }));
     }
     Ok(())

@@ -9,18 +9,18 @@ use weft_core::context::Limited;
 use weft_core::exact::kept;
 use weft_core::journal::Ending;
 use weft_core::seam::session_store::Session;
+use weft_core::value::listed;
 use weft_core::{Json, SessionId, TenantId, TurnInput};
 use weft_server::answer::Answer;
 
 use crate::args::RunArgs;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::follow::{Show, follow};
+use crate::follow::{Show, follow_shown};
 use crate::local::{self, Opened};
-use crate::progress::Progress;
-use crate::screen::{Data, Notes};
+use crate::screen::Notes;
 use crate::setup::Setup;
 use crate::words::quoted;
-use crate::{form, made, pins, sources, unheard};
+use crate::{form, made, pins, unheard};
 
 /// Runs a canvas once.
 ///
@@ -87,12 +87,7 @@ async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, mut input: TurnInp
     let before = made::known(&opened.app, &session.key).await?;
     let handle = opened.turn(&session.key, input).await?;
     let show = if args.events { Show::Events } else { Show::Answer };
-    let mut data = Data::stdout();
-    let mut progress = if args.events { Progress::Silent } else { Progress::Tools };
-    let answer = follow(handle, show, &mut data, &mut progress).await?;
-    if show == Show::Answer {
-        Notes::text(&sources::lines(&answer.cited));
-    }
+    let answer = follow_shown(handle, show).await?;
     made::tell(&opened.app, &session.key, &before, args.save_files.as_deref()).await?;
     Ok(conclude(&answer, || command(opened, &session.key.id, setup, &answer)))
 }
@@ -129,11 +124,10 @@ async fn must_be_heard(
     if !opened.waiting(session).await?.is_empty() || unheard::can_use(&*opened.plan(session).await?, inputs) {
         return Ok(());
     }
-    let given: Vec<_> = inputs.keys().map(|key| format!("`{key}`")).collect();
     let id = quoted(session.key.id.as_str());
     let message = format!(
         "session {id} is not waiting for an answer, and the canvas reads no input {}",
-        given.join(", ")
+        listed(inputs.keys())
     );
     let help = format!("`weft runs list --session {id}` shows its runs; --query starts a new one");
     Err(Failure::usage(message).help(help))

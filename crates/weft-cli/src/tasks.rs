@@ -13,16 +13,15 @@ use weft_engine::session::date;
 use weft_server::wire::task::{TaskView, edited};
 
 use crate::args::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
+use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::follow::{Show, follow};
+use crate::follow::{Show, follow_shown};
 use crate::form::{describe, keep_typed};
 use crate::local::{self, same_tenant, tenant};
-use crate::progress::Progress;
 use crate::run::{conclude, inputs};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 use crate::words::quoted;
-use crate::{documents, sources};
 
 /// Lists tasks, shows one or answers one.
 ///
@@ -165,12 +164,7 @@ async fn answer(args: &TasksAnswerArgs, app: &App, setup: &Setup) -> Outcome {
     documents::add_beside_stored(app, &CanvasKey::new(&tenant(), task.canvas.clone())).await?;
     let (session, handle) = app.answer_task(&task.key, said, &Waiting::default()).await?;
     let show = if args.events { Show::Events } else { Show::Answer };
-    let mut data = Data::stdout();
-    let mut progress = if args.events { Progress::Silent } else { Progress::Tools };
-    let answer = follow(handle, show, &mut data, &mut progress).await?;
-    if show == Show::Answer {
-        Notes::text(&sources::lines(&answer.cited));
-    }
+    let answer = follow_shown(handle, show).await?;
     let id = quoted(session.key.id.as_str());
     Ok(conclude(&answer, || format!("weft tasks --session {id}{}{}", setup.same_place, same_tenant())))
 }

@@ -15,7 +15,6 @@ mod artifact;
 mod jinja;
 mod params;
 mod passages;
-mod suggest;
 mod text;
 mod web;
 

@@ -55,6 +55,8 @@ pub struct TurnInput {
     pub background: bool,
     /// Whether the answer is stored with every source that was found, not only with those it cites. Clients of chat
     /// assistants read the n of `[ID:n]` as an index in the list, so that no source may be missing from it.
+    // Not for every turn: in the answers of agents a source names its own number, so that what nobody cites, which may be
+    // hundreds of passages of a search, would be stored and listed for nothing. Assistants that do not quote list none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all_sources: bool,
     /// Data that the route which started the turn wants to find in its journal again, under a name of its own.

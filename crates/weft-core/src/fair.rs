@@ -94,6 +94,17 @@ impl FairSlots {
         };
         coming.await.map_err(|_| Error::internal("an assigned slot was never handed over"))
     }
+
+    /// Like [`FairSlots::acquire`], with an error that names what cannot be processed, such as `the picture`.
+    ///
+    /// # Errors
+    /// As [`FairSlots::acquire`].
+    pub async fn acquire_for(&self, tenant: &TenantId, what: &str) -> Result<Slot> {
+        self.acquire(tenant).await.map_err(|error| {
+            let message = format!("cannot process {what} now: {}", error.message);
+            Error { message, ..error }
+        })
+    }
 }
 
 impl Drop for Slot {
@@ -212,6 +223,9 @@ mod tests {
         waiting.iter_mut().for_each(|one| assert!(one.now_or_never().is_none()));
         let refused = slots.acquire(&loud).now_or_never().unwrap().unwrap_err();
         assert_eq!((refused.kind, refused.retry_after), (ErrorKind::RateLimited, Some(RETRY_AFTER)));
+        let named = slots.acquire_for(&loud, "`a.pdf`").now_or_never().unwrap().unwrap_err();
+        assert_eq!(named.message, format!("cannot process `a.pdf` now: {}", refused.message));
+        assert_eq!((named.kind, named.retry_after), (refused.kind, refused.retry_after));
         // The rest is shared in the same way, and the other one is served next but one.
         let mut others: Vec<_> = (0..2).map(|_| Box::pin(slots.acquire(&quiet))).collect();
         others.iter_mut().for_each(|one| assert!(one.now_or_never().is_none()));

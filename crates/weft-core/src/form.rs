@@ -1,7 +1,7 @@
 //! Checks whether a value that a person fills in suits the field of a form.
 
 use crate::seam::file_store::named_in;
-use crate::value::{Json, described, number, to_text, truth, whole};
+use crate::value::{self, Json, described, number, to_text, truth, whole};
 
 /// Returns what is wrong with a value for a field with this description, as a sentence fragment that follows the
 /// field's name; `None` if it is valid. Missing values are not checked. Neither are decisions about the work of an
@@ -79,9 +79,8 @@ fn is_object(value: &Json) -> bool {
 fn listed(options: &[String]) -> String {
     // The message is for people: hundreds of options would hide the problem.
     const NAMED_MAX: usize = 20;
-    let named = options.iter().take(NAMED_MAX).map(|option| format!("`{option}`"));
     let more = if options.len() > NAMED_MAX { ", …" } else { "" };
-    format!("{}{more}", named.collect::<Vec<_>>().join(", "))
+    format!("{}{more}", value::listed(options.iter().take(NAMED_MAX)))
 }
 
 #[cfg(test)]

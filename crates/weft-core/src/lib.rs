@@ -44,6 +44,7 @@ pub mod secret;
 #[cfg(test)]
 mod stored_names;
 pub mod stream;
+pub mod suggest;
 pub mod tool;
 pub mod usage;
 pub mod value;

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::exact::kept;
 use crate::params::{asks_for_something, is_empty};
-use crate::value::{Json, described, number, to_text, truth};
+use crate::value::{self, Json, described, number, to_text, truth};
 
 /// How two values are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +66,7 @@ impl Operator {
 
     /// Lists every operator, for a message.
     pub fn listed() -> String {
-        let names: Vec<String> = SPELLINGS.iter().map(|(_, names)| format!("`{}`", names[0])).collect();
-        names.join(", ")
+        value::listed(SPELLINGS.iter().map(|(_, names)| names[0]))
     }
 
     /// Returns whether it ignores the right side.

@@ -209,6 +209,11 @@ pub fn plural_with<N: Copy + Display + PartialEq + From<u8>>(
     format!("{} {verb}", plural(count, what))
 }
 
+/// Lists names in a message: `` `a`, `b` ``.
+pub fn listed(names: impl IntoIterator<Item: Display>) -> String {
+    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
 /// Maximum nesting depth of a value. JSON deeper than 128 levels cannot be parsed again, and values are stored inside
 /// the records and states of a run.
 pub const DEPTH_MAX: usize = 100;
@@ -375,6 +380,12 @@ mod tests {
         assert_eq!(plural(1.0, "second"), "1 second");
         assert_eq!(plural_with(1_u32, "line", ["was", "were"]), "1 line was");
         assert_eq!(plural_with(2_u32, "line", ["was", "were"]), "2 lines were");
+    }
+
+    #[test]
+    fn names_are_listed_as_code() {
+        assert_eq!(listed(["a", "b c"]), "`a`, `b c`");
+        assert_eq!(listed(Vec::<String>::new()), "");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use weft_core::component::{
 };
 use weft_core::exception::Handling;
 use weft_core::reference::Names;
+use weft_core::suggest::did_you_mean;
 use weft_core::{Catalog, ComponentId, Error, Json, NodeContext};
 
 use crate::canvas::{Canvas, CanvasNode};
@@ -140,10 +141,7 @@ impl<'a> Builder<'a> {
             let meant = suggester.misspelled_among(id.as_str(), frames.map(|frame| frame.id.as_str()));
             let message = format!("the enclosing component `{id}` does not exist");
             let help = "put the component into an Iteration or Loop, or on the top level";
-            problems.add(
-                wrong("unknown-parent", message, help)
-                    .maybe_help(meant.map(|meant| format!("did you mean `{meant}`?"))),
-            );
+            problems.add(wrong("unknown-parent", message, help).maybe_help(meant.map(did_you_mean)));
             // Where it leads is checked as if it were in the frame that is meant. Only a frame at the top level is
             // certainly not inside of this component.
             let meant = self.canvas.nodes.get(&ComponentId::from(meant?))?;

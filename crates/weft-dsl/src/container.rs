@@ -2,10 +2,10 @@
 
 use serde_json::{Map, json};
 use weft_core::Json;
+use weft_core::suggest::{did_you_mean, misspelled};
 use weft_core::value::kind_of;
 
 use crate::problem::{Problem, join};
-use crate::suggest::misspelled;
 
 /// Maximum number of objects and lists around a DSL: a response, its data, a page of rows, a row.
 // The search visits every value on its way, and a text inside a canvas that looks like a DSL is not meant.
@@ -166,6 +166,5 @@ fn nothing_there(document: &Json) -> Problem {
     }
     let message = "there is neither an object `components` nor an object `graph`";
     let slip = object.keys().find_map(|key| misspelled(key, usual));
-    let meant = slip.map(|meant| format!("did you mean `{meant}`?"));
-    Problem::error("no-components", pointer, message).help(help).maybe_help(meant)
+    Problem::error("no-components", pointer, message).help(help).maybe_help(slip.map(did_you_mean))
 }

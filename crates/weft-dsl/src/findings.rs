@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use weft_core::component::Role;
 use weft_core::params::is_empty;
+use weft_core::value::listed;
 use weft_core::{ComponentId, ParamProblem, Reference};
 
 use crate::apart;
@@ -186,8 +187,7 @@ impl Reporter<'_> {
             return None;
         }
         let first = *cycle.iter().min()?;
-        let names = cycle.iter().take(CYCLE_NAMES_MAX).map(|&ix| format!("`{}`", self.linked.nodes[ix].id));
-        let names = names.collect::<Vec<_>>().join(", ");
+        let names = listed(cycle.iter().take(CYCLE_NAMES_MAX).map(|&ix| &self.linked.nodes[ix].id));
         let more = if cycle.len() > CYCLE_NAMES_MAX { ", …" } else { "" };
         let message = format!("this cycle never ends: no branch leads out of {names}{more}");
         let pointer = self.place(first, |node| match node.downstream.first() {

@@ -5,13 +5,13 @@ use std::iter::Peekable;
 use std::str::Split;
 
 use serde_json::Map;
+use weft_core::suggest::misspelled;
 use weft_core::{Json, Reference};
 
 use crate::assigned::Assigned;
 use crate::canvas::Canvas;
 use crate::problem::{Problem, ProblemList};
 use crate::references::{NodeText, ReferencesWritten, prefixes};
-use crate::suggest::misspelled;
 
 /// Maximum number of paths followed per canvas: each may lead into a text that has to be parsed.
 const LOOKS_MAX: usize = 1_000;

@@ -4,13 +4,15 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use weft_core::component::{OutputSpec, Role};
+use weft_core::suggest::misspelled;
+use weft_core::value::listed;
 use weft_core::{ComponentId, NodeOutput, Reference};
 
 use crate::build::Built;
 use crate::canvas::{Canvas, CanvasNode};
 use crate::problem::{Problem, ProblemList};
 use crate::references::{NodeText, ReferencesWritten, prefixes};
-use crate::suggest::{Suggester, misspelled};
+use crate::suggest::Suggester;
 use crate::texts::MeantOutputs;
 
 /// Names that begin with this are reserved for the engine; canvases read one of them.
@@ -337,7 +339,7 @@ fn describe(
             let members = output.members.iter().flatten().map(String::as_str);
             let message =
                 format!("`{reference}` is empty: the output `{}` has no member `{member}`", output.name);
-            let listed = listed(members.clone());
+            let listed = listed(members.clone().take(LISTED_MAX));
             Problem::warning("unknown-output", pointer, message)
                 .help(format!("the members are {listed}"))
                 .maybe_help(suggester.did_you_mean(member, members))
@@ -363,7 +365,7 @@ fn describe(
                     "declare a field of this name in `inputs`; the answer to a form without fields is `{sys.query}`",
                 ),
                 None => problem.help("it has no outputs: refer to another component"),
-                Some(_) => problem.help(format!("its outputs are {}", listed(known))),
+                Some(_) => problem.help(format!("its outputs are {}", listed(known.take(LISTED_MAX)))),
             }
             .maybe_help(suggester.did_you_mean(name, guessed))
         }
@@ -372,10 +374,6 @@ fn describe(
 
 /// Maximum number of names listed.
 const LISTED_MAX: usize = 12;
-
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names.take(LISTED_MAX).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
 
 #[cfg(test)]
 mod tests {

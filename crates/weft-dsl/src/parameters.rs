@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use serde_json::Map;
 use weft_core::field::{AnyField as _, Field, FieldGroup, FieldSpec, Kind, Widget, common, specs};
 use weft_core::params::is_empty;
+use weft_core::suggest::did_you_mean;
 use weft_core::value::{described, kind_of};
 use weft_core::{Catalog, ComponentSpec, Json};
 
@@ -109,7 +110,7 @@ impl ParameterWalk<'_> {
                                 format!("`{name}` has no member `{key}`: it has no effect")
                             }
                         };
-                        self.warn("unknown-parameter", &at, message, format!("did you mean `{meant}`?"));
+                        self.warn("unknown-parameter", &at, message, did_you_mean(meant));
                     }
                 }
             }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::Map;
 use weft_core::context::HistoryMessage;
+use weft_core::suggest::did_you_mean;
 use weft_core::value::{kind_of, to_text};
 use weft_core::{ComponentId, Json};
 
@@ -158,7 +159,7 @@ impl CanvasReader {
             if let Some(meant) = self.suggester.misspelled(key, missing) {
                 let message = format!("{what} has no key `{key}`: it is not read");
                 let problem = Problem::warning("unknown-key", join(at, key), message);
-                self.problems.push(problem.help(format!("did you mean `{meant}`?")));
+                self.problems.push(problem.help(did_you_mean(meant)));
             }
         }
     }

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Map;
 use weft_core::reference::Names;
 use weft_core::seam::secrets;
+use weft_core::suggest::did_you_mean;
 use weft_core::{ComponentId, Json, Reference, Template};
 
 use crate::canvas::{Canvas, CanvasNode};
@@ -91,7 +92,7 @@ impl MemberSlip<'_> {
     fn described(&self, name: &Reference, pointer: &str) -> Problem {
         let Self { variable, member, meant } = self;
         let message = format!("`{name}` is empty: `{variable}` has no member `{member}`");
-        Problem::warning("unknown-global", pointer, message).help(format!("did you mean `{meant}`?"))
+        Problem::warning("unknown-global", pointer, message).help(did_you_mean(meant))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Checks how the variables of a canvas are declared.
 
 use weft_core::Json;
+use weft_core::suggest::did_you_mean;
 use weft_core::value::{kind_of, number, truth};
 
 use crate::canvas::Canvas;
@@ -21,7 +22,7 @@ pub(crate) fn check(canvas: &Canvas, suggester: &mut Suggester, problems: &mut P
             if let Some(meant) = suggester.misspelled(&kind, TYPES.into_iter().chain(["array"])) {
                 let message = format!("`{}` is not a type: `env.{name}` starts as a text", variable.kind);
                 let problem = Problem::warning("unknown-choice", join(&variable.pointer, "type"), message);
-                problems.add(problem.help(format!("did you mean `{meant}`?")));
+                problems.add(problem.help(did_you_mean(meant)));
             }
         } else if let Some(must) = mismatch(&kind, &variable.value) {
             // Only its type is named: the value may be a secret.

@@ -14,7 +14,6 @@ mod parts;
 mod pictures;
 mod reader;
 mod sheets;
-mod slots;
 mod tesseract;
 mod tokens;
 mod transcription;

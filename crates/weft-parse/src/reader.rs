@@ -24,8 +24,6 @@ pub use worker::work;
 use worker::{ORDER_BYTES_MAX, READINGS_BYTES_MAX, ReaderAnswer};
 pub(crate) use worker::{ReaderJob, ReaderOrder};
 
-use crate::slots;
-
 /// Work on a file in this process, as an error names it.
 const READING: &str = "reading a document";
 
@@ -134,7 +132,7 @@ impl ChildReader {
         bytes: &[u8],
     ) -> Result<(ReaderAnswer, Vec<u8>)> {
         let FileRef { tenant, name } = file;
-        let _slot = slots::acquire(&self.slots, tenant, &format!("`{name}`")).await?;
+        let _slot = self.slots.acquire_for(tenant, &format!("`{name}`")).await?;
         let order =
             ReaderOrder::new(job, self.limits, before.len() + bytes.len()).with_confinement(self.confinement);
         let mut order = serde_json::to_vec(&order).map_err(|cause| {

@@ -14,7 +14,6 @@ use weft_core::seam::picture_reader::{PIXELS_MAX, Picture, PictureLine, PictureP
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::reader::{Limits, ReaderJob, ReaderOrder};
-use crate::slots;
 use crate::words::is_unspaced;
 
 const DUTY: Duty = Duty { thing: "a picture", does: "reads pictures", section: "documents" };
@@ -169,7 +168,7 @@ impl PictureReader for Tesseract {
         if u64::from(picture.width) * u64::from(picture.height) > PIXELS_MAX {
             return Err(Error::invalid(crate::pictures::too_many_pixels(picture.width, picture.height, "")));
         }
-        let _slot = slots::acquire(&self.slots, tenant, "the picture").await?;
+        let _slot = self.slots.acquire_for(tenant, "the picture").await?;
         let kept = |cause: std::io::Error| {
             Error::new(ErrorKind::Unavailable, "cannot store a picture for the program that reads it")
                 .because(cause)

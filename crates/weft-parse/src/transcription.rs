@@ -16,7 +16,6 @@ use weft_core::seam::speech::Recording;
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::reader::{Limits, ReaderJob, ReaderOrder};
-use crate::slots;
 use crate::tesseract::LIBRARIES;
 use crate::words::is_unspaced;
 
@@ -371,7 +370,7 @@ impl TranscriptionModel for ProgramTranscription {
             return Err(self.too_large());
         }
         let ending = self.ending(recording)?;
-        let _slot = slots::acquire(&self.slots, tenant, "the recording").await?;
+        let _slot = self.slots.acquire_for(tenant, "the recording").await?;
         let kept = |cause: std::io::Error| {
             Error::new(ErrorKind::Unavailable, "cannot store a recording for the program that transcribes it")
                 .because(cause)

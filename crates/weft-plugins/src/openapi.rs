@@ -16,6 +16,7 @@ use std::time::Duration;
 use url::Url;
 use weft_agent::arguments::ArgumentSchema;
 use weft_core::tool::{Origin, ToolTraits};
+use weft_core::value::listed;
 use weft_core::{Error, Json, Result, Tool};
 
 use crate::settings::PluginSettings;
@@ -255,11 +256,8 @@ fn text(json: &Json, pointer: &str) -> String {
 
 /// Formats names as a list for a model.
 fn in_words<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-    match names.as_slice() {
-        [] => "it takes none".to_owned(),
-        names => format!("it takes {}", names.join(", ")),
-    }
+    let names = listed(names);
+    if names.is_empty() { "it takes none".to_owned() } else { format!("it takes {names}") }
 }
 
 /// Returns the name of an operation's tool, in the form that providers accept for functions.

@@ -293,8 +293,8 @@ impl App {
 
     /// Removes a user and what is kept of them, in tenants that they have left as well: conversations with their runs
     /// and files, the files that they have attached, what memories have of them, sign-ins, API keys, memberships. What
-    /// the audit log says stays, with an id that leads to nobody any more, also where it had their address; so do the agents, the datasets and the file
-    /// manager of their tenants. In the tenant that has their own id everything stays if they have left it.
+    /// the audit log says stays, with an id that leads to nobody any more, also where it had their address; so do the
+    /// agents, the datasets and the file manager of their tenants. In the tenant that has their own id everything stays if they have left it.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` for the last owner of a tenant that has other members, or while one of their turns is
@@ -367,15 +367,14 @@ impl App {
     }
 
     async fn erase_files(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
-        let mut last: Option<StoredFile> = None;
         loop {
-            let mut files = self.files_of(tenant, user, last.as_ref()).await?;
-            let ids: Vec<FileId> = files.iter().map(|file| file.id.clone()).collect();
-            self.files.remove(tenant, &ids).await?;
-            last = files.pop();
-            if last.is_none() {
+            // Always from the beginning: what is removed leaves the list.
+            let files = self.files_of(tenant, user, None).await?;
+            if files.is_empty() {
                 return Ok(());
             }
+            let ids: Vec<FileId> = files.into_iter().map(|file| file.id).collect();
+            self.files.remove(tenant, &ids).await?;
         }
     }
 

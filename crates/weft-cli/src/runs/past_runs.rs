@@ -14,10 +14,10 @@ use super::{found, short};
 use crate::args::{RunsDiffArgs, RunsForkArgs, RunsReplayArgs};
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::follow::{Show, follow};
+use crate::follow::{Show, follow_shown};
 use crate::form;
 use crate::local::{same_tenant, tenant};
-use crate::progress::{Progress, duration};
+use crate::progress::duration;
 use crate::run::{conclude, inputs};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
@@ -81,9 +81,7 @@ pub(super) async fn fork(args: &RunsForkArgs, app: &App, setup: &Setup) -> Outco
         return Err(Failure::failed("the forked run could not continue"));
     };
     let show = if args.events { Show::Events } else { Show::Answer };
-    let mut data = Data::stdout();
-    let mut progress = if args.events { Progress::Silent } else { Progress::Tools };
-    let answer = follow(handle, show, &mut data, &mut progress).await?;
+    let answer = follow_shown(handle, show).await?;
     Ok(conclude(&answer, || going_on(&session.id, &answer, setup)))
 }
 

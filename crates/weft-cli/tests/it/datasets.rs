@@ -55,6 +55,9 @@ fn a_folder_becomes_a_dataset_for_commands_and_canvases() {
     let file = file.to_string_lossy();
     let answer = home.weft(&["run", &file, "--query", "When was the stone bridge built?"]).with(0).stdout;
     assert!(answer.contains("1823. [ID:0]"), "{answer}");
+    // A run that shares its beginning lists its sources, too.
+    let run = home.weft(&["runs", "list", "--json"]).json_lines()[0]["id"].as_str().unwrap().to_owned();
+    home.weft(&["runs", "fork", &run, "--at", "Retrieval:R"]).with(0).says(&["[ID:0] bridge.md: "]);
 }
 
 #[test]

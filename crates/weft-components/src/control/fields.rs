@@ -2,6 +2,8 @@
 
 use serde_json::Map;
 use weft_core::exact::{is_lost, kept};
+use weft_core::suggest::{did_you_mean, nearest};
+use weft_core::value::listed;
 use weft_core::{Json, Outputs, ParamProblem};
 
 use crate::params::{Field, Kind, Params, Widget, number, pointer, truth, whole};
@@ -78,11 +80,8 @@ fn doubtful(at: &str, field: &Json) -> Option<ParamProblem> {
     let kind = field.get("type").and_then(Json::as_str).unwrap_or_default().trim().to_ascii_lowercase();
     let at = |member: &str| format!("{at}/{member}");
     if !kind.is_empty() && !kind.contains("file") && !TYPES.contains(&kind.as_str()) {
-        let listed = TYPES[..8].iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        // The names are short, so only one typo is allowed: one letter more or less, or two swapped.
-        let meant = TYPES.into_iter().find(|known| strsim::osa_distance(&kind, known) == 1);
         let help =
-            meant.map_or_else(|| format!("use one of {listed}"), |meant| format!("did you mean `{meant}`?"));
+            nearest(&kind, TYPES).map_or_else(|| format!("use one of {}", listed(&TYPES[..8])), did_you_mean);
         let message = format!("`{kind}` is not a field type: any value is accepted");
         return Some(ParamProblem::new(at("type"), message).help(help));
     }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use weft_core::exact::{is_lost, kept};
+use weft_core::suggest::{did_you_mean, misspelled};
 use weft_core::{
     Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
     Reference, Result, Role, Shape, Value,
@@ -13,7 +14,6 @@ use crate::control::loop_item::LoopEnd;
 use crate::params::{
     Choice, Field, Kind, Params, choice, described, fields, is_empty, number, pointer, truth,
 };
-use crate::suggest;
 
 /// Default number of rounds: the value that the editor fills in.
 pub(crate) const ROUNDS_DEFAULT: usize = 10;
@@ -137,9 +137,9 @@ fn variable(
     }
     let kind = text("type").trim().to_lowercase();
     let is_known = TYPES.contains(&kind.as_str()) || kind.starts_with("array");
-    if let Some(help) = suggest::did_you_mean(&kind, TYPES).filter(|_| !is_known) {
+    if let Some(meant) = misspelled(&kind, TYPES).filter(|_| !is_known) {
         let message = format!("`{}` is not a type: `{name}` may be anything", text("type"));
-        params.warn(ParamProblem::new(at("type"), message).help(help));
+        params.warn(ParamProblem::new(at("type"), message).help(did_you_mean(meant)));
     }
     let value = object.get("value").unwrap_or(&Json::Null);
     // In any case, as the check reads it.

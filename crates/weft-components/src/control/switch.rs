@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use serde_json::Map;
+use weft_core::value::listed;
 use weft_core::{
     Component, ComponentId, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads,
     Reference, Result, Role, Route, Shape, Template,
@@ -176,8 +177,7 @@ fn no_option(params: &Params<'_>, at: String, item: &Item) -> Option<ParamProble
         return None;
     }
     let message = format!("`{value}` is not an option of `{}`: the condition {so} holds", item.left);
-    let listed: Vec<String> = texts.iter().map(|option| format!("`{option}`")).collect();
-    Some(ParamProblem::new(at, message).help(format!("the options are {}", listed.join(", "))))
+    Some(ParamProblem::new(at, message).help(format!("the options are {}", listed(texts))))
 }
 
 impl SwitchCase {

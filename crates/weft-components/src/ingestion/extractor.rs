@@ -14,6 +14,7 @@ use weft_core::context::Signal;
 use weft_core::filter::Metadata;
 use weft_core::pipeline::{PipelineChunk, PipelineDocument};
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatModel};
+use weft_core::suggest::{did_you_mean, misspelled};
 use weft_core::{
     Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, ParamProblem,
     Reads, Reference, Result, Role, Shape, Template, Value,
@@ -24,7 +25,6 @@ use crate::ingestion::passed::{self, CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::model::caller::warn_of_prices;
 use crate::model::settings::{self, Asking, author_of};
 use crate::params::{Field, Kind, Params, Widget, fields};
-use crate::suggest::SLIPS_MAX;
 use crate::text::without_thinking;
 
 /// Number of concurrent questions to a model.
@@ -65,11 +65,6 @@ const TAKEN: [&str; 9] = [
     "columns",
 ];
 
-/// Whether a name is probably a typo of another one.
-fn is_slip(name: &str, other: &str) -> bool {
-    name != other && other.len() > SLIPS_MAX * 2 && strsim::osa_distance(name, other) <= SLIPS_MAX
-}
-
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Extractor",
     role: Role::Step,
@@ -104,9 +99,9 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             let problem = ParamProblem::new("/field_name", "the kind of answer is missing");
             params.problem(problem.help(format!("use {}, or a name of your own", MEANT.join(", "))));
         }
-        if let Some(meant) = MEANT.into_iter().find(|name| is_slip(&field, name)) {
+        if let Some(meant) = misspelled(&field, MEANT).filter(|meant| *meant != field) {
             let problem = ParamProblem::new("/field_name", format!("`{field}` is treated as a custom name"));
-            params.warn(problem.help(format!("did you mean `{meant}`?")));
+            params.warn(problem.help(did_you_mean(meant)));
         }
         if TAKEN.contains(&field.as_str()) {
             params.problem(ParamProblem::new(

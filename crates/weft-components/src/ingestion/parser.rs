@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use serde_json::Map;
 use weft_core::pipeline::chunks_of;
 use weft_core::seam::document_reader::{ChunkMethod, Heading, ReadDocument};
+use weft_core::suggest::{did_you_mean, nearest};
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, ParamProblem, Result, Role,
     Shape, Value,
@@ -11,7 +12,6 @@ use weft_core::{
 
 use crate::ingestion::passed::{self, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, FieldGroup, Kind, Params, asks_for_something, choice, pointer, truth};
-use crate::suggest;
 
 /// Settings of a family that have no effect here, and why.
 const IGNORED: [(&str, &str); 8] = [
@@ -181,9 +181,9 @@ fn read_family(params: &mut Params<'_>, at: &str, name: &str, setup: &Map<String
     if endings.is_empty() {
         let Some(usual) = usual else {
             let problem = ParamProblem::new(at, format!("`{name}` is not a known file family"));
-            let meant = suggest::did_you_mean(name, FAMILIES.iter().map(|(field, _)| field.name()));
+            let meant = nearest(name, FAMILIES.iter().map(|(field, _)| field.name()));
             let help = "list its file extensions in `suffix`";
-            params.problem(problem.help(meant.unwrap_or_else(|| help.to_owned())));
+            params.problem(problem.help(meant.map_or_else(|| help.to_owned(), did_you_mean)));
             return None;
         };
         endings = usual.iter().map(|ending| (*ending).to_owned()).collect();

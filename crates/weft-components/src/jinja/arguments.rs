@@ -2,6 +2,7 @@
 
 use minijinja::value::{Kwargs, Rest, Value, ValueOrKwargs};
 use minijinja::{Error as JinjaError, ErrorKind as JinjaKind};
+use weft_core::value::listed;
 
 use super::charges::refused;
 
@@ -28,7 +29,7 @@ impl Arguments {
         given: &[Value],
     ) -> Result<Self, JinjaError> {
         let takes = |what: String| {
-            let listed = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let listed = listed(names);
             JinjaError::new(
                 JinjaKind::InvalidOperation,
                 format!("`{filter}` {what}: it takes {listed}, in this order or by name"),

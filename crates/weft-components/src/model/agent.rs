@@ -33,11 +33,11 @@ use weft_core::stream::TextWriter;
 use weft_core::tool::ToolSession as _;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, Outputs, ParamProblem, Reads,
-    Result, Role, Shape, SharedText, Value,
+    Result, Role, Shape, Value,
 };
 
 use self::toolbox::{Nesting, Toolbox, ToolsLeft};
-use crate::model::caller::{Caller, end_aloud, warn_of_prices};
+use crate::model::caller::{Caller, begin_aloud, end_aloud, warn_of_prices};
 use crate::model::prompt::{Asker, citing_rules, conversation};
 use crate::model::settings::{self, Settings};
 use crate::params::{Field, FieldGroup, Kind, Params, Widget, choice};
@@ -322,8 +322,7 @@ impl Agent {
             made_files::shown(driver.run(&job, start).await, writer)
         };
         let end = if settings.streams && ctx.heard {
-            let (writer, text) = SharedText::new();
-            ctx.publish("content", text).await?;
+            let writer = begin_aloud(&ctx).await?;
             let end = drive(Some(&writer)).await;
             // A text that continues once a person has answered is not complete yet.
             if !matches!(end, Ok(End::Suspended(_))) {

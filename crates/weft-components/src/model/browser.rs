@@ -18,11 +18,11 @@ use weft_core::stream::TextWriter;
 use weft_core::value::to_text;
 use weft_core::{
     Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, Outputs,
-    ParamProblem, Reads, Reference, Result, Role, Shape, SharedText, Template, ToolSpec, Value,
+    ParamProblem, Reads, Reference, Result, Role, Shape, Template, ToolSpec, Value,
 };
 
 use crate::artifact;
-use crate::model::caller::{end_aloud, warn_of_prices};
+use crate::model::caller::{begin_aloud, end_aloud, warn_of_prices};
 use crate::model::settings::{self, Asking};
 use crate::params::{Field, Kind, Params, Widget, fields};
 use tools::{Desk, toolkit};
@@ -251,8 +251,7 @@ impl Component for Browser {
         if !(self.streams && ctx.heard) {
             return self.work(ctx, None).await.map(Finished::from);
         }
-        let (writer, text) = SharedText::new();
-        ctx.publish("content", text).await?;
+        let writer = begin_aloud(ctx).await?;
         let outputs = self.work(ctx, Some(&writer)).await;
         end_aloud(writer, &outputs, self.default.as_ref());
         outputs.map(Finished::from)

@@ -72,8 +72,7 @@ impl Caller {
             return Ok(Outputs::of("structured", value).into());
         }
         let answer = if settings.streams && ctx.heard {
-            let (writer, text) = SharedText::new();
-            ctx.publish("content", text).await?;
+            let writer = begin_aloud(ctx).await?;
             let request = ChatRequest { audience: Audience::of(Some(&writer)), ..request };
             // Kept until the text has been ended: otherwise listeners would wait for more forever.
             let answer = self.answer(ctx, &*model, request, Some(&writer)).await;
@@ -114,6 +113,16 @@ pub(crate) async fn warn_of_prices(ctx: &NodeContext, model: &dyn ChatModel) -> 
         info.name
     );
     ctx.signal(Signal::Warn(message)).await
+}
+
+/// Starts to stream the output `content`. [`end_aloud`] ends it.
+///
+/// # Errors
+/// `Cancelled` when the run no longer listens.
+pub(crate) async fn begin_aloud(ctx: &NodeContext) -> Result<TextWriter> {
+    let (writer, text) = SharedText::new();
+    ctx.publish("content", text).await?;
+    Ok(writer)
 }
 
 /// Ends a text that was streamed. A failure that a default value covers ends it with that value, so that the reader

@@ -17,14 +17,14 @@ use weft_core::stream::TextWriter;
 use weft_core::value::truth;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs, Piece,
-    Reads, Result, Role, Shape, SharedText, Template, ToolSpec, Value,
+    Reads, Result, Role, Shape, Template, ToolSpec, Value,
 };
 
 use crate::data::retrieval::search::{
     CROSS_LANGUAGES, DATASET_IDS, DOC_IDS, DatasetSearch, KB_VARS, KEYWORD, KEYWORDS_SIMILARITY_WEIGHT,
     META_DATA_FILTER, RERANK_ID, SIMILARITY_THRESHOLD, TOC_ENHANCE, TOP_K, TOP_N, USE_KG,
 };
-use crate::model::caller::{end_aloud, warn_of_prices};
+use crate::model::caller::{begin_aloud, end_aloud, warn_of_prices};
 use crate::model::prompt::CITATION;
 use crate::model::settings::{self, Asking};
 use crate::params::{Field, FieldGroup, Params, Widget, asks_for_something, choice, fields};
@@ -475,8 +475,7 @@ impl Component for DeepResearch {
         if !(self.streams && ctx.heard) {
             return self.work(ctx, None).await.map(Finished::from);
         }
-        let (writer, text) = SharedText::new();
-        ctx.publish("content", text).await?;
+        let writer = begin_aloud(ctx).await?;
         let outputs = self.work(ctx, Some(&writer)).await;
         end_aloud(writer, &outputs, self.default.as_ref());
         outputs.map(Finished::from)

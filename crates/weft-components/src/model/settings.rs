@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use weft_agent::structured::Schema;
 use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatRequest, Sampling};
+use weft_core::suggest::{did_you_mean, misspelled};
 use weft_core::{Json, ParamProblem, Reference, Template};
 
 use crate::model::sections::Sections;
 use crate::params::{Field, FieldGroup, Kind, Params, Widget, choice, described, fields, pointer, truth};
-use crate::suggest::SLIPS_MAX;
 use crate::text::taken_for_text;
 
 /// Default number of history turns.
@@ -356,10 +356,10 @@ pub(crate) fn author_of(params: &mut Params<'_>, place: usize, entry: &Json) -> 
 fn doubts_of(params: &mut Params<'_>, place: usize, entry: &Json) {
     let at = |key: &str| pointer(&["prompts", &place.to_string(), key]);
     for key in entry.as_object().into_iter().flat_map(|entry| entry.keys()) {
-        let mut missing = ["role", "content"].into_iter().filter(|known| entry.get(known).is_none());
-        if let Some(meant) = missing.find(|known| strsim::osa_distance(key, known) <= SLIPS_MAX) {
+        let missing = ["role", "content"].into_iter().filter(|known| entry.get(known).is_none());
+        if let Some(meant) = misspelled(key, missing) {
             let problem = ParamProblem::new(at(key), "has no effect: a prompt has no such key");
-            params.warn(problem.help(format!("did you mean `{meant}`?")));
+            params.warn(problem.help(did_you_mean(meant)));
         }
     }
     match entry.get("content") {
@@ -451,5 +451,19 @@ mod tests {
         assert!(schema_of_answer(&mut Params::of(&Node::new("LLM", none).source())).is_none());
         let broken = json!({"outputs": {"structured": {"properties": {"a": {"type": 7}}}}});
         assert_eq!(Node::new("LLM", broken).problems(), ["/outputs/structured"]);
+    }
+
+    #[test]
+    fn only_a_misspelled_key_of_a_prompt_is_reported() {
+        let check = |entry: Json, expected: &[&str]| {
+            let warnings = Node::new("LLM", json!({"prompts": [entry]})).build().shape().warnings;
+            let told: Vec<&str> = warnings.iter().filter_map(|warning| warning.help.as_deref()).collect();
+            assert_eq!(told, expected, "{entry}");
+        };
+        check(json!({"roel": "user", "content": "x"}), &["did you mean `role`?"]);
+        check(json!({"role": "user", "Content": "x"}), &["did you mean `content`?"]);
+        // Two edits in four letters turn many words into others.
+        check(json!({"mode": "user", "content": "x"}), &[]);
+        check(json!({"role": "user", "content": "x", "name": "a"}), &[]);
     }
 }

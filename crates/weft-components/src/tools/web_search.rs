@@ -1,6 +1,7 @@
 //! The WebSearch component: searches the web with the engine that the canvas names. It wraps the component of that
 //! engine, and accepts the same parameters.
 
+use weft_core::suggest::{did_you_mean, nearest};
 use weft_core::{ComponentSpec, ParamProblem, Role, Template, ToolSpec};
 
 use super::arxiv::ArXiv;
@@ -18,7 +19,6 @@ use super::searxng::{SEARXNG_URL, SearXng};
 use super::tavily_search::TavilySearch;
 use super::wikipedia::Wikipedia;
 use crate::params::{Choice, Field, FieldGroup, Kind, Params, asks_for_something, choice, fields};
-use crate::suggest::did_you_mean;
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 /// The engines, by name.
@@ -143,7 +143,7 @@ fn engine(params: &mut Params<'_>) -> Box<dyn Service> {
     }
     let known: Vec<_> = names().collect();
     let message = format!("`{wanted}` is not an engine; available are {}", known.join(", "));
-    let help = did_you_mean(wanted, names()).unwrap_or_else(|| "name one of these".to_owned());
+    let help = nearest(wanted, names()).map_or_else(|| "name one of these".to_owned(), did_you_mean);
     params.problem(ParamProblem::new("/engine", message).help(help));
     // Never used: the problem prevents the component from being built.
     Box::new(SearXng::of(params))

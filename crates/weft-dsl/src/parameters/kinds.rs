@@ -3,9 +3,8 @@
 
 use weft_core::Json;
 use weft_core::field::{AnyField as _, Field, FieldSpec, Kind};
-use weft_core::value::{number, truth, whole};
-
-use crate::suggest::misspelled;
+use weft_core::suggest::{did_you_mean, misspelled};
+use weft_core::value::{listed, number, truth, whole};
 
 /// Returns what a value must be if it is of another kind; `None` for a valid one. A null or blank value is
 /// always valid. Inside objects, a template that is compared, set or sent may be any value instead of a text;
@@ -62,8 +61,7 @@ const LISTED_MAX: usize = 4;
 
 /// Describes an object with these members, for messages.
 pub(super) fn of_members(members: &[Field]) -> String {
-    let listed = members.iter().take(LISTED_MAX).map(|member| format!("`{}`", member.spec().name));
-    let names = listed.collect::<Vec<_>>().join(", ");
+    let names = listed(members.iter().take(LISTED_MAX).map(|member| member.spec().name));
     match members.len() {
         0 => "an object".to_owned(),
         1..=LISTED_MAX => format!("an object with {names}"),
@@ -106,9 +104,7 @@ pub(super) fn no_choice<'a>(
     if meant.is_none() && others == UnlistedWords::MayBeRead {
         return None;
     }
-    let listed = values().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");
-    let help =
-        meant.map_or_else(|| format!("use one of {listed}"), |meant| format!("did you mean `{meant}`?"));
+    let help = meant.map_or_else(|| format!("use one of {}", listed(values())), did_you_mean);
     Some(NoChoice { value: text, help })
 }
 

@@ -8,7 +8,7 @@ use weft_core::journal::{Forked, NextEdges};
 use weft_core::masking::Masks;
 use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::Session;
-use weft_core::value::to_text;
+use weft_core::value::{listed, to_text};
 use weft_core::{
     ComponentId, Entry, Error, Outputs, Record, Reference, Result, Route, RunId, RunKey, SessionKey,
 };
@@ -226,9 +226,9 @@ fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<bool> {
     for (name, value) in &edit.outputs.0 {
         // An output that it did produce is its own, whatever its shape declares.
         if given.0.get(&**name).is_none() && !gives(plan, &who.node, name) {
-            let known: Vec<String> = given.0.iter().map(|(name, _)| format!("`{name}`")).collect();
+            let known = listed(given.0.iter().map(|(name, _)| name));
             let error = Error::invalid(format!("`{}` has no output `{name}`", who.node));
-            return Err(error.help(format!("it gave {}", known.join(", "))));
+            return Err(error.help(format!("it gave {known}")));
         }
         given.set(name, value.clone());
     }

@@ -2,6 +2,7 @@
 
 mod indexed;
 mod names;
+mod pages;
 mod paper;
 mod pictured;
 mod piped;
@@ -266,24 +267,13 @@ impl<'a> DocumentWork<'a> {
         });
     }
 
-    /// Returns a page of new chunks after the given ordinal, and the ordinal of its last one.
-    async fn page(&self, after: Option<u64>, limit: u64) -> Result<(Vec<StoredChunk>, Option<u64>)> {
-        let page = self.library.parts.queue.new_chunks(&self.taken.lease, after, limit).await?;
-        let last = page.last().map(|chunk| chunk.ordinal);
-        Ok((page, last))
-    }
-
     /// Returns the number of new chunks.
     async fn count(&self) -> Result<u64> {
-        let (mut count, mut after) = (0, None);
-        loop {
-            let (page, last) = self.page(after, CHUNKS_AT_ONCE).await?;
-            if last.is_none() {
-                return Ok(count);
-            }
+        let (mut count, mut pages) = (0, self.pages(CHUNKS_AT_ONCE));
+        while let Some(page) = pages.next_page().await? {
             count += page.len() as u64;
-            after = last;
         }
+        Ok(count)
     }
 
     async fn enrich(&self) -> Result<()> {
@@ -310,13 +300,8 @@ impl<'a> DocumentWork<'a> {
 
     async fn enrich_chunks(&self, model: &dyn ChatModel) -> Result<()> {
         let count = self.count().await?;
-        let (mut after, mut done) = (None, 0);
-        loop {
-            let (page, last) = self.page(after, ENRICHED_AT_ONCE).await?;
-            if last.is_none() {
-                return Ok(());
-            }
-            after = last;
+        let (mut done, mut pages) = (0, self.pages(ENRICHED_AT_ONCE));
+        while let Some(page) = pages.next_page().await? {
             done += page.len() as u64;
             let ask = |chunk| async move { enrich::chunk(model, &self.plan, chunk).await }.boxed();
             // Parents are shown in place of their parts and are never found themselves, so keywords for them
@@ -345,6 +330,7 @@ impl<'a> DocumentWork<'a> {
             }
             self.say(self.stage(), part(done, count), &format!(": {done} of {}", plural(count, "chunk")));
         }
+        Ok(())
     }
 
     /// Handles a model's answer: the document is completed without what a model cannot answer.
@@ -370,7 +356,7 @@ impl<'a> DocumentWork<'a> {
         if self.plan.metadata.iter().all(|(wanted, _)| known.contains_key(wanted)) {
             return Ok(());
         }
-        let (page, _) = self.page(None, FIRST_CHUNKS).await?;
+        let page = self.pages(FIRST_CHUNKS).next_page().await?.unwrap_or_default();
         let text: Vec<_> = page.iter().filter(|chunk| chunk.available).map(|chunk| &*chunk.content).collect();
         let found = enrich::metadata(model, &self.plan, &text.join("\n\n")).await;
         match self.bearable(found)? {
@@ -409,13 +395,8 @@ impl<'a> DocumentWork<'a> {
         if !self.plan.additions {
             return Ok(());
         }
-        let (mut chunks, mut after) = (Vec::new(), None);
-        loop {
-            let (page, last) = self.page(after, CHUNKS_AT_ONCE).await?;
-            if last.is_none() {
-                break;
-            }
-            after = last;
+        let (mut chunks, mut pages) = (Vec::new(), self.pages(CHUNKS_AT_ONCE));
+        while let Some(page) = pages.next_page().await? {
             // A parent repeats the text of its parts.
             chunks.extend(page.into_iter().filter(|chunk| chunk.available));
         }
@@ -442,13 +423,8 @@ impl<'a> DocumentWork<'a> {
         let embedder = self.models.directory().embedder(&self.dataset.key.tenant, &self.dataset.embedder)?;
         let count = self.count().await?;
         let mut name: Option<Vec<f32>> = None;
-        let (mut after, mut done) = (None, 0);
-        loop {
-            let (page, last) = self.page(after, TEXTS_AT_ONCE).await?;
-            if last.is_none() {
-                return Ok(());
-            }
-            after = last;
+        let (mut done, mut pages) = (0, self.pages(TEXTS_AT_ONCE));
+        while let Some(page) = pages.next_page().await? {
             done += page.len() as u64;
             let lacking: Vec<StoredChunk> =
                 page.into_iter().filter(|chunk| chunk.available && chunk.vector.is_none()).collect();
@@ -463,6 +439,7 @@ impl<'a> DocumentWork<'a> {
             let detail = format!(": {done} of {}", plural(count, "chunk"));
             self.say(IngestStage::Embedding, part(done, count), &detail);
         }
+        Ok(())
     }
 
     async fn embed_some(

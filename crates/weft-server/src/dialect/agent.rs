@@ -213,7 +213,6 @@ impl AgentRun {
 #[cfg(test)]
 mod tests {
     use weft_core::context::{Limited, ToolFinished, ToolStarted};
-    use weft_core::journal::ActivationRef;
     use weft_core::seam::chat_model::Usage;
 
     use super::*;
@@ -285,13 +284,7 @@ mod tests {
 
     #[test]
     fn tool_calls_of_an_agent_become_frames() {
-        let who = ActivationRef {
-            activation: 1,
-            node: "Agent:A".into(),
-            name: "A".into(),
-            kind: "Agent".into(),
-            frame: [].into(),
-        };
+        let who = crate::dialect::activation();
         let thinks = |node: &str| Record::ThinkingStarted { activation: 1, node: node.into() };
         let (frames, run) = told(vec![
             Record::NodeStarted { who },

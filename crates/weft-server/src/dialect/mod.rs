@@ -35,3 +35,15 @@ impl Dialect {
         }
     }
 }
+
+/// Returns the first activation of an agent, for tests.
+#[cfg(test)]
+fn activation() -> weft_core::journal::ActivationRef {
+    weft_core::journal::ActivationRef {
+        activation: 1,
+        node: "Agent:A".into(),
+        name: "A".into(),
+        kind: "Agent".into(),
+        frame: [].into(),
+    }
+}

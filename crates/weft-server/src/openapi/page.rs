@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use weft_core::value::listed;
+
 use super::shape::{Member, Type, in_words};
 use super::{Answer, Body, Documented};
 
@@ -31,8 +33,7 @@ pub fn markdown(routes: &[Documented]) -> String {
             Body::Nothing => {}
             Body::Json(Type::Object(members)) => page.push_str(&table("body", members)),
             Body::Json(Type::Rules(rules)) => {
-                let names: Vec<_> = rules.iter().map(|(name, _)| format!("`{name}`")).collect();
-                let _ = writeln!(page, "\nBody: {}.", names.join(", "));
+                let _ = writeln!(page, "\nBody: {}.", listed(rules.iter().map(|(name, _)| name)));
             }
             Body::Json(_) => page.push_str("\nBody: a JSON object.\n"),
             Body::Files => page.push_str("\nBody: a form with files, each in a part `file`.\n"),

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use weft_core::seam::document_reader::PAGE_RANGES_MAX;
+use weft_core::value::listed;
 
 use crate::wire::rules::Rule;
 
@@ -219,7 +220,7 @@ pub fn in_words(kind: Type) -> String {
     match kind {
         Type::Any => "any".to_owned(),
         Type::Text => "string".to_owned(),
-        Type::OneOf(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+        Type::OneOf(words) => listed(words),
         Type::Whole => "integer".to_owned(),
         Type::Time => "time in ms".to_owned(),
         Type::Number => "number".to_owned(),
@@ -228,10 +229,7 @@ pub fn in_words(kind: Type) -> String {
         Type::List(of) => format!("list of {}", in_words(*of)),
         Type::Map(of) => format!("object of {}", in_words(*of)),
         Type::Of(shape) => format!("[{0}](#{1})", shape.name, shape.name.to_lowercase()),
-        Type::Object(members) => {
-            let names: Vec<_> = members.iter().map(|member| format!("`{}`", member.name)).collect();
-            format!("{{{}}}", names.join(", "))
-        }
+        Type::Object(members) => format!("{{{}}}", listed(members.iter().map(|member| member.name))),
         Type::Either(of) => of.iter().map(|kind| in_words(*kind)).collect::<Vec<_>>().join(" or "),
         Type::Rules(_) => "object".to_owned(),
     }

@@ -5,6 +5,7 @@ mod words;
 use serde_json::{Value as Json, json};
 use weft_core::seam::dataset_store::Settings;
 use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::suggest::did_you_mean;
 use weft_knowledge::ingest::PIPELINE;
 
 use super::rules::{Problems, Rule};
@@ -164,7 +165,7 @@ pub fn check_settings(settings: &Settings) -> weft_core::Result<()> {
     }
     let error = weft_core::Error::invalid(wrong.join("; "));
     Err(match mistakes.iter().find_map(|mistake| mistake.meant) {
-        Some(meant) => error.help(format!("did you mean `{meant}`?")),
+        Some(meant) => error.help(did_you_mean(meant)),
         None => error,
     })
 }

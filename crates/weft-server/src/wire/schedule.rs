@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
 use weft_core::seam::work_queue::{StoredWork, WorkState};
+use weft_core::suggest::{did_you_mean, nearest};
 use weft_core::{CanvasId, Ending, RunId, ScheduleId, SessionId, TurnInput};
 
 use super::time::http_date;
@@ -58,11 +59,8 @@ const ONLY_SHOWN: [&str; 9] = [
 fn check_fields(body: &Body) -> Result<(), ApiError> {
     let is_known = |key: &str| FIELDS.contains(&key) || ONLY_SHOWN.contains(&key);
     let Some(key) = body.0.keys().find(|key| !is_known(key.as_str())) else { return Ok(()) };
-    let meant = weft_dsl::nearest(key, FIELDS);
-    let help = meant.map_or_else(
-        || format!("the fields are {}", FIELDS.join(", ")),
-        |meant| format!("did you mean `{meant}`?"),
-    );
+    let help =
+        nearest(key, FIELDS).map_or_else(|| format!("the fields are {}", FIELDS.join(", ")), did_you_mean);
     Err(ApiError::argument(format!("there is no field `{}`: {help}", excerpt(key))))
 }
 

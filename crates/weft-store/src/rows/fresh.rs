@@ -12,8 +12,8 @@ use crate::ids::text;
 use crate::rows::chunk::{self, Age};
 use crate::rows::chunk_vector::Slot;
 use crate::rows::document::Column;
-use crate::rows::ingest::{change, held, to};
-use crate::rows::{dataset, document_extra};
+use crate::rows::ingest::held;
+use crate::rows::{change, dataset, document_extra, to};
 
 /// Replaces the chunks of a document that can be found with its fresh ones.
 pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {

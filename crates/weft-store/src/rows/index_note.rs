@@ -16,7 +16,8 @@ use crate::ids::{bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk;
 use crate::rows::document::{self, Column, Entity, Model};
-use crate::rows::ingest::{RUNNING, change, to};
+use crate::rows::ingest::RUNNING;
+use crate::rows::{change, to};
 
 const INDEXING: &str = "indexing";
 

@@ -2,7 +2,6 @@
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, DatabaseTransaction, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{DocumentState, Extra, IngestStage, StoredChunk};
@@ -18,7 +17,10 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk::{self, Age};
 use crate::rows::document::{self, Column, Entity, Model, state};
-use crate::rows::{dataset, document_extra, fresh, index_note, kept_picture, picture, readable, reading};
+use crate::rows::{
+    ColumnChanges, change, dataset, document_extra, fresh, index_note, kept_picture, picture, readable,
+    reading, to,
+};
 
 pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
@@ -53,12 +55,6 @@ fn ended(wanted: Wanted) -> DocumentState {
     }
 }
 
-pub(crate) type ColumnChanges = Vec<(Column, Expr)>;
-
-pub(crate) fn to(column: Column, value: impl Into<Value>) -> (Column, Expr) {
-    (column, Expr::value(value))
-}
-
 /// The final state of a reading that has ended for good.
 fn over(settled: &IngestOutcome, wanted: Wanted) -> Option<(DocumentState, &str)> {
     match settled {
@@ -72,12 +68,12 @@ fn over(settled: &IngestOutcome, wanted: Wanted) -> Option<(DocumentState, &str)
 }
 
 /// Releases a document and sets its state.
-fn into_state(into: DocumentState) -> ColumnChanges {
+fn into_state(into: DocumentState) -> ColumnChanges<Column> {
     vec![to(Column::State, state(into)), to(Column::Taken, 0_i64), to(Column::Wanted, 0_i64)]
 }
 
 /// Releases a document whose new chunks have replaced the old ones.
-fn into_done(row: &Model, message: &str) -> ColumnChanges {
+fn into_done(row: &Model, message: &str) -> ColumnChanges<Column> {
     let mut done = into_state(DocumentState::Done);
     done.extend([
         to(Column::Progress, 1_f64),
@@ -87,16 +83,6 @@ fn into_done(row: &Model, message: &str) -> ColumnChanges {
         (Column::Unindexed, index_note::next()),
     ]);
     done
-}
-
-pub(crate) async fn change(
-    transaction: &DatabaseTransaction,
-    condition: Condition,
-    change: ColumnChanges,
-) -> Result<u64, DbErr> {
-    let with = |update: sea_orm::UpdateMany<Entity>, (column, value)| update.col_expr(column, value);
-    let update = change.into_iter().fold(Entity::update_many(), with);
-    Ok(update.filter(condition).exec(transaction).await?.rows_affected)
 }
 
 /// Stops a document that no worker has.

@@ -62,7 +62,10 @@ pub(crate) mod waiting;
 pub(crate) mod work;
 
 use sea_orm::sea_query::{Expr, ExprTrait as _};
-use sea_orm::{ColumnTrait, Condition, DbBackend, Order, Value};
+use sea_orm::{
+    ColumnTrait, Condition, DatabaseTransaction, DbBackend, DbErr, EntityTrait, Order, QueryFilter as _,
+    UpdateMany, Value,
+};
 use weft_core::{Error, Result};
 
 /// The sum of a column as an integer: PostgreSQL and MariaDB would return a decimal number.
@@ -88,6 +91,29 @@ pub(crate) fn behind<C: ColumnTrait>(
     let beside = past(second, second_order, second_at.into());
     let same = Condition::all().add(first.eq(first_at.clone())).add(beside);
     Condition::any().add(past(first, first_order, first_at)).add(same)
+}
+
+/// Columns with their new values.
+pub(crate) type ColumnChanges<C> = Vec<(C, Expr)>;
+
+/// The change of a column to a value.
+pub(crate) fn to<C>(column: C, value: impl Into<Value>) -> (C, Expr) {
+    (column, Expr::value(value))
+}
+
+/// Changes the rows of a table that meet a condition. Returns how many there were.
+pub(crate) async fn change<C>(
+    transaction: &DatabaseTransaction,
+    condition: Condition,
+    change: ColumnChanges<C>,
+) -> Result<u64, DbErr>
+where
+    C: ColumnTrait,
+    C::EntityName: EntityTrait,
+{
+    let with = |update: UpdateMany<C::EntityName>, (column, value): (C, Expr)| update.col_expr(column, value);
+    let update = change.into_iter().fold(<C::EntityName as EntityTrait>::update_many(), with);
+    Ok(update.filter(condition).exec(transaction).await?.rows_affected)
 }
 
 /// The rows that can be parsed. A row that is damaged or was written by a newer program is logged: it must not block

@@ -19,7 +19,7 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk::Age;
 use crate::rows::chunk_vector::Slot;
-use crate::rows::{dataset, document, staging};
+use crate::rows::{ColumnChanges, change, dataset, document, staging, to};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "reembedding")]
@@ -90,24 +90,8 @@ impl Model {
     }
 }
 
-pub(super) type ColumnChanges = Vec<(Column, Expr)>;
-
-pub(super) fn to(column: Column, value: impl Into<Value>) -> (Column, Expr) {
-    (column, Expr::value(value))
-}
-
-pub(super) async fn change(
-    transaction: &DatabaseTransaction,
-    condition: Condition,
-    change: ColumnChanges,
-) -> Result<u64, DbErr> {
-    let with = |update: sea_orm::UpdateMany<Entity>, (column, value)| update.col_expr(column, value);
-    let update = change.into_iter().fold(Entity::update_many(), with);
-    Ok(update.filter(condition).exec(transaction).await?.rows_affected)
-}
-
 /// Releases a task that has ended.
-pub(super) fn over(state: &str, message: &str, now_ms: i64) -> ColumnChanges {
+pub(super) fn over(state: &str, message: &str, now_ms: i64) -> ColumnChanges<Column> {
     vec![
         to(Column::State, state),
         to(Column::Message, text(message)),
@@ -179,7 +163,12 @@ impl Store {
     }
 
     /// Changes a task while a lease is valid.
-    async fn change_held(&self, lease: &ReembeddingLease, doing: &str, fields: ColumnChanges) -> Result<()> {
+    async fn change_held(
+        &self,
+        lease: &ReembeddingLease,
+        doing: &str,
+        fields: ColumnChanges<Column>,
+    ) -> Result<()> {
         let attempt = async || {
             let transaction = self.begin().await?;
             let changed = change(&transaction, held(lease), fields.clone()).await?;

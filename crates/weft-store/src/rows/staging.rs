@@ -10,8 +10,8 @@ use crate::Store;
 use crate::rows::chunk::{self, Age};
 use crate::rows::chunk_vector::Slot;
 use crate::rows::ingest::RUNNING as BEING_READ;
-use crate::rows::reembedding::{Column, DONE, RUNNING, change, held, over, to};
-use crate::rows::{dataset, document, fresh};
+use crate::rows::reembedding::{Column, DONE, RUNNING, held, over};
+use crate::rows::{change, dataset, document, fresh, to};
 
 /// The number of a document, without its sign.
 pub(super) fn number() -> Expr {

@@ -1,11 +1,11 @@
 //! The templates by which a document is compiled: built-in ones, and those that a node defines.
 
 use serde_json::Map;
+use weft_core::suggest::{did_you_mean, nearest};
 use weft_core::{Json, ParamProblem};
 
 use super::kind::{KINDS, OTHER_NAMES, TemplateKind};
 use crate::params::{Field, Kind, Params, Widget, asks_for_something, described, pointer};
-use crate::suggest::did_you_mean;
 
 /// Maximum number of templates of a node.
 // Each reads the whole document once more.
@@ -141,8 +141,8 @@ pub(super) fn chosen(params: &mut Params<'_>) -> ChosenTemplates {
         return ChosenTemplates { templates, missing: unknown.first().map(|id| is_missing(id)) };
     }
     for id in unknown {
-        let meant = did_you_mean(id, KINDS.iter().map(|kind| kind.value));
-        let help = meant.unwrap_or_else(|| "remove it: the other templates are used".to_owned());
+        let meant = nearest(id, KINDS.iter().map(|kind| kind.value));
+        let help = meant.map_or_else(|| "remove it: the other templates are used".to_owned(), did_you_mean);
         let problem = ParamProblem::new(place.as_str(), format!("has no effect: {}", is_missing(id)));
         params.warn(problem.help(help));
     }
@@ -204,7 +204,7 @@ impl<'a> TemplateReader<'_, 'a> {
                 name => format!("`{name}` is not a kind of template"),
             };
             let problem = ParamProblem::new(self.at("kind"), message);
-            self.params.problem(problem.help(did_you_mean(name, names()).unwrap_or_else(listed)));
+            self.params.problem(problem.help(nearest(name, names()).map_or_else(listed, did_you_mean)));
         }
         kind
     }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::Map;
 use weft_core::field::{common, is_declared, specs};
+use weft_core::suggest::{did_you_mean, misspelled, nearest};
 use weft_core::tool::ToolTraits;
 use weft_core::{ComponentId, Json, ParamProblem};
 
 use crate::params::{Field, Kind, Params, Widget, described, number, pointer, truth};
-use crate::suggest;
 
 /// The tools that an agent may call.
 pub(super) static TOOLS: Field =
@@ -200,7 +200,7 @@ pub(super) fn tools<'a>(params: &mut Params<'a>) -> Vec<ToolsEntry<'a>> {
                         format!("{pointer}/{key}"),
                         "has no effect: a tool has no such key",
                     );
-                    let help = suggest::did_you_mean(key, known);
+                    let help = nearest(key, known).map(did_you_mean);
                     params.warn(
                         problem
                             .help(help.unwrap_or_else(|| "remove it, or move it into `params`".to_owned())),
@@ -276,8 +276,9 @@ pub(super) fn servers(
             let flags = Flags::read(params, &at, Some(&meta), &NO_PARAMS);
             // A canvas stores more of the server's description here than is read, so other unknown keys are fine.
             for key in meta.keys().filter(|key| !is_declared(common::OF_A_TOOL, key)) {
-                if let Some(help) = suggest::did_you_mean(key, names_of_flags()) {
-                    params.warn(ParamProblem::new(format!("{at}/{key}"), "has no effect").help(help));
+                if let Some(meant) = misspelled(key, names_of_flags()) {
+                    let problem = ParamProblem::new(format!("{at}/{key}"), "has no effect");
+                    params.warn(problem.help(did_you_mean(meant)));
                 }
             }
             tools.push((name.clone(), meta, flags));

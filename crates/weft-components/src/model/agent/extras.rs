@@ -1,11 +1,11 @@
 //! Parameters of an agent that are objects.
 
 use weft_core::budget::BudgetLimits;
+use weft_core::suggest::{did_you_mean, nearest};
 use weft_core::{Json, ParamProblem};
 
 use super::Drive;
 use crate::params::{Field, Kind, Params, choice, described, number, pointer, whole};
-use crate::suggest;
 
 /// How the planner works.
 pub(super) static PLANNER: Field = Field::raw(
@@ -131,6 +131,6 @@ fn refuse(params: &mut Params<'_>, key: &str, kind: &str, value: &Json) {
 }
 
 fn help(key: &str, known: &[&str]) -> String {
-    suggest::did_you_mean(key, known.iter().copied())
-        .unwrap_or_else(|| format!("use one of {}", known.join(", ")))
+    let meant = nearest(key, known.iter().copied());
+    meant.map_or_else(|| format!("use one of {}", known.join(", ")), did_you_mean)
 }

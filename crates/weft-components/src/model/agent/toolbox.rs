@@ -10,6 +10,7 @@ use weft_agent::toolkit::numbered;
 use weft_core::component::NoOthers;
 use weft_core::context::Signal;
 use weft_core::effect::Delivery;
+use weft_core::suggest;
 use weft_core::tool::{Origin, TOOL_TIME_LIMIT, Tool, ToolTraits};
 use weft_core::{
     Component as _, ComponentId, ComponentSpec, Json, NodeContext, NodeSource, OutputSpec, ParamProblem,
@@ -24,7 +25,7 @@ use super::sub_agent::{self, SubAgent};
 use super::tool_shape::ToolShape;
 use super::{Agent, mcp_tools};
 use crate::params::Params;
-use crate::{catalog, ingestion, suggest};
+use crate::{catalog, ingestion};
 
 /// Maximum depth of agents as tools of agents, so that agents that name each other terminate.
 // Each level is a future nested in another on one stack.
@@ -417,8 +418,8 @@ fn spec(agent: &NodeSource<'_>, entry: &ToolsEntry<'_>) -> Result<&'static Compo
         let problem = ParamProblem::new(pointer, format!("there is no component `{}`", entry.kind));
         let tools = catalog::ALL.iter().filter(|spec| spec.role == Role::Step && !spec.measuring_only);
         let tools = tools.map(|spec| spec.kind);
-        return Err(Lack::LeftOut(match suggest::did_you_mean(entry.kind, tools) {
-            Some(help) => problem.help(help),
+        return Err(Lack::LeftOut(match suggest::nearest(entry.kind, tools) {
+            Some(meant) => problem.help(suggest::did_you_mean(meant)),
             None => problem,
         }));
     };

@@ -1,11 +1,11 @@
 //! The outputs that a canvas declares for a program, and how its result fills them.
 
 use weft_core::exact::is_lost;
+use weft_core::suggest;
 use weft_core::value::{to_text, walk};
 use weft_core::{Error, Json, ParamProblem, Result};
 
 use crate::params::{self, Params, described, pointer};
-use crate::suggest;
 
 /// Outputs that are not filled from the result.
 const OTHERS: [&str; 9] = [
@@ -61,7 +61,7 @@ impl DeclaredOutputs {
             let mut word = word.split('<').map(|word| word.trim_end_matches('>').trim());
             let wrong =
                 word.find(|word| !TYPES.contains(word) && !word.starts_with("array") && !word.is_empty())?;
-            let help = suggest::did_you_mean(wrong, TYPES)?;
+            let help = suggest::did_you_mean(suggest::misspelled(wrong, TYPES)?);
             let message = format!("`{written}` is not a type: any value is accepted");
             Some(ParamProblem::new(pointer(&["outputs", name, "type"]), message).help(help))
         };

@@ -33,18 +33,14 @@ impl DocumentWork<'_> {
         // A dataset keeps its index while a document of it is being processed.
         let index = self.dataset.index();
         let mut changes = vec![IndexChange::Document(shown)];
-        let (mut after, mut done, mut kept) = (None, 0, Vec::new());
+        let (mut done, mut kept) = (0, Vec::new());
         let mut pictures = HashSet::new();
-        loop {
-            let (page, last) = self.page(after, CHUNKS_AT_ONCE).await?;
-            if last.is_none() {
-                break;
-            }
+        let mut pages = self.pages(CHUNKS_AT_ONCE);
+        while let Some(page) = pages.next_page().await? {
             // Before each further page: a worker that has lost the document must not continue to fill the index.
-            if after.is_some() {
+            if done > 0 {
                 self.tell().await?;
             }
-            after = last;
             done += page.len();
             for chunk in &page {
                 old.remove(&chunk.id);

@@ -131,11 +131,9 @@ impl DocumentWork<'_> {
     async fn begun(&self) -> Result<(Vec<Arc<StoredChunk>>, Summaries)> {
         let mut nodes = Vec::new();
         let mut summaries = Summaries::default();
-        let mut after = None;
-        loop {
-            let (page, last) = self.page(after, CHUNKS_AT_ONCE).await?;
-            let Some(last) = last else { return Ok((nodes, summaries)) };
-            (after, summaries.next_ordinal) = (Some(last), last + 1);
+        let mut pages = self.pages(CHUNKS_AT_ONCE);
+        while let Some(page) = pages.next_page().await? {
+            summaries.next_ordinal = page.last().map_or(summaries.next_ordinal, |last| last.ordinal + 1);
             for chunk in page.into_iter().filter(|chunk| chunk.available && chunk.vector.is_some()) {
                 match of(&chunk) {
                     Some(of) => drop(summaries.known.insert(of, Arc::new(chunk))),
@@ -143,6 +141,7 @@ impl DocumentWork<'_> {
                 }
             }
         }
+        Ok((nodes, summaries))
     }
 
     /// Makes the missing summaries of a level.

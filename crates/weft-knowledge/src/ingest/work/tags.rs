@@ -29,13 +29,8 @@ impl DocumentWork<'_> {
             return Ok(());
         }
         let count = self.count().await?;
-        let (mut after, mut done) = (None, 0);
-        loop {
-            let (page, last) = self.page(after, ENRICHED_AT_ONCE).await?;
-            if last.is_none() {
-                return Ok(());
-            }
-            after = last;
+        let (mut done, mut pages) = (0, self.pages(ENRICHED_AT_ONCE));
+        while let Some(page) = pages.next_page().await? {
             done += page.len() as u64;
             let mut amended = Vec::new();
             for chunk in page.iter().filter(|chunk| chunk.available) {
@@ -51,6 +46,7 @@ impl DocumentWork<'_> {
             let all = weft_core::value::plural(count, "chunk");
             self.say(self.stage(), part(done, count), &format!(": tags for {done} of {all}"));
         }
+        Ok(())
     }
 
     /// Returns the indexes of the sets.

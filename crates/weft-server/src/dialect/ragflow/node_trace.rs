@@ -48,19 +48,13 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::json;
-    use weft_core::journal::{ActivationRef, NextEdges};
+    use weft_core::journal::NextEdges;
     use weft_core::{Outputs, Record};
 
     use super::*;
 
     fn finished(bytes: usize) -> Entry {
-        let who = ActivationRef {
-            activation: 1,
-            node: "Agent:A".into(),
-            name: "A".into(),
-            kind: "Agent".into(),
-            frame: [].into(),
-        };
+        let who = crate::dialect::activation();
         let record = Record::NodeFinished {
             who,
             inputs: Arc::default(),

@@ -20,13 +20,7 @@ fn view() -> RunView {
 }
 
 fn who() -> ActivationRef {
-    ActivationRef {
-        activation: 1,
-        node: "Agent:A".into(),
-        name: "Writer".into(),
-        kind: "Agent".into(),
-        frame: [].into(),
-    }
+    ActivationRef { name: "Writer".into(), ..crate::dialect::activation() }
 }
 
 #[track_caller]

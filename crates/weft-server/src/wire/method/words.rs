@@ -3,6 +3,7 @@
 
 use serde_json::Value as Json;
 use weft_core::seam::dataset_store::Settings;
+use weft_core::suggest::nearest;
 use weft_core::value::shortened;
 
 use crate::wire::rules::{Problems, Rule};
@@ -36,7 +37,7 @@ pub(super) fn mistakes(path: &str, settings: &Settings, rules: &[(&'static str, 
             }
             (Some(_), _) => {}
             (None, _) => {
-                let meant = weft_dsl::nearest(key, rules.iter().map(|(known, _)| *known));
+                let meant = nearest(key, rules.iter().map(|(known, _)| *known));
                 found.push(Mistake { what: format!("there is no setting `{name}`"), meant });
             }
         }
