@@ -155,6 +155,24 @@ async fn password_guessing_is_limited_without_locking_out_other_addresses() {
 }
 
 #[tokio::test]
+async fn bodies_are_small_where_no_token_is_needed() {
+    let open = with_config(AccountsConfig { sign_up: true, ..AccountsConfig::default() });
+    let long = "x".repeat(70_000);
+    let sign_in = json!({"email": "ann@example.com", "password": long});
+    let register = json!({"email": "eve@example.com", "password": PASSWORD, "nickname": long});
+    for (path, body) in [
+        ("/api/v1/auth/login", &sign_in),
+        ("/v1/user/login", &sign_in),
+        ("/api/v1/users", &register),
+        ("/v1/user/register", &register),
+        ("/api/v1/auth/invitations/accept", &json!({"invitation": long, "password": PASSWORD})),
+    ] {
+        let refused = open.with("").post(path, body.clone()).await;
+        assert_eq!((refused.status, refused.refusal().0), (StatusCode::PAYLOAD_TOO_LARGE, 413), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_sign_in_that_fails_internally_is_not_counted_as_a_guess() {
     let config = AccountsConfig { sign_in_attempts: 1, ..AccountsConfig::default() };
     let bench = with_config(config);
