@@ -337,9 +337,7 @@ fn isolate(canvas: &mut Canvas, id: &ComponentId) -> Result<ComponentId> {
             "Message".clone_into(&mut node.kind);
             node.params = Map::from_iter([("content".to_owned(), json!([""]))]);
         } else if let Some(item) = &item {
-            for value in node.params.values_mut() {
-                name_item(value, item, &mut room)?;
-            }
+            node.params.values_mut().try_for_each(|value| name_item(value, item, &mut room))?;
         }
     }
     if entry {
@@ -398,16 +396,8 @@ fn name_item(value: &mut Json, item: &ComponentId, room: &mut usize) -> Result<(
                 }
             }
         }
-        Json::Array(items) => {
-            for one in items {
-                name_item(one, item, room)?;
-            }
-        }
-        Json::Object(members) => {
-            for one in members.values_mut() {
-                name_item(one, item, room)?;
-            }
-        }
+        Json::Array(items) => items.iter_mut().try_for_each(|one| name_item(one, item, room))?,
+        Json::Object(members) => members.values_mut().try_for_each(|one| name_item(one, item, room))?,
         Json::Null | Json::Bool(_) | Json::Number(_) => {}
     }
     Ok(())
