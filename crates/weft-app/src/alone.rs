@@ -33,6 +33,10 @@ const TIME_LIMIT: Duration = Duration::from_secs(600);
 // that the stack would overflow when the object is dropped, and journals are only parsed to a depth of 128 levels.
 const NAME_PARTS_MAX: usize = 64;
 
+/// Maximum number of bytes of references that are written out in a component.
+// Both the texts and the id that is inserted come from the canvas, so that their product could be any size.
+const WRITTEN_OUT_BYTES_MAX: usize = weft_dsl::DOCUMENT_BYTES_MAX;
+
 /// Canvas id of its conversation, which belongs to no canvas: so it is in no list and cannot be continued.
 const NO_CANVAS: &str = "alone";
 
@@ -144,7 +148,7 @@ impl App {
             let mut canvas = weft_dsl::load(dsl.as_bytes()).map_err(|problems| refusal(&problems))?;
             let spec = runnable(&canvas, &id, |kind| catalog.get(kind))?;
             let names = canvas.nodes.iter().map(|(id, node)| (id.clone(), Arc::clone(&node.name))).collect();
-            let entry = isolate(&mut canvas, &id);
+            let entry = isolate(&mut canvas, &id)?;
             let check = |llm_id: &str| check(&tenant, llm_id);
             let compiled = |canvas: &Canvas| {
                 let options = CompileOptions { models: Some(&check), measuring, ..CompileOptions::default() };
@@ -317,10 +321,14 @@ fn runnable(
 }
 
 /// Replaces all other components by stand-ins, except those that it calls, and returns the id of a new entry.
-fn isolate(canvas: &mut Canvas, id: &ComponentId) -> ComponentId {
+///
+/// # Errors
+/// `Invalid` when its references to the items of an Iteration become too large.
+fn isolate(canvas: &mut Canvas, id: &ComponentId) -> Result<ComponentId> {
     let item = canvas.nodes.get(id).and_then(|node| item_of(canvas, node));
     let called = called_by(canvas, id);
     let entry = canvas.nodes.get(id).is_some_and(|node| node.kind == "Begin");
+    let mut room = WRITTEN_OUT_BYTES_MAX;
     for (other, node) in &mut canvas.nodes {
         node.downstream.clear();
         node.parent = None;
@@ -329,11 +337,11 @@ fn isolate(canvas: &mut Canvas, id: &ComponentId) -> ComponentId {
             "Message".clone_into(&mut node.kind);
             node.params = Map::from_iter([("content".to_owned(), json!([""]))]);
         } else if let Some(item) = &item {
-            node.params.values_mut().for_each(|value| name_item(value, item));
+            node.params.values_mut().try_for_each(|value| name_item(value, item, &mut room))?;
         }
     }
     if entry {
-        return id.clone();
+        return Ok(id.clone());
     }
     let mut new = ComponentId::from("Begin:Alone");
     // The canvas may have a component with this id.
@@ -350,7 +358,7 @@ fn isolate(canvas: &mut Canvas, id: &ComponentId) -> ComponentId {
         place: NodePlace::default(),
     };
     canvas.nodes.insert(new.clone(), node);
-    new
+    Ok(new)
 }
 
 /// Connects the entry to the component through the stand-ins.
@@ -373,21 +381,34 @@ fn item_of(canvas: &Canvas, node: &CanvasNode) -> Option<ComponentId> {
     inside.find(|other| other.kind == "IterationItem").map(|item| item.id.clone())
 }
 
-/// Replaces references such as `{item}`, which are only valid within an Iteration, by references to the item node.
-fn name_item(value: &mut Json, item: &ComponentId) {
+/// Replaces references such as `{item}`, which are only valid within an Iteration, by references to the item node, as
+/// long as there is `room` for them, in bytes.
+fn name_item(value: &mut Json, item: &ComponentId, room: &mut usize) -> Result<()> {
     match value {
         Json::String(text) => {
             for alias in ["item", "index", "result"] {
-                let short = format!("{{{alias}}}");
-                if text.contains(&short) {
-                    *text = text.replace(&short, &format!("{{{item}@{alias}}}"));
+                let (short, long) = (format!("{{{alias}}}"), format!("{{{item}@{alias}}}"));
+                // Counted before the text is built, which would otherwise exhaust the memory.
+                let added = text.matches(short.as_str()).count().saturating_mul(long.len());
+                if added > 0 {
+                    *room = room.checked_sub(added).ok_or_else(written_out_too_large)?;
+                    *text = text.replace(&short, &long);
                 }
             }
         }
-        Json::Array(items) => items.iter_mut().for_each(|one| name_item(one, item)),
-        Json::Object(members) => members.values_mut().for_each(|one| name_item(one, item)),
+        Json::Array(items) => items.iter_mut().try_for_each(|one| name_item(one, item, room))?,
+        Json::Object(members) => members.values_mut().try_for_each(|one| name_item(one, item, room))?,
         Json::Null | Json::Bool(_) | Json::Number(_) => {}
     }
+    Ok(())
+}
+
+fn written_out_too_large() -> Error {
+    let message = format!(
+        "written out, the references to the items of the Iteration take more than {WRITTEN_OUT_BYTES_MAX} bytes"
+    );
+    Error::invalid(message)
+        .help("shorten the id of the component that gives the items, or use fewer references")
 }
 
 /// Returns the components that an agent calls as tools, including those that these call.
@@ -492,9 +513,22 @@ mod tests {
     #[test]
     fn item_and_index_aliases_are_expanded() {
         let mut value = json!({"content": ["{item} of {index}", 1, {"a": "{item"}]});
-        name_item(&mut value, &"IterationItem:I".into());
+        name_item(&mut value, &"IterationItem:I".into(), &mut 1_000).unwrap();
         let named =
             json!({"content": ["{IterationItem:I@item} of {IterationItem:I@index}", 1, {"a": "{item"}]});
         assert_eq!(value, named);
+    }
+
+    #[test]
+    fn written_out_references_are_limited_before_they_are_built() {
+        let long = ComponentId::from("x".repeat(1 << 20));
+        let before = json!({"content": ["{item}".repeat(1_000), "{index}"]});
+        let (mut value, mut room) = (before.clone(), WRITTEN_OUT_BYTES_MAX);
+        let refused = name_item(&mut value, &long, &mut room).unwrap_err();
+        assert_eq!((refused.kind, value), (ErrorKind::Invalid, before));
+        assert!(refused.full().len() < 1_000, "the id is not repeated");
+        // Several texts share the room.
+        let (mut twice, mut room) = (json!(["{item}", "{item}"]), 3 * long.as_str().len() / 2);
+        assert!(name_item(&mut twice, &long, &mut room).is_err());
     }
 }

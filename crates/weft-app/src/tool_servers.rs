@@ -224,7 +224,7 @@ impl TenantServers {
     ) -> Result<SignInPage> {
         self.connected(tenant, server).await?;
         let begun = self.live.begin_sign_in(&server.id, request).await;
-        begun.map_err(|error| named(error, &server.id, &server.name))
+        begun.map_err(|error| named(self.without_others(error, server), &server.id, &server.name))
     }
 
     /// Completes a sign-in at a server.
@@ -240,7 +240,7 @@ impl TenantServers {
     ) -> Result<()> {
         self.connected(tenant, server).await?;
         let finished = self.live.finish_sign_in(&server.id, callback).await;
-        finished.map_err(|error| named(error, &server.id, &server.name))
+        finished.map_err(|error| named(self.without_others(error, server), &server.id, &server.name))
     }
 
     /// Removes the authorization from a sign-in. Returns whether there was one.
@@ -293,6 +293,16 @@ impl TenantServers {
     pub async fn forget(&self, id: &str) {
         self.known().as_of.remove(id);
         self.live.remove(id).await;
+    }
+
+    /// Replaces the error for a server that was disconnected in favour of servers that were used since: the original
+    /// error would name servers of other tenants.
+    fn without_others(&self, error: Error, server: &StoredToolServer) -> Error {
+        if error.kind != ErrorKind::NotFound || self.live.has(&server.id) {
+            return error;
+        }
+        let message = format!("too many MCP servers are in use besides `{}`", server.name);
+        Error::new(ErrorKind::Unavailable, message).help("try again later")
     }
 
     async fn connected(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()> {
@@ -367,15 +377,7 @@ impl ToolSource for TenantServers {
         };
         self.connected(tenant, &server).await?;
         let offered = self.live.tools(tenant, &server.id).await;
-        let mut offered = offered.map_err(|error| match error.kind {
-            // It was evicted for servers that were used since. The original error would name servers of other
-            // tenants.
-            ErrorKind::NotFound if !self.live.has(&server.id) => Error::new(
-                ErrorKind::Unavailable,
-                format!("too many MCP servers are in use besides `{}`", server.name),
-            ),
-            _ => error,
-        })?;
+        let mut offered = offered.map_err(|error| self.without_others(error, &server))?;
         offered.tools.retain(|tool| is_enabled(&server, &tool.name));
         Ok(offered)
     }
@@ -406,4 +408,38 @@ fn config(server: &StoredToolServer) -> Result<ServerConfig> {
         pin: PinMode::Off,
         ..ServerConfig::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, assemble_in_memory};
+
+    #[tokio::test]
+    async fn an_error_never_names_servers_of_other_tenants() {
+        let app = assemble_in_memory(&Config::default()).await.unwrap();
+        let server = |id: &str| StoredToolServer {
+            id: id.to_owned(),
+            name: format!("Server {id}"),
+            url: "https://tools.example/mcp".to_owned(),
+            transport: "streamable-http".to_owned(),
+            description: String::new(),
+            sealed: Secret::new("{}"),
+            tools: Map::new(),
+            revision: 0,
+            created_ms: 0,
+            updated_ms: 0,
+        };
+        let (own, others) = (server("own"), server("theirs"));
+        let servers = &app.tool_servers;
+        servers.connected(&TenantId::new("other"), &others).await.unwrap();
+        // As if it was disconnected for other servers a moment ago.
+        let raw = servers.live.begin_sign_in(&own.id, &SignInRequest::default()).await.unwrap_err();
+        assert!(raw.full().contains("theirs"), "{}", raw.full());
+        let told = servers.without_others(raw, &own);
+        assert_eq!(told.kind, ErrorKind::Unavailable);
+        assert!(told.full().contains("Server own") && !told.full().contains("theirs"), "{}", told.full());
+        let kept = servers.without_others(Error::not_found("no such tool"), &others);
+        assert_eq!(kept.kind, ErrorKind::NotFound, "the server itself is connected");
+    }
 }

@@ -325,6 +325,10 @@ impl SessionStore for RetryingStore<dyn SessionStore> {
         read(|| self.0.messages(key, revision, count_max)).await
     }
 
+    async fn message_sizes(&self, key: &SessionKey, count_max: u64) -> Result<Vec<u64>> {
+        read(|| self.0.message_sizes(key, count_max)).await
+    }
+
     async fn messages_after(
         &self,
         key: &SessionKey,

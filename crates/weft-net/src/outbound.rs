@@ -170,7 +170,7 @@ impl Outbound {
 
     /// Checks an address. One refused address refuses the name: which of its addresses is used is not under our
     /// control.
-    fn check(&self, host: &str, ip: IpAddr, port: u16) -> Result<()> {
+    pub(crate) fn check(&self, host: &str, ip: IpAddr, port: u16) -> Result<()> {
         let Some(refusal) = refusal(ip) else { return Ok(()) };
         if self.allowed.allows(host, ip, port) {
             return Ok(());

@@ -45,19 +45,21 @@ impl Outbound {
     /// As [`Outbound::host`], and `Unavailable` when nothing answers.
     pub async fn connect(&self, host: &str, port: u16) -> Result<TcpStream> {
         let connecting = async { dial(&self.host(host, port).await?).await };
-        tokio::time::timeout(CONNECT_LIMIT, connecting).await.unwrap_or_else(|_| {
-            let seconds = CONNECT_LIMIT.as_secs();
-            Err(Error::new(ErrorKind::Unavailable, format!("`{host}` does not answer within {seconds} s")))
-        })
+        in_time(host, connecting).await
     }
 
-    /// Connects to a host that is not part of a URL, for a client that connects to a socket named `file` in
-    /// [`Tunnel::folder`].
+    /// Connects to the addresses of a host as [`Outbound::host`] has returned them, for a client that connects to a
+    /// socket named `file` in [`Tunnel::folder`]. The name is not looked up again: whatever else the caller has checked
+    /// about the addresses holds for the connection.
     ///
     /// # Errors
-    /// As [`Outbound::connect`], and `Internal` when the socket cannot be created.
-    pub async fn tunnel(&self, host: &str, port: u16, file: &str, bytes_max: u64) -> Result<Tunnel> {
-        let outside = self.connect(host, port).await?;
+    /// `Denied` for a refused address, `Unavailable` when nothing answers, and `Internal` when the socket cannot be
+    /// created.
+    pub async fn tunnel(&self, to: &Pinned, file: &str, bytes_max: u64) -> Result<Tunnel> {
+        for address in &to.addresses {
+            self.check(&to.host, address.ip(), address.port())?;
+        }
+        let outside = in_time(&to.host, dial(to)).await?;
         let made = tempfile::Builder::new().prefix("weft-").tempdir().and_then(|folder| {
             let socket = folder.path().join(file);
             UnixListener::bind(&socket).map(|listener| (folder, socket, listener))
@@ -102,6 +104,14 @@ impl Tunnel {
     pub fn has_overflown(&self) -> bool {
         self.overflown.load(Ordering::Acquire)
     }
+}
+
+/// Limits the time for a connection.
+async fn in_time(host: &str, connecting: impl Future<Output = Result<TcpStream>>) -> Result<TcpStream> {
+    tokio::time::timeout(CONNECT_LIMIT, connecting).await.unwrap_or_else(|_| {
+        let seconds = CONNECT_LIMIT.as_secs();
+        Err(Error::new(ErrorKind::Unavailable, format!("`{host}` does not answer within {seconds} s")))
+    })
 }
 
 async fn dial(pinned: &Pinned) -> Result<TcpStream> {

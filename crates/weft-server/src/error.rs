@@ -108,7 +108,8 @@ impl ApiError {
     /// The body exceeds the limit.
     pub fn too_large() -> Self {
         let status = StatusCode::PAYLOAD_TOO_LARGE;
-        let message = "the body is too large; the limit is the setting `limits.body_bytes`";
+        let message = "the body is too large; the limit is the setting `limits.body_bytes`, and 64 KiB for a request \
+                       that needs no token";
         Self { status, ..Self::new(code::TOO_LARGE, message) }
     }
 

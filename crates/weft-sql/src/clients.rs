@@ -7,9 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use url::Url;
 use weft_core::seam::Databases;
-use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlRequest};
+use weft_core::seam::databases::{DatabaseKind, SqlAnswer, SqlRequest};
 use weft_core::{Error, ErrorKind, Result, TenantId};
-use weft_net::{Outbound, Tunnel};
+use weft_net::{Outbound, Pinned, Tunnel};
 
 use crate::reply::{ReplyRoom, late, too_much};
 use crate::statements::checked;
@@ -82,13 +82,16 @@ impl DatabaseClients {
                 sqlite::SqliteRequest { folder, path: database.name.clone(), time_limit: request.time_limit };
             return sqlite::ask(asked, statements, room).await;
         }
-        self.refuse_own(database).await?;
+        // Looked up once: a name that resolves differently the next time must not lead to another server than the one
+        // that was checked.
+        let server = self.outbound.host(&database.host, database.port).await?;
+        self.refuse_own(&server, database.port).await?;
         let bytes_max = request.bytes_max as u64 * OVERHEAD + GREETING_MAX;
         let file = match database.kind {
             DatabaseKind::Postgres => postgres::socket_name(database.port),
             _ => "mysql.sock".to_owned(),
         };
-        let tunnel = self.outbound.tunnel(&database.host, database.port, &file, bytes_max).await?;
+        let tunnel = self.outbound.tunnel(&server, &file, bytes_max).await?;
         let answered = match database.kind {
             DatabaseKind::Postgres => {
                 postgres::ask(database, &tunnel, statements, &mut room, request.time_limit).await
@@ -98,17 +101,20 @@ impl DatabaseClients {
         answered.map_err(|error| told(error, &tunnel, request))
     }
 
-    async fn refuse_own(&self, database: &Database) -> Result<()> {
+    async fn refuse_own(&self, asked: &Pinned, port: u16) -> Result<()> {
         // Another port of the same machine is another server.
-        let Some(own) = self.own.as_ref().filter(|own| own.port == database.port) else { return Ok(()) };
-        let asked = self.outbound.host(&database.host, database.port).await?;
+        let Some(own) = self.own.as_ref().filter(|own| own.port == port) else { return Ok(()) };
         let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
         let ours: Vec<IpAddr> = match tokio::net::lookup_host((own.host.as_str(), own.port)).await {
             Ok(addresses) => addresses.map(|address| address.ip()).collect(),
             // The host name is compared below in any case.
             Err(_) => Vec::new(),
         };
-        let same = |ip: IpAddr| ours.iter().any(|our| *our == ip || (local(*our) && local(ip)));
+        let same = |ip: IpAddr| {
+            // An IPv4 address may be written as an IPv6 address.
+            let ip = ip.to_canonical();
+            ours.iter().map(IpAddr::to_canonical).any(|our| our == ip || (local(our) && local(ip)))
+        };
         if own.host.eq_ignore_ascii_case(&asked.host)
             || asked.addresses.iter().any(|address| same(address.ip()))
         {

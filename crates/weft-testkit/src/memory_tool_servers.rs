@@ -34,6 +34,7 @@ fn check_name(
 #[async_trait]
 impl ToolServerStore for MemoryToolServers {
     async fn add(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()> {
+        server.check_size()?;
         let mut kept = self.kept();
         if kept.iter().any(|(_, other)| other.id == server.id) {
             return Err(taken("id"));
@@ -47,6 +48,7 @@ impl ToolServerStore for MemoryToolServers {
     }
 
     async fn change(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<bool> {
+        server.check_size()?;
         let mut kept = self.kept();
         let same = |(of, other): &(TenantId, StoredToolServer)| {
             of == tenant && other.id == server.id && other.revision == server.revision

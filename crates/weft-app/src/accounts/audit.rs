@@ -13,6 +13,10 @@ pub const REFUSED: u16 = 103;
 /// Actor of the command line.
 pub const CLI: &str = "cli";
 
+/// Maximum length of the action, the target and the address of an entry, in characters. Longer ones are cut: a caller
+/// chooses some of them, and need not even have the permission for what it asks for.
+const NOTED_CHARS_MAX: usize = 1_000;
+
 /// An action to log.
 #[derive(Clone, Copy, Debug)]
 pub struct Audited<'a> {
@@ -51,10 +55,10 @@ impl App {
             at_ms: self.clock.now_ms(),
             id: id::generate(),
             actor: noted.actor.to_owned(),
-            action: noted.action.to_owned(),
-            target: noted.target.to_owned(),
+            action: cut(noted.action),
+            target: cut(noted.target),
             outcome: noted.outcome,
-            address: noted.address.to_owned(),
+            address: cut(noted.address),
         };
         if let Err(error) = self.accounts.stores.audit.add_audit(&entry).await {
             tracing::error!(
@@ -69,9 +73,35 @@ impl App {
     }
 }
 
+fn cut(text: &str) -> String {
+    text.chars().take(NOTED_CHARS_MAX).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use weft_core::seam::audit_store::AuditFilter;
+
     use super::*;
+    use crate::{Config, assemble_in_memory};
+
+    #[tokio::test]
+    async fn an_entry_has_a_maximum_size() {
+        let app = assemble_in_memory(&Config::default()).await.unwrap();
+        let (tenant, long) = (TenantId::new("t"), "é".repeat(NOTED_CHARS_MAX + 1));
+        let noted = Audited {
+            tenant: &tenant,
+            actor: CLI,
+            action: &long,
+            target: &long,
+            outcome: REFUSED,
+            address: "",
+        };
+        app.note(noted).await;
+        let all = AuditFilter { limit: 9, ..AuditFilter::default() };
+        let entries = app.accounts.stores.audit.audit(&tenant, &all).await.unwrap();
+        let lengths = entries.iter().map(|one| (one.action.chars().count(), one.target.chars().count()));
+        assert_eq!(lengths.collect::<Vec<_>>(), [(NOTED_CHARS_MAX, NOTED_CHARS_MAX)]);
+    }
 
     #[test]
     fn the_audit_level_decides_which_requests_are_recorded() {

@@ -1,6 +1,7 @@
 //! Members of a tenant, and invitations.
 
 use weft_core::access::MemberRole;
+use weft_core::error::found;
 use weft_core::id::UserId;
 use weft_core::seam::tenant_store::{Invitation, Joining};
 use weft_core::seam::user_store::User;
@@ -102,10 +103,11 @@ impl App {
         self.signed_in(user, Some(&invitation.tenant)).await
     }
 
-    /// Accepts the invitation of a signed-in user to a tenant.
+    /// Accepts the invitation of a signed-in user to a tenant, without its secret.
     ///
     /// # Errors
-    /// `NotFound` when the user is not invited.
+    /// `NotFound` when the user is not invited; `Denied` for one who has registered by themselves, because nobody has
+    /// ever confirmed that the invited address is theirs.
     pub async fn accept_as(&self, user: &User, tenant: &TenantId) -> Result<MemberRole> {
         let now_ms = self.clock.now_ms();
         let tenants = &self.accounts.stores.tenants;
@@ -114,8 +116,23 @@ impl App {
             .into_iter()
             .find(|one| one.tenant == *tenant && one.expires_ms > now_ms)
             .ok_or_else(expired)?;
+        if self.has_registered(&user.id).await? {
+            let message = "your e-mail address was never confirmed, because you have registered by yourself";
+            return Err(Error::new(ErrorKind::Denied, message)
+                .help("accept with the secret of the invitation: `POST /api/v1/auth/invitations/accept`"));
+        }
         tenants.accept_invitation(&invitation, Joining::Known(&user.id), now_ms).await?;
         Ok(tenants.membership(tenant, &user.id).await?.role)
+    }
+
+    /// Returns whether a user has registered by themselves, possibly with another person's address. A registration
+    /// creates a tenant with the id of the user, whose row stays as long as the user does.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(super) async fn has_registered(&self, user: &UserId) -> Result<bool> {
+        let own = TenantId::new(user.as_str());
+        Ok(found(self.accounts.stores.tenants.tenant(&own).await)?.is_some())
     }
 
     /// Returns the open invitations of a user.
@@ -144,10 +161,10 @@ impl App {
         let tenants = &self.accounts.stores.tenants;
         let all = tenants.invitations(tenant, 0, LISTED_MAX).await?;
         let named = |one: &Invitation| one.id() == name || one.email == name.to_lowercase();
-        let found = all.into_iter().find(named);
-        let found = found.ok_or_else(|| Error::not_found("there is no such invitation"))?;
-        tenants.remove_invitation(tenant, &found.hash).await?;
-        Ok(found)
+        let named = all.into_iter().find(named);
+        let named = named.ok_or_else(|| Error::not_found("there is no such invitation"))?;
+        tenants.remove_invitation(tenant, &named.hash).await?;
+        Ok(named)
     }
 
     /// Switches a sign-in to another tenant of its user.

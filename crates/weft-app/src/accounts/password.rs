@@ -1,5 +1,6 @@
 //! Passwords: checked against rules, hashed with Argon2id, and compared in a time that reveals nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use argon2::{Config, ThreadMode, Variant, Version};
@@ -30,12 +31,12 @@ const NOBODYS: &str =
 /// Hashes and compares passwords, a limited number concurrently.
 #[derive(Debug)]
 pub struct Passwords {
-    places: Semaphore,
+    places: Arc<Semaphore>,
 }
 
 impl Default for Passwords {
     fn default() -> Self {
-        Self { places: Semaphore::new(AT_ONCE) }
+        Self { places: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 }
 
@@ -92,8 +93,13 @@ impl Passwords {
         compute: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let busy = || Error::new(ErrorKind::RateLimited, "too many sign-ins at the same time");
-        let place = tokio::time::timeout(WAIT, self.places.acquire()).await.map_err(|_| busy())?;
-        let _place = place.map_err(|_| busy())?;
+        let place = tokio::time::timeout(WAIT, Arc::clone(&self.places).acquire_owned()).await;
+        let place = place.map_err(|_| busy())?.map_err(|_| busy())?;
+        let compute = move || {
+            // Held by the computation: it goes on when its request is abandoned.
+            let _place = place;
+            compute()
+        };
         // Hashing would block all other work on this thread.
         let done = tokio::task::spawn_blocking(compute).await;
         done.unwrap_or_else(|cause| Err(Error::internal("cannot hash a password").because(cause)))
@@ -150,5 +156,26 @@ mod tests {
             assert!(check_new(&Secret::new(wrong)).is_err(), "{wrong}");
         }
         assert!(check_new(&Secret::new("12345678")).is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_abandoned_request_keeps_its_place_until_the_hash_is_computed() {
+        let passwords = Passwords::default();
+        let (end, ended) = std::sync::mpsc::channel();
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let computed = passwords.computed(move || {
+            begin.send(()).unwrap();
+            ended.recv().unwrap();
+            Ok(())
+        });
+        tokio::select! {
+            done = computed => panic!("it cannot end yet: {done:?}"),
+            begun = begun => begun.unwrap(),
+        }
+        assert_eq!(passwords.places.available_permits(), AT_ONCE - 1);
+        end.send(()).unwrap();
+        while passwords.places.available_permits() < AT_ONCE {
+            tokio::task::yield_now().await;
+        }
     }
 }

@@ -17,6 +17,9 @@ const DAY_MS: i64 = 86_400_000;
 // Much higher, because otherwise a few attempts from anywhere would lock out the owner of the account.
 const EVERYWHERE: u32 = 20;
 
+/// Maximum length of an address by which attempts are counted, in bytes. No account has a longer one.
+const COUNTED_BYTES_MAX: usize = 255;
+
 /// A successful sign-in. The token cannot be read again later.
 #[derive(Debug)]
 pub struct SignedIn {
@@ -71,6 +74,8 @@ impl Accounts {
     /// Counts an attempt before it is made, so that concurrent attempts are counted, too.
     fn attempt(&self, email: &str, address: &str, now: Duration) -> Result<Vec<Attempts>, SignInRefusal> {
         let limit = self.config.sign_in_attempts;
+        // Anyone may send any text as an address, and what is counted stays in memory.
+        let email = &email[..email.floor_char_boundary(COUNTED_BYTES_MAX)];
         let counted = [
             (Attempts::Address(address.to_owned()), self.config.sign_in_attempts_per_address),
             (Attempts::Account(email.to_owned(), address.to_owned()), limit),
@@ -293,6 +298,7 @@ impl App {
 mod tests {
     use super::*;
     use crate::app::DEFAULT_TENANT;
+    use crate::config::AccountsConfig;
     use crate::{Config, assemble_in_memory};
 
     #[tokio::test]
@@ -307,5 +313,22 @@ mod tests {
         assert!(matches!(refused, SignInRefusal::Mismatch), "{refused:?}");
         assert!(app.accounts.stores.users.logins(&ann.id, None, 0, 9).await.unwrap().is_empty());
         app.sign_in("ann@example.com", &new, None, "10.0.0.1").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn only_the_beginning_of_a_long_address_is_remembered() {
+        let accounts = AccountsConfig { sign_in_attempts: 1, ..AccountsConfig::default() };
+        let app = assemble_in_memory(&Config { accounts, ..Config::default() }).await.unwrap();
+        let guess = async |email: &str| {
+            let refused = app.sign_in(email, &Secret::new("a password"), None, "10.0.0.1").await;
+            refused.unwrap_err()
+        };
+        let long = "é".repeat(COUNTED_BYTES_MAX);
+        let first = guess(&format!("{long}a")).await;
+        assert!(matches!(first, SignInRefusal::Mismatch), "{first:?}");
+        let second = guess(&format!("{long}b")).await;
+        assert!(matches!(second, SignInRefusal::TooMany), "the rest of it is not remembered: {second:?}");
+        let other = guess("ann@example.com").await;
+        assert!(matches!(other, SignInRefusal::Mismatch), "{other:?}");
     }
 }

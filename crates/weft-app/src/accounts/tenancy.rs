@@ -9,7 +9,7 @@ use weft_core::seam::canvas_store::CanvasFilter;
 use weft_core::seam::chat_store::ChatFilter;
 use weft_core::seam::dataset_store::DatasetFilter;
 use weft_core::seam::run_store::RunFilter;
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, UserId};
 
 use super::Accounts;
 use crate::app::{App, DEFAULT_TENANT};
@@ -36,7 +36,9 @@ impl Accounts {
 impl App {
     /// Removes a tenant with all of its data: agents, conversations, datasets, files, memories, secrets, members,
     /// invitations, API keys, usage, and the audit log. First, access is closed to everyone but its owners, and its
-    /// runs are stopped. Users remain, with their other tenants. If interrupted, repeating the call continues.
+    /// runs are stopped. Users remain, with their other tenants. The empty row of a tenant that was created by a
+    /// registration remains as long as its user does, because it tells that they have registered. If interrupted,
+    /// repeating the call continues.
     ///
     /// # Errors
     /// `NotFound`; `Invalid` for the default tenant; `Conflict` when a run does not stop, or one was started
@@ -64,7 +66,11 @@ impl App {
         }
         (self.accounts.erasure)(id.clone()).await?;
         // The rows go last, because they tell what remains to be removed.
-        self.accounts.stores.tenants.remove_tenant(id).await
+        self.accounts.stores.tenants.remove_tenant(id).await?;
+        match found(self.accounts.stores.users.user(&UserId::from(id.as_str())).await)? {
+            Some(_) => self.ensure_tenant(id).await,
+            None => Ok(()),
+        }
     }
 
     /// One by one, so that no single statement has to remove all of them.

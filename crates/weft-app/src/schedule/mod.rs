@@ -28,6 +28,10 @@ const NAME_CHARS_MAX: usize = 255;
 /// Maximum length of a user's name, in bytes, as for sessions.
 const USER_BYTES_MAX: usize = 255;
 
+/// How large the input of a schedule is at most, as JSON, in bytes. Each run that waits has a copy of it, and lists
+/// read up to a thousand.
+const INPUT_BYTES_MAX: usize = 256 << 10;
+
 /// Schedules that are looked at together.
 const DUE_AT_ONCE: u64 = 100;
 
@@ -71,6 +75,12 @@ impl Terms {
         if self.input.user_id.len() > USER_BYTES_MAX || self.input.user_id.contains('\0') {
             let message = "`user_id` of the schedule is too long, or contains a NUL character";
             return Err(Error::invalid(message).help(format!("use at most {USER_BYTES_MAX} bytes")));
+        }
+        let input = serde_json::to_vec(&self.input)
+            .map_err(|cause| Error::internal("cannot write the input of a schedule").because(cause))?;
+        if input.len() > INPUT_BYTES_MAX {
+            let message = format!("the input of the schedule has more than {INPUT_BYTES_MAX} bytes as JSON");
+            return Err(Error::invalid(message).help("put large texts into the canvas or into a dataset"));
         }
         if let Misfire::All { max } = self.misfire
             && !(1..=MADE_UP_MAX).contains(&max)

@@ -180,6 +180,17 @@ pub trait SessionStore: Send + Sync {
     /// When the store cannot be read.
     async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>>;
 
+    /// Returns about how many bytes each of the last `count_max` messages takes, the latest first. They tell how many
+    /// messages fit into memory before any is read.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn message_sizes(&self, key: &SessionKey, count_max: u64) -> Result<Vec<u64>> {
+        let messages = self.messages(key, i64::MAX, count_max).await?;
+        let size = |message: &SessionMessage| message.content.len() + message.reference.to_string().len();
+        Ok(messages.iter().rev().map(|message| size(message) as u64).collect())
+    }
+
     /// Returns up to `count_max` messages after a position, or from the first one on, oldest first, each with its
     /// position. Reads a conversation of any length page by page.
     ///

@@ -2,13 +2,17 @@
 
 use async_trait::async_trait;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::TenantId;
 use crate::secret::Secret;
-use crate::value::Json;
+use crate::value::{Json, size};
 
 /// Maximum number of servers of a tenant.
 pub const SERVERS_MAX: u64 = 200;
+
+/// Maximum size of the stored tools of a server, in bytes. All servers of a tenant are read together, also for each
+/// check of a canvas.
+pub const TOOLS_BYTES_MAX: usize = 1 << 20;
 
 /// A server of a tenant.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +39,23 @@ pub struct StoredToolServer {
     pub updated_ms: i64,
 }
 
+impl StoredToolServer {
+    /// Checks that it is small enough to be stored.
+    ///
+    /// # Errors
+    /// `Invalid` when its tools take more than [`TOOLS_BYTES_MAX`].
+    pub fn check_size(&self) -> Result<()> {
+        let bytes: usize = self.tools.iter().map(|(name, tool)| name.len() + size(tool)).sum();
+        if bytes <= TOOLS_BYTES_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "the definitions of the tools of the MCP server take {bytes} bytes, more than the maximum of {TOOLS_BYTES_MAX}"
+        );
+        Err(Error::invalid(message).help("use a server that offers fewer tools, or shorter definitions"))
+    }
+}
+
 /// Stores servers of tenants. Errors never contain any part of the sealed data.
 #[async_trait]
 pub trait ToolServerStore: Send + Sync {
@@ -42,14 +63,14 @@ pub trait ToolServerStore: Send + Sync {
     ///
     /// # Errors
     /// `Conflict` when another server of the tenant has the name or any server has the id; `QuotaExceeded` if there
-    /// would be more than [`SERVERS_MAX`].
+    /// would be more than [`SERVERS_MAX`]; as [`StoredToolServer::check_size`].
     async fn add(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()>;
 
     /// Replaces a server if it is still at the revision of `server`, and increments the revision. Returns whether it
     /// was replaced: not if it has been changed or removed in the meantime.
     ///
     /// # Errors
-    /// `Conflict` when another server of the tenant has the name.
+    /// `Conflict` when another server of the tenant has the name; as [`StoredToolServer::check_size`].
     async fn change(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<bool>;
 
     /// Returns all servers of a tenant, sorted by name, ignoring case.
@@ -72,6 +93,6 @@ pub trait ToolServerStore: Send + Sync {
 }
 
 /// The error for a server that does not exist.
-pub fn missing(id: &str) -> crate::error::Error {
-    crate::error::Error::not_found(format!("there is no MCP server `{id}`"))
+pub fn missing(id: &str) -> Error {
+    Error::not_found(format!("there is no MCP server `{id}`"))
 }

@@ -1,10 +1,28 @@
 //! Routes for API keys, users, tenants, share tokens and the audit log.
 
+use axum::extract::DefaultBodyLimit;
+use axum::handler::Handler;
+use axum::routing::{MethodRouter, post};
+
 use super::{DELETE, GET, PATCH, POST, PUT};
 use crate::openapi::Routes;
 use crate::openapi::accounts as of_account;
 use crate::openapi::runs as of_run;
 use crate::routes::{audit, notifications, oidc, older_tokens, shares, tenants, tokens, users};
+use crate::state::ServerState;
+
+/// Maximum size of a body that anyone may send without a token, in bytes: an address, a name and a password, or the
+/// secret of an invitation.
+const OPEN_BODY_BYTES_MAX: usize = 64 << 10;
+
+/// A route that needs no token.
+fn open<H, T>(handler: H) -> MethodRouter<ServerState>
+where
+    H: Handler<T, ServerState>,
+    T: 'static,
+{
+    post(handler).layer(DefaultBodyLimit::max(OPEN_BODY_BYTES_MAX))
+}
 
 pub(super) fn of_tokens() -> Routes {
     Routes::new("Tokens")
@@ -20,18 +38,18 @@ pub(super) fn of_tokens() -> Routes {
 pub(super) fn of_users() -> Routes {
     let own_identity = "/api/v1/users/me/identities/{identity}";
     Routes::new("Users")
-        .on(POST, "/api/v1/auth/login", users::sign_in, &of_account::SIGN_IN)
+        .with(POST, "/api/v1/auth/login", open(users::sign_in), &of_account::SIGN_IN)
         .on(POST, "/api/v1/auth/logout", users::sign_out, &of_account::SIGN_OUT)
-        .on(
+        .with(
             POST,
             "/api/v1/auth/invitations/accept",
-            tenants::accept_with_secret,
+            open(tenants::accept_with_secret),
             &of_account::ACCEPT_WITH_SECRET,
         )
         .on(GET, "/api/v1/auth/providers", oidc::providers, &of_account::PROVIDERS)
         .on(GET, "/api/v1/auth/oidc/{provider}", oidc::begin, &of_account::BEGIN_OIDC)
         .on(GET, "/api/v1/auth/oidc/{provider}/callback", oidc::finish, &of_account::FINISH_OIDC)
-        .on(POST, "/api/v1/users", users::register, &of_account::REGISTER)
+        .with(POST, "/api/v1/users", open(users::register), &of_account::REGISTER)
         .on(GET, "/api/v1/users/me", users::me, &of_account::ME)
         .on(PATCH, "/api/v1/users/me", users::change_me, &of_account::CHANGE_ME)
         .on(DELETE, "/api/v1/users/me", users::erase_me, &of_account::ERASE_ME)
@@ -45,9 +63,9 @@ pub(super) fn of_users() -> Routes {
         .on(PUT, "/api/v1/users/me/tenant", tenants::switch, &of_account::SWITCH)
         .on(DELETE, "/api/v1/users/me/tenants/{tenant}", tenants::leave, &of_account::LEAVE)
         // Older names.
-        .on(POST, "/v1/user/login", users::sign_in, &of_account::SIGN_IN)
+        .with(POST, "/v1/user/login", open(users::sign_in), &of_account::SIGN_IN)
         .on(GET, "/v1/user/logout", users::sign_out, &of_account::SIGN_OUT)
-        .on(POST, "/v1/user/register", users::register, &of_account::REGISTER)
+        .with(POST, "/v1/user/register", open(users::register), &of_account::REGISTER)
         .on(GET, "/v1/user/info", users::me, &of_account::ME)
         .on(POST, "/v1/user/setting", users::change_me, &of_account::CHANGE_ME)
 }

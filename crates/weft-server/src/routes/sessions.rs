@@ -25,6 +25,9 @@ use crate::wire::session::SessionView;
 /// Number of messages of a session that are shown: the latest.
 const MESSAGES_SHOWN_MAX: u64 = 1_000;
 
+/// Total size of the messages of a session that are shown, at most, in bytes; the latest is shown in any case.
+const MESSAGES_BYTES_MAX: u64 = 32 << 20;
+
 /// Batch size when all sessions are removed.
 const REMOVED_AT_ONCE: u64 = 100;
 
@@ -273,11 +276,26 @@ async fn view(state: &ServerState, session: Session, dsl: Option<Json>) -> weft_
     Ok(SessionView::new(session, &messages, dsl))
 }
 
+/// Returns the messages of a session that are shown: the latest.
 pub(crate) async fn messages(
     state: &ServerState,
     session: &Session,
 ) -> weft_core::Result<Vec<SessionMessage>> {
-    state.app.sessions.messages(&session.key, i64::MAX, MESSAGES_SHOWN_MAX).await
+    // An answer may be as large as the output of a node, so their number alone limits nothing.
+    let sizes = state.app.sessions.message_sizes(&session.key, MESSAGES_SHOWN_MAX).await?;
+    state.app.sessions.messages(&session.key, i64::MAX, fitting(&sizes)).await
+}
+
+/// Returns how many of the latest messages are shown.
+fn fitting(sizes: &[u64]) -> u64 {
+    let mut left = MESSAGES_BYTES_MAX;
+    let fits = |size: &&u64| {
+        left.checked_sub(**size).is_some_and(|rest| {
+            left = rest;
+            true
+        })
+    };
+    (sizes.iter().take_while(fits).count() as u64).max(1)
 }
 
 /// Returns the nodes of the latest turns in the order in which they started. A run that is no longer stored has none.
@@ -323,4 +341,19 @@ async fn began(state: &ServerState, key: &RunKey, count_max: usize) -> weft_core
 async fn drawing(state: &ServerState, canvas: &CanvasKey, version: &str) -> weft_core::Result<Json> {
     let dsl = state.app.canvases.version(canvas, version).await?;
     Ok(serde_json::from_str(&dsl).unwrap_or(Json::Null))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_messages_that_are_shown_fit_into_memory() {
+        let all = MESSAGES_BYTES_MAX;
+        assert_eq!(fitting(&[]), 1, "one that is just written");
+        assert_eq!(fitting(&[1; 1_000]), 1_000);
+        assert_eq!(fitting(&[all / 2, all / 2, 1, 0]), 2);
+        assert_eq!(fitting(&[all + 1, 1]), 1);
+        assert_eq!(fitting(&[u64::MAX, u64::MAX]), 1);
+    }
 }

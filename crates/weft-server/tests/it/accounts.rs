@@ -17,7 +17,7 @@ use weft_core::seam::memory_store::NewMessage;
 use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
 use weft_core::seam::token_store::StoredToken;
 use weft_core::seam::user_store::{Login, Logins, UserChange};
-use weft_core::{SessionKey, TenantId};
+use weft_core::{ErrorKind, SessionKey, TenantId};
 use weft_engine::clock::SystemClock;
 use weft_server::webhook::Peer;
 use weft_testkit::contracts::memories::{memory, message};
@@ -152,6 +152,24 @@ async fn password_guessing_is_limited_without_locking_out_other_addresses() {
         assert_eq!(from(here, email, "x").await, mismatch);
     }
     assert_eq!(from(here, "kim@example.com", "x").await, too_many);
+}
+
+#[tokio::test]
+async fn bodies_are_small_where_no_token_is_needed() {
+    let open = with_config(AccountsConfig { sign_up: true, ..AccountsConfig::default() });
+    let long = "x".repeat(70_000);
+    let sign_in = json!({"email": "ann@example.com", "password": long});
+    let register = json!({"email": "eve@example.com", "password": PASSWORD, "nickname": long});
+    for (path, body) in [
+        ("/api/v1/auth/login", &sign_in),
+        ("/v1/user/login", &sign_in),
+        ("/api/v1/users", &register),
+        ("/v1/user/register", &register),
+        ("/api/v1/auth/invitations/accept", &json!({"invitation": long, "password": PASSWORD})),
+    ] {
+        let refused = open.with("").post(path, body.clone()).await;
+        assert_eq!((refused.status, refused.refusal().0), (StatusCode::PAYLOAD_TOO_LARGE, 413), "{path}");
+    }
 }
 
 #[tokio::test]
@@ -294,6 +312,29 @@ async fn an_invitation_can_be_used_once() {
     assert_eq!(bob.ask("PUT", "/api/v1/users/me/tenant", switch).await.data()["role"], "user");
     assert_eq!(bob.get("/api/v1/agents").await.data()["total"], 0);
     assert_eq!(bob.post("/api/v1/agents", json!({"title": "x", "dsl": echo_canvas()})).await.status, 403);
+}
+
+#[tokio::test]
+async fn who_has_registered_needs_the_secret_of_an_invitation() {
+    let open = with_config(AccountsConfig { sign_up: true, ..AccountsConfig::default() });
+    let (owner, _) = open.as_member("shop", MemberRole::Owner).await;
+    let invited = json!({"email": "ann@example.com", "role": "owner"});
+    let invited = owner.post("/api/v1/tenants/shop/users", invited).await.data();
+    // Anyone can register with any address.
+    let body = json!({"email": "ann@example.com", "password": PASSWORD, "nickname": "Mallory"});
+    let answer = open.with("").post("/api/v1/users", body).await;
+    let id = UserId::from(answer.data()["id"].as_str().unwrap());
+    let mallory = open.with(answer.headers["authorization"].to_str().unwrap());
+    let (code, message) = mallory.ask("PATCH", "/api/v1/tenants/shop", Json::Null).await.refusal();
+    assert!(code == 103 && message.contains("/api/v1/auth/invitations/accept"), "{code} {message}");
+    // Removing the tenant of the registration does not make the address a confirmed one.
+    open.app.remove_tenant(&TenantId::new(id.as_str())).await.unwrap();
+    let user = open.app.accounts.stores.users.user(&id).await.unwrap();
+    let refused = open.app.accept_as(&user, &TenantId::new("shop")).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Denied, "{}", refused.full());
+    let body = json!({"invitation": invited["invitation"], "password": PASSWORD});
+    let accepted = open.with("").post("/api/v1/auth/invitations/accept", body).await.data();
+    assert_eq!((&accepted["role"], &accepted["tenant_id"]), (&json!("owner"), &json!("shop")));
 }
 
 /// The names on a page of a list, and the total.

@@ -759,4 +759,10 @@ async fn a_role_is_offered_only_the_tools_it_may_call() {
     // One route serves all tools, so each refusal is logged under its own tool name.
     let log = bench.get("/api/v1/audit").await.text;
     assert!(log.contains("mcp put_canvas") && log.contains("mcp an_agent"), "{log}");
+    // Whoever is refused chooses the name, which may be as long as a request.
+    let (viewer, _) = bench.as_member("default", MemberRole::Viewer).await;
+    let call = message("tools/call", json!({"name": "x".repeat(100_000), "arguments": {}}), &json!({}));
+    bench.mcp_as(&viewer.token, call).await;
+    let log = bench.get("/api/v1/audit").await.text;
+    assert!(log.contains("mcp xxx") && !log.contains(&"x".repeat(2_000)), "{}", log.len());
 }

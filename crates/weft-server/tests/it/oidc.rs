@@ -407,7 +407,11 @@ async fn an_account_is_linked_only_by_a_verified_address() {
     assert_refused(&sign_in(&never, &provider).await, "an account with your e-mail address exists");
     let config = AccountsConfig { sign_up: true, ..settings(&[("corp", open(&provider))]) };
     let registered = server(config);
-    registered.app.register("ann@example.com", "Mallory", &password, "").await.unwrap();
+    let mallory = registered.app.register("ann@example.com", "Mallory", &password, "").await.unwrap();
+    assert_refused(&sign_in(&registered, &provider).await, "an account with your e-mail address exists");
+    // Leaving the tenant of the registration verifies nothing.
+    let tenants = &registered.app.accounts.stores.tenants;
+    tenants.remove_member(&mallory.tenant, &mallory.user.id).await.unwrap();
     assert_refused(&sign_in(&registered, &provider).await, "an account with your e-mail address exists");
 }
 

@@ -256,6 +256,8 @@ async fn invalid_schedules_and_those_of_other_tenants_are_refused() {
         (json!({"every": "1m", "name": "n".repeat(300)}), "too long"),
         (json!({"every": "1m", "user_id": "u".repeat(300)}), "`user_id`"),
         (json!({"every": "1m", "user_id": "u\0"}), "`user_id`"),
+        (json!({"every": "1m", "query": "q".repeat(300_000)}), "more than 262144 bytes"),
+        (json!({"every": "1m", "inputs": {"a": "q".repeat(300_000)}}), "more than 262144 bytes"),
     ] {
         let (code, message) = refused(body.clone()).await;
         assert!(code == 101 && message.contains(word), "{body}: {code} {message}");

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use weft_core::ErrorKind;
@@ -81,9 +82,40 @@ async fn the_database_of_weft_itself_is_refused() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let clients = clients(&["127.0.0.1"], Some(OwnDatabase { host: "localhost".to_owned(), port }));
-    let error = clients.ask(&"t".into(), request("127.0.0.1", port)).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Denied, "{}", error.full());
-    assert!(error.full().contains("own database"));
+    for host in ["127.0.0.1", "::ffff:127.0.0.1"] {
+        let error = clients.ask(&"t".into(), request(host, port)).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Denied, "{host}: {}", error.full());
+        assert!(error.full().contains("own database"), "{host}: {}", error.full());
+    }
+}
+
+/// A name that leads elsewhere each time it is looked up.
+struct Rebound(Arc<AtomicUsize>);
+
+#[async_trait::async_trait]
+impl Resolver for Rebound {
+    async fn resolve(&self, _: &str) -> std::io::Result<Vec<IpAddr>> {
+        let ip = if self.0.fetch_add(1, Ordering::Relaxed) == 0 { "127.0.0.1" } else { "10.9.9.9" };
+        Ok(vec![ip.parse().unwrap()])
+    }
+}
+
+#[tokio::test]
+async fn the_connection_goes_to_the_address_that_was_checked() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut server = tokio::task::JoinSet::new();
+    server.spawn(async move { drop(listener.accept().await) });
+    let looked_up = Arc::new(AtomicUsize::new(0));
+    let allowed = AllowList::parse(["127.0.0.1"]).unwrap();
+    let resolver = Arc::new(Rebound(Arc::clone(&looked_up)));
+    let outbound = Outbound::new(allowed, resolver, Arc::new(DirectConnector::default()));
+    // At the same port, so that the addresses are compared.
+    let own = Some(OwnDatabase { host: "192.0.2.1".to_owned(), port });
+    let clients = DatabaseClients::new(Arc::new(outbound), Arc::new(|_| None), own);
+    let error = clients.ask(&"t".into(), request("db.example", port)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable, "{}", error.full());
+    assert_eq!(looked_up.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

@@ -345,6 +345,11 @@ impl SessionStore for Store {
             .map_err(|cause| garbled(key.id.as_str(), cause))
     }
 
+    async fn message_sizes(&self, key: &SessionKey, count_max: u64) -> Result<Vec<u64>> {
+        let sizes = session_message::sizes(&self.inner.read, key, count_max).await;
+        sizes.map_err(|error| self.fail("read the sizes of the messages", error))
+    }
+
     async fn messages_after(
         &self,
         key: &SessionKey,

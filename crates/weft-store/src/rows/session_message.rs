@@ -2,13 +2,14 @@
 //! does not require reading the existing ones.
 
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, IntoActiveModel, Order};
+use sea_orm::sea_query::{Expr, ExprTrait as _, Func};
+use sea_orm::{Condition, ConnectionTrait, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::SessionKey;
 use weft_core::seam::session_store::{MessagePosition, SessionMessage};
 use weft_core::{RunId, value::Json};
 
 use crate::batch::Batch;
-use crate::ids::text;
+use crate::ids::{bounded, count, text};
 use crate::rows::{ROWS_AT_ONCE_MAX, behind};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -68,6 +69,29 @@ pub(crate) fn after(at: MessagePosition) -> Condition {
     Condition::all()
         .add(Column::Revision.gte(at.revision))
         .add(behind((Column::Revision, Order::Asc, at.revision), (Column::Position, Order::Asc, at.place)))
+}
+
+/// The sizes of the last messages of a session, the latest first, in characters.
+pub(crate) async fn sizes(
+    db: &impl ConnectionTrait,
+    key: &SessionKey,
+    count_max: u64,
+) -> Result<Vec<u64>, DbErr> {
+    let whole = if db.get_database_backend() == DbBackend::MySql { "SIGNED" } else { "BIGINT" };
+    let length = |column: Column| Expr::expr(Func::char_length(Expr::col(column)));
+    let size = length(Column::Content).add(length(Column::Reference)).cast_as(whole);
+    let sizes: Vec<i64> = Entity::find()
+        .select_only()
+        .column_as(size, "size")
+        .filter(Column::TenantId.eq(text(key.tenant.as_str())))
+        .filter(Column::SessionId.eq(text(key.id.as_str())))
+        .order_by(Column::Revision, Order::Desc)
+        .order_by(Column::Position, Order::Desc)
+        .limit(bounded(count_max))
+        .into_tuple()
+        .all(db)
+        .await?;
+    Ok(sizes.into_iter().map(count).collect())
 }
 
 /// Adds the messages of a revision.

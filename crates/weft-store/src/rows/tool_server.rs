@@ -55,6 +55,7 @@ impl Model {
         key_name: String,
         sealed: Vec<u8>,
     ) -> Result<Self> {
+        server.check_size()?;
         ids::check("tenant", tenant.as_str())?;
         ids::check("MCP server", &server.id)?;
         let (name, name_folded) = ids::name("MCP server", &server.name)?;

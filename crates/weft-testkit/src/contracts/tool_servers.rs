@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use weft_core::seam::ToolServerStore;
-use weft_core::seam::tool_server_store::{SERVERS_MAX, StoredToolServer};
+use weft_core::seam::tool_server_store::{SERVERS_MAX, StoredToolServer, TOOLS_BYTES_MAX};
 use weft_core::{Error, ErrorKind, Json, Secret, TenantId, changes};
 
 use super::{fine, refused, tenant};
@@ -67,6 +67,7 @@ pub async fn tool_servers_keep_their_contract(store: &dyn ToolServerStore) {
     let put = futures::future::join_all(many.iter().map(|one| store.add(ours, one))).await;
     assert_eq!(put.iter().filter(|one| one.is_ok()).count(), 1);
     concurrent_changes_are_all_kept(store, ours, &second.id).await;
+    the_size_of_tools_is_limited(store, ours, &second.id).await;
     let known = fine(store.list(ours).await).len() as u64;
     for nth in known + 1..SERVERS_MAX {
         fine(store.add(ours, &server(&format!("n{nth}"))).await);
@@ -95,4 +96,15 @@ async fn concurrent_changes_are_all_kept(store: &dyn ToolServerStore, ours: &Ten
     futures::future::join_all((0..8).map(add)).await.into_iter().for_each(fine);
     let there = fine(store.get(ours, id).await);
     assert!((0..8).all(|n| there.tools.contains_key(&format!("t{n}"))), "{:?}", there.tools);
+}
+
+/// All servers of a tenant are read together, so each has to be small.
+async fn the_size_of_tools_is_limited(store: &dyn ToolServerStore, ours: &TenantId, id: &str) {
+    let before = fine(store.get(ours, id).await);
+    let mut large = before.clone();
+    large.tools.insert("large".to_owned(), json!({"description": "x".repeat(TOOLS_BYTES_MAX)}));
+    refused(store.change(ours, &large).await, ErrorKind::Invalid);
+    assert_eq!(fine(store.get(ours, id).await), before);
+    let new = StoredToolServer { tools: large.tools, ..server("large") };
+    refused(store.add(ours, &new).await, ErrorKind::Invalid);
 }

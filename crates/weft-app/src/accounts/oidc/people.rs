@@ -94,14 +94,8 @@ impl App {
             return Err(SignInRefusal::Disabled);
         }
         // The address of a user who has registered themselves was never verified: an attacker may have registered
-        // with another person's address to wait for them. Such users have their own tenant.
-        let own = TenantId::new(user.id.as_str());
-        let registered = match self.accounts.stores.tenants.membership(&own, &user.id).await {
-            Ok(_) => true,
-            Err(error) if error.kind == ErrorKind::NotFound => false,
-            Err(error) => return Err(error.into()),
-        };
-        if provider.config.link_by_email && !registered {
+        // with another person's address to wait for them.
+        if provider.config.link_by_email && !self.has_registered(&user.id).await? {
             return Ok(user);
         }
         let message = "an account with your e-mail address exists, but it does not belong to this sign-in";

@@ -92,8 +92,14 @@ async fn messages_are_read_in_order(store: &dyn SessionStore) {
     assert_eq!(store.messages(&one.key, i64::MAX, u64::MAX).await.unwrap(), told);
     assert_eq!(store.messages(&one.key, i64::MAX, 5).await.unwrap(), told[told.len() - 5..]);
     assert_eq!(store.messages(&one.key, i64::MAX, 0).await.unwrap(), []);
+    let size =
+        |message: &SessionMessage| (message.content.len() + message.reference.to_string().len()) as u64;
+    let sizes: Vec<u64> = told.iter().rev().map(size).collect();
+    assert_eq!(store.message_sizes(&one.key, u64::MAX).await.unwrap(), sizes);
+    assert_eq!(store.message_sizes(&one.key, 5).await.unwrap(), sizes[..5]);
     let nobody = SessionKey::new(&one.key.tenant, "nobody");
     assert_eq!(store.messages(&nobody, i64::MAX, 5).await.unwrap(), []);
+    assert!(store.message_sizes(&nobody, 5).await.unwrap().is_empty());
 }
 
 async fn messages_are_read_page_by_page(store: &dyn SessionStore) {
