@@ -137,9 +137,19 @@ mod tests {
         let node = Node::new("Begin", json!({"inputs": fields}));
         let filled = json!({"a": 1, "b": {"value": 0}, "n": 1, "t": 1});
         let setting = Setting { filled, ..Setting::default() };
-        assert_eq!(outputs(&node, setting).await, json!({"a": true, "b": false, "n": 1, "t": 1}));
+        assert_eq!(outputs(&node, setting).await, json!({"a": true, "b": false, "n": 1, "t": "1"}));
         let asked = Setting { query: "{\"a\": 1}", ..Setting::default() };
         assert_eq!(outputs(&node, asked).await, json!({"a": true}));
+    }
+
+    #[tokio::test]
+    async fn what_a_text_field_accepts_is_a_text() {
+        let fields =
+            json!({"a": {"type": "line"}, "b": {"type": "Paragraph"}, "c": {"type": "text"}, "d": {}});
+        let node = Node::new("Begin", json!({"inputs": fields}));
+        let filled = json!({"a": 5, "b": {"value": 1.5}, "c": true, "d": 5});
+        let setting = Setting { filled, ..Setting::default() };
+        assert_eq!(outputs(&node, setting).await, json!({"a": "5", "b": "1.5", "c": "true", "d": 5}));
     }
 
     #[tokio::test]
@@ -177,7 +187,7 @@ mod tests {
         let asked = |query| Setting { query, ..Setting::default() };
         assert_eq!(outputs(&one, asked("cats")).await, json!({"topic": "cats"}));
         assert_eq!(outputs(&one, asked("")).await, json!({}));
-        assert_eq!(outputs(&one, asked("{\"topic\": 1, \"x\": 2}")).await, json!({"topic": 1}));
+        assert_eq!(outputs(&one, asked("{\"topic\": 1, \"x\": 2}")).await, json!({"topic": "1"}));
         // JSON that has nothing to do with the form is a question like any other.
         assert_eq!(outputs(&one, asked("{\"x\": 2}")).await, json!({"topic": "{\"x\": 2}"}));
         assert_eq!(outputs(&one, asked("[1, 2]")).await, json!({"topic": "[1, 2]"}));

@@ -2,6 +2,7 @@
 
 use serde_json::Map;
 use weft_core::exact::{is_lost, kept};
+use weft_core::value::to_text;
 use weft_core::{Json, Outputs, ParamProblem};
 
 use crate::params::{Field, Kind, Params, Widget, number, pointer, truth, whole};
@@ -112,12 +113,16 @@ fn bare(value: &Json) -> &Json {
     }
 }
 
-/// Converts a value that was entered into a field to the type of the field, if possible: text to any type, and 0 and 1
-/// to booleans, so that every value which a field accepts is one of its type.
+/// Converts a value that was entered into a field to the type of the field, if possible: text to any type, 0 and 1 to
+/// booleans, and numbers and booleans to text, so that every value which a field accepts is one of its type.
 pub(super) fn coerced(field: Option<&Json>, value: &Json) -> Json {
     let kind = field.and_then(|field| field.get("type")).and_then(Json::as_str).unwrap_or_default();
     let typed = match (kind.trim().to_ascii_lowercase().as_str(), value) {
         ("boolean", _) => truth(value).map(Json::Bool),
+        // Programs send the number of an order, or a telephone number, as a number.
+        ("line" | "paragraph" | "text" | "string", Json::Number(_) | Json::Bool(_)) => {
+            Some(to_text(value).into())
+        }
         ("object", Json::String(text)) => serde_json::from_str(&kept(text)).ok(),
         // Only if the text is a number, because other texts are JSON of other types.
         ("integer" | "number" | "float", Json::String(text))
