@@ -36,12 +36,12 @@ pub(crate) fn kind_at(spec: &'static ComponentSpec, pointer: &str) -> Option<Kin
 pub(crate) fn leaves_outputs(spec: &'static ComponentSpec, place: &str) -> bool {
     let around = std::iter::successors(Some(place), |place| Some(place.rsplit_once('/')?.0));
     let kind = around.filter(|place| !place.is_empty()).find_map(|place| kind_at(spec, place));
-    kind.is_some_and(|kind| is_at_hand(kind) || matches!(kind, Kind::Template | Kind::Texts))
+    kind.is_some_and(|kind| is_at_hand(kind) || matches!(kind, Kind::Template | Kind::Texts | Kind::List))
 }
 
 /// Whether the stand-in of a kind is better than no value: it changes nothing but what the parameter itself decides.
 pub(crate) fn is_at_hand(kind: Kind) -> bool {
-    matches!(kind, Kind::Reference | Kind::List | Kind::Targets | Kind::Whole { .. } | Kind::Number { .. })
+    matches!(kind, Kind::Reference | Kind::Targets | Kind::Whole { .. } | Kind::Number { .. })
 }
 
 /// Whether a kind has a stand-in.

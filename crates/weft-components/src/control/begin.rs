@@ -38,7 +38,10 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Begin",
     role: Role::Entry,
     summary: "Starts the run and passes on the values of its form.",
-    fields: &[params::fields(&[&MODE, &PROLOGUE, &ENABLE_PROLOGUE, &INPUTS]), webhook::FIELDS],
+    fields: &[
+        params::fields(&[&MODE, &PROLOGUE, &ENABLE_PROLOGUE, &INPUTS, &fields::LAYOUT_RECOGNIZE]),
+        webhook::FIELDS,
+    ],
     outputs: &[],
     time_limit: None,
     measuring_only: false,
@@ -46,6 +49,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let webhook = (params.take(&MODE) == "webhook").then(|| Arc::new(webhook::read(&mut params)));
+        fields::check_reader(&mut params);
         let (fields, warnings) = (fields::declared(&mut params, &INPUTS), params.warnings());
         params.finish(Begin { fields, webhook, warnings })
     },
@@ -210,6 +214,21 @@ mod tests {
         let filled = json!({"order": "{\"id\": 12345678901234567890123}"});
         let setting = Setting { filled, ..Setting::default() };
         assert_eq!(outputs(&order, setting).await, json!({"order": {"id": id}}));
+    }
+
+    #[test]
+    fn a_reader_of_files_that_does_not_exist_is_reported() {
+        for (kind, reader, expected) in [
+            ("Begin", "DeepDOC", None),
+            ("Begin", "", None),
+            ("Begin", "MinerU", Some("/layout_recognize")),
+            ("UserFillUp", "Plain Text", None),
+            ("UserFillUp", "vision@model", Some("/layout_recognize")),
+        ] {
+            let warnings = Node::new(kind, json!({"layout_recognize": reader})).build().shape().warnings;
+            let places: Vec<_> = warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+            assert_eq!(places, expected.into_iter().collect::<Vec<_>>(), "{kind} {reader}");
+        }
     }
 
     #[test]

@@ -45,6 +45,23 @@ const TYPES: [&str; 11] = [
     "float",
 ];
 
+/// The reader of the files of a form, which other editors let their users choose.
+pub(super) static LAYOUT_RECOGNIZE: Field =
+    Field::raw("layout_recognize", Kind::Text, "how files of the form are read").not_offered();
+
+/// The values of [`LAYOUT_RECOGNIZE`] that ask for nothing else than the built-in reader, in lower case.
+const READERS: [&str; 6] = ["", "deepdoc", "plain text", "plain_text", "naive", "ocr"];
+
+/// Warns if the files of a form are to be read by a reader that does not exist here.
+pub(super) fn check_reader(params: &mut Params<'_>) {
+    let reader = params.get(&LAYOUT_RECOGNIZE).and_then(Json::as_str).unwrap_or_default();
+    if !READERS.contains(&reader.trim().to_lowercase().as_str()) {
+        let problem =
+            ParamProblem::new(params.pointer(&LAYOUT_RECOGNIZE), format!("`{reader}` has no effect"));
+        params.warn(problem.help("files are read by the built-in reader, without a model"));
+    }
+}
+
 /// Returns the fields that a node declares with this parameter: an object of them, or a list whose members state their
 /// keys.
 pub(super) fn declared(params: &mut Params<'_>, inputs: &Field) -> Fields {

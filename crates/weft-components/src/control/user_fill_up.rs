@@ -36,7 +36,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     role: Role::Pause,
     summary: "Asks a person to fill in a form and continues with the answers.",
     fields: &[
-        params::fields(&[&ENABLE_TIPS, &TIPS, &fields::INPUTS]),
+        params::fields(&[&ENABLE_TIPS, &TIPS, &fields::INPUTS, &fields::LAYOUT_RECOGNIZE]),
         FieldGroup {
             title: "When nobody answers",
             fields: &[&TIMEOUT_SECONDS, &TIMEOUT_GOTO, &TIMEOUT_DEFAULT],
@@ -61,6 +61,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             }
         };
         let fields = fields::declared(&mut params, &fields::INPUTS);
+        fields::check_reader(&mut params);
         let timeout = timeout(&mut params, &fields);
         let (downstream, warnings) = (source.downstream.to_vec(), params.warnings());
         params.finish(UserFillUp { tips, fields, timeout, downstream, warnings })
