@@ -157,6 +157,9 @@ impl<'a> Builder<'a> {
             problems.add(wrong("parent-without-body", message, "put the component on the top level"));
             return None;
         }
+        if let Some(problem) = self.wrong_start(node, frame) {
+            problems.add(problem);
+        }
         if self.frames_around(node).count() > FRAMES_DEEP_MAX {
             let message =
                 format!("the component is inside itself, or inside more than {FRAMES_DEEP_MAX} frames");
@@ -164,6 +167,18 @@ impl<'a> Builder<'a> {
             return None;
         }
         Some(id.clone())
+    }
+
+    /// Reports the start of a round that belongs into a frame of another type.
+    fn wrong_start(&self, node: &CanvasNode, frame: &CanvasNode) -> Option<Problem> {
+        let (own, around) = (self.spec(node)?.kind, self.spec(frame)?.kind);
+        let meant = own.strip_suffix("Item").filter(|_| self.role(node) == Some(Role::RoundStart))?;
+        if meant == around {
+            return None;
+        }
+        let message = format!("{own} starts the rounds of a {meant}, and `{}` is of type {around}", frame.id);
+        let problem = Problem::warning("wrong-start", &node.place.kind, message);
+        Some(problem.help(format!("make it of type {around}Item")).about(&node.id, &node.name))
     }
 
     /// Builds one node; its problems are added to `problems`.

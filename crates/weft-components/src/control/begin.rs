@@ -173,7 +173,7 @@ mod tests {
                 Node::new("Begin", json!({name: [field, {"name": "n", "type": "integr"}, {"type": "line"}]}));
             let warnings = node.build().shape().warnings;
             let places: Vec<_> = warnings.iter().map(|warning| warning.pointer.clone()).collect();
-            assert_eq!(places, [format!("/{name}/1/type")]);
+            assert_eq!(places, [format!("/{name}/2"), format!("/{name}/1/type")]);
             let filled = json!({"web": "1", "n": "x"});
             let setting = Setting { filled, ..Setting::default() };
             assert_eq!(outputs(&node, setting).await, json!({"web": "1", "n": "x"}));

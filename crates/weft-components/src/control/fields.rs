@@ -1,5 +1,7 @@
 //! Form fields, and the values that a person enters.
 
+use std::collections::HashSet;
+
 use serde_json::Map;
 use weft_core::exact::{is_lost, kept};
 use weft_core::value::to_text;
@@ -73,10 +75,23 @@ pub(super) fn declared(params: &mut Params<'_>, inputs: &Field) -> Fields {
         }
         Some(Json::Array(fields)) => {
             let keyed = fields.iter().enumerate();
-            keyed.filter_map(|(place, field)| Some((format!("{at}/{place}"), key(field)?, field))).collect()
+            let of_list: Vec<_> = keyed.map(|(place, field)| (format!("{at}/{place}"), field)).collect();
+            for (at, _) in of_list.iter().filter(|(_, field)| field.is_object() && key(field).is_none()) {
+                let problem =
+                    ParamProblem::new(at.as_str(), "has no `key`, so the form does not have this field");
+                params.warn(problem.help("give it a `key`, by which its value is referred to"));
+            }
+            of_list.into_iter().filter_map(|(at, field)| Some((at, key(field)?, field))).collect()
         }
         _ => Vec::new(),
     };
+    let mut seen = HashSet::new();
+    for (at, key, _) in &written {
+        if !seen.insert(*key) {
+            let message = format!("an earlier field also has the key `{key}`: only this one is shown");
+            params.warn(ParamProblem::new(at.as_str(), message).help("give one of them another key"));
+        }
+    }
     for (at, _, field) in &written {
         if let Some(problem) = doubtful(at, field) {
             params.warn(problem);

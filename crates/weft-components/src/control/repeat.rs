@@ -137,7 +137,9 @@ fn variable(
     }
     let kind = text("type").trim().to_lowercase();
     let is_known = TYPES.contains(&kind.as_str()) || kind.starts_with("array");
-    if let Some(help) = suggest::did_you_mean(&kind, TYPES).filter(|_| !is_known) {
+    if !is_known && !kind.is_empty() {
+        let listed = || format!("use one of {}", TYPES.map(|kind| format!("`{kind}`")).join(", "));
+        let help = suggest::did_you_mean(&kind, TYPES).unwrap_or_else(listed);
         let message = format!("`{}` is not a type: `{name}` may be anything", text("type"));
         params.warn(ParamProblem::new(at("type"), message).help(help));
     }

@@ -89,6 +89,13 @@ fn timeout(params: &mut Params<'_>, fields: &Fields) -> Option<Timeout> {
                     ParamProblem::new(pointer(&["timeout_default", unknown]), "is not a field of the form");
                 params.problem(problem.help("give values for the keys of `inputs`"));
             }
+            for (key, value) in values {
+                let wrong = fields.get(key).and_then(|field| weft_core::form::problem(field, value));
+                if let Some(wrong) = wrong {
+                    let problem = ParamProblem::new(pointer(&["timeout_default", key]), wrong);
+                    params.warn(problem.help("give a value that a person could have entered"));
+                }
+            }
             Some(values.clone())
         }
         Some(other) => {

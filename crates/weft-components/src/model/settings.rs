@@ -9,7 +9,7 @@ use weft_core::{Json, ParamProblem, Reference, Template};
 
 use crate::model::sections::Sections;
 use crate::params::{Field, FieldGroup, Kind, Params, Widget, choice, described, fields, pointer, truth};
-use crate::suggest::SLIPS_MAX;
+use crate::suggest::{self, SLIPS_MAX};
 use crate::text::taken_for_text;
 
 /// Default number of history turns.
@@ -314,6 +314,7 @@ fn schema_of_answer(params: &mut Params<'_>) -> Option<Arc<Schema>> {
         }
         return None;
     };
+    unmet(params, schema, &format!("/outputs/structured{place}"));
     let mut schema = schema.clone();
     // A saved canvas may hold the last answer next to the schema.
     schema.remove("value");
@@ -325,6 +326,23 @@ fn schema_of_answer(params: &mut Params<'_>) -> Option<Arc<Schema>> {
         }
     }
 }
+
+/// Warns about required members that the schema does not describe: models that keep to it never write them.
+fn unmet(params: &mut Params<'_>, schema: &serde_json::Map<String, Json>, at: &str) {
+    let Some(properties) = schema.get("properties").and_then(Json::as_object) else { return };
+    let required = schema.get("required").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    for (place, name) in required.iter().enumerate() {
+        let Some(name) = name.as_str().filter(|name| !properties.contains_key(*name)) else { continue };
+        let known = properties.keys().take(COMPARED_MAX).map(String::as_str);
+        let help = suggest::did_you_mean(name, known)
+            .unwrap_or_else(|| "describe it in `properties`, or remove it from `required`".to_owned());
+        let message = format!("`{name}` is required, and the schema has no such property");
+        params.warn(ParamProblem::new(format!("{at}/required/{place}"), message).help(help));
+    }
+}
+
+/// Maximum number of properties that a name is compared with.
+const COMPARED_MAX: usize = 64;
 
 /// Keywords that only a schema has; editors also leave the description of an output in its place.
 const SCHEMA_WORDS: [&str; 7] =
