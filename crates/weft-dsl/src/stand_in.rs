@@ -91,7 +91,7 @@ fn made(kind: Kind, id: &ComponentId, deep: u8) -> Option<Json> {
         Kind::Targets => Some(json!([id.as_str()])),
         Kind::Objects(members) => Some(json!([object(members)])),
         Kind::Object(members) => Some(object(members)),
-        Kind::Named(members) => Some(Map::from_iter([(WORD.to_owned(), object(members))]).into()),
+        Kind::Named(members) => Some(Json::Object(Map::from_iter([(WORD.to_owned(), object(members))]))),
     }
 }
 
