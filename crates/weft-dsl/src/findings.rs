@@ -86,6 +86,7 @@ impl Reporter<'_> {
         self.reads_of_the_last_round(&mut places, problems);
         self.collected_from_elsewhere(&mut places, problems);
         self.reads_of_other_branches(&mut places, problems);
+        self.conditions_that_never_change(&mut places, problems);
     }
 
     fn node(&self, ix: NodeIx) -> Option<&CanvasNode> {
@@ -391,6 +392,28 @@ impl Reporter<'_> {
         let node = self.node(ix)?;
         node.params.get("outputs")?.get(output)?.get("ref")?;
         Some(join(&join(&join(&node.place.params, "outputs"), output), "ref"))
+    }
+
+    /// A condition of a Loop on its own variables gives the same result before every round if nothing changes them.
+    fn conditions_that_never_change(&self, places: &mut ReferencePlaces<'_>, problems: &mut ProblemList) {
+        let starts = self.linked.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::RoundStart);
+        for (ix, node) in starts {
+            let Some(frame) = self.linked.frames_around(ix).next() else { continue };
+            let owner = &self.linked.nodes[frame];
+            if owner.role != Role::Repeat || self.assigned.may_change_outputs_of(owner.id.as_str()) {
+                continue;
+            }
+            for read in node.reads.iter().filter(|read| read.node == Some(frame)) {
+                let message = format!(
+                    "nothing changes `{}`, so this condition gives the same result before every round",
+                    read.key
+                );
+                let place = places.find(ix, &read.reference);
+                let problem = Problem::warning(PARAMETER_WARNING, place, message);
+                let help = "change the variable in the loop, with a VariableAssigner";
+                problems.add(self.about(problem.help(help), frame));
+            }
+        }
     }
 
     fn reads_of_other_branches(&self, places: &mut ReferencePlaces<'_>, problems: &mut ProblemList) {
