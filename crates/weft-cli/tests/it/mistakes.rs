@@ -260,7 +260,7 @@ fn a_missing_parameter_hides_no_other_mistake() {
         let mut canvas = right.clone();
         take_out(&mut canvas, missing);
         put(&mut canvas, at, case[2].clone());
-        reports_both(&canvas, (missing, "invalid-parameter"), (&within, text(3)));
+        reports_both(&canvas, (missing, "invalid-parameter"), (within.as_str(), text(3)));
     }
 }
 
