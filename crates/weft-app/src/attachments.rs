@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::Bytes;
+use weft_components::data_uri;
 use weft_core::error::found;
 use weft_core::id::FileId;
 use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
@@ -233,7 +234,7 @@ impl App {
         match brought(file) {
             Some(Brought::Picture(uri)) => Ok(uri.into()),
             Some(Brought::Inline(uri)) => {
-                let (name, bytes) = inline(uri)?;
+                let (name, bytes) = data_uri::file(uri)?;
                 // It is also stored, so that tools which work on the file itself find it by its id.
                 let file = self.keep_file(tenant, reading.user.clone(), &name, bytes.clone()).await?;
                 read_kept(reading, &file, bytes).await
@@ -372,37 +373,6 @@ fn at(mut error: Error, place: &str) -> Error {
     }
 }
 
-/// Returns the name and the bytes of a data URI.
-fn inline(uri: &str) -> Result<(String, Bytes)> {
-    let wrong = || {
-        Error::invalid("the data URI cannot be read").help("write it as `data:text/csv;name=a.csv;base64,…`")
-    };
-    let (head, data) = uri.strip_prefix("data:").and_then(|rest| rest.split_once(',')).ok_or_else(wrong)?;
-    let mut parts = head.split(';');
-    let kind = parts.next().unwrap_or_default().trim().to_lowercase();
-    let mut name = None;
-    let mut is_base64 = false;
-    for part in parts {
-        match part.split_once('=') {
-            Some((key, value)) if matches!(key.trim(), "name" | "filename") => {
-                name = Some(value.trim().to_owned());
-            }
-            None if part.trim().eq_ignore_ascii_case("base64") => is_base64 = true,
-            _ => {}
-        }
-    }
-    if !is_base64 {
-        return Err(wrong());
-    }
-    let bytes = base64::engine::general_purpose::STANDARD
-        .decode(data.trim())
-        .map_err(|cause| wrong().because(cause))?;
-    let name = name
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| format!("attachment.{}", media_type::ending_of(&kind).unwrap_or("txt")));
-    Ok((name, bytes.into()))
-}
-
 /// Returns the media type with which a file of this name is sent; never one that a browser would execute.
 pub fn served_media_type(name: &str) -> String {
     match weft_core::media_type::of_name(name) {
@@ -418,21 +388,6 @@ pub fn served_media_type(name: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn data_uris_become_named_files() {
-        let check = |uri: &str, expected: Option<(&str, &[u8])>| {
-            let found = inline(uri).ok();
-            let found = found.as_ref().map(|(name, bytes)| (name.as_str(), &bytes[..]));
-            assert_eq!(found, expected, "{uri}");
-        };
-        check("data:text/csv;name=a.csv;base64,YSxi", Some(("a.csv", b"a,b")));
-        check("data:application/pdf;base64,YQ==", Some(("attachment.pdf", b"a")));
-        check("data:;base64,", Some(("attachment.txt", b"")));
-        check("data:text/plain,abc", None);
-        check("data:text/plain;base64,*", None);
-        check("data:", None);
-    }
 
     #[test]
     fn only_file_values_are_recognized_as_files() {

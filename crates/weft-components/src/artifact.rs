@@ -1,5 +1,6 @@
 //! Files that runs create, and files that are passed to them.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weft_agent::run_files;
@@ -14,6 +15,8 @@ use weft_core::seam::file_store::{StoredFile, download_path, is_document, named_
 use weft_core::seam::share_store::is_visitor;
 use weft_core::value::to_text;
 use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
+
+use crate::data_uri;
 
 /// A stored document, as recorded in the journal.
 #[derive(Serialize, Deserialize)]
@@ -188,6 +191,59 @@ pub(crate) fn readable(ctx: &NodeContext, value: &Json) -> Result<Vec<FileId>> {
             Err(Error::new(ErrorKind::Denied, message).help("attach the file itself"))
         }
     }
+}
+
+/// A file that a value names, or contains.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum GivenFile {
+    /// A stored file.
+    Stored(FileId),
+    /// A file as a data URI.
+    Inline(String),
+}
+
+impl GivenFile {
+    /// Returns its name and its contents.
+    ///
+    /// # Errors
+    /// `NotFound` for a stored file that does not exist or that the run may not read; `Invalid` for a data URI that
+    /// cannot be read.
+    pub(crate) async fn read(&self, ctx: &NodeContext) -> Result<(String, Bytes)> {
+        match self {
+            Self::Stored(id) => {
+                let (file, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, id).await?;
+                check_readable(ctx, &file)?;
+                Ok((file.name, bytes))
+            }
+            Self::Inline(uri) => data_uri::file(uri),
+        }
+    }
+}
+
+/// Returns the files that a value names and that the run may read, and those that it contains as data URIs.
+///
+/// # Errors
+/// As [`readable`].
+pub(crate) fn given(ctx: &NodeContext, value: &Json) -> Result<Vec<GivenFile>> {
+    let several = |items: &[Json]| -> Result<Vec<GivenFile>> {
+        let lists = items.iter().map(|item| given(ctx, item)).collect::<Result<Vec<_>>>()?;
+        Ok(lists.into_iter().flatten().collect())
+    };
+    match value {
+        Json::Array(items) => return several(items),
+        Json::String(text) if text.trim_start().starts_with("data:") => {
+            return Ok(vec![GivenFile::Inline(text.trim().to_owned())]);
+        }
+        // A list that went through a template is a text.
+        Json::String(text) if text.trim_start().starts_with('[') => {
+            if let Ok(Json::Array(items)) = serde_json::from_str(text) {
+                return several(&items);
+            }
+        }
+        _ => {}
+    }
+    Ok(readable(ctx, value)?.into_iter().map(GivenFile::Stored).collect())
 }
 
 /// Checks that the run may read a file. Visitors with a share token may write the id of any file into a question or a

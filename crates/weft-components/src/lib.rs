@@ -5,6 +5,7 @@
 pub mod catalog;
 mod control;
 mod data;
+pub mod data_uri;
 pub mod examples;
 mod ingestion;
 mod model;

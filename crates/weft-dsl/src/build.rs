@@ -1,14 +1,14 @@
 //! Canvas nodes → drafts: looks up each node's type, lets it read its parameters, and continues when that fails.
 
+mod report;
+
 use std::collections::{HashMap, HashSet};
 use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::Map;
-use weft_core::component::{
-    Component, ComponentSpec, Finished, NodeSource, ParamProblem, Role, Shape, WrittenProgram, WrittenSql,
-};
+use weft_core::component::{Component, ComponentSpec, Finished, NodeSource, ParamProblem, Role, Shape};
 use weft_core::exception::Handling;
 use weft_core::reference::Names;
 use weft_core::suggest::did_you_mean;
@@ -18,9 +18,9 @@ use crate::canvas::{Canvas, CanvasNode};
 use crate::compile::CompileOptions;
 use crate::link::NodeDraft;
 use crate::parameters::ParameterComparison;
-use crate::partial::{self, Partial};
+use crate::partial::{self, Partial, Refused};
 use crate::plan::Exception;
-use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, join};
+use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
 /// Maximum nesting depth of Iterations and Loops.
@@ -155,6 +155,9 @@ impl<'a> Builder<'a> {
             problems.add(wrong("parent-without-body", message, "put the component on the top level"));
             return None;
         }
+        if let Some(problem) = self.wrong_start(node, frame) {
+            problems.add(problem);
+        }
         if self.frames_around(node).count() > FRAMES_DEEP_MAX {
             let message =
                 format!("the component is inside itself, or inside more than {FRAMES_DEEP_MAX} frames");
@@ -162,6 +165,18 @@ impl<'a> Builder<'a> {
             return None;
         }
         Some(id.clone())
+    }
+
+    /// Reports the start of a round that belongs into a frame of another type.
+    fn wrong_start(&self, node: &CanvasNode, frame: &CanvasNode) -> Option<Problem> {
+        let (own, around) = (self.spec(node)?.kind, self.spec(frame)?.kind);
+        let meant = own.strip_suffix("Item").filter(|_| self.role(node) == Some(Role::RoundStart))?;
+        if meant == around {
+            return None;
+        }
+        let message = format!("{own} starts the rounds of a {meant}, and `{}` is of type {around}", frame.id);
+        let problem = Problem::warning("wrong-start", &node.place.kind, message);
+        Some(problem.help(format!("make it of type {around}Item")).about(&node.id, &node.name))
     }
 
     /// Builds one node; its problems are added to `problems`.
@@ -179,22 +194,21 @@ impl<'a> Builder<'a> {
             problems.add(self.unknown(node, suggester));
         }
         let built = spec.map(|spec| (spec, self.component(spec, node, &node.params, &downstream)));
-        if let Some((spec, built)) = &built {
-            refused(node, built, problems);
-            let comparison = ParameterComparison { catalog: self.catalog, node, told: told(built) };
-            comparison.report(spec, suggester, problems);
-        }
         let partial = match (spec, &built) {
             (Some(spec), Some((_, Err(wrong)))) => {
                 let again = |params: &Map<String, Json>| self.component(spec, node, params, &downstream);
-                partial::read(&node.params, wrong, suggester, again)
+                partial::read(Refused { id: &node.id, spec, params: &node.params, wrong }, suggester, again)
             }
             _ => None,
         };
-        if let Some(Partial { shape, exact: true }) = &partial {
-            for problem in self.faulty_programs(node, shape) {
-                problems.add(problem.about(&node.id, &node.name));
-            }
+        if let Some((spec, built)) = &built {
+            refused(node, built, problems);
+            let told = told(built, partial.as_ref());
+            let comparison = ParameterComparison { catalog: self.catalog, node, told };
+            comparison.report(spec, suggester, problems);
+        }
+        if let Some(Partial { shape, .. }) = &partial {
+            self.report(node, shape, suggester, problems);
         }
         let component = built.and_then(|(_, built)| built.ok());
         let sound = component.is_some();
@@ -261,86 +275,6 @@ impl<'a> Builder<'a> {
         .about(&node.id, &node.name)
     }
 
-    /// Reports the component's own warnings about its parameters, and problems with the models it needs.
-    fn report(
-        &self,
-        node: &CanvasNode,
-        shape: &Shape,
-        suggester: &mut Suggester,
-        problems: &mut ProblemList,
-    ) {
-        let about = |problem: Problem| problem.about(&node.id, &node.name);
-        for warning in &shape.warnings {
-            let pointer = format!("{}{}", node.place.params, warning.pointer);
-            let problem = Problem::warning(PARAMETER_WARNING, pointer, &warning.message);
-            problems.add(about(problem.maybe_help(warning.help.clone())));
-        }
-        for (pointer, name) in &shape.datasets {
-            let is_known = |known: &HashSet<String>| known.contains(&name.trim().to_lowercase());
-            if self.datasets.as_ref().is_none_or(is_known) {
-                continue;
-            }
-            let known = self.options.datasets.into_iter().flatten();
-            let message = format!("there is no dataset `{name}`: the search will fail");
-            let problem =
-                Problem::warning("unknown-dataset", format!("{}{pointer}", node.place.params), message)
-                    .help("create it with `weft dataset ingest`, or name another one")
-                    .maybe_help(suggester.did_you_mean(name, known.map(String::as_str)));
-            problems.add(about(problem));
-        }
-        for problem in self.refused_sql(node, shape).into_iter().chain(self.faulty_programs(node, shape)) {
-            problems.add(about(problem));
-        }
-        if let (Some(pointer), Some(reason)) = (shape.aloud, self.options.no_voice) {
-            let pointer = format!("{}{pointer}", node.place.params);
-            let message = format!("the text will not be read aloud: {reason}");
-            problems.add(about(Problem::warning("no-voice", pointer, message)));
-        }
-        let checked = [
-            (self.options.models, &shape.models, "default-model"),
-            (self.options.rerankers, &shape.rerankers, "no-reranker"),
-        ];
-        for (check, named, code) in checked {
-            let Some(check) = check else { continue };
-            for (pointer, id) in named {
-                let pointer = format!("{}{pointer}", node.place.params);
-                match check(id) {
-                    Ok(None) => {}
-                    Ok(Some(notice)) => problems.add(about(Problem::warning(code, pointer, notice))),
-                    Err(reason) => {
-                        problems.add(about(Problem::error("MODEL_NOT_CONFIGURED", pointer, reason)));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Returns the reasons for which SQL would be refused in every run.
-    fn refused_sql(&self, node: &CanvasNode, shape: &Shape) -> Vec<Problem> {
-        let Some(check) = self.options.sql else { return Vec::new() };
-        let refused = |sql: &WrittenSql| {
-            let pointer = format!("{}{}", node.place.params, sql.pointer);
-            let problem = |why: String| {
-                Problem::warning(PARAMETER_WARNING, pointer.as_str(), format!("fails in every run: {why}"))
-                    .help("write read-only statements in the SQL dialect of this database")
-            };
-            check(sql.kind, &sql.parts).into_iter().map(problem).collect::<Vec<_>>()
-        };
-        shape.sql.iter().flat_map(refused).collect()
-    }
-
-    /// Returns the reasons for which programs would fail in every run.
-    fn faulty_programs(&self, node: &CanvasNode, shape: &Shape) -> Vec<Problem> {
-        let Some(check) = self.options.programs else { return Vec::new() };
-        let faulty = |program: &WrittenProgram| {
-            let pointer = format!("{}{}", node.place.params, program.pointer);
-            let message = format!("fails in every run: {}", check(program)?);
-            let help = "correct the program: it must define `main`, which is called with `arguments` by name";
-            Some(Problem::warning(PARAMETER_WARNING, pointer, message).help(help))
-        };
-        shape.programs.iter().filter_map(faulty).collect()
-    }
-
     /// Returns what to assume about a node that could not be built, so that the rest of the canvas can still
     /// be checked: it may lead to every component that its parameters name.
     fn guess(&self, node: &CanvasNode, downstream: &[ComponentId]) -> Shape {
@@ -374,13 +308,15 @@ fn refused(node: &CanvasNode, read: &Read, problems: &mut ProblemList) {
 }
 
 /// Returns the places in the parameters for which the component reports a problem itself.
-fn told(read: &Read) -> HashSet<String> {
+fn told(read: &Read, partial: Option<&Partial>) -> HashSet<String> {
     let said = match read {
         Ok(component) => &component.shape().warnings,
         Err(wrong) => wrong,
     };
+    let of_the_rest = partial.into_iter().flat_map(|partial| &partial.shape.warnings);
     // The compiler itself reports on the exception settings.
-    said.iter().map(|problem| problem.pointer.clone()).chain(["/exception_method".to_owned()]).collect()
+    let places = said.iter().chain(of_the_rest).map(|problem| problem.pointer.clone());
+    places.chain(["/exception_method".to_owned()]).collect()
 }
 
 fn collect_ids(params: &Map<String, Json>, ids: &HashSet<ComponentId>, found: &mut Vec<ComponentId>) {

@@ -2,6 +2,8 @@
 //!
 //! Follows the rules by which the editor derives `components` from `graph`.
 
+pub(crate) mod only;
+
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 

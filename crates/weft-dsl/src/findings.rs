@@ -13,7 +13,7 @@ use crate::build::Builder;
 use crate::canvas::CanvasNode;
 use crate::link::{Finding, Linked, Way};
 use crate::lost::Lost;
-use crate::plan::NodeIx;
+use crate::plan::{NodeIx, PlanScope};
 use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, WILL_FAIL, join};
 use crate::references::{NodeText, ReferencesWritten};
 use crate::targets::target_place;
@@ -53,6 +53,7 @@ impl Reporter<'_> {
             .collect();
         self.unsupported(problems);
         self.unfilled(&without_turn, problems);
+        self.leaves_at_once(problems);
         let mut places = ReferencePlaces { reporter: self, known: HashMap::new() };
         for finding in findings {
             let problem = match finding {
@@ -87,6 +88,7 @@ impl Reporter<'_> {
         self.reads_of_the_last_round(&mut places, problems);
         self.collected_from_elsewhere(&mut places, problems);
         self.reads_of_other_branches(&mut places, problems);
+        self.conditions_that_never_change(&mut places, problems);
     }
 
     fn node(&self, ix: NodeIx) -> Option<&CanvasNode> {
@@ -104,7 +106,7 @@ impl Reporter<'_> {
 
     /// Reports what this build cannot run: a run stops there, and some stop in any case.
     fn unsupported(&self, problems: &mut ProblemList) {
-        let certain = self.certain();
+        let certain = self.linked.scopes.first().map(|top| self.certain(top)).unwrap_or_default();
         for (ix, node) in self.linked.nodes.iter().enumerate() {
             let Some(reason) = &node.shape.unsupported else { continue };
             let pointer = self.place(ix, |node| node.place.kind.clone());
@@ -134,21 +136,42 @@ impl Reporter<'_> {
         }
     }
 
-    /// The nodes that every run gets to: what lies behind the start without a branch, a body or something that cannot run
-    /// in between.
-    fn certain(&self) -> HashSet<NodeIx> {
+    /// Reports what ends a Loop in its first round.
+    fn leaves_at_once(&self, problems: &mut ProblemList) {
+        for scope in &self.linked.scopes {
+            let owner = scope.owner.map(|owner| &self.linked.nodes[owner]);
+            let Some(owner) = owner.filter(|owner| owner.role == Role::Repeat) else { continue };
+            let mut certain: Vec<NodeIx> = self.certain(scope).into_iter().collect();
+            certain.sort_unstable();
+            for ix in certain.into_iter().filter(|&ix| self.linked.nodes[ix].role == Role::Leave) {
+                let message = format!("every round gets here, so `{}` ends in its first round", owner.id);
+                let problem = Problem::warning(
+                    "leaves-at-once",
+                    self.place(ix, |node| node.place.node.clone()),
+                    message,
+                );
+                let help = "lead to it from a branch of a Switch or Categorize";
+                problems.add(self.about(problem.help(help), ix));
+            }
+        }
+    }
+
+    /// The nodes that every run, or every round of a body, gets to: what lies behind the start without a branch, a body
+    /// or something that cannot run in between.
+    fn certain(&self, scope: &PlanScope) -> HashSet<NodeIx> {
         let mut certain = HashSet::new();
-        let Some(top) = self.linked.scopes.first() else { return certain };
-        let mut open = vec![top.start];
+        let mut open = vec![scope.start];
         while let Some(ix) = open.pop() {
-            let node = &self.linked.nodes[ix];
+            // A body without a start has none of its nodes there.
+            let Some(node) = self.linked.nodes.get(ix) else { continue };
             let goes_on = node.shape.branches.is_none()
                 && !self.unsound.contains(&ix)
                 && (node.shape.unsupported.is_none() || node.exception.default.is_some());
             if !certain.insert(ix) || !goes_on {
                 continue;
             }
-            let ordinary = node.outs.iter().map(|out| &top.edges[*out]).filter(|edge| edge.ordinary);
+            let ordinary =
+                node.outs.iter().filter_map(|out| scope.edges.get(*out)).filter(|edge| edge.ordinary);
             open.extend(ordinary.map(|edge| edge.to));
         }
         certain
@@ -391,6 +414,28 @@ impl Reporter<'_> {
         let node = self.node(ix)?;
         node.params.get("outputs")?.get(output)?.get("ref")?;
         Some(join(&join(&join(&node.place.params, "outputs"), output), "ref"))
+    }
+
+    /// A condition of a Loop on its own variables gives the same result before every round if nothing changes them.
+    fn conditions_that_never_change(&self, places: &mut ReferencePlaces<'_>, problems: &mut ProblemList) {
+        let starts = self.linked.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::RoundStart);
+        for (ix, node) in starts {
+            let Some(frame) = self.linked.frames_around(ix).next() else { continue };
+            let owner = &self.linked.nodes[frame];
+            if owner.role != Role::Repeat || self.assigned.may_change_outputs_of(owner.id.as_str()) {
+                continue;
+            }
+            for read in node.reads.iter().filter(|read| read.node == Some(frame)) {
+                let message = format!(
+                    "nothing changes `{}`, so this condition gives the same result before every round",
+                    read.key
+                );
+                let place = places.find(ix, &read.reference);
+                let problem = Problem::warning(PARAMETER_WARNING, place, message);
+                let help = "change the variable in the loop, with a VariableAssigner";
+                problems.add(self.about(problem.help(help), frame));
+            }
+        }
     }
 
     fn reads_of_other_branches(&self, places: &mut ReferencePlaces<'_>, problems: &mut ProblemList) {

@@ -30,6 +30,7 @@ mod references;
 mod schema;
 mod secrets;
 mod span;
+mod stand_in;
 mod suggest;
 mod targets;
 mod texts;

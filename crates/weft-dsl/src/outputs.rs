@@ -141,7 +141,7 @@ impl<'a> CanvasOutputs<'a> {
         suggester: &mut Suggester,
         problems: &mut ProblemList,
     ) {
-        let shape = &built.draft.shape;
+        let Some(shape) = built.whole_shape() else { return };
         let by_type = |name: &str| {
             built.draft.spec.outputs.iter().any(|output| !output.optional && output.name == name)
         };

@@ -148,6 +148,7 @@ impl CanvasReader {
             let node = self.node(id, name, component, place);
             nodes.insert(node.id.clone(), node);
         }
+        self.problems.extend(drawing::only::problems(dsl, &container.graph(), &nodes));
         Ok(nodes)
     }
 

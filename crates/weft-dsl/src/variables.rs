@@ -1,6 +1,7 @@
 //! Checks how the variables of a canvas are declared.
 
 use weft_core::Json;
+use weft_core::reference::is_name_char;
 use weft_core::suggest::did_you_mean;
 use weft_core::value::{kind_of, number, truth};
 
@@ -15,6 +16,12 @@ const TYPES: [&str; 9] =
 /// Reports types with misspelled names, and initial values of another type than the declared one.
 pub(crate) fn check(canvas: &Canvas, suggester: &mut Suggester, problems: &mut ProblemList) {
     for (name, variable) in &canvas.variables {
+        if !name.chars().all(|c| is_name_char(c) || matches!(c, '.' | '-')) {
+            let message = format!("`env.{name}` cannot be referred to: a name has letters, digits and `_`");
+            let plain: String = name.trim().chars().map(|c| if is_name_char(c) { c } else { '_' }).collect();
+            let problem = Problem::warning("malformed-reference", &variable.pointer, message);
+            problems.add(problem.help(format!("call it `{plain}`")));
+        }
         let kind = variable.type_name();
         let known = TYPES.contains(&kind.as_str()) || kind.is_empty() || kind.starts_with("array");
         if !known {

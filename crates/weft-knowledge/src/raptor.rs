@@ -93,7 +93,7 @@ impl Raptor {
             clusters_max: number("max_cluster")
                 .and_then(|most| usize::try_from(most).ok())
                 .unwrap_or(64)
-                .clamp(1, 64),
+                .clamp(1, 1_024),
             seed: number("random_seed").unwrap_or(0),
         }
     }
@@ -184,6 +184,8 @@ mod tests {
         );
         assert_eq!((odd.tokens_max, odd.threshold, odd.clusters_max, odd.seed), (2_048, 1.0, 1, 3));
         assert_eq!(odd.prompt, PROMPT);
+        let most = |given: u64| settings(&json!({"max_cluster": given})).clusters_max;
+        assert_eq!([65, 1_024, 1_025].map(most), [65, 1_024, 1_024], "all that the API accepts");
     }
 
     #[test]

@@ -216,6 +216,15 @@ pub(crate) fn excerpt(value: &str) -> String {
     value.chars().take(VALUE_SHOWN_MAX).collect()
 }
 
+/// Returns a boolean, in any of the forms in which clients write it: `true`, `"True"`, `1`, `"1"`.
+pub(crate) fn flag_of(value: &Json) -> Option<bool> {
+    match value.as_str() {
+        Some("1") => Some(true),
+        Some("0") => Some(false),
+        _ => weft_core::value::truth(value),
+    }
+}
+
 fn wrong(key: &str, expected: &str, value: &Json) -> ApiError {
     let value = excerpt(&weft_core::value::to_text(value));
     ApiError::argument(format!(
@@ -284,18 +293,13 @@ impl Body {
         }
     }
 
-    /// Returns a boolean field, which may also be written as a string.
+    /// Returns a boolean field, which may also be written as a string, or as 0 or 1.
     ///
     /// # Errors
     /// 101 when the value is of another type.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, ApiError> {
-        match self.get(key) {
-            None => Ok(None),
-            Some(Json::Bool(flag)) => Ok(Some(*flag)),
-            Some(Json::String(text)) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
-            Some(Json::String(text)) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
-            Some(other) => Err(wrong(key, "boolean", other)),
-        }
+        let Some(value) = self.get(key) else { return Ok(None) };
+        flag_of(value).map(Some).ok_or_else(|| wrong(key, "boolean", value))
     }
 
     /// Returns a list field.
@@ -471,7 +475,28 @@ mod tests {
         assert_eq!(body.text("b").unwrap(), None);
         assert_eq!(body.flag("c").unwrap(), Some(true));
         assert!(body.texts("d").is_err());
+        assert!(message(body.flag("d").unwrap_err()).contains("Input should be a valid boolean"));
         assert!(message(body.require(&["a", "b", "e"]).unwrap_err()).contains("missing: b,e; "));
+    }
+
+    #[test]
+    fn a_boolean_may_be_written_in_several_ways() {
+        for (value, expected) in [
+            (json!(true), Some(true)),
+            (json!("TRUE"), Some(true)),
+            (json!(1), Some(true)),
+            (json!("1"), Some(true)),
+            (json!(false), Some(false)),
+            (json!("False"), Some(false)),
+            (json!(0), Some(false)),
+            (json!("0"), Some(false)),
+            (json!(2), None),
+            (json!("2"), None),
+            (json!("yes"), None),
+            (json!([true]), None),
+        ] {
+            assert_eq!(flag_of(&value), expected, "{value}");
+        }
     }
 
     #[test]

@@ -174,7 +174,8 @@ impl Drawing<'_> {
         params.insert("llm_id".to_owned(), self.llm_id().into());
         let given = |key: &str| self.turn.llm_setting.get(key).or_else(|| self.settings.llm_setting.get(key));
         for (key, switch) in super::SAMPLING {
-            if let Some(value) = given(key).filter(|value| value.is_number()) {
+            // Also what is no number: the component reads a number written as a text, and names anything else.
+            if let Some(value) = given(key).filter(|value| !value.is_null() && **value != "") {
                 params.insert(key.to_owned(), value.clone());
                 params.insert(switch.to_owned(), true.into());
             }
@@ -316,6 +317,19 @@ mod tests {
             prompt(&given),
             "Use  on {begin@variables.2}, {begin@variables.1}. Reply as {\"a\": {b}}."
         );
+    }
+
+    #[test]
+    fn no_model_setting_is_left_out() {
+        let mut chat = settings(json!({}));
+        let given =
+            json!({"temperature": "warm", "top_p": "0.5", "presence_penalty": "", "max_tokens": null});
+        chat.llm_setting = given.as_object().unwrap().clone();
+        let drawn = draw(&chat, &ChatTurn::default());
+        let params = &drawn["components"]["LLM:Answer"]["obj"]["params"];
+        assert_eq!((&params["temperature"], &params["temperatureEnabled"]), (&json!("warm"), &json!(true)));
+        assert_eq!((&params["top_p"], &params["topPEnabled"]), (&json!("0.5"), &json!(true)));
+        assert!(params.get("presence_penalty").is_none() && params.get("max_tokens").is_none(), "{params}");
     }
 
     #[test]

@@ -111,7 +111,7 @@ pub fn text<'a>(prompt: &'a Map<String, Json>, key: &str) -> &'a str {
 pub fn flag(value: Option<&Json>) -> bool {
     match value {
         Some(Json::Bool(flag)) => *flag,
-        Some(Json::String(text)) => text.eq_ignore_ascii_case("true"),
+        Some(Json::String(text)) => text.eq_ignore_ascii_case("true") || text == "1",
         Some(Json::Number(number)) => number.as_f64().is_some_and(|number| number > 0.0),
         _ => false,
     }

@@ -237,6 +237,43 @@ fn a_wrong_parameter_hides_no_other_mistake() {
     assert!(codes.contains(&"invalid-parameter") && codes.contains(&"unknown-output"), "{codes:?}");
 }
 
+/// A parameter that is not filled in is the most frequent mistake of an unfinished canvas.
+#[test]
+fn a_missing_parameter_hides_no_other_mistake() {
+    let right: Json = read("canvas.json");
+    // What is removed, what is set where, and what is reported for that.
+    let cases = serde_json::json!([
+        ["StringTransform:Cut/params/split_ref", "Message:Yes/params/content/0", "{StringTransform:Cut@results}", "unknown-output"],
+        ["Iteration:I/params/items_ref", "ListOperations:L/params/query", "Iteration:I@al", "unknown-output"],
+        ["ListOperations:L/params/query", "ListOperations:L/params/n", 0, "parameter-warning"],
+        ["Invoke:Web/params/url", "Invoke:Web/params/variables/0/ref", "sys.qery", "unknown-global"],
+        ["Invoke:Web/params/variables/0/key", "Invoke:Web/params/headers/Authorization", "{secret.KYE}", "unknown-secret"],
+        ["Invoke:Web/params/url", "Invoke:Web/params/retry_if", [{"output": "reslt", "operator": "empty"}], "unknown-output", "/0/output"],
+        ["Categorize:K/params/category_description/page/to", "Categorize:K/params/llm_id", "none", "MODEL_NOT_CONFIGURED"],
+        ["Switch:W/params/conditions/0/to", "Switch:W/params/conditions/0/items/0/value", "maybe", "parameter-warning"],
+        ["Switch:W/params/conditions/0/items/0/operator", "Switch:W/params/conditions/0/items/1",
+            {"cpn_id": "sys.qury", "operator": "=", "value": "x"}, "unknown-global", "/cpn_id"],
+    ]);
+    for case in cases.as_array().unwrap() {
+        let text = |place: usize| case.get(place).and_then(Json::as_str).unwrap_or_default();
+        let (missing, at, within) = (text(0), text(1), format!("{}{}", text(1), text(4)));
+        let mut canvas = right.clone();
+        take_out(&mut canvas, missing);
+        put(&mut canvas, at, case[2].clone());
+        reports_both(&canvas, (missing, "invalid-parameter"), (within.as_str(), text(3)));
+    }
+}
+
+/// Checks that a place and a code are reported, and another.
+fn reports_both(canvas: &Json, first: (&str, &str), second: (&str, &str)) {
+    let found = found(&canvas.to_string());
+    for (place, code) in [first, second] {
+        let pointer = pointer(canvas, place);
+        let is_it = |problem: &Problem| problem.code == code && problem.pointer == pointer;
+        assert!(found.iter().any(is_it), "{code} at {place}: {found:#?}");
+    }
+}
+
 #[test]
 fn every_mistake_is_reported_with_its_place_and_remedy() {
     let (canvas, pipeline): (Json, Json) = (read("canvas.json"), read("pipeline.json"));

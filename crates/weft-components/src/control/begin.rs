@@ -38,7 +38,10 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Begin",
     role: Role::Entry,
     summary: "Starts the run and passes on the values of its form.",
-    fields: &[params::fields(&[&MODE, &PROLOGUE, &ENABLE_PROLOGUE, &INPUTS]), webhook::FIELDS],
+    fields: &[
+        params::fields(&[&MODE, &PROLOGUE, &ENABLE_PROLOGUE, &INPUTS, &fields::LAYOUT_RECOGNIZE]),
+        webhook::FIELDS,
+    ],
     outputs: &[],
     time_limit: None,
     measuring_only: false,
@@ -46,6 +49,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let webhook = (params.take(&MODE) == "webhook").then(|| Arc::new(webhook::read(&mut params)));
+        fields::check_reader(&mut params);
         let (fields, warnings) = (fields::declared(&mut params, &INPUTS), params.warnings());
         params.finish(Begin { fields, webhook, warnings })
     },
@@ -137,9 +141,19 @@ mod tests {
         let node = Node::new("Begin", json!({"inputs": fields}));
         let filled = json!({"a": 1, "b": {"value": 0}, "n": 1, "t": 1});
         let setting = Setting { filled, ..Setting::default() };
-        assert_eq!(outputs(&node, setting).await, json!({"a": true, "b": false, "n": 1, "t": 1}));
+        assert_eq!(outputs(&node, setting).await, json!({"a": true, "b": false, "n": 1, "t": "1"}));
         let asked = Setting { query: "{\"a\": 1}", ..Setting::default() };
         assert_eq!(outputs(&node, asked).await, json!({"a": true}));
+    }
+
+    #[tokio::test]
+    async fn what_a_text_field_accepts_is_a_text() {
+        let fields =
+            json!({"a": {"type": "line"}, "b": {"type": "Paragraph"}, "c": {"type": "text"}, "d": {}});
+        let node = Node::new("Begin", json!({"inputs": fields}));
+        let filled = json!({"a": 5, "b": {"value": 1.5}, "c": true, "d": 5});
+        let setting = Setting { filled, ..Setting::default() };
+        assert_eq!(outputs(&node, setting).await, json!({"a": "5", "b": "1.5", "c": "true", "d": 5}));
     }
 
     #[tokio::test]
@@ -159,7 +173,7 @@ mod tests {
                 Node::new("Begin", json!({name: [field, {"name": "n", "type": "integr"}, {"type": "line"}]}));
             let warnings = node.build().shape().warnings;
             let places: Vec<_> = warnings.iter().map(|warning| warning.pointer.clone()).collect();
-            assert_eq!(places, [format!("/{name}/1/type")]);
+            assert_eq!(places, [format!("/{name}/2"), format!("/{name}/1/type")]);
             let filled = json!({"web": "1", "n": "x"});
             let setting = Setting { filled, ..Setting::default() };
             assert_eq!(outputs(&node, setting).await, json!({"web": "1", "n": "x"}));
@@ -177,7 +191,7 @@ mod tests {
         let asked = |query| Setting { query, ..Setting::default() };
         assert_eq!(outputs(&one, asked("cats")).await, json!({"topic": "cats"}));
         assert_eq!(outputs(&one, asked("")).await, json!({}));
-        assert_eq!(outputs(&one, asked("{\"topic\": 1, \"x\": 2}")).await, json!({"topic": 1}));
+        assert_eq!(outputs(&one, asked("{\"topic\": 1, \"x\": 2}")).await, json!({"topic": "1"}));
         // JSON that has nothing to do with the form is a question like any other.
         assert_eq!(outputs(&one, asked("{\"x\": 2}")).await, json!({"topic": "{\"x\": 2}"}));
         assert_eq!(outputs(&one, asked("[1, 2]")).await, json!({"topic": "[1, 2]"}));
@@ -200,6 +214,21 @@ mod tests {
         let filled = json!({"order": "{\"id\": 12345678901234567890123}"});
         let setting = Setting { filled, ..Setting::default() };
         assert_eq!(outputs(&order, setting).await, json!({"order": {"id": id}}));
+    }
+
+    #[test]
+    fn a_reader_of_files_that_does_not_exist_is_reported() {
+        for (kind, reader, expected) in [
+            ("Begin", "DeepDOC", None),
+            ("Begin", "", None),
+            ("Begin", "MinerU", Some("/layout_recognize")),
+            ("UserFillUp", "Plain Text", None),
+            ("UserFillUp", "vision@model", Some("/layout_recognize")),
+        ] {
+            let warnings = Node::new(kind, json!({"layout_recognize": reader})).build().shape().warnings;
+            let places: Vec<_> = warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+            assert_eq!(places, expected.into_iter().collect::<Vec<_>>(), "{kind} {reader}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The Categorize component: lets a model decide which branch a message belongs to.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -109,6 +110,17 @@ fn categories(params: &mut Params<'_>) -> Vec<Category> {
                 let at = pointer(&["items", &place.to_string()]);
                 found.push(self::category(params, name, &Json::Object(item.clone()), &at));
             }
+        }
+    }
+    let mut seen = HashSet::new();
+    for category in &found {
+        let name = category.name.trim();
+        if !name.is_empty() && !seen.insert(name.to_lowercase()) {
+            let message = format!(
+                "another category is also called `{name}`, apart from case: a model cannot tell them apart"
+            );
+            let at = category.pointer.strip_suffix("/to").unwrap_or_default();
+            params.warn(ParamProblem::new(at, message).help("rename one of them"));
         }
     }
     if found.is_empty() {

@@ -1,9 +1,11 @@
 //! Form fields, and the values that a person enters.
 
+use std::collections::HashSet;
+
 use serde_json::Map;
 use weft_core::exact::{is_lost, kept};
 use weft_core::suggest::{did_you_mean, nearest};
-use weft_core::value::listed;
+use weft_core::value::{listed, to_text};
 use weft_core::{Json, Outputs, ParamProblem};
 
 use crate::params::{Field, Kind, Params, Widget, number, pointer, truth, whole};
@@ -46,6 +48,23 @@ const TYPES: [&str; 11] = [
     "float",
 ];
 
+/// The reader of the files of a form, which other editors let their users choose.
+pub(super) static LAYOUT_RECOGNIZE: Field =
+    Field::raw("layout_recognize", Kind::Text, "how files of the form are read").not_offered();
+
+/// The values of [`LAYOUT_RECOGNIZE`] that ask for nothing else than the built-in reader, in lower case.
+const READERS: [&str; 6] = ["", "deepdoc", "plain text", "plain_text", "naive", "ocr"];
+
+/// Warns if the files of a form are to be read by a reader that does not exist here.
+pub(super) fn check_reader(params: &mut Params<'_>) {
+    let reader = params.get(&LAYOUT_RECOGNIZE).and_then(Json::as_str).unwrap_or_default();
+    if !READERS.contains(&reader.trim().to_lowercase().as_str()) {
+        let problem =
+            ParamProblem::new(params.pointer(&LAYOUT_RECOGNIZE), format!("`{reader}` has no effect"));
+        params.warn(problem.help("files are read by the built-in reader, without a model"));
+    }
+}
+
 /// Returns the fields that a node declares with this parameter: an object of them, or a list whose members state their
 /// keys.
 pub(super) fn declared(params: &mut Params<'_>, inputs: &Field) -> Fields {
@@ -57,10 +76,23 @@ pub(super) fn declared(params: &mut Params<'_>, inputs: &Field) -> Fields {
         }
         Some(Json::Array(fields)) => {
             let keyed = fields.iter().enumerate();
-            keyed.filter_map(|(place, field)| Some((format!("{at}/{place}"), key(field)?, field))).collect()
+            let of_list: Vec<_> = keyed.map(|(place, field)| (format!("{at}/{place}"), field)).collect();
+            for (at, _) in of_list.iter().filter(|(_, field)| field.is_object() && key(field).is_none()) {
+                let problem =
+                    ParamProblem::new(at.as_str(), "has no `key`, so the form does not have this field");
+                params.warn(problem.help("give it a `key`, by which its value is referred to"));
+            }
+            of_list.into_iter().filter_map(|(at, field)| Some((at, key(field)?, field))).collect()
         }
         _ => Vec::new(),
     };
+    let mut seen = HashSet::new();
+    for (at, key, _) in &written {
+        if !seen.insert(*key) {
+            let message = format!("an earlier field also has the key `{key}`: only this one is shown");
+            params.warn(ParamProblem::new(at.as_str(), message).help("give one of them another key"));
+        }
+    }
     for (at, _, field) in &written {
         if let Some(problem) = doubtful(at, field) {
             params.warn(problem);
@@ -111,12 +143,16 @@ fn bare(value: &Json) -> &Json {
     }
 }
 
-/// Converts a value that was entered into a field to the type of the field, if possible: text to any type, and 0 and 1
-/// to booleans, so that every value which a field accepts is one of its type.
+/// Converts a value that was entered into a field to the type of the field, if possible: text to any type, 0 and 1 to
+/// booleans, and numbers and booleans to text, so that every value which a field accepts is one of its type.
 pub(super) fn coerced(field: Option<&Json>, value: &Json) -> Json {
     let kind = field.and_then(|field| field.get("type")).and_then(Json::as_str).unwrap_or_default();
     let typed = match (kind.trim().to_ascii_lowercase().as_str(), value) {
         ("boolean", _) => truth(value).map(Json::Bool),
+        // Programs send the number of an order, or a telephone number, as a number.
+        ("line" | "paragraph" | "text" | "string", Json::Number(_) | Json::Bool(_)) => {
+            Some(to_text(value).into())
+        }
         ("object", Json::String(text)) => serde_json::from_str(&kept(text)).ok(),
         // Only if the text is a number, because other texts are JSON of other types.
         ("integer" | "number" | "float", Json::String(text))

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use weft_core::exact::{is_lost, kept};
 use weft_core::suggest::{did_you_mean, misspelled};
+use weft_core::value::listed;
 use weft_core::{
     Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
     Reference, Result, Role, Shape, Value,
@@ -137,9 +138,11 @@ fn variable(
     }
     let kind = text("type").trim().to_lowercase();
     let is_known = TYPES.contains(&kind.as_str()) || kind.starts_with("array");
-    if let Some(meant) = misspelled(&kind, TYPES).filter(|_| !is_known) {
+    if !is_known && !kind.is_empty() {
+        let help =
+            misspelled(&kind, TYPES).map_or_else(|| format!("use one of {}", listed(&TYPES)), did_you_mean);
         let message = format!("`{}` is not a type: `{name}` may be anything", text("type"));
-        params.warn(ParamProblem::new(at("type"), message).help(did_you_mean(meant)));
+        params.warn(ParamProblem::new(at("type"), message).help(help));
     }
     let value = object.get("value").unwrap_or(&Json::Null);
     // In any case, as the check reads it.

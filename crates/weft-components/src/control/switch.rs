@@ -8,7 +8,7 @@ use weft_core::{
     Reference, Result, Role, Route, Shape, Template,
 };
 
-use crate::params::{Field, Kind, Params, choice, fields, pointer};
+use crate::params::{Field, Kind, Params, choice, fields, is_empty, pointer};
 use weft_core::operators::{Operator, holds};
 
 static CONDITIONS: Field = Field::raw(
@@ -122,8 +122,12 @@ fn case(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Sw
 fn item(params: &mut Params<'_>, place: &[&str; 4], value: &Json) -> Option<Item> {
     let at = |key: &str| pointer(&[place[0], place[1], place[2], place[3], key]);
     let text = |key: &str| value.get(key).and_then(Json::as_str).unwrap_or_default();
-    // A condition without a left side is an empty row of the form.
+    // A condition without a left side is an empty row of the form, unless there is something to compare with.
     if text("cpn_id").trim().is_empty() {
+        if value.get("value").is_some_and(|value| !is_empty(value)) {
+            let problem = ParamProblem::new(at("cpn_id"), "is empty, so this condition is left out");
+            params.warn(problem.help("name what is compared, such as `begin@city`, or remove the condition"));
+        }
         return None;
     }
     let left = params.reference_at(at("cpn_id"), text("cpn_id"));

@@ -36,7 +36,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     role: Role::Pause,
     summary: "Asks a person to fill in a form and continues with the answers.",
     fields: &[
-        params::fields(&[&ENABLE_TIPS, &TIPS, &fields::INPUTS]),
+        params::fields(&[&ENABLE_TIPS, &TIPS, &fields::INPUTS, &fields::LAYOUT_RECOGNIZE]),
         FieldGroup {
             title: "When nobody answers",
             fields: &[&TIMEOUT_SECONDS, &TIMEOUT_GOTO, &TIMEOUT_DEFAULT],
@@ -61,6 +61,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             }
         };
         let fields = fields::declared(&mut params, &fields::INPUTS);
+        fields::check_reader(&mut params);
         let timeout = timeout(&mut params, &fields);
         let (downstream, warnings) = (source.downstream.to_vec(), params.warnings());
         params.finish(UserFillUp { tips, fields, timeout, downstream, warnings })
@@ -87,6 +88,13 @@ fn timeout(params: &mut Params<'_>, fields: &Fields) -> Option<Timeout> {
                 let problem =
                     ParamProblem::new(pointer(&["timeout_default", unknown]), "is not a field of the form");
                 params.problem(problem.help("give values for the keys of `inputs`"));
+            }
+            for (key, value) in values {
+                let wrong = fields.get(key).and_then(|field| weft_core::form::problem(field, value));
+                if let Some(wrong) = wrong {
+                    let problem = ParamProblem::new(pointer(&["timeout_default", key]), wrong);
+                    params.warn(problem.help("give a value that a person could have entered"));
+                }
             }
             Some(values.clone())
         }

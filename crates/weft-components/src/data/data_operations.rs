@@ -12,7 +12,7 @@ use weft_core::{
     Role, Shape, Template,
 };
 
-use crate::params::{Field, Kind, Params, choice, fields, pointer};
+use crate::params::{Field, Kind, Params, choice, described, fields, pointer};
 use weft_core::operators::{Operator, holds_as_text};
 
 static QUERY: Field = Field::raw("query", Kind::List, "references to objects or lists of objects");
@@ -126,14 +126,21 @@ fn queries(params: &mut Params<'_>) -> Vec<Reference> {
         Some(entry @ Json::String(_)) => vec![entry.clone()],
         _ => Vec::new(),
     };
-    let mut references = Vec::new();
+    let (mut references, told_before) = (Vec::new(), params.problems().len());
     for (place, entry) in entries.iter().enumerate() {
-        let text = entry.get("input").unwrap_or(entry).as_str().unwrap_or_default();
-        if !text.trim().is_empty() {
-            references.extend(params.reference_at(pointer(&["query", &place.to_string()]), text));
+        let at = pointer(&["query", &place.to_string()]);
+        match entry.get("input").unwrap_or(entry) {
+            Json::String(text) if text.trim().is_empty() => {}
+            Json::String(text) => references.extend(params.reference_at(at, text)),
+            Json::Null => {}
+            other => {
+                let message = format!("must be a reference, and is {}", described(other));
+                params.problem(ParamProblem::new(at, message).help("write it as `Invoke:Fetch@result`"));
+            }
         }
     }
-    if references.is_empty() && entries.iter().all(|entry| entry.as_str().is_some_and(str::is_empty)) {
+    let is_told = params.problems().len() > told_before;
+    if references.is_empty() && !is_told {
         let problem = ParamProblem::new("/query", "names no data to work on");
         params.problem(problem.help("refer to an output that is an object or a list of objects"));
     }
@@ -147,13 +154,19 @@ fn work(params: &mut Params<'_>) -> DataOperation {
         "combine" => DataOperation::Combine,
         "rename_keys" => {
             let text = |object: &Map<String, Json>, key| object.get(key).map(to_text).unwrap_or_default();
-            let pairs = params.objects(&RENAME_KEYS).into_iter();
             let mut names = HashMap::new();
-            for (old, new) in pairs.map(|(_, o)| (text(o, "old_key"), text(o, "new_key"))) {
-                // Of two names for one key the first one counts, and a row that is not filled in yet is ignored.
-                if !new.is_empty() {
-                    names.entry(old).or_insert(new);
+            for (place, row) in params.rows(&RENAME_KEYS, &["old_key", "new_key"]) {
+                let (old, new) = (text(row, "old_key"), text(row, "new_key"));
+                let missing =
+                    [("old_key", &old), ("new_key", &new)].into_iter().find(|(_, key)| key.is_empty());
+                if let Some((name, _)) = missing {
+                    let at = pointer(&["rename_keys", &place.to_string(), name]);
+                    let problem = ParamProblem::new(at, "is missing, so no member is renamed");
+                    params.warn(problem.help("fill the row in, or remove it"));
+                    continue;
                 }
+                // Of two names for one key the first one counts.
+                names.entry(old).or_insert(new);
             }
             DataOperation::RenameKeys(names)
         }

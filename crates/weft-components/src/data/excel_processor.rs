@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::{Map, json};
 use weft_core::effect::Delivery;
-use weft_core::id::FileId;
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, Sheet, WriteRequest};
 use weft_core::value::to_text;
 use weft_core::{
@@ -16,7 +15,7 @@ use weft_core::{
     Reference, Result, Role, Shape, Template, Value,
 };
 
-use crate::artifact;
+use crate::artifact::{self, GivenFile};
 use crate::params::{Field, Kind, Params, choice, described, fields, pointer};
 use crate::tools::search::table;
 use join::join;
@@ -38,7 +37,7 @@ const FILES_MAX: usize = 500;
 static INPUT_FILES: Field = Field::raw(
     "input_files",
     Kind::Texts,
-    "references to files: `sys.files`, fields of the type `file`, `download`s",
+    "references to files: `sys.files`, fields of the type `file`, `download`s, data URIs",
 )
 .shown_when("operation", &["read", "merge"]);
 static OPERATION: Field<&str> = Field::choice(
@@ -231,15 +230,14 @@ impl ExcelProcessor {
         let (mut tables, mut columns) = (Tables::new(), Columns::new());
         let mut size = Size::default();
         let mut files = Vec::new();
-        for id in self.named(ctx)? {
+        for file in self.named(ctx)? {
             let reading = async {
-                let (file, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, &id).await?;
-                artifact::check_readable(ctx, &file)?;
-                let sheets = ctx.run.seams.documents.sheets(&ctx.run.tenant, &file.name, bytes).await?;
-                Ok((file.name, sheets))
+                let (name, bytes) = file.read(ctx).await?;
+                let sheets = ctx.run.seams.documents.sheets(&ctx.run.tenant, &name, bytes).await?;
+                Ok((name, sheets))
             };
             // Stored with the run, because the file may be gone when the work is repeated.
-            let question = ctx.effects.question("tables", &id);
+            let question = ctx.effects.question("tables", &file);
             let ((name, sheets), _): ((String, Vec<Sheet>), _) =
                 ctx.effect_asking("tables", Delivery::Idempotent, question, reading).await?;
             let sheets = self.selection.apply(&name, sheets)?;
@@ -266,15 +264,15 @@ impl ExcelProcessor {
     }
 
     /// Returns the files to read, in their order.
-    fn named(&self, ctx: &NodeContext) -> Result<Vec<FileId>> {
-        let mut ids = Vec::new();
+    fn named(&self, ctx: &NodeContext) -> Result<Vec<GivenFile>> {
+        let mut files = Vec::new();
         for reference in &self.files {
-            ids.extend(artifact::readable(ctx, &ctx.inputs.json(reference))?);
+            files.extend(artifact::given(ctx, &ctx.inputs.json(reference))?);
         }
-        if ids.len() <= FILES_MAX {
-            Ok(ids)
+        if files.len() <= FILES_MAX {
+            Ok(files)
         } else {
-            Err(Error::invalid(format!("{} files are named; at most {FILES_MAX} are allowed", ids.len()))
+            Err(Error::invalid(format!("{} files are named; at most {FILES_MAX} are allowed", files.len()))
                 .help("read them in several steps"))
         }
     }
@@ -597,6 +595,24 @@ mod tests {
         let named = done(json!({"input_files": "sys.files", "sheet_selection": "t"}), values).await;
         assert_eq!(named["data"], json!({"b.xlsx": []}));
         assert_eq!(named["summary"], "b.xlsx: 0 rows, 1 columns (q)");
+    }
+
+    #[tokio::test]
+    async fn a_file_may_be_given_as_a_data_uri() {
+        use base64::Engine as _;
+        let sheets = json!([{"name": "", "rows": [["id"], [7]]}]).to_string();
+        let data = base64::engine::general_purpose::STANDARD.encode(sheets);
+        let uri = format!("data:text/csv;name=d.csv;base64,{data}");
+        let rows = json!([{"id": 7}]);
+        for value in [json!(uri), json!([{"id": "one"}, uri]), json!(json!([uri]).to_string())] {
+            let found =
+                done(json!({"input_files": ["CodeExec:C@file"]}), vec![("CodeExec:C@file", value)]).await;
+            assert_eq!(found["data"]["d.csv"], rows, "{found}");
+        }
+        let node = Node::new("ExcelProcessor", json!({"input_files": ["CodeExec:C@file"]}));
+        let broken = [("CodeExec:C@file", json!("data:text/csv,id"))];
+        let error = failure(&node, setting(&files().await, broken)).await;
+        assert!(error.message.contains("the data URI cannot be read"), "{error:?}");
     }
 
     #[tokio::test]

@@ -114,7 +114,7 @@ impl Retrieval {
         let unchosen = self.search.chooses_nothing();
         let warning =
             || ParamProblem::new("/dataset_ids", "names no dataset, so every search will fail").help(CHOOSE);
-        unchosen.then(warning).into_iter().collect()
+        unchosen.then(warning).into_iter().chain(self.search.warnings()).collect()
     }
 
     fn outputs(&self, ctx: &NodeContext, retrieved: Retrieved) -> Outputs {

@@ -136,7 +136,12 @@ impl Component for VariableAssigner {
         let targets = self.changes.iter().map(|change| &change.target);
         let changes: Vec<_> = targets.filter(|target| !operands.contains(*target)).cloned().collect();
         let reads = Reads::always(changes.iter().cloned().chain(operands));
-        Shape { reads, changes, warnings: self.warnings.clone(), ..Shape::default() }
+        let unfilled = self.changes.is_empty().then(|| {
+            ParamProblem::new(pointer(&[VARIABLES.name()]), "is empty, so nothing is changed")
+                .help("name a variable, and what is done with it")
+        });
+        let (warnings, unfilled) = (self.warnings.clone(), unfilled.into_iter().collect());
+        Shape { reads, changes, warnings, unfilled, ..Shape::default() }
     }
 
     async fn run(&self, _ctx: &NodeContext) -> Result<Finished> {

@@ -458,13 +458,15 @@ impl Component for DeepResearch {
             streams: self.streams,
             models: vec![("/llm_id".to_owned(), self.asking.llm_id.clone())],
             datasets: self.datasets.named(),
+            warnings: self.datasets.warnings(),
             main_output: "content",
             outputs: NodeOutputs::named((self.mode == Mode::Agentic).then_some("claims")),
             ..Shape::default()
         };
         if let Some(web) = web {
             reads.extend(web.reads.all().cloned());
-            (shape.warnings, shape.secrets) = (web.warnings, web.secrets);
+            shape.warnings.extend(web.warnings);
+            shape.secrets = web.secrets;
             (shape.lacks, shape.needs) = (web.lacks, web.needs);
         }
         shape.reads = Reads::always(reads);

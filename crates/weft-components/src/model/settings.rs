@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_agent::structured::Schema;
+use weft_core::field::AnyField;
 use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatRequest, Sampling};
 use weft_core::suggest::{did_you_mean, misspelled};
 use weft_core::{Json, ParamProblem, Reference, Template};
 
 use crate::model::sections::Sections;
-use crate::params::{Field, FieldGroup, Kind, Params, Widget, choice, described, fields, pointer, truth};
+use crate::params::{
+    Field, FieldGroup, Kind, Params, Widget, choice, described, fields, number, pointer, truth, whole,
+};
 use crate::text::taken_for_text;
 
 /// Default number of history turns.
@@ -314,6 +317,7 @@ fn schema_of_answer(params: &mut Params<'_>) -> Option<Arc<Schema>> {
         }
         return None;
     };
+    unmet(params, schema, &format!("/outputs/structured{place}"));
     let mut schema = schema.clone();
     // A saved canvas may hold the last answer next to the schema.
     schema.remove("value");
@@ -325,6 +329,25 @@ fn schema_of_answer(params: &mut Params<'_>) -> Option<Arc<Schema>> {
         }
     }
 }
+
+/// Warns about required members that the schema does not describe: models that keep to it never write them.
+fn unmet(params: &mut Params<'_>, schema: &serde_json::Map<String, Json>, at: &str) {
+    let Some(properties) = schema.get("properties").and_then(Json::as_object) else { return };
+    let required = schema.get("required").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    for (place, name) in required.iter().enumerate() {
+        let Some(name) = name.as_str().filter(|name| !properties.contains_key(*name)) else { continue };
+        let known = properties.keys().take(COMPARED_MAX).map(String::as_str);
+        let help = misspelled(name, known).map_or_else(
+            || "describe it in `properties`, or remove it from `required`".to_owned(),
+            did_you_mean,
+        );
+        let message = format!("`{name}` is required, and the schema has no such property");
+        params.warn(ParamProblem::new(format!("{at}/required/{place}"), message).help(help));
+    }
+}
+
+/// Maximum number of properties that a name is compared with.
+const COMPARED_MAX: usize = 64;
 
 /// Keywords that only a schema has; editors also leave the description of an output in its place.
 const SCHEMA_WORDS: [&str; 7] =
@@ -406,6 +429,9 @@ fn prompts(params: &mut Params<'_>) -> Vec<Prompt> {
 
 /// Reads the sampling settings. A value is sent only if its switch is on and, except for the temperature, it is not 0.
 fn sampling(params: &mut Params<'_>) -> Sampling {
+    for (on, value) in SWITCHED {
+        unsent(params, on, value);
+    }
     let mut when_on =
         |on: &Field<bool>, value: &Field<Option<f64>>| params.take(on).then(|| params.take(value)).flatten();
     let not_zero = |value: Option<f64>| value.filter(|value| *value != 0.0);
@@ -426,6 +452,31 @@ fn sampling(params: &mut Params<'_>) -> Sampling {
         None => None,
     };
     Sampling { temperature, top_p, presence_penalty, frequency_penalty, max_tokens, thinking }
+}
+
+/// The values that are only sent when they are switched on, with their switches.
+static SWITCHED: [(&Field<bool>, &dyn AnyField); 5] = [
+    (&TEMPERATURE_ENABLED, &TEMPERATURE),
+    (&TOP_P_ENABLED, &TOP_P),
+    (&PRESENCE_PENALTY_ENABLED, &PRESENCE_PENALTY),
+    (&FREQUENCY_PENALTY_ENABLED, &FREQUENCY_PENALTY),
+    (&MAX_TOKENS_ENABLED, &MAX_TOKENS),
+];
+
+/// Warns about a value without its switch, which editors write next to it, on or off.
+fn unsent(params: &mut Params<'_>, on: &Field<bool>, value: &dyn AnyField) {
+    let fits = |given: f64| match value.spec().kind {
+        Kind::Number { min, max } => (min..=max).contains(&given),
+        Kind::Whole { min, max } => whole(given).is_some_and(|given| (min..=max).contains(&given)),
+        _ => true,
+    };
+    // What is no such number is reported as that.
+    let is_given = params.get(value).and_then(number).is_some_and(|given| given != 0.0 && fits(given));
+    if is_given && params.get(on).is_none() {
+        let message = format!("is not sent to the model, because `{}` is not set", on.name());
+        let problem = ParamProblem::new(params.pointer(value), message);
+        params.warn(problem.help(format!("set `{}` to true, or remove this", on.name())));
+    }
 }
 
 #[cfg(test)]

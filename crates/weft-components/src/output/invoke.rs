@@ -103,6 +103,10 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let form = params.take(&DATATYPE).eq_ignore_ascii_case("formdata");
         let headers = headers(&mut params);
         let variables = variables(&mut params);
+        // An address or a form may repeat a name.
+        if method != "get" && !form {
+            repeated(&mut params);
+        }
         let retries = Retries::of(&mut params);
         let idempotent = params.take(&IDEMPOTENT);
         let invoke = Invoke {
@@ -167,6 +171,20 @@ fn variables(params: &mut Params<'_>) -> Vec<ArgumentVariable> {
         variables.push(ArgumentVariable { key, reference: None, value });
     }
     variables
+}
+
+/// Warns about names that occur twice, of which an object has room for one.
+fn repeated(params: &mut Params<'_>) {
+    let rows = params.get(&VARIABLES).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    let mut seen = HashSet::new();
+    for (place, row) in rows.iter().enumerate() {
+        let Some(key) = row.get("key").and_then(Json::as_str).filter(|key| !key.is_empty()) else { continue };
+        if !seen.insert(key) {
+            let at = pointer(&["variables", &place.to_string(), "key"]);
+            let message = format!("an earlier variable is also called `{key}`: only this one is sent");
+            params.warn(ParamProblem::new(at, message).help("rename or remove one of them"));
+        }
+    }
 }
 
 fn fields(params: &mut Params<'_>) -> Vec<(String, Fallback)> {

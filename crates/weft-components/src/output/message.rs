@@ -86,6 +86,11 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         // A Jinja template needs all of its values before it writes any text.
         let listens = params.take(&STREAM) && parsed.iter().all(|text| matches!(text, Text::Plain(_)));
         let status = params.take(&STATUS);
+        if let Some(other) = status.filter(|status| !(100..=599).contains(status)) {
+            let problem =
+                ParamProblem::new(params.pointer(&STATUS), format!("{other} is not an HTTP status"));
+            params.warn(problem.help("write a number such as 200, or remove it"));
+        }
         let format = params.take(&OUTPUT_FORMAT);
         let format = (!format.trim().is_empty()).then(|| {
             DocumentFormat::named(&format).unwrap_or_else(|| {

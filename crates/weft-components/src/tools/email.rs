@@ -15,7 +15,7 @@ use weft_core::{
     ParamProblem, Reads, Result, Role, Shape, Template, ToolSpec,
 };
 
-use crate::params::{Field, FieldGroup, Params, fields, more_than_a_host, written_out};
+use crate::params::{Field, FieldGroup, Params, fields, more_than_a_host, unfilled, written_out};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, page_text};
 
 /// Time limit for submitting a mail.
@@ -266,6 +266,9 @@ impl Component for Email {
             main_output: "success",
             warnings: self.warnings.iter().chain(&lacks).cloned().chain(wrong).collect(),
             secrets: self.password.references().cloned().collect(),
+            unfilled: unfilled(&CONTENT, &self.content, "the mail has no text", "write what the mail says")
+                .into_iter()
+                .collect(),
             lacks,
             ..Shape::default()
         }

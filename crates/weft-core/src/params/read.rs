@@ -109,10 +109,23 @@ fn given_number(params: &mut Params<'_>, spec: &FieldSpec) -> Option<(String, f6
     match numeric(value) {
         Some(number) => Some((pointer, number)),
         None => {
-            let message = format!("must be a number, and is {}", described(value));
+            let message = format!("must be {}, and is {}", number_of(spec.kind), described(value));
             params.problem(ParamProblem::new(pointer, message));
             None
         }
+    }
+}
+
+/// Names the numbers that a field accepts.
+fn number_of(kind: Kind) -> String {
+    match kind {
+        Kind::Number { min, max } if min.is_finite() && max.is_finite() => {
+            format!("a number from {min} to {max}")
+        }
+        Kind::Whole { min, max } if min > i64::MIN && max < i64::MAX => {
+            format!("a number from {min} to {max}")
+        }
+        _ => "a number".to_owned(),
     }
 }
 

@@ -14,6 +14,9 @@ pub const BLOCK_MAX: usize = 1_000;
 const ROUNDS_MAX: usize = 30;
 /// The search ends after this many further group counts without a better criterion.
 const WORSE_MAX: usize = 6;
+/// Up to this many groups, every number of groups is tried; beyond it, each is an eighth larger than the one before.
+// The work for a number of groups grows with it, and one more among hundreds makes little difference.
+const EACH_TRIED_MAX: usize = 64;
 /// Minimum variance of a group, as a share of the overall variance: a single vector has none.
 const VARIANCE_SHARE_MIN: f64 = 1e-2;
 
@@ -42,7 +45,7 @@ fn block_clusters(vectors: &[&[f32]], settings: &Raptor) -> Vec<Vec<usize>> {
     let most = settings.clusters_max.min(count - 1);
     let mut best: Option<(f64, Mixture)> = None;
     let mut worse = 0;
-    for groups in 1..=most {
+    for groups in tried(most) {
         let mixture = Mixture::fit(&points, groups, settings.seed);
         let criterion = mixture.criterion(count);
         match &best {
@@ -55,6 +58,15 @@ fn block_clusters(vectors: &[&[f32]], settings: &Raptor) -> Vec<Vec<usize>> {
     }
     let Some((_, mixture)) = best else { return vec![(0..count).collect()] };
     mixture.groups(settings.threshold)
+}
+
+/// Returns the numbers of groups that are tried, up to `most`.
+fn tried(most: usize) -> impl Iterator<Item = usize> {
+    let next = move |groups: &usize| {
+        let step = if *groups < EACH_TRIED_MAX { 1 } else { groups / 8 };
+        (*groups < most).then(|| (groups + step).min(most))
+    };
+    std::iter::successors((most > 0).then_some(1), next)
 }
 
 /// A simple random number generator with a seed.
@@ -267,6 +279,16 @@ mod tests {
         let mut vector: Vec<f32> = (0..16).map(|_| (chance.share() * 0.2 - 0.1) as f32).collect();
         vector[direction] += 1.0;
         vector
+    }
+
+    #[test]
+    fn every_number_of_groups_up_to_the_usual_maximum_is_tried_and_fewer_beyond_it() {
+        assert_eq!(tried(0).count(), 0);
+        assert_eq!(tried(3).collect::<Vec<_>>(), [1, 2, 3]);
+        assert!(tried(64).eq(1..=64));
+        assert_eq!(tried(100).skip(63).collect::<Vec<_>>(), [64, 72, 81, 91, 100]);
+        assert_eq!(tried(999).last(), Some(999));
+        assert!(tried(999).count() < 90);
     }
 
     #[test]

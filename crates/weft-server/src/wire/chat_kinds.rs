@@ -2,7 +2,9 @@
 //! absent or as off wherever it is used, so it is refused when it is set.
 
 use serde_json::{Map, Value as Json};
+use weft_knowledge::retrieve::LANGUAGES_MAX;
 
+use crate::body::flag_of;
 use crate::error::ApiError;
 
 /// The accepted values for deep research.
@@ -18,8 +20,11 @@ const DEPTH_MAX: u64 = 4;
 pub(super) fn check_prompt(given: &Map<String, Json>) -> Result<(), ApiError> {
     for (key, value) in given.iter().filter(|(_, value)| !value.is_null() && **value != "") {
         let expected = match key.as_str() {
+            "system" | "prompt" | "prologue" | "opener" | "empty_response" if !value.is_string() => {
+                "a string"
+            }
             "quote" | "show_quote" | "tts" | "refine_multiturn" | "keyword" | "use_kg" | "toc_enhance"
-                if !is_flag(value) =>
+                if flag_of(value).is_none() =>
             {
                 "a boolean"
             }
@@ -29,11 +34,24 @@ pub(super) fn check_prompt(given: &Map<String, Json>) -> Result<(), ApiError> {
                 "a list of objects with `key` and `optional`"
             }
             "reasoning" if !is_depth(value) => DEPTHS,
+            "cross_languages" => {
+                few_languages(value)?;
+                continue;
+            }
             _ => continue,
         };
         return Err(ApiError::data(format!("`{key}` should be {expected}.")));
     }
     Ok(())
+}
+
+fn few_languages(value: &Json) -> Result<(), ApiError> {
+    let count = value.as_array().map_or(0, Vec::len);
+    if count <= LANGUAGES_MAX {
+        return Ok(());
+    }
+    let message = format!("`cross_languages` can name at most {LANGUAGES_MAX} languages, and names {count}");
+    Err(ApiError::data(message))
 }
 
 /// Checks the setting for deep research of a question.
@@ -47,16 +65,6 @@ pub(super) fn check_depth(value: &Json) -> Result<(), ApiError> {
     Err(ApiError::argument(format!("`reasoning` should be {DEPTHS}.")))
 }
 
-/// Clients write booleans in several ways.
-fn is_flag(value: &Json) -> bool {
-    match value {
-        Json::Bool(_) => true,
-        Json::Number(number) => number.as_u64().is_some_and(|number| number <= 1),
-        Json::String(text) => text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false"),
-        _ => false,
-    }
-}
-
 fn is_depth(value: &Json) -> bool {
     let is_within = |depth: u64| depth <= DEPTH_MAX;
     match value {
@@ -64,16 +72,16 @@ fn is_depth(value: &Json) -> bool {
         Json::String(text) => {
             let text = text.trim();
             let named = matches!(text, "iterative" | "tree" | "agentic");
-            named || text.parse::<u64>().is_ok_and(is_within) || is_flag(value)
+            named || text.parse::<u64>().is_ok_and(is_within) || flag_of(value).is_some()
         }
-        other => is_flag(other),
+        other => flag_of(other).is_some(),
     }
 }
 
 fn is_parameter(value: &Json) -> bool {
     let optional = value.get("optional");
     value.get("key").is_some_and(Json::is_string)
-        && optional.is_none_or(|optional| optional.is_null() || is_flag(optional))
+        && optional.is_none_or(|optional| optional.is_null() || flag_of(optional).is_some())
 }
 
 fn is_list_of(value: &Json, fits: impl Fn(&Json) -> bool) -> bool {
@@ -107,7 +115,7 @@ mod tests {
         ] {
             assert_eq!(told(&json!({"reasoning": reasoning})), None, "{reasoning}");
         }
-        let all = json!({"quote": true, "show_quote": "true", "tts": 0, "keyword": 1, "use_kg": null, "system": "x",
+        let all = json!({"quote": true, "show_quote": "1", "tts": 0, "keyword": 1, "use_kg": null, "system": "x",
             "toc_enhance": "", "cross_languages": ["English"], "tavily_api_key": "k", "unknown": {"a": [1]},
             "parameters": [{"key": "a", "optional": false}, {"key": "b"}], "variables": []});
         assert_eq!(told(&all), None);
@@ -128,7 +136,15 @@ mod tests {
             (json!({"use_kg": []}), "`use_kg` should be a boolean."),
             (json!({"cross_languages": "English"}), "`cross_languages` should be a list of strings."),
             (json!({"cross_languages": [1]}), "`cross_languages` should be a list of strings."),
+            (
+                json!({"cross_languages": ["a", "b", "c", "d", "e", "f", "g", "h", "i"]}),
+                "`cross_languages` can name at most 8 languages, and names 9",
+            ),
             (json!({"tavily_api_key": 5}), "`tavily_api_key` should be a string."),
+            (json!({"system": 5}), "`system` should be a string."),
+            (json!({"prompt": ["x"]}), "`prompt` should be a string."),
+            (json!({"empty_response": false}), "`empty_response` should be a string."),
+            (json!({"opener": {}}), "`opener` should be a string."),
             (
                 json!({"parameters": ["a"]}),
                 "`parameters` should be a list of objects with `key` and `optional`.",

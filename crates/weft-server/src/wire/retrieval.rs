@@ -5,7 +5,7 @@ use weft_core::ChunkId;
 use weft_core::filter::Metadata;
 use weft_core::seam::knowledge::{CANDIDATES_MAX, Passage};
 use weft_knowledge::retrieve::weights::Interface;
-use weft_knowledge::retrieve::{FilterChoice, Retrieved, filter_choice};
+use weft_knowledge::retrieve::{FilterChoice, LANGUAGES_MAX, Retrieved, filter_choice};
 
 use super::rules::line;
 use super::{metadata, python};
@@ -14,9 +14,6 @@ use crate::error::{ApiError, code};
 
 /// Default number of hits on a page.
 const PAGE_SIZE: usize = 30;
-
-/// Maximum number of languages that a question is translated into.
-const LANGUAGES_MAX: usize = 10;
 
 /// A search in datasets. The API's names for weights and thresholds are not used beyond this type.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,6 +83,12 @@ impl RetrievalRequest {
             None => Vec::new(),
             Some(list) => texts(list).ok_or_else(|| ApiError::data("`cross_languages` should be a list"))?,
         };
+        if languages.len() > LANGUAGES_MAX {
+            let count = languages.len();
+            let message =
+                format!("`cross_languages` can name at most {LANGUAGES_MAX} languages, and names {count}");
+            return Err(ApiError::data(message));
+        }
         Ok(Self {
             datasets,
             documents,
@@ -98,7 +101,7 @@ impl RetrievalRequest {
             reranker: body.text("rerank_id")?.unwrap_or_default().trim().to_owned(),
             keyword: switch(body, "keyword")?.unwrap_or(false),
             highlight: highlight(body)?,
-            languages: languages.into_iter().take(LANGUAGES_MAX).collect(),
+            languages,
             filter: fitting(body)?,
             graph: switch(body, "use_kg")?.unwrap_or(false),
             contents: switch(body, "toc_enhance")?.unwrap_or(false),
@@ -355,13 +358,10 @@ fn no_switch(key: &str) -> ApiError {
     ApiError::data(format!("`{key}` should be a boolean"))
 }
 
-/// Reads a switch, which clients also write as a number; an empty string counts as absent.
+/// Reads a switch; an empty string counts as absent.
 fn switch(body: &Body, key: &str) -> Result<Option<bool>, ApiError> {
     match body.get(key) {
         Some(Json::String(text)) if text.is_empty() => Ok(None),
-        Some(Json::Number(number)) if number.as_u64().is_some_and(|number| number <= 1) => {
-            Ok(Some(number.as_u64() == Some(1)))
-        }
         _ => body.flag(key).map_err(|_| no_switch(key)),
     }
 }
@@ -430,9 +430,10 @@ mod tests {
         assert_eq!((request.reranker.as_str(), request.languages.len()), ("r@p", 1));
         assert!(matches!(request.filter, FilterChoice::Given(_)));
         assert_eq!(request.metadata, Some(vec!["a".to_owned()]));
-        let request =
-            read(json!({"dataset_ids": ["d"], "question": "q", "keyword": 1, "use_kg": 0, "toc_enhance": "",
-            "cross_languages": "", "include_metadata": "True", "metadata_fields": ["b"]}));
+        let request = read(
+            json!({"dataset_ids": ["d"], "question": "q", "keyword": "1", "use_kg": 0, "toc_enhance": "",
+            "cross_languages": "", "include_metadata": "True", "metadata_fields": ["b"]}),
+        );
         assert_eq!((request.keyword, request.graph, request.contents), (true, false, false));
         assert_eq!((request.languages.len(), request.metadata), (0, Some(vec!["b".to_owned()])));
         let request = read(json!({"dataset_ids": ["d"], "question": "", "page": -1, "page_size": 5000}));
@@ -472,6 +473,8 @@ mod tests {
         for value in [json!("English"), json!([1]), json!(5)] {
             check(with("cross_languages", value), 102, "\"`cross_languages` should be a list\"");
         }
+        let many = json!(["a", "b", "c", "d", "e", "f", "g", "h", "i"]);
+        check(with("cross_languages", many), 102, "can name at most 8 languages, and names 9");
         check(with("metadata_fields", json!("a")), 102, "\"`metadata_fields` should be a list\"");
         let metadata = |json: Json| with("reference_metadata", json);
         check(metadata(json!([])), 102, "reference_metadata must be an object.");

@@ -765,5 +765,12 @@ async fn invalid_model_settings_are_reported_by_name() {
     assert_eq!(code, 101, "{message}");
     assert!(message.contains("`temperature`: must be from 0 to 2, and is 9"), "{message}");
     assert!(message.contains("`top_p`"), "{message}");
+    let warm = json!({"llm_setting": {"temperature": "warm", "top_p": "0.5"}});
+    bench.ask("PATCH", &format!("{CHATS}/{id}"), warm).await.data();
+    let asked = json!({"question": "Who?", "stream": false});
+    let (code, warm) = bench.post(&format!("{CHATS}/{id}/completions"), asked).await.refusal();
+    assert_eq!(code, 101, "{warm}");
+    assert!(warm.contains("`temperature`: must be a number from 0 to 2, and is the text `warm`"), "{warm}");
+    assert!(!warm.contains("`top_p`"), "{warm}");
     assert!(!message.contains("canvas") && !message.contains("/components"), "{message}");
 }

@@ -6,11 +6,13 @@ use indexmap::IndexSet;
 use weft_core::value::to_text;
 use weft_core::{DocumentId, Error, Json, NodeContext, ParamProblem, Reference, Result, Template};
 use weft_knowledge::retrieve::weights::Interface;
-use weft_knowledge::retrieve::{self, Chosen, FilterChoice, Retrieved, filter_choice, retrieve};
+use weft_knowledge::retrieve::{
+    self, Chosen, FilterChoice, LANGUAGES_MAX, Retrieved, filter_choice, retrieve,
+};
 
 use super::kept::RecordedDatasets;
 use super::model::Helper;
-use crate::params::{Choice, Field, Kind, Params, Widget, choice};
+use crate::params::{Choice, Field, Kind, Params, Widget, choice, pointer};
 
 /// Maximum number of chunks that a search returns.
 pub(crate) const CHUNKS_MAX: usize = 1_024;
@@ -231,6 +233,16 @@ impl DatasetSearch {
     /// Whether no dataset is chosen.
     pub(crate) fn chooses_nothing(&self) -> bool {
         self.datasets.is_empty()
+    }
+
+    /// Warns about settings that are not followed entirely.
+    pub(crate) fn warnings(&self) -> Vec<ParamProblem> {
+        let count = self.asked.languages.len();
+        if count <= LANGUAGES_MAX {
+            return Vec::new();
+        }
+        let message = format!("names {count} languages, and only the first {LANGUAGES_MAX} are used");
+        vec![ParamProblem::new(pointer(&[CROSS_LANGUAGES.name()]), message).help("remove the others")]
     }
 
     /// Returns its search settings.

@@ -13,6 +13,7 @@ use crate::params::{Field, Kind, Params, Widget, described, number, pointer, tru
 /// The tools that an agent may call.
 pub(super) static TOOLS: Field =
     Field::raw("tools", Kind::List, "ids of nodes, or components as `{component_name, name, params}`")
+        .elsewhere(&["llm_enabled_tools"])
         .widget(Widget::Tools);
 /// The MCP servers whose tools it may call.
 pub(super) static MCP: Field = Field::raw(

@@ -52,7 +52,7 @@ impl DeclaredOutputs {
         Self(outputs)
     }
 
-    /// Returns warnings about mistyped types of outputs, which are treated as any.
+    /// Returns warnings about unknown types of outputs, which are treated as any.
     pub(super) fn misspelled(params: &Params<'_>) -> Vec<ParamProblem> {
         let declared = params.get(&super::OUTPUTS).and_then(Json::as_object).into_iter().flatten();
         let slip = |(name, output): (&String, &Json)| {
@@ -61,7 +61,10 @@ impl DeclaredOutputs {
             let mut word = word.split('<').map(|word| word.trim_end_matches('>').trim());
             let wrong =
                 word.find(|word| !TYPES.contains(word) && !word.starts_with("array") && !word.is_empty())?;
-            let help = suggest::did_you_mean(suggest::misspelled(wrong, TYPES)?);
+            let help = suggest::misspelled(wrong, TYPES).map_or_else(
+                || "use `String`, `Number`, `Boolean`, `Object`, `Array<T>` or `Any`".to_owned(),
+                suggest::did_you_mean,
+            );
             let message = format!("`{written}` is not a type: any value is accepted");
             Some(ParamProblem::new(pointer(&["outputs", name, "type"]), message).help(help))
         };
