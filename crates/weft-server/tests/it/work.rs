@@ -379,6 +379,28 @@ async fn work_for_a_busy_session_waits() {
 }
 
 #[tokio::test]
+async fn queued_work_is_stopped_before_it_starts() {
+    let shared = Shared::with(chat_canvas()).await;
+    let app = shared.bench(Script::new().reply(endless(&["It "]).always())).app;
+    let (tenant, work) = (default_tenant(), shared.push("r1").await);
+    assert!(app.cancel(&tenant, "r1").await.unwrap());
+    assert_eq!(app.queue.get(&work.run).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert!(!app.cancel(&tenant, "r1").await.unwrap());
+    // A worker that has taken it starts its run a moment later.
+    shared.push("r2").await;
+    let taken = shared.take().await;
+    let begin = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        app.begin_work(&taken.stored.work).await
+    };
+    let (stopped, begun) = tokio::join!(app.cancel(&tenant, "r2"), begin);
+    assert!(stopped.unwrap());
+    let Ok(Begun::Running(mut handle)) = begun else { panic!("the run did not start") };
+    while handle.entries.next().await.unwrap().is_some() {}
+    assert_eq!(app.runs.get(&handle.key).await.unwrap().ending, Some(Ending::Cancelled));
+}
+
+#[tokio::test]
 async fn queued_work_does_not_answer_a_form() {
     let shared = Shared::with(form_canvas()).await;
     let app = shared.process();
