@@ -53,6 +53,18 @@ struct CutOffRun<'a> {
     lease: &'a RunLease,
     /// Its journal so far.
     entries: &'a [Entry],
+    /// It was requested to stop.
+    stops: bool,
+}
+
+impl CutOffRun<'_> {
+    /// Returns how it ends when it is not resumed for this reason: a run that was to stop anyway has not failed.
+    fn given_up_for(&self, reason: Error) -> (Ending, Error) {
+        if self.stops || reason.kind == ErrorKind::Cancelled {
+            return (Ending::Cancelled, cancelled());
+        }
+        (Ending::Failed, reason)
+    }
 }
 
 impl Engine {
@@ -80,8 +92,8 @@ impl Engine {
         Ok(picked_up)
     }
 
-    /// Ends an interrupted run that is not to be resumed: as cancelled when the error says so, which also drops the
-    /// tasks that its session waits for, else as failed.
+    /// Ends an interrupted run that is not to be resumed: as cancelled when the error says so or when its cancellation
+    /// was requested, which also drops the tasks that its session waits for, else as failed.
     ///
     /// # Errors
     /// `Conflict` when it has ended, or when it or its session is under way; any error of the store.
@@ -120,14 +132,11 @@ impl Engine {
             return Ok(PickedUp::Ended(*ending));
         }
         let stored = stores.sessions.load(&session).await?;
-        let cut_off = CutOffRun { lease, entries: &entries };
+        let cut_off = CutOffRun { lease, entries: &entries, stops: run.cancel_ms.is_some() };
         let begun = entries.first().map(|entry| &entry.record);
         let Some(Record::RunStarted { revision, .. }) = begun else {
             // No one has seen anything of it, and its question is not known.
-            let (ending, error) = match run.cancel_ms {
-                Some(_) => (Ending::Cancelled, cancelled()),
-                None => (Ending::Failed, never_begun()),
-            };
+            let (ending, error) = cut_off.given_up_for(never_begun());
             return self.close(stores, cut_off, ending, Some(error)).await;
         };
         if stored.revision != *revision {
@@ -172,17 +181,14 @@ impl Engine {
         session: Session,
         error: Error,
     ) -> Result<PickedUp> {
-        let CutOffRun { lease, entries } = cut_off;
+        let CutOffRun { lease, entries, .. } = cut_off;
+        let (ending, error) = cut_off.given_up_for(error);
         let Some(Record::RunStarted { input, resumes, revision, .. }) =
             entries.first().map(|entry| &entry.record)
         else {
             return Err(Error::internal("a journal without a beginning"));
         };
         let mut state = SessionState::from_json(&session.state)?;
-        let ending = match error.kind {
-            ErrorKind::Cancelled => Ending::Cancelled,
-            _ => Ending::Failed,
-        };
         state.turns += 1;
         state.run = Some(lease.run.id.clone());
         state.ending = Some(ending);
@@ -258,7 +264,7 @@ impl Engine {
     async fn close(
         &self,
         stores: &Stores,
-        CutOffRun { lease, entries }: CutOffRun<'_>,
+        CutOffRun { lease, entries, .. }: CutOffRun<'_>,
         ending: Ending,
         error: Option<Error>,
     ) -> Result<PickedUp> {

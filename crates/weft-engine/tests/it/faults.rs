@@ -64,6 +64,11 @@ pub(crate) fn calling_beside() -> (Arc<Plan>, Arc<AtomicU64>) {
 
 /// An engine on a store without faults.
 pub(crate) fn engine_on(memory: &Arc<MemoryStore>) -> Engine {
+    engine_within(memory, EngineLimits::default())
+}
+
+/// The same with its own limits.
+pub(crate) fn engine_within(memory: &Arc<MemoryStore>, limits: EngineLimits) -> Engine {
     let stores = Stores {
         runs: memory.clone(),
         sessions: memory.clone(),
@@ -71,7 +76,7 @@ pub(crate) fn engine_on(memory: &Arc<MemoryStore>) -> Engine {
         processes: memory.clone(),
         messages: memory.clone(),
     };
-    Engine::new(seams(), Some(stores), EngineLimits::default())
+    Engine::new(seams(), Some(stores), limits)
 }
 
 fn engine(store: &Arc<FaultyStore>) -> Engine {

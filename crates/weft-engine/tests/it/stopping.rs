@@ -15,7 +15,7 @@ use weft_engine::engine::PickedUp;
 use weft_engine::{EngineLimits, StartRun};
 use weft_testkit::memory_store::MemoryStore;
 
-use crate::faults::{Held, engine_on, held_at, journal};
+use crate::faults::{Held, engine_on, engine_within, held_at, journal};
 use crate::kit::{Does, asking, node, plan, turn};
 use crate::storage::{Bench, bench, bench_with, ending, rest};
 use crate::survival::check;
@@ -211,6 +211,26 @@ async fn a_run_stopped_before_it_began_ends_as_cancelled() {
         assert!(matches!(picked_up, PickedUp::Ended(ending) if ending == expected));
         let entries = journal(&b.store, &run.key).await;
         assert!(matches!(&entries[..], [only] if matches!(only.record, Record::RunFinished { .. })));
+    }
+}
+
+/// That it cannot be resumed once more is no failure of a run that was to stop anyway.
+#[tokio::test(start_paused = true)]
+async fn a_run_interrupted_too_often_ends_as_cancelled_if_it_was_to_stop() {
+    let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(100_000), &[])]);
+    for (stops, expected) in [(true, "cancelled"), (false, "failed")] {
+        let limits = EngineLimits { pick_ups: 0, ..EngineLimits::default() };
+        let b = bench_with(&plan, limits, []).await;
+        let handle = b.engine.start(turn(&plan, asking("q"))).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let engine = engine_within(&b.store, limits);
+        if stops {
+            assert!(RunStore::request_cancel(&*b.store, &handle.key, 1).await.unwrap());
+        }
+        let run = RunStore::get(&*b.store, &handle.key).await.unwrap();
+        assert!(matches!(engine.pick_up(&run, Arc::clone(&plan)).await.unwrap(), PickedUp::Ended(_)));
+        assert_eq!(endings(&b.store).await, [expected]);
+        check(&journal(&b.store, &handle.key).await, expected);
     }
 }
 
