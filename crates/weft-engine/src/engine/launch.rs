@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::sync::OwnedSemaphorePermit;
@@ -16,6 +17,9 @@ use super::turn::TurnControl;
 use super::used::{RunUsage, note_again_and_again};
 use super::{Engine, LiveRun, Prepared, QUERY_KEPT_MAX, RunHandle, Stores};
 use crate::feed::{BrokenOff, EntryReader, Feed};
+
+/// How long to try to stop a run that has come to wait although it was to stop.
+const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The resources that a run holds while it is under way.
 pub(super) struct HeldRun {
@@ -101,8 +105,10 @@ impl Engine {
             let waits = listed.became == Became::Waits;
             drop((listed, place));
             if waits {
-                // Boxed: few runs wait, and the others should not reserve the space.
-                Box::pin(engine.stop_if_requested(&stores, &lease.run, plan)).await;
+                // Boxed: few runs wait, and the others should not reserve the space. Limited in time: a process that
+                // ends waits for this task.
+                let stop = Box::pin(engine.stop_if_requested(&stores, &lease.run, plan));
+                drop(tokio::time::timeout(STOP_TIME_MAX, stop).await);
             }
         });
         RunHandle { key, entries, cancel }
