@@ -105,10 +105,10 @@ impl Engine {
             let waits = listed.became == Became::Waits;
             drop((listed, place));
             if waits {
-                // Boxed: few runs wait, and the others should not reserve the space. Limited in time: a process that
-                // ends waits for this task.
+                // Boxed: few runs wait, and the others should not reserve the space.
                 let stop = Box::pin(engine.stop_if_requested(&stores, &lease.run, plan));
-                drop(tokio::time::timeout(STOP_TIME_MAX, stop).await);
+                // Limited in time: a process that ends waits for this task.
+                let _ = tokio::time::timeout(STOP_TIME_MAX, stop).await;
             }
         });
         RunHandle { key, entries, cancel }
