@@ -42,16 +42,16 @@ impl App {
     ///
     /// # Errors
     /// As [`weft_engine::Engine::pick_up`]; `NotFound` when its canvas or session no longer exists, `Invalid` when its
-    /// canvas cannot run any more, unless it is to stop anyway; `Conflict` when it has not started and belongs to the
-    /// queue, because only a worker knows its input.
+    /// canvas cannot run any more; `Conflict` when it has not started and belongs to the queue, because only a worker
+    /// knows its input. A run that is to stop needs neither.
     pub async fn pick_up(&self, run: &StoredRun) -> Result<PickedUp> {
-        if self.waits_for_a_worker(run).await? {
+        if run.cancel_ms.is_none() && self.waits_for_a_worker(run).await? {
             let message = format!("run {} is queued and has not started", run.key.id);
             return Err(Error::new(ErrorKind::Conflict, message).help("wait for a worker to start it"));
         }
         match self.plan_of(run).await {
             Ok(plan) => self.engine.pick_up(run, plan).await,
-            // It is to stop, which needs no plan; otherwise it would keep its session busy for ever.
+            // Otherwise it would keep its session busy for ever.
             Err(error) if is_lasting(&error) && run.cancel_ms.is_some() => {
                 self.engine.end_cancelled(run).await?;
                 Ok(PickedUp::Ended(Ending::Cancelled))
@@ -98,9 +98,10 @@ impl App {
     }
 
     async fn try_pick_up(&self, run: &StoredRun) -> Try {
-        // Left to the workers, which count how often work was started and notice when it crashes its process.
+        // Left to the workers, which count how often work was started and notice when it crashes its process. A run that
+        // is to stop starts no work again, and the lease of its worker may have long to go.
         let queued = self.queue.get(&run.key).await;
-        if queued.is_ok_and(|work| work.state.is_open()) {
+        if run.cancel_ms.is_none() && queued.is_ok_and(|work| work.state.is_open()) {
             return Try::NotNow;
         }
         match self.pick_up(run).await {

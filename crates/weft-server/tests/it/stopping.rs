@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
+use weft_app::{Config, assemble_in_memory};
+use weft_core::seam::canvas_store::CanvasHead;
+use weft_core::seam::run_store::RunFilter;
+use weft_core::seam::task_store::{TaskFilter, TaskStatus};
 use weft_core::{Catalog, Ending, SessionId, TurnInput};
 use weft_engine::engine::PickedUp;
 use weft_testkit::Script;
@@ -143,4 +147,40 @@ async fn an_interrupted_run_is_stopped_although_its_canvas_cannot_run_any_more()
     assert!(matches!(app.pick_up(&found[0]).await.unwrap(), PickedUp::Ended(Ending::Cancelled)));
     assert_eq!(app.runs.get(&handle.key).await.unwrap().ending, Some(Ending::Cancelled));
     assert!(!app.cancel(&default_tenant(), "s").await.unwrap());
+}
+
+/// With the store that Weft uses by default.
+#[tokio::test]
+async fn a_run_that_waits_in_the_embedded_store_is_stopped() {
+    let app = assemble_in_memory(&Config::default()).await.unwrap();
+    let head = CanvasHead { title: "Form".into(), ..CanvasHead::default() };
+    let (canvas, _) =
+        app.put_canvas(&default_tenant(), None, head, &form_canvas().to_string()).await.unwrap();
+    let session = app.open_session(&canvas.key, "", Some(SessionId::new("s"))).await.unwrap();
+    let waits = async || {
+        let input = TurnInput { query: "q".into(), ..TurnInput::default() };
+        let mut run = app.start_turn(&session.key, input).await.unwrap();
+        while run.entries.next().await.unwrap().is_some() {}
+        assert_eq!(app.runs.get(&run.key).await.unwrap().ending, Some(Ending::Waiting));
+        run.key.id
+    };
+    let open = async || {
+        let filter = TaskFilter { status: Some(TaskStatus::Open), ..TaskFilter::default() };
+        app.tasks.list(&default_tenant(), &filter).await.unwrap().1
+    };
+    let first = waits().await;
+    assert_eq!(open().await, 1);
+    assert!(app.cancel(&default_tenant(), first.as_str()).await.unwrap());
+    assert!(!app.cancel(&default_tenant(), first.as_str()).await.unwrap());
+    assert_eq!(open().await, 0);
+    // By the id of the session, and after that the next question begins anew.
+    waits().await;
+    assert!(app.cancel(&default_tenant(), "s").await.unwrap());
+    assert!(!app.cancel(&default_tenant(), "s").await.unwrap());
+    waits().await;
+    let filter = RunFilter { limit: 9, ..RunFilter::default() };
+    let runs = app.runs.list(&default_tenant(), &filter).await.unwrap();
+    let cancelled = runs.iter().filter(|run| run.ending == Some(Ending::Cancelled));
+    assert_eq!((runs.len(), cancelled.count()), (5, 2));
+    app.shut_down(Duration::from_secs(5)).await.unwrap();
 }
