@@ -65,7 +65,8 @@ pub(crate) async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
     let shown = match command {
         RunsCommand::List(args) => list(args, &app).await,
         RunsCommand::Show(args) => show(args, &app).await,
-        RunsCommand::Cancel(args) => cancel::cancel(args, &app).await,
+        // Boxed: it may have to resume the run.
+        RunsCommand::Cancel(args) => Box::pin(cancel::cancel(args, &app)).await,
         RunsCommand::Resume(args) => resume(args, &app, setup).await,
         RunsCommand::Prune(args) => prune(args, &app, setup).await,
         RunsCommand::Replay(args) => past_runs::replay(args, &app).await,
