@@ -116,7 +116,7 @@ impl App {
     }
 
     async fn try_stop_waiting(&self, run: &StoredRun) -> Result<bool> {
-        let stopped = match self.past_plan_of(run).await {
+        let stopped = match Box::pin(self.past_plan_of(run)).await {
             Ok(plan) => Box::pin(self.engine.stop_waiting(run, plan)).await,
             Err(error) => Err(error),
         };
