@@ -1,5 +1,6 @@
 //! Stopping runs at whatever stage they are: queued, under way in any process, interrupted, or waiting for a person.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -7,6 +8,7 @@ use weft_core::error::found;
 use weft_core::seam::run_store::{StoredRun, is_busy};
 use weft_core::seam::task_store::TaskStatus;
 use weft_core::{Ending, Error, ErrorKind, Result, RunKey, SessionKey, TaskKey, TenantId};
+use weft_dsl::Plan;
 
 use crate::app::App;
 use crate::tasks::waiting_run;
@@ -92,13 +94,20 @@ impl App {
     /// Stops a run that has ended in order to wait for a person. Returns whether it was still waiting.
     async fn stop_waiting(&self, run: &StoredRun) -> Result<bool> {
         let session = SessionKey::new(&run.key.tenant, run.session.clone());
+        if !self.still_waits(&session, run).await? {
+            return Ok(false);
+        }
+        let plan = match Box::pin(self.past_plan_of(run)).await {
+            Ok(plan) => Some(plan),
+            // Its canvas may not run any more, for instance without a component that a plugin had.
+            Err(error) => {
+                tracing::warn!(run.id = %run.key.id, error = error.detail(), "a run that waits has no plan any more");
+                None
+            }
+        };
         let until = Instant::now() + BEGIN_TIME_MAX;
         loop {
-            let stored = found(self.sessions.load(&session).await)?;
-            if stored.as_ref().and_then(waiting_run).as_ref() != Some(&run.key.id) {
-                return Ok(false);
-            }
-            let busy = match self.try_stop_waiting(run).await {
+            let busy = match self.try_stop_waiting(&session, run, plan.as_ref()).await {
                 Err(error) if error.kind == ErrorKind::Conflict => error,
                 // Its session was removed.
                 Err(error) if error.kind == ErrorKind::NotFound => return Ok(false),
@@ -112,13 +121,26 @@ impl App {
                 return Err(busy);
             }
             tokio::time::sleep(LOOK_PAUSE).await;
+            if !self.still_waits(&session, run).await? {
+                return Ok(false);
+            }
         }
     }
 
-    async fn try_stop_waiting(&self, run: &StoredRun) -> Result<bool> {
-        let stopped = match Box::pin(self.past_plan_of(run)).await {
-            Ok(plan) => Box::pin(self.engine.stop_waiting(run, plan)).await,
-            Err(error) => Err(error),
+    async fn still_waits(&self, session: &SessionKey, run: &StoredRun) -> Result<bool> {
+        let stored = found(self.sessions.load(session).await)?;
+        Ok(stored.as_ref().and_then(waiting_run).as_ref() == Some(&run.key.id))
+    }
+
+    async fn try_stop_waiting(
+        &self,
+        session: &SessionKey,
+        run: &StoredRun,
+        plan: Option<&Arc<Plan>>,
+    ) -> Result<bool> {
+        let stopped = match plan {
+            Some(plan) => Box::pin(self.engine.stop_waiting(run, Arc::clone(plan))).await,
+            None => return self.give_up_waiting(session, &run.key.id).await,
         };
         match stopped {
             Ok(Some(mut handle)) => {
@@ -129,15 +151,10 @@ impl App {
             }
             Ok(None) => Ok(false),
             Err(error) if is_busy(&error) => Err(error),
-            // Its canvas may not run any more, for instance without a component that a plugin had.
+            // What it has stored may not fit the plan any more. Its tasks can be dropped all the same.
             Err(error) => {
-                tracing::warn!(
-                    run.id = %run.key.id,
-                    error = error.detail(),
-                    "a run that waits cannot be resumed: its tasks are dropped"
-                );
-                let session = SessionKey::new(&run.key.tenant, run.session.clone());
-                self.give_up_waiting(&session, &run.key.id).await
+                tracing::warn!(run.id = %run.key.id, error = error.detail(), "a run that waits cannot be resumed");
+                self.give_up_waiting(session, &run.key.id).await
             }
         }
     }
