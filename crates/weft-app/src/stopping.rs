@@ -68,7 +68,7 @@ impl App {
     ///
     /// # Errors
     /// As [`App::cancel_run`].
-    pub async fn cancel_session(&self, session: &SessionKey) -> Result<bool> {
+    async fn cancel_session(&self, session: &SessionKey) -> Result<bool> {
         if self.engine.cancel_session(session).await? {
             return Ok(true);
         }
