@@ -9,9 +9,7 @@ use tokio_util::task::TaskTracker;
 use weft_core::seam::DatasetStore;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_core::seam::session_store::{Session, SessionMessage};
-use weft_core::{
-    CanvasId, CanvasKey, Result, RunId, RunKey, SessionId, SessionKey, TaskKey, TenantId, TurnInput,
-};
+use weft_core::{CanvasId, CanvasKey, Result, RunId, SessionId, SessionKey, TaskKey, TenantId, TurnInput};
 use weft_dsl::{Plan, Problem};
 use weft_engine::{RunHandle, SessionState, StartRun};
 
@@ -261,16 +259,6 @@ impl App {
         let (key, task) = (session.key.clone(), task.map(|task| task.id.clone()));
         let request = StartRun { plan, canvas: canvas.id, session: key, input, seed: None, task };
         self.engine.start_of(id, request, Some(session)).await
-    }
-
-    /// Requests a run, given by its own id or that of its session, to stop, in whichever process it is executed.
-    /// Returns whether there was one that has not ended.
-    ///
-    /// # Errors
-    /// When the store cannot be used.
-    pub async fn cancel(&self, tenant: &TenantId, id: &str) -> Result<bool> {
-        Ok(self.engine.cancel(&RunKey::new(tenant, id)).await?
-            || self.engine.cancel_session(&SessionKey::new(tenant, id)).await?)
     }
 
     /// Checks that the store can be written.

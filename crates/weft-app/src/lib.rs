@@ -36,6 +36,7 @@ pub mod schedule;
 mod searching;
 pub mod spending;
 mod steering;
+mod stopping;
 pub mod tasks;
 pub mod templates;
 pub mod tokens;

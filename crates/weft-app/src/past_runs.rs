@@ -47,11 +47,18 @@ impl App {
     /// As [`weft_engine::Engine::replay`]; `NotFound` when the run, its canvas or its session no longer exists.
     pub async fn replay(&self, key: &RunKey) -> Result<Replayed> {
         let run = self.runs.get(key).await?;
-        let (canvas, version) = self.version_of(&run).await?;
+        let plan = self.past_plan_of(&run).await?;
+        self.engine.replay(&run, plan).await
+    }
+
+    /// Returns the plan of the canvas version that a run used, for something that calls nothing outside: its models
+    /// need not exist any more.
+    pub(crate) async fn past_plan_of(&self, run: &StoredRun) -> Result<Arc<Plan>> {
+        let (canvas, version) = self.version_of(run).await?;
         let dsl = self.canvases.version(&canvas, &version).await?;
-        let compiled = self.compiled(&key.tenant, dsl, Purpose::LookBack).await?;
+        let compiled = self.compiled(&run.key.tenant, dsl, Purpose::LookBack).await?;
         let (plan, _) = compiled.map_err(|problems| refusal(&problems))?;
-        self.engine.replay(&run, Arc::new(plan)).await
+        Ok(Arc::new(plan))
     }
 
     /// Starts a run that shares the beginning of another one, in its own session.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use weft_core::error::found;
 use weft_core::seam::run_store::StoredRun;
-use weft_core::{Error, ErrorKind, Result, RunKey};
+use weft_core::{Ending, Error, ErrorKind, Result, RunKey};
 use weft_engine::engine::PickedUp;
 
 use crate::app::App;
@@ -42,15 +42,23 @@ impl App {
     /// Resumes an interrupted run.
     ///
     /// # Errors
-    /// As [`weft_engine::Engine::pick_up`]; `NotFound` when its canvas or session no longer exists; `Conflict` when
-    /// it has not started and belongs to the queue, because only a worker knows its input.
+    /// As [`weft_engine::Engine::pick_up`]; `NotFound` when its canvas or session no longer exists, `Invalid` when its
+    /// canvas cannot run any more; `Conflict` when it has not started and belongs to the queue, because only a worker
+    /// knows its input. A run that is to stop needs neither.
     pub async fn pick_up(&self, run: &StoredRun) -> Result<PickedUp> {
-        if self.waits_for_a_worker(run).await? {
+        if run.cancel_ms.is_none() && self.waits_for_a_worker(run).await? {
             let message = format!("run {} is queued and has not started", run.key.id);
             return Err(Error::new(ErrorKind::Conflict, message).help("wait for a worker to start it"));
         }
-        let plan = self.plan_of(run).await?;
-        self.engine.pick_up(run, plan).await
+        match self.plan_of(run).await {
+            Ok(plan) => self.engine.pick_up(run, plan).await,
+            // Otherwise it would keep its session busy for ever.
+            Err(error) if is_lasting(&error) && run.cancel_ms.is_some() => {
+                self.engine.end_cancelled(run).await?;
+                Ok(PickedUp::Ended(Ending::Cancelled))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Periodically resumes interrupted runs. Never returns.
@@ -91,9 +99,10 @@ impl App {
     }
 
     async fn try_pick_up(&self, run: &StoredRun) -> Try {
-        // Left to the workers, which count how often work was started and notice when it crashes its process.
+        // Left to the workers, which count how often work was started and notice when it crashes its process. A run that
+        // is to stop starts no work again, and the lease of its worker may have long to go.
         let queued = self.queue.get(&run.key).await;
-        if queued.is_ok_and(|work| work.state.is_open()) {
+        if run.cancel_ms.is_none() && queued.is_ok_and(|work| work.state.is_open()) {
             return Try::NotNow;
         }
         match self.pick_up(run).await {
@@ -117,6 +126,11 @@ impl App {
             }
         }
     }
+}
+
+/// Whether a canvas cannot run for a reason that does not pass by itself.
+fn is_lasting(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::Invalid | ErrorKind::NotFound)
 }
 
 /// Outcome of an attempt to resume a run.

@@ -402,7 +402,7 @@ fn ended(task: &Task) -> Error {
         TaskStatus::Open => "is open",
         TaskStatus::Answered => "was answered already",
         TaskStatus::TimedOut => "was not answered in time",
-        TaskStatus::Dropped => "was dropped: its session continued without it",
+        TaskStatus::Dropped => "was dropped: its run was stopped, or its session continued without it",
     };
     let by = task.ended_by.as_ref().map(|run| format!(" (run {run})")).unwrap_or_default();
     Error::new(ErrorKind::Conflict, format!("task {} {how}{by}", task.key.id))

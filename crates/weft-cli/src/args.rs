@@ -28,8 +28,8 @@ pub(crate) use self::dataset::{
 pub(crate) use self::eval::{EvalArgs, EvalCommand, EvalRecordArgs};
 pub(crate) use self::models::{ModelsAddArgs, ModelsCommand, ModelsListArgs};
 pub(crate) use self::runs::{
-    RunsCommand, RunsDiffArgs, RunsForkArgs, RunsListArgs, RunsPruneArgs, RunsReplayArgs, RunsResumeArgs,
-    RunsShowArgs,
+    RunsCancelArgs, RunsCommand, RunsDiffArgs, RunsForkArgs, RunsListArgs, RunsPruneArgs, RunsReplayArgs,
+    RunsResumeArgs, RunsShowArgs,
 };
 pub(crate) use self::schedule::{
     MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs, ScheduleShowArgs,

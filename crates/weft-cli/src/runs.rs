@@ -1,5 +1,6 @@
 //! `weft runs`: past and interrupted runs.
 
+mod cancel;
 mod fact;
 mod past_runs;
 
@@ -14,8 +15,8 @@ use weft_engine::session::date;
 
 use self::fact::entry_line;
 use crate::args::{
-    RunsCommand, RunsDiffArgs, RunsForkArgs, RunsListArgs, RunsPruneArgs, RunsReplayArgs, RunsResumeArgs,
-    RunsShowArgs,
+    RunsCancelArgs, RunsCommand, RunsDiffArgs, RunsForkArgs, RunsListArgs, RunsPruneArgs, RunsReplayArgs,
+    RunsResumeArgs, RunsShowArgs,
 };
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
@@ -37,6 +38,7 @@ pub(crate) fn asks_models(command: &RunsCommand) -> bool {
         RunsCommand::Resume(_) | RunsCommand::Fork(_) => true,
         RunsCommand::List(_)
         | RunsCommand::Show(_)
+        | RunsCommand::Cancel(_)
         | RunsCommand::Replay(_)
         | RunsCommand::Prune(_)
         | RunsCommand::Diff(_) => false,
@@ -51,6 +53,7 @@ pub(crate) async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
     match command {
         RunsCommand::List(RunsListArgs { tenant, .. })
         | RunsCommand::Show(RunsShowArgs { tenant, .. })
+        | RunsCommand::Cancel(RunsCancelArgs { tenant, .. })
         | RunsCommand::Resume(RunsResumeArgs { tenant, .. })
         | RunsCommand::Replay(RunsReplayArgs { tenant, .. })
         | RunsCommand::Fork(RunsForkArgs { tenant, .. })
@@ -62,6 +65,8 @@ pub(crate) async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
     let shown = match command {
         RunsCommand::List(args) => list(args, &app).await,
         RunsCommand::Show(args) => show(args, &app).await,
+        // Boxed: it may have to resume the run.
+        RunsCommand::Cancel(args) => Box::pin(cancel::cancel(args, &app)).await,
         RunsCommand::Resume(args) => resume(args, &app, setup).await,
         RunsCommand::Prune(args) => prune(args, &app, setup).await,
         RunsCommand::Replay(args) => past_runs::replay(args, &app).await,

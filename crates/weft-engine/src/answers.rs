@@ -15,10 +15,12 @@ use weft_core::seam::task_store::TaskStatus;
 use weft_core::{ComponentId, Error, Json, Result};
 use weft_dsl::plan::{NodeIx, Plan};
 
+use crate::engine::StartRun;
 use crate::form::{left_out, only_field, unwrap, unwrapped};
 use crate::machine::Machine;
 use crate::scope::ScopeId;
 use crate::session::QUERY;
+use crate::tasks;
 
 type Given = Map<String, Json>;
 
@@ -29,12 +31,39 @@ pub(crate) enum AnswerStatus {
     New,
     /// An earlier run has already begun with them.
     Taken,
+    /// There are none: the run only stops the one that waits for them.
+    Withheld,
+}
+
+/// Ends the waits whose time is up when a turn begins that resumes a run, and gives its answers to the forms that they
+/// are for. `query` is the text of its answer.
+///
+/// # Errors
+/// `Conflict` when the task that it answers has timed out; `Invalid` for new answers that do not fit. Nothing has begun.
+pub(crate) fn take(
+    machine: &mut Machine,
+    request: &StartRun,
+    query: &str,
+    status: AnswerStatus,
+    now_ms: i64,
+) -> Result<()> {
+    if status == AnswerStatus::Withheld {
+        // Every wait stays as it is: a form without fields would count as answered by a turn without values.
+        return Ok(());
+    }
+    machine.time_out(now_ms);
+    tasks::must_be_in_time(request, machine)?;
+    if status == AnswerStatus::New {
+        check(machine, &request.input.inputs, query)?;
+    }
+    give(machine, &request.input.inputs, query);
+    Ok(())
 }
 
 /// Gives the caller's answers to the forms they are for and lets every node that now has all it needs
 /// continue. Answers that match no form, and fields left out, are noted so that the forms which are asked
 /// again can mention them.
-pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
+fn give(machine: &mut Machine, given: &Given, query: &str) {
     // A turn that only ends waits whose time is up answers nothing, not even a form that needs no values.
     if given.is_empty() && query.is_empty() && machine.has_timeouts() {
         return;
@@ -139,7 +168,7 @@ pub(crate) fn check_beginning(machine: &Machine, given: &Given) -> Result<()> {
 ///
 /// # Errors
 /// `Invalid`, with every field that does not fit; nothing has begun.
-pub(crate) fn check(machine: &Machine, given: &Given, query: &str) -> Result<()> {
+fn check(machine: &Machine, given: &Given, query: &str) -> Result<()> {
     let waiting = machine
         .waiting_nodes()
         .into_iter()

@@ -287,9 +287,10 @@ impl<'a> RunDriver<'a> {
     async fn go(&mut self, deadline: Instant) -> Result<()> {
         if self.takes_over {
             self.journal.flush().await?;
-            if self.cancel.is_cancelled() {
-                return Err(cancelled());
-            }
+        }
+        // A run that is cancelled before it begins starts no work.
+        if self.cancel.is_cancelled() {
+            return Err(cancelled());
         }
         if let Some(error) = self.failed_before.take() {
             return Err(error);

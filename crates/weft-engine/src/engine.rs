@@ -14,6 +14,7 @@ mod pick_up;
 mod rebuild;
 mod replay;
 mod sealed;
+mod stopping;
 mod stores;
 mod trial;
 mod turn;
@@ -172,6 +173,12 @@ struct Beginning {
     secrets: SecretValues,
 }
 
+/// A run that is about to begin.
+struct NewRun {
+    id: RunId,
+    answers: AnswerStatus,
+}
+
 /// Derives the random seed of a run for which the caller gave none.
 fn seed_of(run: &RunId) -> u64 {
     // An id chosen by a caller need not be hexadecimal.
@@ -274,7 +281,8 @@ impl Engine {
                 Some(session) => session.clone(),
                 None => stores.sessions.load(&request.session).await?,
             };
-            let prepared = match self.prepare(&stores, id.clone(), request.clone(), session).await {
+            let new = NewRun { id: id.clone(), answers: AnswerStatus::New };
+            let prepared = match self.prepare(&stores, new, request.clone(), session).await {
                 Ok(prepared) => prepared,
                 // The error may only be due to the session having changed.
                 Err(_) if was_known => continue,
@@ -284,8 +292,7 @@ impl Engine {
             // Once announced, a run has its session to itself.
             if stores.runs.announce(&run, prepared.revision).await? {
                 let taken = TakenRun::new(self, RunLease::of(&run));
-                let handle =
-                    self.launch(stores, prepared, HeldRun { place, lock, lease: RunLease::of(&run) });
+                let handle = self.launch(stores, prepared, HeldRun::new(place, lock, RunLease::of(&run)));
                 taken.kept();
                 return Ok(handle);
             }
@@ -362,7 +369,7 @@ impl Engine {
     async fn prepare(
         &self,
         stores: &Stores,
-        id: RunId,
+        NewRun { id, answers }: NewRun,
         request: StartRun,
         Session { mut state, revision, canvas_version, .. }: Session,
     ) -> Result<Prepared> {
@@ -383,7 +390,7 @@ impl Engine {
         let history = messages.into_iter().map(HistoryMessage::from);
         let around = self.account(stores, &request.session.tenant, &request.canvas).await?;
         let beginning = self.beginning(&request.session, id, revision, around);
-        self.assemble(request, state, history.collect(), Beginning { secrets, ..beginning })
+        self.assemble(request, state, history.collect(), Beginning { answers, secrets, ..beginning })
     }
 
     /// Returns the current values of the secrets that a plan names.
@@ -437,12 +444,7 @@ impl Engine {
                 let new = state.globals_for(&request.input, &history, &key.id, &date(now_ms));
                 let globals = state.with_assigned(new, &paused.input);
                 let mut machine = paused.restore(Arc::clone(&request.plan), globals, limits)?;
-                machine.time_out(now_ms);
-                tasks::must_be_in_time(&request, &machine)?;
-                if given == AnswerStatus::New {
-                    answers::check(&machine, &request.input.inputs, &query)?;
-                }
-                answers::give(&mut machine, &request.input.inputs, &query);
+                answers::take(&mut machine, &request, &query, given, now_ms)?;
                 (machine, Some(waiting), query, citations, spent)
             }
             None => {

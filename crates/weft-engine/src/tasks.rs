@@ -146,8 +146,9 @@ pub(crate) fn must_be_open(task: &TaskId, paused: Option<&Paused>) -> Result<()>
     if paused.is_some_and(|paused| paused.waits_for(task)) {
         return Ok(());
     }
-    let message =
-        format!("task {task} is no longer open: it was answered, or its session continued without it");
+    let message = format!(
+        "task {task} is no longer open: it was answered, stopped, or its session continued without it"
+    );
     Err(Error::new(ErrorKind::Conflict, message).help("list the tasks that are open now"))
 }
 

@@ -15,6 +15,8 @@ pub(crate) enum RunsCommand {
     Show(RunsShowArgs),
     /// Resume runs that were interrupted by the end of their process
     Resume(RunsResumeArgs),
+    /// Stop a run that has not ended, also one that waits for a person or was interrupted
+    Cancel(RunsCancelArgs),
     /// Remove old runs
     Prune(RunsPruneArgs),
     /// Replay a run from its journal, without outside services, and print its events
@@ -23,6 +25,16 @@ pub(crate) enum RunsCommand {
     Fork(RunsForkArgs),
     /// Compare two runs node by node
     Diff(RunsDiffArgs),
+}
+
+/// Flags of `weft runs cancel`.
+#[derive(Debug, Args)]
+pub(crate) struct RunsCancelArgs {
+    /// The run
+    #[arg(value_name = "ID")]
+    pub id: String,
+    #[command(flatten)]
+    pub tenant: TenantArgs,
 }
 
 /// Flags of `weft runs replay`.

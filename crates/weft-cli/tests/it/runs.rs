@@ -80,6 +80,7 @@ fn a_missing_run_is_named() {
     for command in [
         &["show", "absent"] as &[&str],
         &["resume", "absent"],
+        &["cancel", "absent"],
         &["replay", "absent"],
         &["fork", "absent", "--at", "x"],
         &["diff", "absent", "other"],

@@ -47,6 +47,27 @@ fn a_task_is_listed_shown_and_answered() {
     home.weft(&["tasks", "--kind", "chore"]).with(2).says(&["tool_approval"]);
 }
 
+#[test]
+fn a_run_that_waits_is_cancelled() {
+    let home = Home::scripted(&json!({"replies": [{"say": [{"text": "Sandwiches."}]}]}));
+    home.weft(&["run", &sample("form_pause"), "--query", "Plan", "--session", "s"]).with(3);
+    let task = home.weft(&["tasks", "--json"]).with(0).json_lines().remove(0);
+    let (id, run) = (task["id"].as_str().unwrap(), task["run_id"].as_str().unwrap());
+    home.weft(&["runs", "cancel", run, "--tenant", "shop"]).with(2).says(&["there is no run"]);
+    assert_eq!(home.weft(&["runs", "cancel", run]).with(0).stdout, format!("{run}  cancelled\n"));
+    home.weft(&["tasks"]).with(0).says(&["there are no tasks; --status all"]);
+    let late = home.weft(&["tasks", "answer", id, "--input", "go=true"]).with(1);
+    late.says(&["was dropped: its run was stopped"]);
+    home.weft(&["runs", "cancel", run]).with(2).says(&["does not wait any more"]);
+    let runs = home.weft(&["runs", "list", "--json"]).with(0).json_lines();
+    let status: Vec<_> = runs.iter().map(|run| run["status"].as_str().unwrap()).collect();
+    assert_eq!(status, ["cancelled", "waiting"]);
+    let stopped = runs[0]["id"].as_str().unwrap();
+    home.weft(&["runs", "show", stopped]).with(0);
+    home.weft(&["runs", "replay", stopped, "--quiet"]).with(0);
+    home.weft(&["runs", "cancel", stopped]).with(2).says(&["has ended: cancelled"]);
+}
+
 /// The operator corrects the key between two processes; the question is not asked again.
 #[test]
 fn a_run_continues_after_a_refused_key_is_corrected() {

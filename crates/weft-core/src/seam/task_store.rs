@@ -62,7 +62,7 @@ pub enum TaskStatus {
     Answered,
     /// It was not answered in time.
     TimedOut,
-    /// The session continued without it.
+    /// Its run was stopped, or its session continued without it.
     Dropped,
 }
 

@@ -6,7 +6,8 @@ use weft_core::{Error, ErrorKind, Result, RunKey};
 use super::held::SessionLock;
 use super::launch::HeldRun;
 use super::owner::TakenRun;
-use super::{Engine, RunHandle, StartRun};
+use super::{Engine, NewRun, RunHandle, StartRun};
+use crate::answers::AnswerStatus;
 
 impl Engine {
     /// Begins a run that is stored without a single entry. `request` is the request that it was announced for.
@@ -26,11 +27,13 @@ impl Engine {
             return Err(Error::new(ErrorKind::Conflict, format!("run {} has begun", run.key.id)));
         }
         let session = stores.sessions.load(&request.session).await?;
-        let prepared = self.prepare(&stores, run.key.id.clone(), request, session).await?;
-        let handle = self.launch(stores, prepared, HeldRun { place, lock, lease });
+        let new = NewRun { id: run.key.id.clone(), answers: AnswerStatus::New };
+        let prepared = self.prepare(&stores, new, request, session).await?;
+        let held = HeldRun::new(place, lock, lease);
         if run.cancel_ms.is_some() {
-            handle.cancel.cancel();
+            held.cancel.cancel();
         }
+        let handle = self.launch(stores, prepared, held);
         taken.kept();
         Ok(handle)
     }

@@ -16,6 +16,8 @@ use crate::feed::{BrokenOff, Feed};
 pub(super) enum Became {
     /// It has ended, and its ending is stored.
     Ended,
+    /// The same, and it waits for a person.
+    Waits,
     /// Another process owns it.
     Lost,
     /// No process works on it, and its readers have been notified.
@@ -46,7 +48,7 @@ impl Drop for ListedRun {
         drop(self.lock.take());
         match self.became {
             // Nothing to hand over: it has ended, or belongs to another process.
-            Became::Ended | Became::Lost => {}
+            Became::Ended | Became::Waits | Became::Lost => {}
             Became::Left => self.engine.0.ownership.leave(self.lease.clone()),
             Became::HandedOver => {
                 self.engine.0.ownership.leave(self.lease.clone());

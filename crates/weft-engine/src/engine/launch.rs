@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::sync::OwnedSemaphorePermit;
@@ -11,20 +12,32 @@ use weft_core::budget::Spent;
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::{RunLease, StoredRun};
 
-use super::held::{ListedRun, SessionLock};
+use super::held::{Became, ListedRun, SessionLock};
 use super::turn::TurnControl;
 use super::used::{RunUsage, note_again_and_again};
 use super::{Engine, LiveRun, Prepared, QUERY_KEPT_MAX, RunHandle, Stores};
 use crate::feed::{BrokenOff, EntryReader, Feed};
 
+/// How long to try to stop a run that has come to wait although it was to stop.
+const STOP_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// The resources that a run holds while it is under way.
 pub(super) struct HeldRun {
-    /// One of the slots for concurrent runs.
-    pub place: OwnedSemaphorePermit,
+    /// One of the slots for concurrent runs; a run that does no work needs none.
+    pub place: Option<OwnedSemaphorePermit>,
     /// The lock on its session, in this process.
     pub lock: SessionLock,
     /// The lease on the run, in the store.
     pub lease: RunLease,
+    /// Cancels the run. Cancelled already: the run ends before it starts any work.
+    pub cancel: CancellationToken,
+}
+
+impl HeldRun {
+    /// Creates the resources of a run that works.
+    pub(super) fn new(place: OwnedSemaphorePermit, lock: SessionLock, lease: RunLease) -> Self {
+        Self { place: Some(place), lock, lease, cancel: CancellationToken::new() }
+    }
 }
 
 impl Engine {
@@ -49,9 +62,9 @@ impl Engine {
         &self,
         stores: Stores,
         prepared: Prepared,
-        HeldRun { place, lock, lease }: HeldRun,
+        HeldRun { place, lock, lease, cancel }: HeldRun,
     ) -> RunHandle {
-        let (key, feed, cancel) = (prepared.key.clone(), Feed::stored(), CancellationToken::new());
+        let (key, feed) = (prepared.key.clone(), Feed::stored());
         let (live_feed, session) = (Arc::clone(&feed), prepared.request.session.clone());
         let leave = CancellationToken::new();
         let live = LiveRun {
@@ -69,7 +82,7 @@ impl Engine {
         let entries = self.reader(Some(Arc::clone(&feed)), &key, 0);
         let (engine, stop) = (self.clone(), cancel.clone());
         // Taken before the turn consumes `prepared`.
-        let used = RunUsage::by(&prepared);
+        let (used, plan) = (RunUsage::by(&prepared), Arc::clone(&prepared.request.plan));
         // Boxed: it is large and is freed as soon as the run has started, so it should not take up space in the task.
         let prepared = Box::new(prepared);
         self.0.tasks.spawn(async move {
@@ -89,7 +102,14 @@ impl Engine {
                     engine.note_ending(&stores, &lease, engine.finished(Ending::Failed, Spent::default(), &[])).await
                 }
             };
+            let waits = listed.became == Became::Waits;
             drop((listed, place));
+            if waits {
+                // Boxed: few runs wait, and the others should not reserve the space.
+                let stop = Box::pin(engine.stop_if_requested(&stores, &lease.run, plan));
+                // Limited in time: a process that ends waits for this task.
+                let _ = tokio::time::timeout(STOP_TIME_MAX, stop).await;
+            }
         });
         RunHandle { key, entries, cancel }
     }

@@ -292,7 +292,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Requests that a run stop, whichever process works on it, if any. Returns whether the run was unfinished.
+    /// Requests that a run stop, whichever process works on it, if any. Returns whether the run was unfinished. One that
+    /// waits for a person has ended: [`Engine::stop_waiting`] stops it.
     ///
     /// # Errors
     /// When the store cannot be written and the run is not under way here.

@@ -10,6 +10,7 @@ use weft_core::journal::{ActivationRef, Ending, NextEdges};
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::{RunLease, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
+use weft_core::seam::task_store::TaskChange;
 use weft_core::usage::{self, ModelUse, UsedModel};
 use weft_core::{Entry, Error, ErrorKind, Json, Outputs, Record, Result, RunId, SessionKey};
 use weft_dsl::Plan;
@@ -52,6 +53,18 @@ struct CutOffRun<'a> {
     lease: &'a RunLease,
     /// Its journal so far.
     entries: &'a [Entry],
+    /// It was requested to stop.
+    stops: bool,
+}
+
+impl CutOffRun<'_> {
+    /// Returns how it ends when it is not resumed for this reason: a run that was to stop anyway has not failed.
+    fn given_up_for(&self, reason: Error) -> (Ending, Error) {
+        if self.stops || reason.kind == ErrorKind::Cancelled {
+            return (Ending::Cancelled, cancelled());
+        }
+        (Ending::Failed, reason)
+    }
 }
 
 impl Engine {
@@ -68,13 +81,19 @@ impl Engine {
         let lock = SessionLock::take(self, &session)?;
         let lease = self.take_over(&stores, run).await?;
         let taken = TakenRun::new(self, lease.clone());
-        let picked_up =
-            self.go_on_with(&stores, run, &lease, PickUpDecision::GoOn(plan, place, lock)).await?;
+        let next = PickUpDecision::GoOn(Arc::clone(&plan), place, lock);
+        let picked_up = self.go_on_with(&stores, run, &lease, next).await?;
         taken.kept();
+        let waits = matches!(picked_up, PickedUp::Ended(Ending::Waiting));
+        // Only its last record was missing. Whoever requested meanwhile that it stop was told that it will.
+        if waits && Box::pin(self.stop_if_requested(&stores, &run.key, plan)).await {
+            return Ok(PickedUp::Ended(Ending::Cancelled));
+        }
         Ok(picked_up)
     }
 
-    /// Ends an interrupted run that is not to be resumed.
+    /// Ends an interrupted run that is not to be resumed: as cancelled when the error says so or when its cancellation
+    /// was requested, which also drops the tasks that its session waits for, else as failed.
     ///
     /// # Errors
     /// `Conflict` when it has ended, or when it or its session is under way; any error of the store.
@@ -113,12 +132,12 @@ impl Engine {
             return Ok(PickedUp::Ended(*ending));
         }
         let stored = stores.sessions.load(&session).await?;
-        let cut_off = CutOffRun { lease, entries: &entries };
+        let cut_off = CutOffRun { lease, entries: &entries, stops: run.cancel_ms.is_some() };
         let begun = entries.first().map(|entry| &entry.record);
         let Some(Record::RunStarted { revision, .. }) = begun else {
             // No one has seen anything of it, and its question is not known.
-            let error = Error::new(ErrorKind::Interrupted, "the process was stopped before the run began");
-            return self.close(stores, cut_off, Ending::Failed, Some(error.help("ask again"))).await;
+            let (ending, error) = cut_off.given_up_for(never_begun());
+            return self.close(stores, cut_off, ending, Some(error)).await;
         };
         if stored.revision != *revision {
             // Its session is stored already and only the last record is missing, or another run has changed
@@ -140,13 +159,12 @@ impl Engine {
         let begun = BegunRun { run, session: &stored, plan, entries: &entries };
         match self.recovered(stores, lease, begun, secrets).await {
             Ok(prepared) => {
-                let handle =
-                    self.launch(stores.clone(), prepared, HeldRun { place, lock, lease: lease.clone() });
+                let held = HeldRun::new(place, lock, lease.clone());
                 // Its work may have been stopped already, for a reason that only its process knew.
                 if run.cancel_ms.is_some() || was_cancelled(&entries) {
-                    handle.cancel.cancel();
+                    held.cancel.cancel();
                 }
-                Ok(PickedUp::Running(handle))
+                Ok(PickedUp::Running(self.launch(stores.clone(), prepared, held)))
             }
             Err(error) if error.kind == ErrorKind::Conflict => {
                 self.give_up_turn(stores, cut_off, stored, error).await
@@ -163,7 +181,8 @@ impl Engine {
         session: Session,
         error: Error,
     ) -> Result<PickedUp> {
-        let CutOffRun { lease, entries } = cut_off;
+        let CutOffRun { lease, entries, .. } = cut_off;
+        let (ending, error) = cut_off.given_up_for(error);
         let Some(Record::RunStarted { input, resumes, revision, .. }) =
             entries.first().map(|entry| &entry.record)
         else {
@@ -172,8 +191,16 @@ impl Engine {
         let mut state = SessionState::from_json(&session.state)?;
         state.turns += 1;
         state.run = Some(lease.run.id.clone());
-        state.ending = Some(Ending::Failed);
+        state.ending = Some(ending);
         state.spent += spent_by(entries);
+        // After a failure the form stays open: somebody may want to answer it again.
+        let waited = ending == Ending::Cancelled && state.paused.take().is_some();
+        let dropped = waited.then(|| TaskChange {
+            run: lease.run.id.clone(),
+            at_ms: self.now_ms(),
+            open: Vec::new(),
+            ended: Vec::new(),
+        });
         let asked = SessionMessage {
             role: "user".to_owned(),
             content: input.query.clone(),
@@ -182,11 +209,11 @@ impl Engine {
             created_ms: self.now_ms(),
             feedback: None,
         };
-        // The answers to a form are not a question of their own; the form stays open.
+        // The answers to a form are not a question of their own.
         let asked = (resumes.is_none() && !input.query.is_empty()).then_some(asked);
         let (state, messages) = (state.to_json()?, asked.as_slice());
-        let (revision, lease_held) = (*revision, Some(lease));
-        let commit = SessionCommit { revision, state: &state, messages, tasks: None, lease: lease_held };
+        let (revision, tasks, lease_held) = (*revision, dropped.as_ref(), Some(lease));
+        let commit = SessionCommit { revision, state: &state, messages, tasks, lease: lease_held };
         match stores.sessions.commit(&session.key, commit).await {
             Ok(()) => {}
             // An earlier attempt got this far, another run has changed the session, or the session is gone:
@@ -196,7 +223,7 @@ impl Engine {
             }
             Err(error) => return Err(error),
         }
-        self.close(stores, cut_off, Ending::Failed, Some(error)).await
+        self.close(stores, cut_off, ending, Some(error)).await
     }
 
     /// Prepares a run to be resumed: its machine has applied the journal, and its budgets include what it has used.
@@ -237,7 +264,7 @@ impl Engine {
     async fn close(
         &self,
         stores: &Stores,
-        CutOffRun { lease, entries }: CutOffRun<'_>,
+        CutOffRun { lease, entries, .. }: CutOffRun<'_>,
         ending: Ending,
         error: Option<Error>,
     ) -> Result<PickedUp> {
@@ -253,7 +280,7 @@ impl Engine {
             entries.iter().fold((0, 0), |(_, event), entry| (entry.seq, entry.event.unwrap_or(event)));
         let journal = RunJournal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Feed::stored(), clock);
         let mut journal = journal.counted_in(Arc::clone(&self.0.counts)).after(seq, event, 0);
-        if ending == Ending::Failed {
+        if matches!(ending, Ending::Failed | Ending::Cancelled) {
             ends(entries).into_iter().for_each(|end| journal.note(end));
         }
         let (usage, limited) = used(entries);
@@ -331,6 +358,10 @@ fn ended_as(stored: &Session, run: &RunId, entries: &[Entry]) -> (Ending, Option
         Some(ending @ (Ending::Succeeded | Ending::Waiting)) => (ending, None),
         None => (told, error),
     }
+}
+
+fn never_begun() -> Error {
+    Error::new(ErrorKind::Interrupted, "the process was stopped before the run began").help("ask again")
 }
 
 fn abandoned() -> Error {

@@ -212,12 +212,18 @@ impl Engine {
         };
         match ended {
             Ok(became) => became,
-            Err(error) if may_pass(&error) && is_over(stores, &lease.run).await => {
-                tracing::warn!(run.id = %lease.run.id, error = error.detail(), "a run has ended, although the store reported a failure");
-                // Its last entries are read from the store.
-                feed.break_off(BrokenOff { kind: ErrorKind::Conflict, message: "the run is over".into() });
-                Became::Ended
-            }
+            Err(error) if may_pass(&error) => match ending_in(stores, &lease.run).await {
+                Some(ending) => {
+                    tracing::warn!(run.id = %lease.run.id, error = error.detail(), "a run has ended, although the store reported a failure");
+                    // Its last entries are read from the store.
+                    feed.break_off(BrokenOff {
+                        kind: ErrorKind::Conflict,
+                        message: "the run is over".into(),
+                    });
+                    over(ending)
+                }
+                None => break_off(feed, &lease.run, &error),
+            },
             Err(error) => break_off(feed, &lease.run, &error),
         }
     }
@@ -299,7 +305,7 @@ impl Engine {
         let mut last = record.clone();
         journal.note(record);
         match journal.end(self.finished(ending, spent, &uses)).await {
-            Ok(noted) => return Ok(became(lease, noted)),
+            Ok(noted) => return Ok(became(lease, ending, noted)),
             Err(cause) if !matches!(journal.broken(), Some(JournalFailure::Refused(_))) => return Err(cause),
             Err(cause) if cause.kind == ErrorKind::NotFound => {
                 if let Record::RunFinished { ending: told, error, .. } = &mut last {
@@ -330,7 +336,8 @@ impl Engine {
         lease: &RunLease,
         finished: FinishedRun,
     ) -> Became {
-        became(lease, stores.runs.finish(lease, finished).await)
+        let ending = finished.ending;
+        became(lease, ending, stores.runs.finish(lease, finished).await)
     }
 
     /// Whether no other process has taken over the run.
@@ -345,10 +352,10 @@ impl Engine {
 }
 
 /// Returns the state of a run after the attempt to store its end.
-fn became(RunLease { run, .. }: &RunLease, noted: Result<()>) -> Became {
+fn became(RunLease { run, .. }: &RunLease, ending: Ending, noted: Result<()>) -> Became {
     let id = &run.id;
     match noted {
-        Ok(()) => Became::Ended,
+        Ok(()) => over(ending),
         Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::NotFound) => {
             tracing::warn!(run.id = %id, error = error.detail(), "the end of a run is left to another process");
             Became::Lost
@@ -360,10 +367,15 @@ fn became(RunLease { run, .. }: &RunLease, noted: Result<()>) -> Became {
     }
 }
 
-/// Whether the store has the end of a run. It may have stored it without answering.
-async fn is_over(stores: &Stores, run: &RunKey) -> bool {
+/// Returns the state of a run whose ending is stored.
+fn over(ending: Ending) -> Became {
+    if ending == Ending::Waiting { Became::Waits } else { Became::Ended }
+}
+
+/// Returns how a run has ended, if the store has its end. It may have stored it without answering.
+async fn ending_in(stores: &Stores, run: &RunKey) -> Option<Ending> {
     let found = tokio::time::timeout(LOOK_TIME_MAX, stores.runs.get(run)).await;
-    matches!(found, Ok(Ok(run)) if run.ending.is_some())
+    found.ok()?.ok()?.ending
 }
 
 /// Leaves an unfinished run to whichever process picks it up, as if this process had ended.

@@ -145,7 +145,7 @@ async fn two_forms_may_be_answered_at_the_same_time() {
 // Cancelling idle runs.
 
 /// While one branch waits for a person and another is running, a run can be cancelled together with its form.
-/// Once all of it waits there is nothing to cancel: the form stays open.
+/// Once all of it waits there is no work to cancel: the form stays open, and `Engine::stop_waiting` stops the run.
 #[tokio::test(start_paused = true)]
 async fn a_run_can_be_cancelled_while_a_branch_works_but_not_while_all_of_it_waits() {
     let plan = plan(&[

@@ -64,6 +64,11 @@ pub(crate) fn calling_beside() -> (Arc<Plan>, Arc<AtomicU64>) {
 
 /// An engine on a store without faults.
 pub(crate) fn engine_on(memory: &Arc<MemoryStore>) -> Engine {
+    engine_within(memory, EngineLimits::default())
+}
+
+/// The same with its own limits.
+pub(crate) fn engine_within(memory: &Arc<MemoryStore>, limits: EngineLimits) -> Engine {
     let stores = Stores {
         runs: memory.clone(),
         sessions: memory.clone(),
@@ -71,7 +76,7 @@ pub(crate) fn engine_on(memory: &Arc<MemoryStore>) -> Engine {
         processes: memory.clone(),
         messages: memory.clone(),
     };
-    Engine::new(seams(), Some(stores), EngineLimits::default())
+    Engine::new(seams(), Some(stores), limits)
 }
 
 fn engine(store: &Arc<FaultyStore>) -> Engine {
@@ -85,7 +90,7 @@ fn engine(store: &Arc<FaultyStore>) -> Engine {
     Engine::new(seams(), Some(stores), EngineLimits::default())
 }
 
-async fn journal(store: &MemoryStore, key: &RunKey) -> Vec<Entry> {
+pub(crate) async fn journal(store: &MemoryStore, key: &RunKey) -> Vec<Entry> {
     let stored = store.entries(key, 0, u64::MAX).await.unwrap();
     let entry = |e: StoredEntry| {
         let record = serde_json::from_str(&e.record).unwrap();
@@ -224,7 +229,7 @@ async fn a_run_whose_store_goes_away_is_left_for_recovery() {
 
 /// Which part of an append a gate delays.
 #[derive(Clone, Copy, Debug)]
-enum Held {
+pub(crate) enum Held {
     /// Nothing is written before it opens.
     Asked,
     /// The write is done, and its response arrives when it opens: the process slept in between.
@@ -234,12 +239,12 @@ enum Held {
 }
 
 /// A store proxy on which appends wait, from an entry on, until the gate opens.
-struct Gate {
+pub(crate) struct Gate {
     store: Arc<MemoryStore>,
     held: Held,
     shut_from: Mutex<Option<u64>>,
-    arrived: tokio::sync::Notify,
-    opened: tokio::sync::Notify,
+    pub arrived: tokio::sync::Notify,
+    pub opened: tokio::sync::Notify,
 }
 
 #[async_trait]
@@ -368,7 +373,7 @@ async fn a_run_whose_end_was_stored_without_confirmation_is_finished() {
 }
 
 /// A way to `memory` that is held up at an entry, and an engine that uses it.
-fn held_at(memory: &Arc<MemoryStore>, held: Held, entry: u64) -> (Arc<Gate>, Engine) {
+pub(crate) fn held_at(memory: &Arc<MemoryStore>, held: Held, entry: u64) -> (Arc<Gate>, Engine) {
     let gate = Arc::new(Gate {
         store: Arc::clone(memory),
         held,

@@ -40,6 +40,7 @@ mod rows;
 mod shared;
 mod simulation;
 mod speaking;
+mod stopping;
 mod storage;
 mod streams;
 mod survival;

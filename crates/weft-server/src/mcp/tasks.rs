@@ -74,7 +74,7 @@ impl Offering {
             Some(Ending::Cancelled) => (TaskState::Cancelled, "the run was cancelled"),
             // It was given up, or another question was asked in its session.
             Some(Ending::Waiting) if open.is_empty() => {
-                (TaskState::Cancelled, "the session continued without it")
+                (TaskState::Cancelled, "the run was stopped, or its session continued without it")
             }
             Some(Ending::Waiting) => {
                 let requests = open.iter().map(|task| (task.key.id.to_string(), forms::question(task)));
@@ -121,13 +121,10 @@ impl Offering {
         Ok(())
     }
 
-    /// Requests the run of a task to stop, or gives up its open questions.
+    /// Stops the run of a task, which may wait for answers.
     pub(super) async fn cancel_run(&self, id: &str) -> Result<(), RpcError> {
         let standing = self.standing(self.run(id).await?).await?;
-        if standing.now.ending == Some(Ending::Waiting) {
-            return self.give_up(&standing.now).await;
-        }
-        self.app().cancel(self.tenant(), standing.now.key.id.as_str()).await?;
+        self.app().cancel_run(&standing.now.key).await?;
         Ok(())
     }
 

@@ -131,7 +131,7 @@ pub static LIST_TASKS: Operation = Operation::reads("Lists the tasks for people.
 /// `GET /api/v1/tasks/{id}`.
 pub static GET_TASK: Operation = Operation::reads("Shows a task.").data(Type::Of(&TASK));
 /// `PATCH /api/v1/tasks/{id}`.
-pub static CHANGE_TASK: Operation = Operation::runs("Stops the run or session with this id.")
+pub static CHANGE_TASK: Operation = Operation::runs("Stops the run with this id, the run of the session with this id, or the run that waits for the open task with this id.")
     .body(&[member("action", Type::OneOf(&["stop"]), "")])
     .data(Type::Flag);
 /// `POST /api/v1/tasks/{id}/answer`.
@@ -150,7 +150,9 @@ pub static ANSWER_TASK: Operation = Operation::runs("Answers a task and resumes 
     ])
     .answer(Answer::EventsOrData(WHOLE));
 /// `POST /api/v1/tasks/{id}/cancel` and its older names.
-pub static CANCEL: Operation = Operation::runs("Stops the run or session with this id.").data(Type::Flag);
+pub static CANCEL: Operation =
+    Operation::runs("Stops the run with this id, the run of the session with this id, or the run that waits for the open task with this id.")
+        .data(Type::Flag);
 
 static TOKEN: Shape = Shape {
     name: "Token",

@@ -371,7 +371,7 @@ pub(crate) async fn cancel(
 async fn cancelled(state: &ServerState, tenant: &TenantId, id: &str) -> Result<Response, ApiError> {
     let key = RunKey::new(tenant, run_of(id)?);
     let (stored, _) = known(state, &key).await?;
-    if state.app.engine.cancel(&key).await? {
+    if state.app.cancel_run(&key).await? {
         let mut run = of(&stored);
         let mut entries = state.app.engine.events(&key, 0).await?;
         // Any process may be executing the run. If it takes longer to stop, the current state is returned.

@@ -102,11 +102,12 @@ fn after(headers: &HeaderMap, params: &Params) -> Result<u64, ApiError> {
     }
 }
 
-/// `POST /api/v1/tasks/{id}/cancel` and its older names: cancels a run, or the run of a session, by id. Has no effect
-/// on one that has ended. The process that executes the run stops it, now or when it resumes the run.
+/// `POST /api/v1/tasks/{id}/cancel` and its older names: stops a run, the run of a session, or the run that waits for
+/// a task, by id. Has no effect on one that has ended; whoever asks is not told which ids exist. The process that
+/// executes the run stops it, now or when it resumes the run.
 ///
 /// # Errors
-/// 100 when the store cannot be used.
+/// 100 when the store cannot be used, 106 when the run has been about to begin for several seconds.
 pub(crate) async fn cancel(
     State(state): State<ServerState>,
     caller: Caller,

@@ -58,6 +58,7 @@ mod shelf;
 mod sources;
 mod speaking;
 mod speech;
+mod stopping;
 mod support;
 mod suspensions;
 mod tags;

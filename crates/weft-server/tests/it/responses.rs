@@ -337,6 +337,23 @@ async fn removing_a_response_removes_its_open_question() {
 }
 
 #[tokio::test]
+async fn cancelling_a_response_drops_its_open_question() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Form", form_canvas()).await;
+    let waits = whole(&bench, asked(&id, &json!("q"))).await;
+    let task = bench.get("/api/v1/tasks").await.data()["tasks"][0]["id"].clone();
+    let path = format!("{PATH}/{}/cancel", waits["id"].as_str().unwrap());
+    for _ in 0..2 {
+        assert_eq!(bench.post(&path, json!({})).await.json()["id"], waits["id"]);
+        assert_eq!(bench.get("/api/v1/tasks").await.data()["total"], 0);
+    }
+    let output = json!([{"type": "function_call_output", "call_id": task, "output": "red"}]);
+    let late = bench.post(PATH, asked(&id, &output)).await;
+    assert_eq!(late.status, 409, "{}", late.text);
+    assert!(late.text.contains("was dropped"), "{}", late.text);
+}
+
+#[tokio::test]
 async fn a_background_response_is_polled_and_cancelled() {
     let bench = bench(Script::new().reply(endless(&["So "]).always())).await;
     let id = bench.store("Chat", chat_canvas()).await;

@@ -45,7 +45,7 @@ impl Bench {
         ended["session_id"].clone()
     }
 
-    async fn inbox(&self, query: &str) -> Vec<Json> {
+    pub(crate) async fn inbox(&self, query: &str) -> Vec<Json> {
         let listed = self.get(&format!("/api/v1/tasks{query}")).await.data();
         listed["tasks"].as_array().unwrap().clone()
     }

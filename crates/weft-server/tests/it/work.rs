@@ -12,6 +12,7 @@ use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
 use weft_core::seam::work_queue::{Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkState};
 use weft_core::seam::{ScheduleStore, WorkQueue};
 use weft_core::{ErrorKind, RunKey, ScheduleKey, SessionId, SessionKey, TurnInput};
+use weft_engine::engine::PickedUp;
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Reply, Script, ScriptedModel};
 
@@ -376,6 +377,48 @@ async fn work_for_a_busy_session_waits() {
     while turn.entries.next().await.unwrap().is_some() {}
     assert_eq!(shared.next_worker(&app).await, WorkOutcome::Done);
     assert_eq!(app.runs.get(&work.run).await.unwrap().ending, Some(Ending::Succeeded));
+}
+
+#[tokio::test]
+async fn queued_work_is_stopped_before_it_starts() {
+    let shared = Shared::with(chat_canvas()).await;
+    let app = shared.bench(Script::new().reply(endless(&["It "]).always())).app;
+    let (tenant, work) = (default_tenant(), shared.push("r1").await);
+    assert!(app.cancel(&tenant, "r1").await.unwrap());
+    assert_eq!(app.queue.get(&work.run).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert!(!app.cancel(&tenant, "r1").await.unwrap());
+    // A worker that has taken it starts its run a moment later.
+    shared.push("r2").await;
+    let taken = shared.take().await;
+    let begin = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        app.begin_work(&taken.stored.work).await
+    };
+    let (stopped, begun) = tokio::join!(app.cancel(&tenant, "r2"), begin);
+    assert!(stopped.unwrap());
+    let Ok(Begun::Running(mut handle)) = begun else { panic!("the run did not start") };
+    while handle.entries.next().await.unwrap().is_some() {}
+    assert_eq!(app.runs.get(&handle.key).await.unwrap().ending, Some(Ending::Cancelled));
+}
+
+/// The lease of the worker that is gone has not expired.
+#[tokio::test]
+async fn an_interrupted_run_of_the_queue_is_stopped_without_a_worker() {
+    let shared = Shared::with(echo_canvas()).await;
+    let (app, work) = (shared.process(), shared.push("r1").await);
+    shared.take().await;
+    let canvas = weft_core::CanvasKey::new(&default_tenant(), shared.canvas.as_str());
+    app.open_session(&canvas, "", Some(SessionId::new("r1"))).await.unwrap();
+    app.runs.create(&shared.announced(&work, "gone")).await.unwrap();
+    let found = app.cut_off().await.unwrap();
+    let refused = app.pick_up(&found[0]).await.err().unwrap();
+    assert_eq!(refused.kind, ErrorKind::Conflict, "only a worker knows its input");
+    assert!(app.cancel(&default_tenant(), "r1").await.unwrap());
+    let found = app.cut_off().await.unwrap();
+    let stopped = app.pick_up(&found[0]).await.unwrap();
+    assert!(matches!(stopped, PickedUp::Ended(Ending::Cancelled)));
+    assert_eq!(shared.next_worker(&app).await, WorkOutcome::Done);
+    assert_eq!(app.runs.get(&work.run).await.unwrap().ending, Some(Ending::Cancelled));
 }
 
 #[tokio::test]
