@@ -1,7 +1,6 @@
 //! How genai reaches a server: through a relay with limits, because it keeps whatever a server sends.
 
 use genai::Client;
-use url::Url;
 use weft_core::{Error, Result};
 use weft_net::{AnswerLimits, AnswerRelay, ExchangeFailure};
 
@@ -37,19 +36,12 @@ impl RelayedClient {
 }
 
 /// What it means that an exchange has no complete answer.
-pub(super) fn failed(asking: &Asking, failure: ExchangeFailure) -> Error {
-    let too_long = |what: &str, bytes_max: usize| {
-        failure::too_long(&asking.model, &server(&asking.address), what, bytes_max)
-    };
-    match failure {
+pub(super) fn failed(asking: &Asking, lost: ExchangeFailure) -> Error {
+    let too_long =
+        |what: &str, bytes_max: usize| failure::too_long(&asking.model, &asking.address, what, bytes_max);
+    match lost {
         ExchangeFailure::Lost(cause) => failure::no_answer(&asking.model, cause, &asking.key),
         ExchangeFailure::AnswerTooLong(max) => too_long("an answer", max),
         ExchangeFailure::EventTooLong(max) => too_long("an event", max),
     }
-}
-
-/// The host and the port of an address, without a password that it may contain.
-fn server(address: &Url) -> String {
-    let host = address.host_str().unwrap_or_default();
-    address.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }

@@ -15,9 +15,6 @@ use weft_testkit::Wire;
 
 use crate::{asked, open, provider, read};
 
-/// The wires whose answers are read by a library.
-const NATIVE: [Wire; 3] = [Wire::Anthropic, Wire::Gemini, Wire::Ollama];
-
 /// What a server sends without end, after the beginning of its answer.
 #[derive(Clone, Copy)]
 struct Endless {
@@ -68,7 +65,7 @@ fn check(wire: Wire, (error, address): (Error, String), bound: &str) {
 
 #[tokio::test]
 async fn an_event_without_end_is_refused() {
-    for wire in NATIVE {
+    for wire in Wire::ALL {
         let (kind, begin) = match wire {
             Wire::Ollama => ("application/x-ndjson", "{\"message\":{\"content\":\""),
             _ => ("text/event-stream", "event: content_block_delta\ndata: {\"text\":\""),
@@ -80,10 +77,14 @@ async fn an_event_without_end_is_refused() {
 
 #[tokio::test]
 async fn a_plain_answer_without_end_is_refused() {
-    for wire in NATIVE {
+    for wire in Wire::ALL {
         let endless =
             Endless { status: StatusCode::OK, kind: "application/json", begin: "{\"a\": \"", piece: "x" };
-        check(wire, endless.error(wire).await, "an event of more than 8388608 bytes");
+        let bound = match wire {
+            Wire::OpenAi => "an answer of more than 16777216 bytes",
+            _ => "an event of more than 8388608 bytes",
+        };
+        check(wire, endless.error(wire).await, bound);
     }
 }
 
@@ -96,7 +97,7 @@ async fn events_without_end_are_refused() {
 
 #[tokio::test]
 async fn an_error_without_end_is_read_up_to_a_limit() {
-    for wire in NATIVE {
+    for wire in Wire::ALL {
         let endless = Endless {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             kind: "text/plain",
