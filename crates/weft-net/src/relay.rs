@@ -299,7 +299,7 @@ fn bounded(
 fn answered(answer: MeteredAnswer) -> BoxStream<'static, Result<Frame<Bytes>, Infallible>> {
     let pieces = stream::unfold(answer, |mut answer| async move {
         match answer.piece().await {
-            Ok(piece) => piece.map(|piece| (Ok(Frame::data(piece)), answer)),
+            Ok(piece) => piece.map(|piece| (Ok::<_, Infallible>(Frame::data(piece)), answer)),
             Err(failure) => {
                 *answer.exchange.failure() = Some(failure);
                 None
@@ -322,7 +322,7 @@ fn refused(
         let mut piece = response.chunk().await.ok().flatten()?;
         piece.truncate(left);
         let left = left - piece.len();
-        Some((Ok(Frame::data(piece)), (response, left)))
+        Some((Ok::<_, Infallible>(Frame::data(piece)), (response, left)))
     });
     pieces.boxed()
 }
