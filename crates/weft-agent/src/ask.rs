@@ -253,6 +253,10 @@ impl AccountedAnswer<'_> {
                         return Err(Error::new(ErrorKind::Cancelled, "the budget is used up"));
                     }
                 }
+                Some(ChatDelta::AnsweredBy(info)) => {
+                    warn_of_prices(self.ctx, &info).await?;
+                    self.coming.by = Some((*info).clone());
+                }
                 Some(delta) => self.coming.take(delta, show),
                 None => {
                     return Err(Error::new(ErrorKind::Garbled, "the model's answer ended prematurely"));
@@ -317,9 +321,11 @@ impl Coming {
                 self.size += arguments.len() + length(&id) + length(&name) + size_of::<usize>();
                 self.calls.add(index, id, name, &arguments);
             }
-            ChatDelta::AnsweredBy(info) => self.by = Some((*info).clone()),
             // They are sent to the run, which has to be awaited.
-            ChatDelta::Warning(_) | ChatDelta::Restarted | ChatDelta::End { .. } => {}
+            ChatDelta::Warning(_)
+            | ChatDelta::AnsweredBy(_)
+            | ChatDelta::Restarted
+            | ChatDelta::End { .. } => {}
         }
     }
 }
@@ -379,6 +385,21 @@ pub async fn ask_text(
 /// `Cancelled` when the run is no longer listening.
 pub async fn warn_of_cut(ctx: &NodeContext) -> Result<()> {
     let message = "the answer is incomplete: the model reached its token limit".to_owned();
+    ctx.signal(Signal::Warn(message)).await
+}
+
+/// Warns the run when a limit on money cannot be enforced, because this model has no prices.
+///
+/// # Errors
+/// `Cancelled` when the run is no longer listening.
+pub async fn warn_of_prices(ctx: &NodeContext, model: &ModelInfo) -> Result<()> {
+    if model.prices.is_some() || !ctx.budget.limits_money() {
+        return Ok(());
+    }
+    let message = format!(
+        "the money budget does not count the model `{}`: it has no prices (set them at its entry in `models`)",
+        model.name
+    );
     ctx.signal(Signal::Warn(message)).await
 }
 

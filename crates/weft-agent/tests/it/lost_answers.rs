@@ -3,11 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use futures::{StreamExt as _, stream};
 use serde_json::json;
-use weft_core::ErrorKind;
+use weft_agent::ask::ask;
 use weft_core::budget::{Budget, BudgetLimits, Holder, Spent};
 use weft_core::effect::{EffectResult, Effects, Known};
-use weft_core::seam::chat_model::Prices;
+use weft_core::seam::chat_model::{
+    ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, Prices, StopReason, Usage,
+};
+use weft_core::{ErrorKind, Result};
 use weft_models::script::Fault;
 use weft_testkit::{Reply, Step};
 
@@ -115,4 +120,35 @@ async fn an_older_record_is_replayed() {
     let world = again(HashMap::from([(Arc::from("model#0"), gave)]));
     assert_eq!(world.ask().await.unwrap().text, "old");
     assert_eq!(world.ctx.budget.spent().tokens, 34);
+}
+
+/// A model in whose place another one answers, which has no prices.
+struct Replaced(ModelInfo);
+
+#[async_trait]
+impl ChatModel for Replaced {
+    fn info(&self) -> &ModelInfo {
+        &self.0
+    }
+
+    async fn chat(&self, _: ChatRequest) -> Result<ChatStream> {
+        let other = ModelInfo { name: "other".to_owned(), prices: None, ..self.0.clone() };
+        let end = ChatDelta::End { reason: StopReason::Stop, usage: Usage::default() };
+        let deltas = [ChatDelta::AnsweredBy(Arc::new(other)), ChatDelta::Text("yes".to_owned()), end];
+        Ok(stream::iter(deltas.map(Ok)).boxed())
+    }
+}
+
+#[tokio::test]
+async fn a_substitute_without_prices_is_reported() {
+    let mut world = World::new([]);
+    let prices = Some(Prices::new(1.0, 1.0));
+    let model = Replaced(ModelInfo { prices, ..world.model.info().clone() });
+    for (money, warnings) in [(None, 0), (Some(1.0), 1)] {
+        world.budget(BudgetLimits { money, ..BudgetLimits::default() });
+        let reply = ask(&world.ctx, &model, ChatRequest::default(), &mut |_| {}).await.unwrap();
+        tokio::task::yield_now().await;
+        let told = world.signals().into_iter().filter(|signal| signal.contains("model `other`")).count();
+        assert_eq!((reply.text.as_str(), told), ("yes", warnings), "{money:?}");
+    }
 }
