@@ -1,5 +1,7 @@
 //! One model call: collects the answer and passes it on while it is being written.
 
+mod lost;
+
 use futures::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use weft_core::budget::Limit;
@@ -12,7 +14,9 @@ use weft_core::usage::UsedModel;
 use weft_core::value::shortened;
 use weft_core::{Error, ErrorKind, Json, NodeContext, Piece, Result};
 
+use self::lost::{AccountedAnswer, LostAnswer, QuestionSize};
 use crate::structured::Schema;
+use crate::window::tokens;
 
 /// Maximum number of bytes of one answer, including its reasoning and its calls.
 // A provider that never ends its answer must not use up the memory of all other runs.
@@ -64,6 +68,9 @@ struct Answered {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<ModelInfo>,
     end: End,
+    /// The answers that broke off before this one, or instead of one; absent in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    lost: Vec<LostAnswer>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,13 +78,24 @@ struct Answered {
 enum End {
     /// The model finished its answer.
     Whole { reason: StopReason, usage: Usage },
-    /// It failed after a part of its text had been shown.
+    /// It failed after a part of its answer had arrived.
     Broken { kind: ErrorKind, message: String },
+}
+
+/// What a call leaves besides its recorded result.
+#[derive(Default)]
+struct Aside {
+    /// The error of an answer that is recorded as broken.
+    failure: Option<Error>,
+    /// The limit that an answer reached which was about to start over.
+    limit: Option<Limit>,
 }
 
 /// Asks the model and waits for the whole answer. Pieces go to `show` as they arrive; when the request has no
 /// audience, `show` gets the whole text at the end. The call counts towards the budget of `ctx`, and so does its
-/// usage, at the prices of the model that answered.
+/// usage, at the prices of the model that answered. Of an answer that breaks off after a part of it has arrived, the
+/// usage is estimated and counts, too, whether it starts over, fails or is stopped. An answer does not start over when
+/// that has used up the budget.
 ///
 /// An answer that was recorded before a crash is not requested again: its text is shown in one piece, and it counts
 /// towards the budget as it did then. The run has already been notified of its usage.
@@ -99,11 +117,11 @@ pub async fn ask(
         return Err(out_of(ctx, limit).await);
     }
     // Our own time limit is outside the recorded effect: reaching it is not an answer of the model.
-    let mut failure = None;
+    let mut aside = Aside::default();
     let question = ctx.effects.question("model", &request);
     let unheard = request.audience == Audience::Nobody;
     // Boxed: otherwise each enclosing future would reserve room for this one, for as long as the answer takes.
-    let call = Box::pin(answered(ctx, model, request, &mut *show, &mut failure));
+    let call = Box::pin(answered(ctx, model, request, &mut *show, &mut aside));
     let asking = ctx.effect_asking("model", Delivery::Idempotent, question, call);
     let answered = match ctx.budget.time_left() {
         // No limit of time: no timer either.
@@ -113,28 +131,47 @@ pub async fn ask(
             Err(_) => return Err(out_of(ctx, Limit::Seconds).await),
         },
     };
-    let (Answered { reply, by, end }, made_now) = answered?;
+    let (answer, made_now) = match (answered, aside.limit) {
+        (Ok(answered), _) => answered,
+        (Err(_), Some(limit)) => return Err(out_of(ctx, limit).await),
+        (Err(error), None) => return Err(error),
+    };
+    // A call made just now recorded its usage when each answer ended, so that it counts even when a later step fails.
+    if !made_now {
+        charge_again(ctx, model.info(), &answer).await?;
+    }
+    let Answered { reply, end, .. } = answer;
     if (unheard || !made_now) && !reply.text.is_empty() {
         // Whoever did the work before showed it in a text that is gone; this one starts empty and needs all of it.
         show(Piece::Text(reply.text.as_str().into()));
     }
-    let (reason, usage) = match end {
-        End::Whole { reason, usage } => (reason, usage),
-        End::Broken { kind, message } => return Err(failure.unwrap_or_else(|| Error::new(kind, message))),
-    };
-    // A call made just now recorded its usage when the answer ended, so that it counts even when a later step fails.
-    if !made_now {
-        let used = used(ctx, by.as_ref().unwrap_or(model.info()), usage);
-        if ctx.effects.are_recorded() {
-            // The notification at the time of the recording went to another run.
-            ctx.signal(Signal::Used(Box::new(used))).await?;
+    let reason = match end {
+        End::Whole { reason, .. } => reason,
+        End::Broken { kind, message } => {
+            return Err(aside.failure.unwrap_or_else(|| Error::new(kind, message)));
         }
-    }
+    };
     if reason == StopReason::Filtered {
         return Err(Error::new(ErrorKind::Filtered, "the model's provider filtered the answer")
             .help("rephrase the question"));
     }
     Ok(reply)
+}
+
+/// Charges what a recorded answer used at the time, and the answers that broke off before it.
+async fn charge_again(ctx: &NodeContext, model: &ModelInfo, answered: &Answered) -> Result<()> {
+    let whole = match &answered.end {
+        End::Whole { usage, .. } => Some((&answered.by, *usage)),
+        End::Broken { .. } => None,
+    };
+    for (by, usage) in answered.lost.iter().map(|lost| (&lost.by, lost.usage)).chain(whole) {
+        let used = used(ctx, by.as_ref().unwrap_or(model), usage);
+        if ctx.effects.are_recorded() {
+            // The notification at the time of the recording went to another run.
+            ctx.signal(Signal::Used(Box::new(used))).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Charges the usage of a call to the budgets.
@@ -150,38 +187,91 @@ pub async fn out_of(ctx: &NodeContext, limit: Limit) -> Error {
     ctx.budget.error(limit)
 }
 
-/// Makes the call. A failure after part of the text was shown counts as an answer as well; the error itself goes to
-/// `failure`.
+/// Makes the call. A failure after part of the answer arrived counts as an answer as well, because it was paid for; the
+/// error itself goes to `aside`.
 async fn answered(
     ctx: &NodeContext,
     model: &dyn ChatModel,
     request: ChatRequest,
     show: &mut (dyn FnMut(Piece) + Send),
-    failure: &mut Option<Error>,
+    aside: &mut Aside,
 ) -> Result<Answered> {
     let unheard = request.audience == Audience::Nobody;
     let mut nobody = |_: Piece| {};
     // Without an audience nothing is shown, so an answer that breaks off can be requested again unnoticed.
     let show = if unheard { &mut nobody } else { show };
-    let mut coming = Coming::default();
-    let error = match coming.collect(ctx, model, request, show).await {
+    let (question, coming) = (QuestionSize::of(&request), Coming::default());
+    let mut answer = AccountedAnswer { ctx, model: model.info(), question, coming };
+    let error = match answer.collect(model, request, show, &mut aside.limit).await {
         Ok((reason, usage)) => {
-            let Coming { reply, by, .. } = coming;
+            let Coming { reply, by, lost, .. } = std::mem::take(&mut answer.coming);
             // Also for a filtered answer: it was produced and paid for, and replaying the work must have the same
             // result.
-            return Ok(Answered { reply, by, end: End::Whole { reason, usage } });
+            return Ok(Answered { reply, by, end: End::Whole { reason, usage }, lost });
         }
         Err(error) => error,
     };
-    // Nobody has seen any of it, so it is not recorded: replayed work may ask again.
-    if unheard || coming.reply.text.is_empty() || error.kind == ErrorKind::Cancelled {
+    answer.broken().await?;
+    let Coming { reply, by, lost, .. } = std::mem::take(&mut answer.coming);
+    // What nobody has seen is not shown by replayed work either.
+    let text = if unheard { String::new() } else { reply.text };
+    // An answer that was stopped is not recorded: replayed work may ask again. A failure without any part of an answer
+    // has used nothing.
+    if error.kind == ErrorKind::Cancelled || (text.is_empty() && lost.is_empty()) {
         return Err(error);
     }
     let end = End::Broken { kind: error.kind, message: error.full() };
-    *failure = Some(error);
+    aside.failure = Some(error);
     // Without its calls: half a call must never be made when the work is replayed.
-    let reply = Reply { text: coming.reply.text, ..Reply::default() };
-    Ok(Answered { reply, by: coming.by, end })
+    let reply = Reply { text, ..Reply::default() };
+    Ok(Answered { reply, by, end, lost })
+}
+
+impl AccountedAnswer<'_> {
+    /// Receives the answer. `limit` is set when it would start over and what it has used leaves nothing for that.
+    async fn collect(
+        &mut self,
+        model: &dyn ChatModel,
+        request: ChatRequest,
+        show: &mut (dyn FnMut(Piece) + Send),
+        limit: &mut Option<Limit>,
+    ) -> Result<(StopReason, Usage)> {
+        let mut deltas = model.chat(request).await?;
+        let (reason, usage) = loop {
+            match deltas.next().await.transpose()? {
+                Some(ChatDelta::Warning(message)) => self.ctx.signal(Signal::Warn(message)).await?,
+                Some(ChatDelta::End { reason, usage }) => {
+                    self.ended(usage).await?;
+                    break (reason, usage);
+                }
+                Some(ChatDelta::Restarted) => {
+                    self.broken().await?;
+                    self.coming.restart();
+                    *limit = self.ctx.budget.exhausted();
+                    if limit.is_some() {
+                        // Of this kind, so that it is not recorded: with a larger budget, replayed work asks again.
+                        return Err(Error::new(ErrorKind::Cancelled, "the budget is used up"));
+                    }
+                }
+                Some(ChatDelta::AnsweredBy(info)) => {
+                    warn_of_prices(self.ctx, &info).await?;
+                    self.coming.by = Some((*info).clone());
+                }
+                Some(delta) => self.coming.take(delta, show),
+                None => {
+                    return Err(Error::new(ErrorKind::Garbled, "the model's answer ended prematurely"));
+                }
+            }
+            if self.coming.size > ANSWER_MAX {
+                let message = format!("the model's answer is longer than {ANSWER_MAX} bytes");
+                return Err(Error::new(ErrorKind::Garbled, message));
+            }
+        };
+        let coming = &mut self.coming;
+        coming.reply.ending = if reason == StopReason::Length { Ending::CutOff } else { Ending::Whole };
+        (coming.reply.calls, coming.reply.calls_left_out) = std::mem::take(&mut coming.calls).finish();
+        Ok((reason, usage))
+    }
 }
 
 /// An answer that is still arriving.
@@ -189,40 +279,24 @@ async fn answered(
 struct Coming {
     reply: Reply,
     calls: Calls,
+    /// The number of bytes of it that have not been charged yet.
     size: usize,
     by: Option<ModelInfo>,
+    /// The answers before it that broke off.
+    lost: Vec<LostAnswer>,
 }
 
 impl Coming {
-    async fn collect(
-        &mut self,
-        ctx: &NodeContext,
-        model: &dyn ChatModel,
-        request: ChatRequest,
-        show: &mut (dyn FnMut(Piece) + Send),
-    ) -> Result<(StopReason, Usage)> {
-        let mut deltas = model.chat(request).await?;
-        let (reason, usage) = loop {
-            match deltas.next().await.transpose()? {
-                Some(ChatDelta::Warning(message)) => ctx.signal(Signal::Warn(message)).await?,
-                Some(ChatDelta::End { reason, usage }) => {
-                    let used = used(ctx, self.by.as_ref().unwrap_or(model.info()), usage);
-                    ctx.signal(Signal::Used(Box::new(used))).await?;
-                    break (reason, usage);
-                }
-                Some(delta) => self.take(delta, show),
-                None => {
-                    return Err(Error::new(ErrorKind::Garbled, "the model's answer ended prematurely"));
-                }
-            }
-            if self.size > ANSWER_MAX {
-                let message = format!("the model's answer is longer than {ANSWER_MAX} bytes");
-                return Err(Error::new(ErrorKind::Garbled, message));
-            }
-        };
-        self.reply.ending = if reason == StopReason::Length { Ending::CutOff } else { Ending::Whole };
-        (self.reply.calls, self.reply.calls_left_out) = std::mem::take(&mut self.calls).finish();
-        Ok((reason, usage))
+    /// Begins another answer. The reader has taken back the pieces so far; which model answers is kept, because its
+    /// prices apply.
+    fn restart(&mut self) {
+        *self = Self { by: self.by.take(), lost: std::mem::take(&mut self.lost), ..Self::default() };
+    }
+
+    /// The number of tokens that have arrived, estimated.
+    fn tokens(&self) -> usize {
+        let calls = self.calls.so_far().map(|(_, call)| tokens(&call.name) + tokens(&call.arguments));
+        tokens(&self.reply.text) + tokens(&self.reply.thinking) + calls.sum::<usize>()
     }
 
     fn take(&mut self, delta: ChatDelta, show: &mut (dyn FnMut(Piece) + Send)) {
@@ -247,11 +321,11 @@ impl Coming {
                 self.size += arguments.len() + length(&id) + length(&name) + size_of::<usize>();
                 self.calls.add(index, id, name, &arguments);
             }
-            // The reader has taken back the pieces so far; which model answers is kept, because its prices apply.
-            ChatDelta::Restarted => *self = Self { by: self.by.take(), ..Self::default() },
-            ChatDelta::AnsweredBy(info) => self.by = Some((*info).clone()),
             // They are sent to the run, which has to be awaited.
-            ChatDelta::Warning(_) | ChatDelta::End { .. } => {}
+            ChatDelta::Warning(_)
+            | ChatDelta::AnsweredBy(_)
+            | ChatDelta::Restarted
+            | ChatDelta::End { .. } => {}
         }
     }
 }
@@ -311,6 +385,21 @@ pub async fn ask_text(
 /// `Cancelled` when the run is no longer listening.
 pub async fn warn_of_cut(ctx: &NodeContext) -> Result<()> {
     let message = "the answer is incomplete: the model reached its token limit".to_owned();
+    ctx.signal(Signal::Warn(message)).await
+}
+
+/// Warns the run when a limit on money cannot be enforced, because this model has no prices.
+///
+/// # Errors
+/// `Cancelled` when the run is no longer listening.
+pub async fn warn_of_prices(ctx: &NodeContext, model: &ModelInfo) -> Result<()> {
+    if model.prices.is_some() || !ctx.budget.limits_money() {
+        return Ok(());
+    }
+    let message = format!(
+        "the money budget does not count the model `{}`: it has no prices (set them at its entry in `models`)",
+        model.name
+    );
     ctx.signal(Signal::Warn(message)).await
 }
 

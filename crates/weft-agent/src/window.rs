@@ -77,7 +77,8 @@ pub fn add_to_system(lines: &mut Vec<Line>, section: &str) {
     }
 }
 
-fn cost(message: &ChatMessage) -> usize {
+/// The estimated number of tokens that a message takes in a request.
+pub(crate) fn cost(message: &ChatMessage) -> usize {
     let calls =
         message.tool_calls.iter().map(|call| PER_MESSAGE + tokens(&call.name) + tokens(&call.arguments));
     let thinking = message.thinking.as_deref().map_or(0, tokens);

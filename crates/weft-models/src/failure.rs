@@ -80,6 +80,20 @@ pub(crate) fn garbled(model: &str, cause: impl std::fmt::Display, key: &Secret) 
     finish(error, &cause.to_string(), key)
 }
 
+/// The error for an answer of which the server at `address` sends more than is accepted: something called `what` with
+/// more than `bytes_max` bytes.
+pub(crate) fn too_long(model: &str, address: &reqwest::Url, what: &str, bytes_max: usize) -> Error {
+    // Without a password that the address may contain.
+    let host = address.host_str().unwrap_or_default();
+    let server = address.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+    let message =
+        format!("the server `{server}` of the model `{model}` sent {what} of more than {bytes_max} bytes");
+    Error::new(ErrorKind::Garbled, message).help(
+        "check that `base_url` and `provider` of the model fit together and that this server works; a lower \
+         `max_tokens` makes answers shorter",
+    )
+}
+
 /// The error for a request without a response. The URL is left out, because it may contain a key.
 pub(crate) fn no_answer(model: &str, cause: reqwest::Error, key: &Secret) -> Error {
     let kind = match () {

@@ -88,7 +88,8 @@ impl RemoteModel {
         let response = sending.send().await.map_err(no_answer)?;
         if response.status().is_success() {
             let (body, whole) = read(response, BODY_BYTES_MAX).await.map_err(no_answer)?;
-            return if whole { Ok(body) } else { Err(self.garbled("it is too long")) };
+            let too_long = || failure::too_long(&self.name, &self.url, "an answer", BODY_BYTES_MAX);
+            return if whole { Ok(body) } else { Err(too_long()) };
         }
         let status = response.status().as_u16();
         let retry_after = failure::retry_after(response.headers());

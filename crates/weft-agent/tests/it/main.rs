@@ -18,6 +18,7 @@ mod images;
 mod kit;
 mod layers;
 mod long_term;
+mod lost_answers;
 mod many_tools;
 mod messages;
 mod native;

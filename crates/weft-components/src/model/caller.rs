@@ -104,15 +104,7 @@ impl Caller {
 /// # Errors
 /// `Cancelled` when the run no longer listens.
 pub(crate) async fn warn_of_prices(ctx: &NodeContext, model: &dyn ChatModel) -> Result<()> {
-    let info = model.info();
-    if info.prices.is_some() || !ctx.budget.limits_money() {
-        return Ok(());
-    }
-    let message = format!(
-        "the money budget does not count the model `{}`: it has no prices (set them at its entry in `models`)",
-        info.name
-    );
-    ctx.signal(Signal::Warn(message)).await
+    weft_agent::ask::warn_of_prices(ctx, model.info()).await
 }
 
 /// Starts to stream the output `content`. [`end_aloud`] ends it.

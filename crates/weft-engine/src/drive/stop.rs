@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::component::Route;
-use weft_core::context::ToolFinished;
+use weft_core::context::{Signal, ToolFinished};
 use weft_core::journal::{Ending, FrameStep, NextEdges};
 use weft_core::{Error, ErrorKind, Outputs, Record};
 
@@ -149,6 +149,12 @@ impl RunDriver<'_> {
         // Dropped before their ends are noted, so that nothing they would still say comes after those.
         self.tasks.clear();
         self.done.clear();
+        // Models were paid for answers that were arriving until now.
+        while let Ok((activation, signal)) = self.signals.try_recv() {
+            if matches!(signal, Signal::Used(_)) {
+                self.signal(activation, signal);
+            }
+        }
         // A frame that was open when its run paused was started in that run and finishes here.
         let open: Vec<_> = self.machine.frames.keys().copied().collect();
         open.into_iter().for_each(|activation| self.ensure_active(activation));

@@ -216,6 +216,39 @@ async fn a_run_can_be_cancelled_during_a_retry_delay() {
     assert_eq!(model.requests().len(), 2, "and no request follows");
 }
 
+/// An answer that is arriving when its run is cancelled was paid for as far as it came.
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_run_counts_the_answer_that_was_arriving() {
+    let params =
+        json!({"llm_id": "m", "sys_prompt": "s", "prompts": [{"role": "user", "content": "{sys.query}"}]});
+    let plan = drawn(&[
+        ("begin", "Begin", json!({}), &["LLM:l"], None),
+        ("LLM:l", "LLM", params, &["Message:m"], None),
+        ("Message:m", "Message", json!({"content": ["{LLM:l@content}"]}), &[], None),
+    ]);
+    let endless = Reply::pieces(["one ", "two ", "three "]).delay_ms(10_000);
+    let model = ScriptedModel::new(Script::new().reply(endless));
+    let seams = Seams { models: Arc::new(OneModel(Arc::new(model))), ..Arc::into_inner(seams()).unwrap() };
+    let store = Arc::new(MemoryStore::default());
+    let stores = stored(&store, &plan).await;
+    let engine = Engine::new(Arc::new(seams), Some(stores), EngineLimits::default());
+    let mut handle = engine.start(turn(&plan, asking("q"))).await.unwrap();
+    // After the second piece.
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    assert!(engine.cancel(&handle.key).await.unwrap());
+    let records = rest(&mut handle).await;
+    assert_eq!(ending(&records), Ending::Cancelled);
+    let used = records.iter().filter_map(|record| match record {
+        Record::ModelUsed { usage, .. } => Some(*usage),
+        _ => None,
+    });
+    let used: Vec<_> = used.collect();
+    assert_eq!((used.len(), used[0].calls), (1, 1));
+    assert!(used[0].prompt_tokens > 0 && used[0].completion_tokens > 0, "{used:?}");
+    let Some(Record::RunFinished { spent, .. }) = records.last() else { panic!("no end") };
+    assert_eq!(spent.tokens, used[0].total_tokens());
+}
+
 /// Cancelled at any moment, an Iteration with exception settings takes neither its branch nor its default
 /// value: cancellation is not a failure that a canvas catches.
 #[tokio::test(start_paused = true)]

@@ -10,10 +10,11 @@ use reqwest::header::HeaderMap;
 use serde_json::Value as Json;
 use weft_core::seam::chat_model::{Author, ChatDelta, ChatMessage, ChatRequest, StopReason, Usage};
 use weft_core::{Error, Result};
+use weft_net::RelayedExchange;
 
 use super::asking::Asking;
 use super::seal::{GeminiSeals, of_anthropic};
-use super::{Frames, Heard, Noticed};
+use super::{Frames, Heard, Noticed, relayed};
 use crate::estimate::SentUsage;
 use crate::factories::Provider;
 use crate::inline_tags::{InlineTags, TaggedPart};
@@ -27,6 +28,8 @@ pub(super) struct NativeAssembly {
     asking: Asking,
     request: ChatRequest,
     noticed: Noticed,
+    /// The exchange with the server whose answer is coming.
+    exchange: RelayedExchange,
     ready: VecDeque<Result<ChatDelta>>,
     tags: InlineTags,
     parts: Vec<TaggedPart>,
@@ -63,12 +66,18 @@ struct GrowingCall {
 }
 
 impl NativeAssembly {
-    pub(super) fn new(asking: Asking, request: ChatRequest, noticed: Noticed) -> Self {
+    pub(super) fn new(
+        asking: Asking,
+        request: ChatRequest,
+        noticed: Noticed,
+        exchange: RelayedExchange,
+    ) -> Self {
         let before = request.messages.iter().map(|message| message.tool_calls.len()).sum();
         Self {
             asking,
             request,
             noticed,
+            exchange,
             ready: VecDeque::new(),
             tags: InlineTags::default(),
             parts: Vec::new(),
@@ -97,10 +106,16 @@ impl NativeAssembly {
                 }
                 match assembly.stage {
                     Stage::Over => return None,
-                    Stage::Paused => match assembly.asking.ask(&assembly.so_far()).await {
-                        Ok(more) => (answer, assembly.stage) = (more, Stage::Coming),
-                        Err(error) => assembly.fail(error),
-                    },
+                    Stage::Paused => {
+                        let so_far = assembly.so_far();
+                        match assembly.asking.ask(&so_far).await {
+                            Ok((more, exchange)) => {
+                                (answer, assembly.exchange) = (more, exchange);
+                                assembly.stage = Stage::Coming;
+                            }
+                            Err(error) => assembly.fail(error),
+                        }
+                    }
                     Stage::Coming => match answer.next().await {
                         Some(Ok(event)) => assembly.take(event),
                         Some(Err(_)) if assembly.frames().blocks.take_misread() => {}
@@ -281,6 +296,10 @@ impl NativeAssembly {
 
     fn ended_early(&mut self) {
         let object = self.frames().error.take();
+        // An answer that was lost or is too long also looks like one that has ended.
+        if let (None, Some(failure)) = (&object, self.exchange.failure()) {
+            return self.lost(relayed::failed(&self.asking, failure));
+        }
         let Asking { model, key, .. } = &self.asking;
         let error = match object {
             Some(object) => failure::reported(model, &object, key),
@@ -303,7 +322,14 @@ impl NativeAssembly {
             let error = failure::blocked(&self.asking.model, &reason, &self.asking.key);
             return self.fail(error);
         }
-        let error = failed(&self.asking.model, cause, &self.asking.key);
+        self.lost(match self.exchange.failure() {
+            // Whatever genai makes of the end of an answer, this is the reason.
+            Some(failure) => relayed::failed(&self.asking, failure),
+            None => failed(&self.asking.model, cause, &self.asking.key),
+        });
+    }
+
+    fn lost(&mut self, error: Error) {
         // Told as cut off, since something had come: whoever has heard it must not be told that there was no
         // answer.
         let broke = self.has_begun() && error.message.starts_with("no answer");

@@ -1,10 +1,15 @@
 //! A question to a model on a wire of its own, which may have to be put again for the answer to go on.
 
+use std::sync::Arc;
+
 use genai::ModelSpec;
 use genai::chat::{ChatOptions, ChatStream};
+use url::Url;
 use weft_core::Result;
 use weft_core::seam::chat_model::{ChatRequest, ToolSchema};
+use weft_net::{AnswerEvents, RelayedExchange};
 
+use super::relayed::RelayedClient;
 use super::{answer, question};
 use crate::factories::Provider;
 use crate::secret::Secret;
@@ -15,18 +20,30 @@ pub(super) struct Asking {
     /// The name in the configuration.
     pub model: String,
     pub key: Secret,
-    pub client: genai::Client,
+    /// The address of the server; genai is given another one.
+    pub address: Url,
+    pub client: Arc<RelayedClient>,
     pub spec: ModelSpec,
     pub options: ChatOptions,
     pub tools: Vec<ToolSchema>,
 }
 
 impl Asking {
+    /// Puts a question. The exchange tells afterwards why an answer is not complete.
+    ///
     /// # Errors
     /// What [`answer::failed`] makes of a failure of genai.
-    pub(super) async fn ask(&self, request: &ChatRequest) -> Result<ChatStream> {
+    pub(super) async fn ask(&mut self, request: &ChatRequest) -> Result<(ChatStream, RelayedExchange)> {
         let question = question::question(self.provider, request, &self.tools);
-        let asked = self.client.exec_chat_stream(self.spec.clone(), question, Some(&self.options)).await;
-        Ok(asked.map_err(|cause| answer::failed(&self.model, cause, &self.key))?.stream)
+        // As genai reads them, whatever the server calls them.
+        let events = match self.provider {
+            Provider::Ollama => AnswerEvents::Lines,
+            _ => AnswerEvents::ServerSent,
+        };
+        let exchange = self.client.relay.exchange(&self.address, events);
+        self.options.extra_headers = Some(exchange.header().into());
+        let asking = self.client.client.exec_chat_stream(self.spec.clone(), question, Some(&self.options));
+        let asked = asking.await.map_err(|cause| answer::failed(&self.model, cause, &self.key))?;
+        Ok((asked.stream, exchange))
     }
 }

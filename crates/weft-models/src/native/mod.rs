@@ -6,6 +6,7 @@ mod blocks;
 mod cache;
 mod options;
 mod question;
+mod relayed;
 mod seal;
 mod searches;
 
@@ -17,11 +18,14 @@ use genai::adapter::AdapterKind;
 use genai::chat::RawFrameRef;
 use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ModelSpec, ServiceTarget};
+use url::Url;
 use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelInfo};
 use weft_core::{Error, Result};
+use weft_net::AnswerRelay;
 
 use self::asking::Asking;
 use self::blocks::Blocks;
+use self::relayed::RelayedClient;
 use crate::config::{ModelEntry, StructuredOutput};
 use crate::factories::Provider;
 use crate::offer::offer;
@@ -32,36 +36,52 @@ use crate::secret::Secret;
 pub(crate) struct NativeModel {
     info: ModelInfo,
     provider: Provider,
+    /// The address of the server.
+    address: Url,
+    /// What genai is given.
     target: ServiceTarget,
     key: Secret,
-    client: genai::Client,
+    /// Sends what genai asks.
+    client: reqwest::Client,
+    /// Opened with the first question, and again where another runtime asks.
+    relayed: Mutex<Option<Arc<RelayedClient>>>,
     form: Option<StructuredOutput>,
 }
 
 impl NativeModel {
     /// # Errors
-    /// `Invalid` for an address that is not valid, `Internal` when genai cannot be set up.
+    /// `Invalid` for an address that is not valid.
     pub(crate) fn new(
         info: ModelInfo,
         provider: Provider,
         entry: &ModelEntry,
         client: reqwest::Client,
     ) -> Result<Self> {
-        let address = entry.address()?;
         // Looked at here, when the program starts: genai would only fail at the first question.
-        url::Url::parse(address).map_err(|cause| {
+        let address = Url::parse(&base(provider, entry.address()?)).map_err(|cause| {
             Error::invalid(format!("the base URL of the model `{}` is not valid", info.name)).because(cause)
         })?;
-        let client = genai::Client::builder()
-            .with_reqwest(client)
-            .build()
-            .map_err(|cause| Error::internal("cannot set up the model client").because(cause.to_string()))?;
         let target = ServiceTarget {
-            endpoint: Endpoint::from_owned(base(provider, address)),
+            endpoint: Endpoint::from_owned(AnswerRelay::inside_url(&address).to_string()),
             auth: AuthData::from_single(entry.api_key.reveal()),
             model: ModelIden::new(adapter(provider), info.model.clone()),
         };
-        Ok(Self { info, provider, target, key: entry.api_key.clone(), client, form: entry.structured_output })
+        let (key, form) = (entry.api_key.clone(), entry.structured_output);
+        Ok(Self { info, provider, address, target, key, client, relayed: Mutex::default(), form })
+    }
+
+    /// genai, ready to ask.
+    ///
+    /// # Errors
+    /// As for [`RelayedClient::open`].
+    fn relayed(&self) -> Result<Arc<RelayedClient>> {
+        let mut relayed = self.relayed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = relayed.as_ref().filter(|known| known.relay.is_open()) {
+            return Ok(Arc::clone(open));
+        }
+        let opened = Arc::new(RelayedClient::open(self.client.clone())?);
+        *relayed = Some(Arc::clone(&opened));
+        Ok(opened)
     }
 }
 
@@ -103,7 +123,7 @@ impl ChatModel for NativeModel {
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
         let asked = ModelAddress {
             provider: self.provider.as_str(),
-            base_url: self.target.endpoint.base_url(),
+            base_url: self.address.as_str(),
             model: &self.info.model,
         };
         let settled = settle(asked, &request.sampling).with_form(self.form);
@@ -113,17 +133,19 @@ impl ChatModel for NativeModel {
         let left_out = question::left_out(self.provider, &self.info.name, &request);
         let warnings: Vec<String> =
             settled.warnings.into_iter().chain(offer.warnings).chain(left_out).collect();
-        let asking = Asking {
+        let mut asking = Asking {
             provider: self.provider,
             model: self.info.name.clone(),
             key: self.key.clone(),
-            client: self.client.clone(),
+            address: self.address.clone(),
+            client: self.relayed()?,
             spec: ModelSpec::from_target(self.target.clone()),
             options,
             tools: offer.tools.into_owned(),
         };
-        let answer = asking.ask(&request).await?;
-        Ok(answer::NativeAssembly::new(asking, request, noticed).stream(warnings, answer).boxed())
+        let (answer, exchange) = asking.ask(&request).await?;
+        let assembly = answer::NativeAssembly::new(asking, request, noticed, exchange);
+        Ok(assembly.stream(warnings, answer).boxed())
     }
 }
 

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt as _};
+use reqwest::Url;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value as Json;
@@ -103,6 +104,8 @@ impl From<WireTokens> for SentUsage {
 /// Assembles an answer.
 pub(super) struct OpenAiAssembly {
     model: String,
+    /// The address of the server.
+    address: Url,
     key: Secret,
     request: ChatRequest,
     ready: VecDeque<Result<ChatDelta>>,
@@ -120,11 +123,12 @@ pub(super) struct OpenAiAssembly {
 }
 
 impl OpenAiAssembly {
-    pub(super) fn new(model: String, key: Secret, request: ChatRequest) -> Self {
+    pub(super) fn new(model: String, address: Url, key: Secret, request: ChatRequest) -> Self {
         let calls =
             CallAssembly::after(request.messages.iter().map(|message| message.tool_calls.len()).sum());
         Self {
             model,
+            address,
             key,
             request,
             ready: VecDeque::new(),
@@ -333,8 +337,9 @@ pub(super) struct OpenAiAnswer {
 impl OpenAiAnswer {
     fn feed(&mut self, bytes: &[u8]) {
         if !self.events.feed(bytes) {
-            let cause = format!("one event has more than {EVENT_BYTES_MAX} bytes");
-            return self.assembly.fail(failure::garbled(&self.assembly.model, cause, &self.assembly.key));
+            let OpenAiAssembly { model, address, .. } = &self.assembly;
+            let error = failure::too_long(model, address, "an event", EVENT_BYTES_MAX);
+            return self.assembly.fail(error);
         }
         while let Some(data) = self.events.next() {
             self.assembly.take(data);

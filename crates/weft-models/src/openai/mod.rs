@@ -54,7 +54,7 @@ impl OpenAi {
         let status = response.status().as_u16();
         let retry_after = failure::retry_after(response.headers());
         // The status matters most: a refusal whose body breaks off is still reported as a refusal.
-        let body = whole(response).await.unwrap_or_default();
+        let (body, _) = read(response).await.unwrap_or_default();
         let body = String::from_utf8_lossy(&body);
         failure::refused(
             &self.info.name,
@@ -85,27 +85,32 @@ impl ChatModel for OpenAi {
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
-        let mut assembly = answer::OpenAiAssembly::new(self.info.name.clone(), self.key.clone(), request);
+        let (name, key) = (self.info.name.clone(), self.key.clone());
+        let mut assembly = answer::OpenAiAssembly::new(name, self.url.clone(), key, request);
         assembly.warn(warnings);
         let content_type =
             response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         if content_type.starts_with("application/json") {
             // Streaming was requested but not used.
-            return Ok(assembly.whole(&whole(response).await.map_err(no_answer)?).boxed());
+            let (body, complete) = read(response).await.map_err(no_answer)?;
+            if !complete {
+                return Err(failure::too_long(&self.info.name, &self.url, "an answer", BODY_BYTES_MAX));
+            }
+            return Ok(assembly.whole(&body).boxed());
         }
         Ok(assembly.stream(response.bytes_stream().boxed()).boxed())
     }
 }
 
-/// The body, up to the limit.
-async fn whole(mut response: reqwest::Response) -> Result<Vec<u8>, reqwest::Error> {
+/// The body up to the limit, and whether that was all of it.
+async fn read(mut response: reqwest::Response) -> Result<(Vec<u8>, bool), reqwest::Error> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await? {
         let room = BODY_BYTES_MAX - body.len();
         body.extend_from_slice(&piece[..piece.len().min(room)]);
         if piece.len() > room {
-            break;
+            return Ok((body, false));
         }
     }
-    Ok(body)
+    Ok((body, true))
 }

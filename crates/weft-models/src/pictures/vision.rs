@@ -8,13 +8,14 @@ use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt as _;
 use weft_core::seam::PictureReader;
 use weft_core::seam::chat_model::{
-    Audience, Author, ChatDelta, ChatMessage, ChatModel, ChatRequest, Sampling,
+    Audience, Author, ChatDelta, ChatMessage, ChatModel, ChatRequest, Sampling, Usage,
 };
 use weft_core::seam::picture_reader::{Picture, PictureLine, TEXT_CHARS_MAX};
 use weft_core::usage::Counted;
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use super::check;
+use crate::estimate;
 
 const INSTRUCTIONS: &str = "You read pictures of documents for a search index. Write down all text in the picture, in \
 reading order and in its own language, with one line for each line and an empty line between paragraphs. Write tables \
@@ -66,13 +67,19 @@ impl PictureReader for VisionPictureReader {
             audience: Audience::Nobody,
             ..ChatRequest::default()
         };
+        let asked = estimate::usage(&request, "");
         let mut deltas = self.model.chat(request).await?;
         let (mut text, mut told) = (String::new(), None);
+        // Of answers that broke off: they are paid for, and their usage is never reported.
+        let mut lost = Usage::default();
         let mut prices = self.model.info().prices;
         while let Some(delta) = deltas.next().await.transpose()? {
             match delta {
                 ChatDelta::Text(piece) => text.push_str(&piece),
-                ChatDelta::Restarted => text.clear(),
+                ChatDelta::Restarted => {
+                    lost += Usage { completion_tokens: estimate::tokens(&text), ..asked };
+                    text.clear();
+                }
                 ChatDelta::AnsweredBy(info) => prices = info.prices,
                 ChatDelta::End { usage, .. } => told = Some(usage),
                 _ => {}
@@ -82,12 +89,13 @@ impl PictureReader for VisionPictureReader {
                 break;
             }
         }
-        let Some(usage) = told else {
+        let Some(mut usage) = told else {
             return Err(Error::new(
                 ErrorKind::Garbled,
                 format!("the answer of `{}` is too long or incomplete", self.name()),
             ));
         };
+        usage += lost;
         Ok(Counted { given: lines(&text), usage, prices })
     }
 }
@@ -109,6 +117,23 @@ fn lines(text: &str) -> Vec<PictureLine> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::{Fault, Reply, Script, Step};
+    use crate::scripted::ScriptedModel;
+    use crate::{RetryPolicy, Retrying};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_breaks_off_counts_with_the_next_one() {
+        let broken = Reply::text("half").then(Step::Fault(Fault::Cut));
+        let script = Script::new().reply(broken).reply(Reply::text("whole").usage(300, 7));
+        let model = Retrying::new(ScriptedModel::new(script), RetryPolicy::default());
+        let reader = VisionPictureReader::new(Arc::new(model));
+        let picture =
+            Picture { media_type: "image/png".to_owned(), width: 1, height: 1, bytes: Vec::new().into() };
+        let Counted { given, usage, .. } = reader.read_counted(&"t".into(), &picture).await.unwrap();
+        assert_eq!((given.len(), given[0].text.as_str()), (1, "whole"));
+        assert_eq!((usage.calls, usage.completion_tokens), (2, 1 + 7));
+        assert!(usage.prompt_tokens > 300 + 800, "{usage:?}");
+    }
 
     #[test]
     fn answers_are_split_into_lines() {

@@ -10,6 +10,7 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod answers;
+mod bounds;
 mod directory;
 mod failures;
 mod openai;

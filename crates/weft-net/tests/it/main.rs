@@ -12,5 +12,6 @@
 mod exchange;
 mod guard;
 mod mail;
+mod relay;
 mod streaming;
 mod tls;
