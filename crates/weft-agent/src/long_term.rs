@@ -4,9 +4,8 @@ mod local;
 mod mem0;
 mod request;
 
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use weft_core::{Error, Result};
+use weft_core::{async_trait, Error, Result};
 
 pub use local::{LocalMemory, MEMORIES_MAX, MEMORY_BYTES_MAX};
 pub use mem0::Mem0;

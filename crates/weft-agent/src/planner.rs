@@ -6,12 +6,11 @@ mod review;
 mod stage;
 mod steps;
 
-use async_trait::async_trait;
 use serde_json::Map;
 use weft_core::component::Suspension;
 use weft_core::context::{Limited, Signal};
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolSchema};
-use weft_core::{Piece, Result};
+use weft_core::{async_trait, Piece, Result};
 
 use self::answer::finish;
 use self::prompts::observation;

@@ -22,7 +22,6 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -30,7 +29,7 @@ use weft_core::citation::Cited;
 use weft_core::context::ToolStarted;
 use weft_core::effect::Delivery;
 use weft_core::seam::chat_model::{ChatMessage, ChatModel, ChatRequest};
-use weft_core::{Error, ErrorKind, NodeContext, Result};
+use weft_core::{async_trait, Error, ErrorKind, NodeContext, Result};
 
 pub use self::agentic::Claim;
 pub use self::effort::Effort;

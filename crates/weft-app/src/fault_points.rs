@@ -4,13 +4,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use async_trait::async_trait;
 use weft_core::id::TenantId;
 use weft_core::seam::RunStore;
 use weft_core::seam::run_store::{
     FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
 };
-use weft_core::{Error, ProcessId, Result, RunKey};
+use weft_core::{async_trait, Error, ProcessId, Result, RunKey};
 
 /// Where this process is killed; set once, when it starts.
 static POINT: OnceLock<FaultPoint> = OnceLock::new();

@@ -372,7 +372,7 @@ impl FileManager {
 
 #[cfg(test)]
 mod tests {
-    use async_trait::async_trait;
+    use weft_core::async_trait;
     use futures::FutureExt as _;
     use tokio::sync::Semaphore;
     use weft_core::seam::clock::FixedClock;

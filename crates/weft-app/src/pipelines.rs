@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -14,7 +13,7 @@ use weft_core::seam::blob_store::BlobStore;
 use weft_core::seam::dataset_store::{DatasetStore, Document};
 use weft_core::seam::file_store::{FileStore, StoredFile, document_file_id};
 use weft_core::seam::work_queue::Work;
-use weft_core::{Entry, Error, ErrorKind, Json, Record, Result, RunKey, TenantId, TurnInput, blocking, hex};
+use weft_core::{async_trait, Entry, Error, ErrorKind, Json, Record, Result, RunKey, TenantId, TurnInput, blocking, hex};
 use weft_knowledge::ingest::PipelineRunner;
 
 use crate::app::App;

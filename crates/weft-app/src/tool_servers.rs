@@ -5,14 +5,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use weft_core::seam::tool_credentials::CredentialKey;
 use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_core::seam::tool_source::{Offered, PinStore, ToolPin};
 use weft_core::seam::{Clock, ToolCredentials, ToolServerStore, ToolSource};
-use weft_core::{Error, ErrorKind, Json, Result, Secret, TenantId, ToolOutput};
+use weft_core::{async_trait, Error, ErrorKind, Json, Result, Secret, TenantId, ToolOutput};
 use weft_mcp::{CredentialPlace, Credentials, PinMode, Reach, ServerConfig, Servers, TransportKind};
 use weft_net::StreamingHttp;
 

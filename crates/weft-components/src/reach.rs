@@ -53,7 +53,7 @@ const INSIDE: [&str; 30] = [
 #[derive(Default)]
 struct Names(Mutex<bool>);
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl Resolver for Names {
     async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>> {
         let addresses: &[&str] = match host.trim_end_matches('.').to_ascii_lowercase().as_str() {
@@ -79,7 +79,7 @@ struct Recorder {
     routes: Mutex<Vec<OutboundRoute>>,
 }
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl Connector for Recorder {
     async fn exchange(&self, route: &OutboundRoute, _: &HttpRequest) -> Result<HttpResponse> {
         self.routes.lock().unwrap().push(route.clone());

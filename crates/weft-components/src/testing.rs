@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use serde_json::{Map, Value as Json, json};
@@ -24,10 +23,8 @@ use weft_core::seam::knowledge::{
     DatasetBrief, Found, Knowledge, Passage, Scored, SearchRequest, TokensRead,
 };
 use weft_core::seam::{DocumentWriter, Sandbox, Seams};
-use weft_core::{
-    Component, ComponentId, Error, Finished, NodeContext, NodeSource, ParamProblem, Reference, Result,
-    TenantId, Value,
-};
+use weft_core::{async_trait, Component, ComponentId, Error, Finished, NodeContext, NodeSource, ParamProblem, Reference, Result,
+    TenantId, Value,};
 use weft_sandbox::InProcess;
 use weft_testkit::around::{no_seams, node_context, run_context};
 

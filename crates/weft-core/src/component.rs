@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::assign::Assignment;

@@ -77,3 +77,4 @@ pub use secret::Secret;
 pub use stream::{Piece, SharedText};
 pub use tool::{Tool, ToolBody, ToolOutput};
 pub use value::{Json, Outputs, Value};
+pub use weft_macros::async_trait;

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use regex::Regex;
 
 use crate::component::{Component, Finished, Form, NodeSource, ParamProblem, Shape};

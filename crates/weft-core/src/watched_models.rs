@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use futures::StreamExt as _;
 
 use crate::budget::micros;

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
@@ -20,7 +19,7 @@ use weft_core::seam::session_store::{
 };
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{ProcessStore, RunMessages, RunStore, SessionStore};
-use weft_core::{Error, ErrorKind, Json, ProcessId, Result, RunId, RunKey, SessionKey};
+use weft_core::{async_trait, Error, ErrorKind, Json, ProcessId, Result, RunId, RunKey, SessionKey};
 
 use crate::engine::Stores;
 

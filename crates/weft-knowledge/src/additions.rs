@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::json;
 use weft_core::id::ChunkId;
 use weft_core::seam::ModelDirectory;
 use weft_core::seam::dataset_store::{Document, Extra, Settings, StoredChunk};
-use weft_core::{Json, Result};
+use weft_core::{async_trait, Json, Result};
 
 use crate::ask::{Ask, Direct, Step, passes};
 use crate::contents::{self, build};

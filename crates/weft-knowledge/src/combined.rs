@@ -3,14 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
 use weft_core::seam::Knowledge;
 use weft_core::seam::knowledge::{
     self, ContentsEntry, DatasetBrief, EntityKind, Found, GraphFound, GraphRequest, MetadataKey, Passage,
     Scope, SearchRequest,
 };
-use weft_core::{Result, TenantId};
+use weft_core::{async_trait, Result, TenantId};
 
 use crate::graph::find::{ENTITIES_MAX, RELATIONS_MAX};
 

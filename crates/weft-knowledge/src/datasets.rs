@@ -8,7 +8,6 @@ mod there;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use weft_core::filter::Metadata;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{Counting, Dataset, DatasetFilter, DatasetStore};
@@ -17,7 +16,7 @@ use weft_core::seam::knowledge::{
     Passage, Scope, SearchRequest,
 };
 use weft_core::seam::{Index, ModelDirectory};
-use weft_core::{Result, TenantId};
+use weft_core::{async_trait, Result, TenantId};
 
 use crate::graph::merge::Graph;
 use crate::graph::{apart, find};

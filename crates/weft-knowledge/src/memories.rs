@@ -8,9 +8,8 @@ mod worker;
 use std::fmt;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use tokio::sync::{Notify, Semaphore};
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::id::{MemoryKey, TenantId};
 use weft_core::seam::memories::{MemoryQuery, Recollection, Turn};
 use weft_core::seam::memory_store::{MESSAGE_BYTES_MAX, MessageType, NewMessage};

@@ -133,7 +133,7 @@ pub(crate) fn refusal(response: &StreamResponse) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use async_trait::async_trait;
+    use weft_core::async_trait;
     use bytes::Bytes;
     use futures::{StreamExt as _, stream};
 

@@ -177,7 +177,7 @@ async fn exchange(config: &OauthConfig, http: &dyn StreamingHttp, refresh: &Secr
 
 #[cfg(test)]
 mod tests {
-    use async_trait::async_trait;
+    use weft_core::async_trait;
     use bytes::Bytes;
     use futures::{StreamExt as _, stream};
     use weft_net::StreamResponse;

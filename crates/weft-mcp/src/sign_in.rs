@@ -383,13 +383,12 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use async_trait::async_trait;
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     use bytes::Bytes;
     use futures::{StreamExt as _, stream};
     use serde_json::{Value as Json, json};
-    use weft_core::TenantId;
+    use weft_core::{async_trait, TenantId};
     use weft_core::seam::clock::FixedClock;
     use weft_net::{StreamRequest, StreamingHttp};
     use weft_testkit::MemoryCredentials;

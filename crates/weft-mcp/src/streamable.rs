@@ -219,7 +219,7 @@ impl StreamableHttpClient for HttpPeer {
 
 #[cfg(test)]
 mod tests {
-    use async_trait::async_trait;
+    use weft_core::async_trait;
     use futures::{StreamExt as _, stream};
     use tokio::time::Instant;
     use weft_net::{StreamRequest, StreamingHttp};

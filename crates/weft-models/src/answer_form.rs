@@ -3,11 +3,10 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use hashlink::LruCache;
 use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo};
-use weft_core::{ErrorKind, Json, Result};
+use weft_core::{async_trait, ErrorKind, Json, Result};
 
 use crate::opening::opened;
 

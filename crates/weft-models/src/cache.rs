@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use hashlink::LruCache;
 use serde::Deserialize;
@@ -12,7 +11,7 @@ use tokio::time::Instant;
 use weft_core::seam::chat_model::{
     ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, StopReason, Usage,
 };
-use weft_core::{Result, TenantId};
+use weft_core::{async_trait, Result, TenantId};
 
 /// Maximum size of all cached answers together, in bytes.
 const BYTES_MAX: usize = 32 << 20;

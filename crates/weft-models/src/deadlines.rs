@@ -4,11 +4,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::{Stream, StreamExt as _};
 use tokio::time::{Instant, Sleep};
 use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 /// Time limits of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,9 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::FutureExt as _;
 use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelInfo};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::opening::{answered, opened};
 

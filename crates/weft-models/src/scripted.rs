@@ -3,12 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream;
 use weft_core::seam::ModelDirectory;
 use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, ModelKind};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 
 use crate::script::{Fault, Playback, Reply, Script, Step};
 

@@ -1,7 +1,6 @@
 //! Text-to-speech and speech-to-text models, over the endpoints of OpenAI's API that many other servers also have:
 //! `/audio/speech` and `/audio/transcriptions`.
 
-use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::multipart::{Form, Part};
@@ -10,7 +9,7 @@ use serde_json::json;
 use weft_core::seam::chat_model::{Prices, Usage};
 use weft_core::seam::speech::{Audio, Recording, SpeechModel, TranscriptionModel};
 use weft_core::usage::Counted;
-use weft_core::{Error, Json, Result, TenantId};
+use weft_core::{async_trait, Error, Json, Result, TenantId};
 
 use crate::config::ModelEntry;
 use crate::factories::Provider;

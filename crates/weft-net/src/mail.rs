@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use lettre::address::Envelope;
 use lettre::message::header::MessageId;
 use lettre::message::{Mailbox, MultiPart};
@@ -24,7 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use weft_core::seam::Mailer;
 use weft_core::seam::mailer::{Mail, MailServer};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 
 use crate::outbound::Outbound;
 use crate::tls;

@@ -4,11 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use url::{Host, Url};
 use weft_core::seam::Http;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 
 use crate::address::refusal;
 use crate::allow_list::AllowList;

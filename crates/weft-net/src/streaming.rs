@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::outbound::Outbound;
 

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _};
 use weft_core::seam::document_reader::{
@@ -17,7 +16,7 @@ use weft_core::seam::speech::Recording;
 use weft_core::seam::{DocumentReader, PictureReader, TranscriptionModel};
 use weft_core::value::Json;
 use weft_core::watched_models::{ModelWatcher, watched_reader, watched_transcription};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 
 use crate::pictures::whereabouts;
 

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use weft_child::{AskLimits, Bounds, Confinement, Duty, Worker, WorkerEnd, become_bounded_program};
 use weft_core::fair::FairSlots;
 use weft_core::seam::PictureReader;
 use weft_core::seam::picture_reader::{PIXELS_MAX, Picture, PictureLine, PicturePlace, TEXT_CHARS_MAX};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 
 use crate::reader::{Limits, ReaderJob, ReaderOrder};
 use crate::words::is_unspaced;

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use weft_child::{
     AskLimits, Bounds, Confinement, Duty, ProgramEnd, Worker, WorkerEnd, become_threaded_program,
@@ -13,7 +12,7 @@ use weft_child::{
 use weft_core::fair::FairSlots;
 use weft_core::seam::TranscriptionModel;
 use weft_core::seam::speech::Recording;
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 
 use crate::reader::{Limits, ReaderJob, ReaderOrder};
 use crate::tesseract::LIBRARIES;

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use weft_core::seam::tool_source::{Offered, RefusedTool};
 use weft_core::seam::{Sandbox, ToolSource};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 
 use crate::folder;
 use crate::openapi::Plugin;

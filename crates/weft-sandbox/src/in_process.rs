@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use async_trait::async_trait;
 use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
-use weft_core::{Error, ErrorKind, Result, TenantId, blocking};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId, blocking};
 
 use crate::quick;
 

@@ -9,7 +9,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -22,7 +21,7 @@ use weft_core::seam::file_store::plain_name;
 use weft_core::seam::sandbox::{
     FILES_BYTES_MAX, FILES_MAX, Failure, Language, Limits, Program, Ran, WrittenFile,
 };
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 use weft_net::{StreamRequest, StreamingHttp};
 
 use crate::printed::{Printed, Stream};

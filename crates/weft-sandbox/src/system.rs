@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -19,7 +18,7 @@ use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{
     FILES_BYTES_MAX, Failure, Language, Limits, Program, Ran, WasmCall, WasmTool,
 };
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 
 use crate::process::answer_max;
 use parent::{Boundary, Parent};

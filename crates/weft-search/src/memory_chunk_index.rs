@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
 
-use async_trait::async_trait;
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, TenantId};
 use weft_core::seam::Index;
 use weft_core::seam::index::{

@@ -20,13 +20,12 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use weft_core::id::{DatasetId, DatasetKey, TenantId};
 use weft_core::seam::Index;
 use weft_core::seam::index::{IndexAnswer, IndexChange, IndexQuery, IndexSize, TextQuery, WriteConfirmation};
-use weft_core::{Error, Result, blocking};
+use weft_core::{async_trait, Error, Result, blocking};
 
 use self::dataset::{Freshness, IndexedDataset};
 use self::home::Home;

@@ -15,12 +15,11 @@ mod tool;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use serde_json::{Map, Value as Json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use weft_core::access::Permission;
-use weft_core::{Result, TenantId};
+use weft_core::{async_trait, Result, TenantId};
 use weft_mcp::serving::{About, Call, Feature, Listing, Outcome, RpcError, Service, TaskView, code};
 
 use crate::audit::note_call;

@@ -4,11 +4,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use url::Url;
 use weft_core::seam::Databases;
 use weft_core::seam::databases::{DatabaseKind, SqlAnswer, SqlRequest};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 use weft_net::{Outbound, Pinned, Tunnel};
 
 use crate::reply::{ReplyRoom, late, too_much};

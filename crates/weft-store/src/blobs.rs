@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use cap_fs_ext::OpenOptionsSyncExt as _;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 use weft_core::seam::BlobStore;
 use weft_core::seam::blob_store::checked;
-use weft_core::{Error, ErrorKind, Result, TenantId, blocking};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId, blocking};
 
 use crate::private;
 use crate::workspace::{below, folder_name, fresh_file};

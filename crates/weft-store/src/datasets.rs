@@ -1,7 +1,6 @@
 //! Implements the dataset seam by delegating each call to the rows.
 
-use async_trait::async_trait;
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use weft_core::seam::BlobStore;
 use weft_core::seam::blob_store::checked;
-use weft_core::{Error, Result, TenantId};
+use weft_core::{async_trait, Error, Result, TenantId};
 
 type Blobs = HashMap<(TenantId, String), Bytes>;
 

@@ -10,7 +10,6 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use sha2::{Digest as _, Sha256};
@@ -19,7 +18,7 @@ use weft_core::id::TenantId;
 use weft_core::seam::secrets::{NamedSecret, SecretInfo, check, missing};
 use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_core::seam::{Secrets, ToolServerStore};
-use weft_core::{Error, ErrorKind, Result, Secret, hex};
+use weft_core::{async_trait, Error, ErrorKind, Result, Secret, hex};
 
 use crate::Store;
 use crate::ids::text;

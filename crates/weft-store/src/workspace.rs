@@ -8,7 +8,6 @@ use std::io::{ErrorKind as IoKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
 use cap_fs_ext::OpenOptionsSyncExt as _;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
@@ -16,7 +15,7 @@ use cap_tempfile::TempFile;
 use sha2::{Digest as _, Sha256};
 use weft_core::seam::Workspace;
 use weft_core::seam::workspace::names;
-use weft_core::{Error, ErrorKind, Result, TenantId, blocking};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId, blocking};
 
 use crate::private;
 

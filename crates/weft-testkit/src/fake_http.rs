@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use weft_core::seam::Http;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 
 /// An `Http` that never dials. Clones share answers and record.
 #[derive(Clone, Debug, Default)]

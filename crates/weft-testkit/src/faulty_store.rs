@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
@@ -23,7 +22,7 @@ use weft_core::seam::session_store::{
 };
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{ProcessStore, RunStore, SessionStore};
-use weft_core::{Error, ErrorKind, ProcessId, Result, RunId, RunKey, SessionKey};
+use weft_core::{async_trait, Error, ErrorKind, ProcessId, Result, RunId, RunKey, SessionKey};
 
 use crate::dice::Dice;
 use crate::memory_store::MemoryStore;

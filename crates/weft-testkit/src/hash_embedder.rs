@@ -1,8 +1,7 @@
 //! An embedder without a model: turns words into vectors by hashing.
 
-use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 
 /// Number of dimensions of each vector.

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use weft_core::seam::ToolCredentials;
 use weft_core::seam::tool_credentials::{CredentialKey, StoredCredentials};
-use weft_core::{Result, Secret};
+use weft_core::{async_trait, Result, Secret};
 
 /// Credentials that live as long as this value.
 #[derive(Debug, Default)]

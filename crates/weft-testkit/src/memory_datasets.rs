@@ -12,7 +12,6 @@ mod reembeddings;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
@@ -23,7 +22,7 @@ use weft_core::seam::dataset_store::{
 use weft_core::seam::ingest_queue::{IndexNote, Removed, Wanted};
 use weft_core::seam::reading_log::Reading;
 use weft_core::value::Json;
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 pub use blobs::MemoryBlobs;
 use kept::KeptChunk;

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use weft_core::seam::FolderStore;
 use weft_core::seam::folder_store::{
     EntryChange, EntryFilter, EntryKind, EntryOrder, FolderEntry, FolderLimits, ROOT_NAME, below_itself,
     missing, no_folder, not_empty, root_stays, taken,
 };
-use weft_core::{Result, TenantId};
+use weft_core::{async_trait, Result, TenantId};
 
 /// The entries of a tenant, by id.
 type Tree = BTreeMap<String, FolderEntry>;

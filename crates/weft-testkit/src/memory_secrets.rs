@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use weft_core::seam::Secrets;
 use weft_core::seam::secrets::{NamedSecret, SECRETS_MAX, SecretInfo, check, missing};
-use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, Secret, TenantId};
 
 type Kept = BTreeMap<(TenantId, Arc<str>), (SecretInfo, Secret)>;
 

@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, ProcessId, RunId, ScheduleId, SessionId, SessionKey, TaskId, TenantId};
@@ -39,7 +38,7 @@ use weft_core::seam::task_store::Task;
 use weft_core::seam::token_store::{StoredToken, TokenFilter, TokenStore};
 use weft_core::seam::tool_source::{PinStore, ToolPin};
 use weft_core::seam::version_store::CanvasVersion;
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use run::Journaled;
 use work::Queued;

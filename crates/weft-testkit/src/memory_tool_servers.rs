@@ -2,10 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use weft_core::seam::ToolServerStore;
 use weft_core::seam::tool_server_store::{SERVERS_MAX, StoredToolServer, missing};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 
 /// Servers that live as long as this value.
 #[derive(Debug, Default)]

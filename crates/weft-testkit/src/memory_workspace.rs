@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use weft_core::seam::Workspace;
 use weft_core::seam::workspace::names;
-use weft_core::{Error, Result, TenantId};
+use weft_core::{async_trait, Error, Result, TenantId};
 
 /// In-memory files. It fulfils the contract of a folder, and limits the size of each file but not their number.
 #[derive(Debug)]

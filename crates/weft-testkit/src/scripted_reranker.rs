@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use async_trait::async_trait;
 use weft_core::seam::Reranker;
 use weft_core::seam::reranker::Reranked;
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 /// Scores of passages by their text. A passage without a script gets the share of the question's words that it
 /// contains.

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::json;
 use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran, WasmCall, WasmTool};
-use weft_core::{Error, ErrorKind, Json, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Json, Result, TenantId};
 
 use crate::contracts::sandbox::Programs;
 

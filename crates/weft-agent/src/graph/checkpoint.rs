@@ -10,10 +10,9 @@ mod file;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use weft_core::effect::{EffectResult, Known};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use super::state::{GraphState, Update};
 use super::topology::Node;

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use async_trait::async_trait;
 use futures::StreamExt as _;
 use serde_json::Map;
 use weft_core::context::Signal;
@@ -13,7 +12,7 @@ use weft_core::seam::chat_model::{
     Audience, ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, ToolChoice,
 };
 use weft_core::tool::ToolSession as _;
-use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
+use weft_core::{async_trait, Error, ErrorKind, Json, NodeContext, Result};
 
 use super::events::{EventKind, Events};
 use super::explanation::explanation;

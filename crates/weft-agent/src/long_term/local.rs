@@ -6,9 +6,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use weft_core::{Error, ErrorKind, Result, blocking};
+use weft_core::{async_trait, Error, ErrorKind, Result, blocking};
 
 use super::{LongTermMemory, Owner, Remembered, Storing};
 use crate::bm25;

@@ -259,7 +259,7 @@ impl Asking {
     }
 }
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl Checkpointer for Asking {
     async fn put(&self, thread: &str, checkpoint: &Checkpoint) -> weft_core::Result<()> {
         Self::ask();

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use futures::StreamExt as _;
 use serde_json::{Value as Json, json};
 use weft_agent::graph::{
@@ -11,7 +10,7 @@ use weft_agent::graph::{
     GraphState, MemoryCheckpointer, Node, Saved, StreamItem, TurnOptions,
 };
 use weft_agent::toolkit::Toolkit;
-use weft_core::{Error, ErrorKind, Result, Tool};
+use weft_core::{async_trait, Error, ErrorKind, Result, Tool};
 use weft_models::{Reply, Script, ScriptedModel};
 
 /// Keeps threads in memory, records what was added, and simulates the death of its writer: it blocks forever at

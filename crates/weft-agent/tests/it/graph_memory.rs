@@ -51,7 +51,7 @@ async fn a_memory_is_stored_once_and_the_state_is_unchanged() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_or_hangs_fails_no_turn() {
     struct Hangs;
-    #[async_trait::async_trait]
+    #[weft_core::async_trait]
     impl LongTermMemory for Hangs {
         async fn add(&self, _: &Owner, _: &str, _: Storing) -> weft_core::Result<Vec<String>> {
             std::future::pending().await

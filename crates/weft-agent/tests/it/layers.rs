@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use serde_json::json;
 use weft_agent::driver::{Answer, Driver, End, Job, Start};
 use weft_agent::native::Native;
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::seam::chat_model::{
     ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, ModelKind, StopReason, Usage,
 };

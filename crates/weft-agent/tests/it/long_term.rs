@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use serde_json::json;
 use weft_agent::long_term::{
     LocalMemory, LongTermMemory, MEMORIES_MAX, MEMORY_BYTES_MAX, Mem0, Owner, Storing,
 };
 use weft_core::seam::Http;
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 
 /// A service with Mem0's interface.
 struct Service(LocalMemory);

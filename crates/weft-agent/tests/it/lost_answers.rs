@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use serde_json::json;
 use weft_agent::ask::ask;
@@ -12,7 +11,7 @@ use weft_core::effect::{EffectResult, Effects, Known};
 use weft_core::seam::chat_model::{
     ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, Prices, StopReason, Usage,
 };
-use weft_core::{ErrorKind, Result};
+use weft_core::{async_trait, ErrorKind, Result};
 use weft_models::script::Fault;
 use weft_testkit::{Reply, Step};
 

@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use serde_json::json;
 use weft_agent::react::{KnowledgeBase, KnowledgeDocument, QueryRewrite};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 use weft_models::Reply;
 
 use crate::react_kit::{ada, finish, remembered, script};

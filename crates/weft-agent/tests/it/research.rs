@@ -3,14 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::json;
 use weft_agent::research::{
     Effort, Findings, Found, Limits, Mode, Research, Source, SourceKind, StopReason, tags,
 };
 use weft_core::citation::Chunk;
 use weft_core::seam::chat_model::{ChatMessage, ChatRequest};
-use weft_core::{Error, ErrorKind, NodeContext, Result};
+use weft_core::{async_trait, Error, ErrorKind, NodeContext, Result};
 use weft_testkit::Reply;
 
 use crate::kit::World;

@@ -86,7 +86,7 @@ fn named_worker(config: &Config) -> Option<Worker> {
 mod tests {
     use std::sync::Mutex;
 
-    use async_trait::async_trait;
+    use weft_core::async_trait;
     use bytes::Bytes;
     use weft_core::seam::chat_model::Usage;
     use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};

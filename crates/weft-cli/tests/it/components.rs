@@ -128,7 +128,7 @@ mod translate {
         glossary: Option<Reference>,
     }
 
-    #[async_trait::async_trait]
+    #[weft_core::async_trait]
     impl Component for Translate {
         fn shape(&self) -> Shape {
             let reads = Reads::always(self.text.references().chain(&self.glossary).cloned());

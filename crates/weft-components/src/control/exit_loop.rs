@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use weft_core::{Component, ComponentSpec, Finished, NodeContext, Result, Role, Shape};
+use weft_core::{async_trait, Component, ComponentSpec, Finished, NodeContext, Result, Role, Shape};
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "ExitLoop",

@@ -1,10 +1,7 @@
 //! The Iteration component: runs its body once for each item of a list.
 
-use async_trait::async_trait;
-use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, ParamProblem, Reads,
-    Reference, Result, Role, Shape,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape,};
 
 use crate::params::{Field, Kind, Params, described, fields, pointer};
 

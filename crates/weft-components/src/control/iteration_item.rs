@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, Result, Role, Shape, Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, Result, Role, Shape, Value,};
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "IterationItem",

@@ -2,14 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use async_trait::async_trait;
 use weft_core::exact::{is_lost, kept};
 use weft_core::suggest::{did_you_mean, misspelled};
 use weft_core::value::listed;
-use weft_core::{
-    Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
-    Reference, Result, Role, Shape, Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape, Value,};
 
 use crate::control::loop_item::LoopEnd;
 use crate::params::{

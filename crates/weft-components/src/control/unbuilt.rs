@@ -3,10 +3,7 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use weft_core::{
-    Component, ComponentSpec, Error, ErrorKind, Finished, NodeContext, NodeOutputs, Result, Role, Shape,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, ErrorKind, Finished, NodeContext, NodeOutputs, Result, Role, Shape,};
 
 const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
     ComponentSpec {

@@ -1,12 +1,9 @@
 //! The UserFillUp component: suspends the run until a person has filled in a form.
 
-use async_trait::async_trait;
 use weft_core::component::Form;
 use weft_core::reference::Inputs;
-use weft_core::{
-    Component, ComponentId, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs,
-    ParamProblem, Reads, Result, Role, Route, Shape, Value,
-};
+use weft_core::{async_trait, Component, ComponentId, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs,
+    ParamProblem, Reads, Result, Role, Route, Shape, Value,};
 
 use crate::control::fields::{self, Fields};
 use crate::params::{self, Field, FieldGroup, Kind, Params, Widget, asks_for_something, described, pointer};

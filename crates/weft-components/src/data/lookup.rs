@@ -1,10 +1,7 @@
 //! The Lookup component: returns immediately, for measuring the overhead of an engine.
 
-use async_trait::async_trait;
-use weft_core::{
-    Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
-    Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
+    Value,};
 
 use crate::params::{Field, Params, fields};
 

@@ -1,11 +1,8 @@
 //! The StringTransform component: splits a text into a list, or assembles a text.
 
-use async_trait::async_trait;
 use weft_core::value::to_text;
-use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
-    Result, Role, Shape,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
+    Result, Role, Shape,};
 
 use crate::params::{Field, Params, Widget, choice, described, fields};
 use crate::text::Text;

@@ -2,12 +2,9 @@
 
 use std::collections::HashSet;
 
-use async_trait::async_trait;
 use serde_json::Map;
-use weft_core::{
-    Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
-    Reference, Result, Role, Shape,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape,};
 
 use crate::params::{Field, Kind, Params, fields, pointer};
 

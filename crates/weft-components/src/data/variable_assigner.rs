@@ -1,12 +1,9 @@
 //! The VariableAssigner component: assigns values to globals, loop variables and other outputs.
 
-use async_trait::async_trait;
 use indexmap::IndexSet;
 use serde_json::Map;
-use weft_core::{
-    AssignOperator, Assignment, Component, ComponentSpec, Finished, Json, NodeContext, Operand, ParamProblem,
-    Reads, Reference, Result, Role, Shape, Template,
-};
+use weft_core::{async_trait, AssignOperator, Assignment, Component, ComponentSpec, Finished, Json, NodeContext, Operand, ParamProblem,
+    Reads, Reference, Result, Role, Shape, Template,};
 
 use crate::params::{Field, Kind, Params, described, fields, is_empty, number, pointer};
 

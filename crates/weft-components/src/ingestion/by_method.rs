@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use serde_json::Map;
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::{Component, Finished, NodeContext, NodeSource, ParamProblem, Result, Shape};
+use weft_core::{async_trait, Component, Finished, NodeContext, NodeSource, ParamProblem, Result, Shape};
 
 use crate::ingestion::passed::Passed;
 use crate::params::Params;

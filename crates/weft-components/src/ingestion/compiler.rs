@@ -13,15 +13,12 @@ mod written;
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::Map;
 use weft_core::context::Signal;
 use weft_core::pipeline::{CHUNKS, CHUNKS_MAX, PipelineChunk, PipelineDocument};
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::{
-    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, ParamProblem,
-    Result, Role, Shape,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, ParamProblem,
+    Result, Role, Shape,};
 
 use self::asker::TemplateAsker;
 use self::material::Material;

@@ -5,7 +5,6 @@ mod several;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::StreamExt as _;
 use regex::Regex;
 use weft_agent::arguments;
@@ -15,10 +14,8 @@ use weft_core::filter::Metadata;
 use weft_core::pipeline::{PipelineChunk, PipelineDocument};
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatModel};
 use weft_core::suggest::{did_you_mean, misspelled};
-use weft_core::{
-    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, ParamProblem,
-    Reads, Reference, Result, Role, Shape, Template, Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, ParamProblem,
+    Reads, Reference, Result, Role, Shape, Template, Value,};
 use weft_knowledge::ingest::{Listing, filled_in};
 
 use crate::ingestion::passed::{self, CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};

@@ -1,11 +1,8 @@
 //! The File component: where an ingestion pipeline starts.
 
-use async_trait::async_trait;
 use weft_core::pipeline::PipelineDocument;
-use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Reads, Reference, Result, Role,
-    Shape,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Reads, Reference, Result, Role,
+    Shape,};
 
 use crate::artifact;
 use crate::ingestion::passed::{self, DOCUMENT_OUTPUT};

@@ -1,11 +1,8 @@
 //! The TitleChunker component: splits a document at its headings.
 
-use async_trait::async_trait;
 use serde_json::{Map, json};
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::{
-    Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Result, Role, Shape, pattern,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Result, Role, Shape, pattern,};
 
 use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Kind, Params, choice, described, fields, is_empty, number, pointer, whole};

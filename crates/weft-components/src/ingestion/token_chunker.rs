@@ -1,9 +1,8 @@
 //! The TokenChunker component: splits a document into chunks of up to a given number of tokens.
 
-use async_trait::async_trait;
 use serde_json::Map;
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::{Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Result, Role, Shape};
+use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Result, Role, Shape};
 
 use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Params, choice, fields};

@@ -1,8 +1,7 @@
 //! The Tokenizer component: determines how the chunks of a document are found.
 
-use async_trait::async_trait;
 use weft_core::pipeline::{SearchedBy, SearchedField};
-use weft_core::{Component, ComponentSpec, Error, Finished, NodeContext, ParamProblem, Result, Role, Shape};
+use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, NodeContext, ParamProblem, Result, Role, Shape};
 
 use crate::ingestion::passed::{self, CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Params, choice, fields};

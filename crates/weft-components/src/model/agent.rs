@@ -15,7 +15,6 @@ mod toolbox;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weft_agent::code_mode::add_scripts;
@@ -31,10 +30,8 @@ use weft_core::past_calls::ToolHistory;
 use weft_core::seam::chat_model::ChatModel;
 use weft_core::stream::TextWriter;
 use weft_core::tool::ToolSession as _;
-use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, Outputs, ParamProblem, Reads,
-    Result, Role, Shape, Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, Outputs, ParamProblem, Reads,
+    Result, Role, Shape, Value,};
 
 use self::toolbox::{Nesting, Toolbox, ToolsLeft};
 use crate::model::caller::{Caller, begin_aloud, end_aloud, warn_of_prices};

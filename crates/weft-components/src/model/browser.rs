@@ -5,7 +5,6 @@ mod tools;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 use weft_agent::driver::{Answer, Driver as _, End, Job, Options, Start};
 use weft_agent::native::Native;
@@ -16,10 +15,8 @@ use weft_core::id::FileId;
 use weft_core::seam::chat_model::{Author, ChatMessage};
 use weft_core::stream::TextWriter;
 use weft_core::value::to_text;
-use weft_core::{
-    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, Outputs,
-    ParamProblem, Reads, Reference, Result, Role, Shape, Template, ToolSpec, Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, Outputs,
+    ParamProblem, Reads, Reference, Result, Role, Shape, Template, ToolSpec, Value,};
 
 use crate::artifact;
 use crate::model::caller::{begin_aloud, end_aloud, warn_of_prices};

@@ -4,7 +4,6 @@ mod sources;
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::json;
 use weft_agent::answer_stream::AnswerStream;
 use weft_agent::ask::{Ending, ask_text, empty_answer};
@@ -15,10 +14,8 @@ use weft_core::field::AnyField;
 use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatModel, ChatRequest};
 use weft_core::stream::TextWriter;
 use weft_core::value::truth;
-use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs, Piece,
-    Reads, Result, Role, Shape, Template, ToolSpec, Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs, Piece,
+    Reads, Result, Role, Shape, Template, ToolSpec, Value,};
 
 use crate::data::retrieval::search::{
     CROSS_LANGUAGES, DATASET_IDS, DOC_IDS, DatasetSearch, KB_VARS, KEYWORD, KEYWORDS_SIMILARITY_WEIGHT,

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-use weft_core::{Component, ComponentSpec, Finished, NodeContext, Result, Role, Shape};
+use weft_core::{async_trait, Component, ComponentSpec, Finished, NodeContext, Result, Role, Shape};
 
 use crate::model::caller::Caller;
 use crate::model::prompt::Asker;
@@ -111,7 +110,7 @@ mod tests {
     #[derive(Default)]
     struct Answered(std::sync::Mutex<Vec<bool>>);
 
-    #[async_trait::async_trait]
+    #[weft_core::async_trait]
     impl weft_core::Component for Answered {
         fn shape(&self) -> weft_core::Shape {
             weft_core::Shape { main_output: "content", ..weft_core::Shape::default() }

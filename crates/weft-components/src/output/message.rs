@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::json;
 use weft_core::component::MessageEnd;
 use weft_core::context::Signal;
@@ -12,10 +11,8 @@ use weft_core::rendering::BoundedText;
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, WriteRequest};
 use weft_core::stream::TextWriter;
 use weft_core::value::to_text;
-use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs,
-    ParamProblem, Piece, Reads, Result, Role, Shape, SharedText, Template, Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs,
+    ParamProblem, Piece, Reads, Result, Role, Shape, SharedText, Template, Value,};
 
 use super::read_aloud::read_aloud;
 use super::remember::{MEMORY_IDS, Remembering, USER_ID};

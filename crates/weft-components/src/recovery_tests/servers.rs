@@ -2,14 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use serde_json::json;
 use weft_core::context::Signal;
 use weft_core::effect::Known;
 use weft_core::seam::chat_model::{ChatDelta, ChatRequest};
 use weft_core::seam::tool_source::{Offered, ToolSource};
 use weft_core::tool::Origin;
-use weft_core::{Error, ErrorKind, Result, TenantId, Tool};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId, Tool};
 
 use crate::testing::{Node, Replace, Setting, Stage};
 

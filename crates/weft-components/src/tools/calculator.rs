@@ -12,11 +12,8 @@ mod expression;
 mod functions;
 mod number;
 
-use async_trait::async_trait;
-use weft_core::{
-    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
-    Template, ToolSpec, Value, blocking,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
+    Template, ToolSpec, Value, blocking,};
 
 use crate::params::{self, Field, Params, fields};
 

@@ -9,7 +9,6 @@ mod unclosed;
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Map;
@@ -17,10 +16,8 @@ use weft_core::component::WrittenProgram;
 use weft_core::effect::Delivery;
 use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::sandbox::{Language, Program, Ran, unfenced};
-use weft_core::{
-    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, Outputs,
-    ParamProblem, Reads, Reference, Result, Role, Shape, Template, ToolSpec,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, Outputs,
+    ParamProblem, Reads, Reference, Result, Role, Shape, Template, ToolSpec,};
 
 use crate::artifact;
 use crate::params::{Field, Kind, Params, Widget, choice, described, fields, is_empty, pointer};

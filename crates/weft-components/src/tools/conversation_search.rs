@@ -1,14 +1,11 @@
 //! The ConversationSearch component: finds what was said before, in this conversation or in the user's others.
 
-use async_trait::async_trait;
 use weft_agent::bm25::{best, counted, scores};
 use weft_core::effect::Delivery;
 use weft_core::seam::conversations::{ConversationQuery, PastMessage};
 use weft_core::value::shortened;
-use weft_core::{
-    Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
-    Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
+    Value,};
 
 use crate::params::{Field, Params, choice, fields};
 

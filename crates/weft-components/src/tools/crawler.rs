@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-use weft_core::{
-    Component, ComponentSpec, Finished, NodeContext, OutputSpec, Outputs, ParamProblem, Reads, Result, Role,
-    Shape, Template, ToolSpec, Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Finished, NodeContext, OutputSpec, Outputs, ParamProblem, Reads, Result, Role,
+    Shape, Template, ToolSpec, Value,};
 
 use crate::params::{Field, Params, choice, fields};
 use crate::web::fetch::{ContentKind, How, content, fetch};

@@ -1,13 +1,10 @@
 //! The CurrentTime component: tells the time in a time zone. Knows the zones of the IANA database as of this build.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use weft_core::effect::Delivery;
-use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
-    Shape, Template, ToolSpec, Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
+    Shape, Template, ToolSpec, Value,};
 
 use crate::params::{Field, Params, fields};
 

@@ -5,15 +5,12 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 use weft_core::effect::Delivery;
 use weft_core::seam::mailer::{Mail, MailServer};
 use weft_core::secret::Secret;
-use weft_core::{
-    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, Outputs,
-    ParamProblem, Reads, Result, Role, Shape, Template, ToolSpec,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, Outputs,
+    ParamProblem, Reads, Result, Role, Shape, Template, ToolSpec,};
 
 use crate::params::{Field, FieldGroup, Params, fields, more_than_a_host, unfilled, written_out};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, page_text};
@@ -311,7 +308,7 @@ mod tests {
         taken: Mutex<Vec<Mail>>,
     }
 
-    #[async_trait::async_trait]
+    #[weft_core::async_trait]
     impl Mailer for Letterbox {
         async fn send(&self, _: &TenantId, mail: Mail) -> Result<()> {
             if let Some(kind) = self.fails.lock().unwrap().pop() {

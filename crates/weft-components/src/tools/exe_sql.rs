@@ -5,17 +5,14 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use weft_core::component::WrittenSql;
 use weft_core::effect::Delivery;
 use weft_core::reference::{Inputs, Segment};
 use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlPart, SqlRequest, SqlRows};
 use weft_core::secret::Secret;
 use weft_core::value::to_text;
-use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reads,
-    Result, Role, Shape, Template, ToolSpec, Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reads,
+    Result, Role, Shape, Template, ToolSpec, Value,};
 
 use super::search::table;
 use crate::params::{Field, FieldGroup, Params, choice, fields, is_empty, more_than_a_host, written_out};
@@ -390,7 +387,7 @@ mod tests {
         asked: Mutex<Vec<SqlRequest>>,
     }
 
-    #[async_trait::async_trait]
+    #[weft_core::async_trait]
     impl Databases for Recorded {
         async fn ask(&self, _: &TenantId, request: SqlRequest) -> Result<Vec<SqlAnswer>> {
             self.asked.lock().unwrap().push(request);

@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-use weft_core::{
-    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
-    Template, ToolSpec, Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
+    Template, ToolSpec, Value,};
 
 use crate::params::{self, Field, Params, fields};
 use crate::web::fetch::{ContentKind, How, content, fetch};

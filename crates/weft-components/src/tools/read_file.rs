@@ -1,13 +1,10 @@
 //! The ReadFile component: returns the text of a file below the root of the files, or some of its lines.
 
-use async_trait::async_trait;
 use weft_core::effect::Delivery;
 use weft_core::seam::workspace;
 use weft_core::value::to_text;
-use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
-    Shape, Template, ToolSpec, Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
+    Shape, Template, ToolSpec, Value,};
 
 use crate::params::{self, Field, Kind, Params, fields, pointer};
 

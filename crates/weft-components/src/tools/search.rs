@@ -16,7 +16,6 @@ pub(crate) mod xml;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use url::Url;
 use weft_core::citation::Chunk;
 use weft_core::component::NeededText;
@@ -24,10 +23,8 @@ use weft_core::effect::Delivery;
 use weft_core::masking::MASK;
 use weft_core::reference::Inputs;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
-use weft_core::{
-    Component, Error, ErrorKind, Finished, Json, NodeContext, NodeSource, OutputSpec, Outputs, ParamProblem,
-    Reads, Result, Shape, Template, Value,
-};
+use weft_core::{async_trait, Component, Error, ErrorKind, Finished, Json, NodeContext, NodeSource, OutputSpec, Outputs, ParamProblem,
+    Reads, Result, Shape, Template, Value,};
 
 pub(crate) use hit::Hit;
 pub(crate) use request::Request;

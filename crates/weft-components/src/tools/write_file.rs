@@ -1,12 +1,9 @@
 //! The WriteFile component: writes a text to a file below the root of the files. A file is replaced as a whole or not
 //! at all.
 
-use async_trait::async_trait;
 use weft_core::effect::Delivery;
-use weft_core::{
-    Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
-    Value,
-};
+use weft_core::{async_trait, Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
+    Value,};
 
 use crate::params::{Field, Params, Widget, fields};
 use crate::tools::read_file::path_problem;

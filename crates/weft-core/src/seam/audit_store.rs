@@ -1,6 +1,6 @@
 //! The audit log: who did what.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::TenantId;

@@ -1,6 +1,6 @@
 //! Files as people provided them: uploads and pictures.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Chat assistants and search apps, which answer questions about datasets, and their settings.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 

@@ -1,6 +1,6 @@
 //! Past messages, as runs look them up.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;

@@ -9,7 +9,7 @@ mod quota;
 mod tags;
 mod unread;
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
 

@@ -1,6 +1,6 @@
 //! Models that turn texts into vectors.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::Result;
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::TenantId;

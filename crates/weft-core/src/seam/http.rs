@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::TenantId;

@@ -1,6 +1,6 @@
 //! Identities of users at OpenID providers, and sign-ins in progress there.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::UserId;

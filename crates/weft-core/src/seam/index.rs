@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::{ChunkId, DatasetKey, DocumentId, DocumentKey, TenantId};

@@ -1,6 +1,6 @@
 //! Datasets as searches see them: names, metadata, and passages with their scores.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::citation::Chunk;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::TenantId;

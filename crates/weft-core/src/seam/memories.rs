@@ -1,6 +1,6 @@
 //! Memories, as runs use them.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};

@@ -3,7 +3,7 @@
 //! A memory contains messages. Each turn of a conversation is stored as one *raw* message; what a model extracts from
 //! it (facts, events, procedures) is stored as further messages derived from it.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 

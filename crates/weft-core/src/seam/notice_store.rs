@@ -1,6 +1,6 @@
 //! Notices that people receive without having asked, queued for delivery.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;

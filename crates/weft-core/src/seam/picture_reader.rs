@@ -1,6 +1,6 @@
 //! Reads text in pictures (OCR) and describes what they show.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 

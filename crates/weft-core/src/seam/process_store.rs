@@ -1,6 +1,6 @@
 //! The processes that work on the runs of a store.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::ProcessId;

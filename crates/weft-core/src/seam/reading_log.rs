@@ -1,6 +1,6 @@
 //! A log of the parsing of documents, so that people can find out why and when one failed.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::{DatasetKey, DocumentId, DocumentKey, TenantId};

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;

@@ -1,6 +1,6 @@
 //! Models that score how well passages answer a question.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::Result;
 

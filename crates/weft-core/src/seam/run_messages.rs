@@ -1,7 +1,7 @@
 //! Messages to runs of other processes. Each message is left where all processes can see it, until the process that
 //! works on the run has passed it to the agent there.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{ProcessId, RunKey};

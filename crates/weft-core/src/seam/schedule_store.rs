@@ -1,6 +1,6 @@
 //! Schedules: when canvases run by themselves.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::context::TurnInput;

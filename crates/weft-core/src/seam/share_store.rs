@@ -1,6 +1,6 @@
 //! Share tokens, which a page that presents one agent or assistant hands to everyone who opens it.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::{CanvasId, TenantId, UserId};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Usage of the runs of canvases and tenants, so that daily, monthly and total budgets apply across all of them.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::budget::Spent;
 use crate::error::Result;

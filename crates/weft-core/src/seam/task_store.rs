@@ -1,6 +1,6 @@
 //! Human tasks: what people are asked to do.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::component::Form;

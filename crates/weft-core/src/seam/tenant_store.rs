@@ -1,6 +1,6 @@
 //! Tenants, their members, and invitations.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::access::MemberRole;
 use crate::error::{Error, ErrorKind, Result};

@@ -1,6 +1,6 @@
 //! API tokens.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::access::MemberRole;
 use crate::error::Result;

@@ -1,6 +1,6 @@
 //! Credentials issued by authorization servers for MCP servers at which a user has signed in.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::TenantId;

@@ -1,6 +1,6 @@
 //! MCP servers that tenants configure themselves, in addition to the operator's.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::{Error, Result};
 use crate::id::TenantId;

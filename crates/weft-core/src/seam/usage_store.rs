@@ -1,6 +1,6 @@
 //! Model usage, which can be aggregated along several dimensions.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;

@@ -1,6 +1,6 @@
 //! Users and their sign-ins.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::access::MemberRole;
 use crate::error::Result;

@@ -1,6 +1,6 @@
 //! A queue of runs to be started by the next free worker.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::context::TurnInput;
 use crate::error::Result;

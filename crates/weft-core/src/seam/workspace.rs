@@ -1,6 +1,6 @@
 //! Files that agents read and write, below a single root.
 
-use async_trait::async_trait;
+use weft_macros::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::TenantId;

@@ -334,7 +334,7 @@ impl FakeServer {
     }
 }
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl ToolSource for FakeServer {
     async fn tools(&self, _: &TenantId, server: &str) -> Result<Offered> {
         if server != "srv" {
@@ -537,7 +537,7 @@ async fn running_calls_end_with_their_agent() {
 
 struct OneTool(Arc<Tool>);
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl ToolSource for OneTool {
     async fn tools(&self, _: &TenantId, _: &str) -> Result<Offered> {
         Ok(Offered { tools: vec![Arc::clone(&self.0)], ..Offered::default() })

@@ -28,7 +28,7 @@ struct Names {
     down: AtomicUsize,
 }
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl ToolSource for Names {
     async fn tools(&self, _: &TenantId, server: &str) -> Result<Offered> {
         let tool = |name: &str| {
@@ -277,7 +277,7 @@ async fn a_sub_agent_that_times_out_ends_its_calls_first() {
     let mut endless = Tool { origin: Origin::Mcp("srv".to_owned()), ..endless };
     endless.traits.time_limit = std::time::Duration::from_secs(100_000);
     struct One(Arc<Tool>);
-    #[async_trait::async_trait]
+    #[weft_core::async_trait]
     impl ToolSource for One {
         async fn tools(&self, _: &TenantId, _: &str) -> Result<Offered> {
             Ok(Offered { tools: vec![Arc::clone(&self.0)], ..Offered::default() })

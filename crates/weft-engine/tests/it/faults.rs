@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use futures::FutureExt as _;
 use weft_core::effect::Delivery;
 use weft_core::journal::{Ending, Record};
@@ -13,7 +12,7 @@ use weft_core::seam::run_store::{
     FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
 };
 use weft_core::seam::session_store::Session;
-use weft_core::{Entry, Error, ErrorKind, ProcessId, Result, RunKey, SessionKey, TenantId};
+use weft_core::{async_trait, Entry, Error, ErrorKind, ProcessId, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 use weft_engine::engine::{PickedUp, ProcessIdentity, Stores};
 use weft_engine::{Engine, EngineLimits, RunHandle, StartRun};

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::future::BoxFuture;
 use serde_json::json;
 use weft_core::component::{Finished, Form, MessageEnd, Role, Route, Shape, Suspension};
@@ -17,10 +16,8 @@ use weft_core::seam::chat_model::Usage;
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::knowledge::NoKnowledge;
 use weft_core::seam::{Knowledge, Seams};
-use weft_core::{
-    AssignOperator, Assignment, CanvasId, Component, ComponentId, ComponentSpec, Error, ErrorKind, Json,
-    NodeContext, Operand, Outputs, Piece, Reads, Record, Result, SessionKey, SharedText, TurnInput, Value,
-};
+use weft_core::{async_trait, AssignOperator, Assignment, CanvasId, Component, ComponentId, ComponentSpec, Error, ErrorKind, Json,
+    NodeContext, Operand, Outputs, Piece, Reads, Record, Result, SessionKey, SharedText, TurnInput, Value,};
 use weft_dsl::Plan;
 use weft_dsl::link::{Finding, NodeDraft, link};
 use weft_dsl::plan::Exception;

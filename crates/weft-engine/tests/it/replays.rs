@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use serde_json::json;
 use weft_core::id::{ChunkId, DatasetId};
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
@@ -13,7 +12,7 @@ use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, SearchRequest};
 use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_core::seam::{Http, RunStore, Seams};
-use weft_core::{Entry, Error, ErrorKind, Outputs, Record, Result, RunKey, TenantId, TurnInput};
+use weft_core::{async_trait, Entry, Error, ErrorKind, Outputs, Record, Result, RunKey, TenantId, TurnInput};
 use weft_engine::engine::{PickedUp, Replayed};
 use weft_testkit::MemoryWorkspace;
 

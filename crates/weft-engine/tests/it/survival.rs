@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use weft_core::budget::Spent;
 use weft_core::journal::{Ending, NextEdges, Record};
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
@@ -15,7 +14,7 @@ use weft_core::seam::run_store::{
 };
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{Knowledge, RunStore, Seams, SessionStore, SpendingStore as _};
-use weft_core::{Entry, Json, ProcessId, Result, RunKey, SessionKey, TenantId};
+use weft_core::{async_trait, Entry, Json, ProcessId, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 use weft_engine::engine::{PickedUp, Stores};
 use weft_engine::{Engine, EngineLimits, SessionState};

@@ -276,7 +276,7 @@ mod tests {
     #[derive(Default)]
     struct Silent(std::sync::atomic::AtomicBool);
 
-    #[async_trait::async_trait]
+    #[weft_core::async_trait]
     impl Ask for Silent {
         async fn ask(&self, _: Step, _: &str, _: &str) -> Result<String> {
             self.0.store(true, std::sync::atomic::Ordering::SeqCst);

@@ -1,8 +1,7 @@
 //! What a model adds to chunks and documents: keywords, questions, metadata, and whatever else is derived
 //! from a document.
 
-use async_trait::async_trait;
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::filter::Metadata;
 use weft_core::seam::dataset_store::{Document, Extra, Settings, StoredChunk};
 use weft_core::seam::{ChatModel, ModelDirectory};

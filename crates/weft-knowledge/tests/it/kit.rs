@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use weft_core::filter::Metadata;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::chat_model::ModelInfo;
@@ -18,7 +17,7 @@ use weft_core::seam::index::{Hit, IndexAnswer, IndexChange, IndexQuery, IndexSiz
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::seam::reranker::Reranked;
 use weft_core::seam::{ChatModel, Embedder, Index, Knowledge, ModelDirectory, Reranker};
-use weft_core::{Error, ErrorKind, Json, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Json, Result, TenantId};
 use weft_knowledge::ask::{Ask, Step};
 use weft_knowledge::datasets::Datasets;
 use weft_knowledge::retrieve::{Chosen, Retrieval, Retrieved, retrieve};

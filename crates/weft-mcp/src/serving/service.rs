@@ -1,10 +1,9 @@
 //! The interface between the protocol and the features that are offered to clients.
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::Map;
 use tokio_util::sync::CancellationToken;
-use weft_core::Json;
+use weft_core::{async_trait, Json};
 
 use super::capabilities::Client;
 use super::message::{RpcError, code};

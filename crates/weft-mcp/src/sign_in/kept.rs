@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use rmcp::transport::auth::{
     AuthError, CredentialStore, StateStore, StoredAuthorizationState, StoredCredentials,
 };
 use serde::{Deserialize, Serialize};
-use weft_core::{Error, ErrorKind, Result, Secret, changes};
+use weft_core::{async_trait, Error, ErrorKind, Result, Secret, changes};
 
 use super::{CredentialPlace, LiveToken};
 

@@ -134,7 +134,7 @@ async fn a_server_that_floods_requests_and_reads_nothing_is_closed() {
 #[derive(Default)]
 struct Asking(Mutex<JoinSet<()>>);
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl Dial for Asking {
     async fn dial(&self) -> weft_core::Result<ServerWire> {
         let (ours, theirs) = tokio::io::duplex(1_000);

@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use async_trait::async_trait;
+use weft_core::async_trait;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use futures::StreamExt as _;
 use serde_json::Value as Json;
 use tokio::task::{AbortHandle, JoinSet};
@@ -11,7 +10,7 @@ use weft_core::seam::ToolSource as _;
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::tool_source::Offered;
 use weft_core::tool::{Invocation, ToolStep, ToolStream};
-use weft_core::{Error, Result, TenantId, Tool, ToolOutput};
+use weft_core::{async_trait, Error, Result, TenantId, Tool, ToolOutput};
 use weft_mcp::{Credentials, Dial, McpConfig, Reach, ServerConfig, ServerWire, Servers};
 use weft_net::{OperatorHttp, StreamingHttp};
 use weft_testkit::MemoryCredentials;

@@ -17,12 +17,11 @@ mod classify;
 mod material;
 mod terms;
 
-use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use weft_core::seam::chat_model::{
     Author, ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, ModelKind, StopReason,
 };
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::estimate;
 use material::{Sentence, last_paragraph, read, sentences};

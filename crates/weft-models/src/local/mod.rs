@@ -8,14 +8,13 @@ mod reranker;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use candle_core::Device;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokenizers::{PostProcessor as _, Tokenizer, TruncationParams};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
-use weft_core::{Error, Result};
+use weft_core::{async_trait, Error, Result};
 
 use bert::{Bert, BertShape, Pooling, TokenIds};
 

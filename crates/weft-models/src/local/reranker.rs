@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use tokio::sync::{OnceCell, Semaphore};
 use weft_core::seam::Reranker;
 use weft_core::seam::reranker::Reranked;
-use weft_core::{Error, Result};
+use weft_core::{async_trait, Error, Result};
 
 use super::bert::TokenIds;
 use super::{BATCHES_AT_ONCE_MAX, Model, ModelFiles, ScoreHeads, batches, blocking, permit};

@@ -12,7 +12,6 @@ mod searches;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
 use futures::StreamExt as _;
 use genai::adapter::AdapterKind;
 use genai::chat::RawFrameRef;
@@ -20,7 +19,7 @@ use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ModelSpec, ServiceTarget};
 use url::Url;
 use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelInfo};
-use weft_core::{Error, Result};
+use weft_core::{async_trait, Error, Result};
 use weft_net::AnswerRelay;
 
 use self::asking::Asking;

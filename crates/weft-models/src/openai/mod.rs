@@ -13,11 +13,10 @@ mod calls;
 mod content;
 mod halves;
 
-use async_trait::async_trait;
 use futures::StreamExt as _;
 use reqwest::header::CONTENT_TYPE;
 use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelInfo};
-use weft_core::{Error, Result};
+use weft_core::{async_trait, Error, Result};
 
 use crate::config::{ModelEntry, StructuredOutput};
 use crate::factories::Provider;

@@ -1,14 +1,13 @@
 //! An OCR service over HTTP with the API of PaddleOCR serving (`POST {base_url}/ocr`): it gets a picture in base64
 //! and returns texts with boxes in pixels.
 
-use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use weft_core::seam::PictureReader;
 use weft_core::seam::picture_reader::{Picture, PictureLine, PicturePlace, TEXT_CHARS_MAX};
-use weft_core::{Error, Result, TenantId};
+use weft_core::{async_trait, Error, Result, TenantId};
 
 use super::check;
 use crate::config::ModelEntry;

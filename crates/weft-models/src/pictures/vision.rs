@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt as _;
@@ -12,7 +11,7 @@ use weft_core::seam::chat_model::{
 };
 use weft_core::seam::picture_reader::{Picture, PictureLine, TEXT_CHARS_MAX};
 use weft_core::usage::Counted;
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 
 use super::check;
 use crate::estimate;

@@ -1,8 +1,7 @@
 //! Gets vectors from a provider: truncation, batches, and validation of the response.
 
-use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 use weft_core::value::plural_with;
 

@@ -2,10 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use hashlink::LruCache;
 use sha2::{Digest as _, Sha256};
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 
 /// Maximum number of cached questions. The least recently used ones are evicted first.

@@ -1,11 +1,10 @@
 //! Gets scores from a provider: truncation, batches, and conversion to a common scale.
 
-use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use weft_core::seam::Reranker;
 use weft_core::seam::reranker::Reranked;
 use weft_core::value::plural_with;
-use weft_core::{Error, Result};
+use weft_core::{async_trait, Error, Result};
 
 use super::cut;
 use super::wire::{Passages, RerankWire, Score, Scores};

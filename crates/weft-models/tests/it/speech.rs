@@ -155,7 +155,7 @@ async fn the_transcription_route_keeps_the_contract() {
 /// Returns its own name.
 struct Program;
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl TranscriptionModel for Program {
     fn name(&self) -> &str {
         "whisper-cli"

@@ -130,7 +130,7 @@ async fn a_refused_connection_is_unavailable() {
 #[derive(Default)]
 struct Rebinding(std::sync::atomic::AtomicUsize);
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl Resolver for Rebinding {
     async fn resolve(&self, _host: &str) -> std::io::Result<Vec<IpAddr>> {
         let asked = self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);

@@ -12,7 +12,7 @@ use weft_net::{AllowList, Connector, Outbound, OutboundRoute, Resolver, StreamRe
 
 struct Names(HashMap<&'static str, Vec<&'static str>>);
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl Resolver for Names {
     async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>> {
         let known = self.0.get(host).ok_or_else(|| std::io::Error::other("no such name"))?;
@@ -23,7 +23,7 @@ impl Resolver for Names {
 #[derive(Default)]
 struct Recorder(Mutex<Vec<OutboundRoute>>);
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl Connector for Recorder {
     async fn exchange(&self, route: &OutboundRoute, _request: &HttpRequest) -> Result<HttpResponse> {
         self.0.lock().unwrap().push(route.clone());

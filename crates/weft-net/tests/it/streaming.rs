@@ -67,7 +67,7 @@ async fn the_guard_also_checks_streamed_exchanges() {
 /// A resolver that never answers.
 struct Silent;
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl Resolver for Silent {
     async fn resolve(&self, _host: &str) -> std::io::Result<Vec<IpAddr>> {
         std::future::pending().await

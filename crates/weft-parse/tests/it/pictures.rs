@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use base64::Engine as _;
 use bytes::Bytes;
 use serde_json::json;
@@ -12,7 +11,7 @@ use weft_core::seam::document_reader::{ChunkMethod, NoReader, PieceKind, ReadDoc
 use weft_core::seam::picture_reader::{Picture, PictureLine, PicturePlace};
 use weft_core::seam::speech::Recording;
 use weft_core::seam::{DocumentReader, PictureReader, TranscriptionModel};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 use weft_parse::{ChildReader, InProcess, Limits, MediaReader, Tesseract, Worker};
 use weft_testkit::contracts::picture_reader::{WORDS, picture_reader_keeps_its_contract};
 

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use weft_core::seam::document_reader::{ChunkMethod, FoundPictures, ReadRequest};
 use weft_core::seam::picture_reader::{Picture, PictureLine};
 use weft_core::seam::{DocumentReader, PictureReader};
-use weft_core::{Result, TenantId};
+use weft_core::{async_trait, Result, TenantId};
 use weft_parse::{ChildReader, InProcess, Limits, MediaReader, Worker};
 
 use crate::build::pdf_with_scans;

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use serde_json::{Value as Json, json};
 use weft_app::config::{Auth, LimitsConfig, NotificationsConfig};
 use weft_app::notifications::{Notifications, SIGNATURE_HEADER, TIMESTAMP_HEADER};
@@ -11,7 +10,7 @@ use weft_core::seam::Mailer;
 use weft_core::seam::http::{HttpBody, HttpRequest};
 use weft_core::seam::mailer::Mail;
 use weft_core::webhook::HmacAlgorithm;
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{FakeHttp, Reply, Script, ScriptedModel};
 

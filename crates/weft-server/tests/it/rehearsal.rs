@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use serde_json::{Map, Value as Json, json};
 use weft_core::component::{
     Component, ComponentSpec, Finished, Form, NodeSource, ParamProblem, Role, Shape, Suspension,
 };
 use weft_core::context::{Limited, Signal, ToolFinished, ToolStarted};
 use weft_core::value::to_text;
-use weft_core::{Catalog, NodeContext, Outputs, Piece, Result, SharedText, Value};
+use weft_core::{async_trait, Catalog, NodeContext, Outputs, Piece, Result, SharedText, Value};
 
 static SPEC: ComponentSpec = ComponentSpec {
     kind: "Rehearsal",

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
@@ -10,7 +9,7 @@ use weft_app::config::{AccountsConfig, LimitsConfig};
 use weft_core::access::MemberRole;
 use weft_core::seam::CanvasStore;
 use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, StoredCanvas};
-use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, CanvasId, CanvasKey, Error, ErrorKind, Result, TenantId};
 use weft_server::router::router;
 use weft_server::state::ServerState;
 use weft_testkit::memory_store::MemoryStore;

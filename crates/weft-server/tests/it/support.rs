@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::shelf::OtherFaces;
 use crate::vectors::WithVectors;
-use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, Request, StatusCode};
@@ -26,7 +25,7 @@ use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::user_store::Login;
 use weft_core::seam::{Clock, DocumentReader, PictureReader, Seams};
 use weft_core::usage::Counted;
-use weft_core::{Result, TenantId};
+use weft_core::{async_trait, Result, TenantId};
 use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
 use weft_engine::engine::Stores;

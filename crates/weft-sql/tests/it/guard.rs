@@ -14,7 +14,7 @@ use weft_sql::{DatabaseClients, OwnDatabase};
 
 struct Inside;
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl Resolver for Inside {
     async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>> {
         match host {
@@ -92,7 +92,7 @@ async fn the_database_of_weft_itself_is_refused() {
 /// A name that leads elsewhere each time it is looked up.
 struct Rebound(Arc<AtomicUsize>);
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl Resolver for Rebound {
     async fn resolve(&self, _: &str) -> std::io::Result<Vec<IpAddr>> {
         let ip = if self.0.fetch_add(1, Ordering::Relaxed) == 0 { "127.0.0.1" } else { "10.9.9.9" };

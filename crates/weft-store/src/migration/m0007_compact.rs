@@ -7,28 +7,16 @@ use sea_orm_migration::prelude::{
 };
 use sea_orm_migration::sea_orm::sea_query::Query;
 use sea_orm_migration::sea_orm::{ConnectionTrait, DbBackend, ExprTrait};
-use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
 
 use super::columns::Columns;
 
-pub(super) struct Migration;
-
-impl MigrationName for Migration {
-    fn name(&self) -> &'static str {
-        "m0007_compact"
+pub(super) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    end_forgotten_runs(manager).await?;
+    if manager.get_database_backend() == DbBackend::Sqlite {
+        manager.get_connection().execute_unprepared(RUNS_BY_KEY).await?;
     }
-}
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        end_forgotten_runs(manager).await?;
-        if manager.get_database_backend() == DbBackend::Sqlite {
-            manager.get_connection().execute_unprepared(RUNS_BY_KEY).await?;
-        }
-        one_run_at_work(manager).await?;
-        pieces(manager).await
-    }
+    one_run_at_work(manager).await?;
+    pieces(manager).await
 }
 
 /// Of several interrupted runs of one session, only the newest can be resumed: each of the others started from a

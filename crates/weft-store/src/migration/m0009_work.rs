@@ -1,25 +1,13 @@
 //! Work for workers, and the schedules that create it. Both refer to their canvas without foreign keys, as runs do.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
-use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
 
 use super::columns::Columns;
 
-pub(super) struct Migration;
-
-impl MigrationName for Migration {
-    fn name(&self) -> &'static str {
-        "m0009_work"
-    }
-}
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let c = Columns::of(manager).await?;
-        work(&c, manager).await?;
-        schedule(&c, manager).await
-    }
+pub(super) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    let c = Columns::of(manager).await?;
+    work(&c, manager).await?;
+    schedule(&c, manager).await
 }
 
 async fn work(c: &Columns, manager: &SchemaManager<'_>) -> Result<(), DbErr> {

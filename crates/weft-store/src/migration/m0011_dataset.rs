@@ -2,27 +2,15 @@
 //! own entry in the queue of documents to read.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
-use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
 
 use super::columns::Columns;
 
-pub(super) struct Migration;
-
-impl MigrationName for Migration {
-    fn name(&self) -> &'static str {
-        "m0011_dataset"
-    }
-}
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let c = Columns::of(manager).await?;
-        dataset(&c, manager).await?;
-        document(&c, manager).await?;
-        chunk(&c, manager).await?;
-        document_extra(&c, manager).await
-    }
+pub(super) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    let c = Columns::of(manager).await?;
+    dataset(&c, manager).await?;
+    document(&c, manager).await?;
+    chunk(&c, manager).await?;
+    document_extra(&c, manager).await
 }
 
 async fn dataset(c: &Columns, manager: &SchemaManager<'_>) -> Result<(), DbErr> {

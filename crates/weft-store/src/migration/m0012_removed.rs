@@ -2,35 +2,23 @@
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::sea_orm::DbBackend;
-use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
 
 use super::columns::Columns;
 
-pub(super) struct Migration;
-
-impl MigrationName for Migration {
-    fn name(&self) -> &'static str {
-        "m0012_removed"
+pub(super) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    let c = Columns::of(manager).await?;
+    let mut removed = c
+        .table("removed")
+        .col(c.id("tenant_id"))
+        .col(c.id("dataset_id"))
+        .col(c.id("document_id"))
+        .col(c.id("blob"))
+        .col(c.number("from_ms"))
+        .primary_key(Index::create().col("tenant_id").col("dataset_id").col("document_id"))
+        .take();
+    // A table that is empty most of the time should take one page, and not another one for its key.
+    if manager.get_database_backend() == DbBackend::Sqlite {
+        removed.extra("WITHOUT ROWID");
     }
-}
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let c = Columns::of(manager).await?;
-        let mut removed = c
-            .table("removed")
-            .col(c.id("tenant_id"))
-            .col(c.id("dataset_id"))
-            .col(c.id("document_id"))
-            .col(c.id("blob"))
-            .col(c.number("from_ms"))
-            .primary_key(Index::create().col("tenant_id").col("dataset_id").col("document_id"))
-            .take();
-        // A table that is empty most of the time should take one page, and not another one for its key.
-        if manager.get_database_backend() == DbBackend::Sqlite {
-            removed.extra("WITHOUT ROWID");
-        }
-        manager.create_table(removed).await
-    }
+    manager.create_table(removed).await
 }

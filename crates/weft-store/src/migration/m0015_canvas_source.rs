@@ -1,28 +1,16 @@
 //! The file that a canvas was read from. Before this migration it was in the description, which anyone may edit.
 
 use sea_orm_migration::prelude::{DbErr, SchemaManager, Table};
-use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
 
 use super::columns::Columns;
 
-pub(super) struct Migration;
-
-impl MigrationName for Migration {
-    fn name(&self) -> &'static str {
-        "m0015_canvas_source"
+pub(super) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    // MariaDB commits a table change immediately: after a migration that was interrupted right after it, the
+    // column already exists.
+    if manager.has_column("canvas", "source").await? {
+        return Ok(());
     }
-}
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        // MariaDB commits a table change immediately: after a migration that was interrupted right after it, the
-        // column already exists.
-        if manager.has_column("canvas", "source").await? {
-            return Ok(());
-        }
-        let c = Columns::of(manager).await?;
-        let source = c.long_text("source").null().take();
-        manager.alter_table(Table::alter().table("canvas").add_column(source).take()).await
-    }
+    let c = Columns::of(manager).await?;
+    let source = c.long_text("source").null().take();
+    manager.alter_table(Table::alter().table("canvas").add_column(source).take()).await
 }

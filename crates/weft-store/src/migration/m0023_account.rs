@@ -2,83 +2,71 @@
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::sea_orm::ConnectionTrait as _;
-use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
 
 use super::columns::Columns;
 
 /// Tables with data of a tenant as soon as it exists.
 const OF_TENANTS: [&str; 6] = ["token", "canvas", "dataset", "chat", "memory", "secret"];
 
-pub(super) struct Migration;
-
-impl MigrationName for Migration {
-    fn name(&self) -> &'static str {
-        "m0023_account"
+pub(super) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    let c = Columns::of(manager).await?;
+    let tenant = c
+        .table("tenant")
+        .col(c.id("id").primary_key().take())
+        .col(c.long_text("name"))
+        .col(c.number("revision"))
+        .col(c.number("created_ms"))
+        .take();
+    // `user` is a reserved word in SQL.
+    let account = c
+        .table("account")
+        .col(c.id("id").primary_key().take())
+        .col(c.id("email"))
+        .col(c.long_text("nickname"))
+        .col(c.long_text("password_hash"))
+        .col(c.number("enabled"))
+        .col(c.number("created_ms"))
+        .col(c.number("signed_in_ms"))
+        .take();
+    let membership = c
+        .table("membership")
+        .col(c.id("tenant_id"))
+        .col(c.id("user_id"))
+        .col(c.id("role"))
+        .col(c.number("created_ms"))
+        .primary_key(Index::create().col("tenant_id").col("user_id"))
+        .take();
+    let login = c
+        .table("login")
+        .col(c.id("hash").primary_key().take())
+        .col(c.id("user_id"))
+        .col(c.id("tenant_id"))
+        .col(c.number("created_ms"))
+        .col(c.number("expires_ms"))
+        .col(c.number("last_used_ms"))
+        .take();
+    let invitation = c
+        .table("invitation")
+        .col(c.id("hash").primary_key().take())
+        .col(c.id("tenant_id"))
+        .col(c.id("email"))
+        .col(c.id("role"))
+        .col(c.long_text("invited_by"))
+        .col(c.number("created_ms"))
+        .col(c.number("expires_ms"))
+        .take();
+    for table in [tenant, account, membership, login, invitation] {
+        manager.create_table(table).await?;
     }
-}
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let c = Columns::of(manager).await?;
-        let tenant = c
-            .table("tenant")
-            .col(c.id("id").primary_key().take())
-            .col(c.long_text("name"))
-            .col(c.number("revision"))
-            .col(c.number("created_ms"))
-            .take();
-        // `user` is a reserved word in SQL.
-        let account = c
-            .table("account")
-            .col(c.id("id").primary_key().take())
-            .col(c.id("email"))
-            .col(c.long_text("nickname"))
-            .col(c.long_text("password_hash"))
-            .col(c.number("enabled"))
-            .col(c.number("created_ms"))
-            .col(c.number("signed_in_ms"))
-            .take();
-        let membership = c
-            .table("membership")
-            .col(c.id("tenant_id"))
-            .col(c.id("user_id"))
-            .col(c.id("role"))
-            .col(c.number("created_ms"))
-            .primary_key(Index::create().col("tenant_id").col("user_id"))
-            .take();
-        let login = c
-            .table("login")
-            .col(c.id("hash").primary_key().take())
-            .col(c.id("user_id"))
-            .col(c.id("tenant_id"))
-            .col(c.number("created_ms"))
-            .col(c.number("expires_ms"))
-            .col(c.number("last_used_ms"))
-            .take();
-        let invitation = c
-            .table("invitation")
-            .col(c.id("hash").primary_key().take())
-            .col(c.id("tenant_id"))
-            .col(c.id("email"))
-            .col(c.id("role"))
-            .col(c.long_text("invited_by"))
-            .col(c.number("created_ms"))
-            .col(c.number("expires_ms"))
-            .take();
-        for table in [tenant, account, membership, login, invitation] {
-            manager.create_table(table).await?;
-        }
-        indexes(manager).await?;
-        for table in OF_TENANTS {
-            let known = format!(
-                "INSERT INTO tenant (id, name, revision, created_ms) SELECT DISTINCT tenant_id, tenant_id, 0, 0 \
-                 FROM {table} WHERE tenant_id NOT IN (SELECT id FROM tenant)"
-            );
-            manager.get_connection().execute_unprepared(&known).await?;
-        }
-        Ok(())
+    indexes(manager).await?;
+    for table in OF_TENANTS {
+        let known = format!(
+            "INSERT INTO tenant (id, name, revision, created_ms) SELECT DISTINCT tenant_id, tenant_id, 0, 0 \
+             FROM {table} WHERE tenant_id NOT IN (SELECT id FROM tenant)"
+        );
+        manager.get_connection().execute_unprepared(&known).await?;
     }
+    Ok(())
 }
 
 async fn indexes(manager: &SchemaManager<'_>) -> Result<(), DbErr> {

@@ -2,30 +2,18 @@
 //! no creator.
 
 use sea_orm_migration::prelude::{DbErr, SchemaManager, Table};
-use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
 
 use super::columns::Columns;
 
-pub(super) struct Migration;
-
-impl MigrationName for Migration {
-    fn name(&self) -> &'static str {
-        "m0024_token_role"
-    }
-}
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let c = Columns::of(manager).await?;
-        for (column, default) in [("role", "owner"), ("user_id", "")] {
-            // MariaDB commits a table change immediately: after an interrupted migration one of the two already
-            // exists.
-            if !manager.has_column("token", column).await? {
-                let added = c.id(column).default(default).take();
-                manager.alter_table(Table::alter().table("token").add_column(added).take()).await?;
-            }
+pub(super) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    let c = Columns::of(manager).await?;
+    for (column, default) in [("role", "owner"), ("user_id", "")] {
+        // MariaDB commits a table change immediately: after an interrupted migration one of the two already
+        // exists.
+        if !manager.has_column("token", column).await? {
+            let added = c.id(column).default(default).take();
+            manager.alter_table(Table::alter().table("token").add_column(added).take()).await?;
         }
-        Ok(())
     }
+    Ok(())
 }

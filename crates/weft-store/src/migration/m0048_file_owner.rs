@@ -1,32 +1,20 @@
 //! The user to whom a file of a conversation belongs. Files from before this migration belong to nobody.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager, Table};
-use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
 
 use super::columns::Columns;
 
-pub(super) struct Migration;
-
-impl MigrationName for Migration {
-    fn name(&self) -> &'static str {
-        "m0048_file_owner"
+pub(super) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    let c = Columns::of(manager).await?;
+    // MariaDB commits each of these immediately: after an interrupted migration some already exist.
+    if !manager.has_column("file", "user_id").await? {
+        let user = c.id("user_id").null().take();
+        manager.alter_table(Table::alter().table("file").add_column(user).take()).await?;
     }
-}
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let c = Columns::of(manager).await?;
-        // MariaDB commits each of these immediately: after an interrupted migration some already exist.
-        if !manager.has_column("file", "user_id").await? {
-            let user = c.id("user_id").null().take();
-            manager.alter_table(Table::alter().table("file").add_column(user).take()).await?;
-        }
-        if !manager.has_index("file", "file_user").await? {
-            let index =
-                Index::create().name("file_user").table("file").col("tenant_id").col("user_id").take();
-            manager.create_index(index).await?;
-        }
-        Ok(())
+    if !manager.has_index("file", "file_user").await? {
+        let index =
+            Index::create().name("file_user").table("file").col("tenant_id").col("user_id").take();
+        manager.create_index(index).await?;
     }
+    Ok(())
 }

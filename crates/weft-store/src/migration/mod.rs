@@ -47,7 +47,8 @@ mod m0049_work_crashes;
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, Statement, TransactionTrait,
 };
-use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
+use futures::future::BoxFuture;
+use sea_orm_migration::{MigrationName, MigrationTrait, MigratorTrait, SchemaManager, async_trait};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::failure::failure;
@@ -60,54 +61,82 @@ const LOCK_NUMBER: i64 = 0x77_65_66_74;
 /// How long to wait for another process that migrates, in seconds.
 const LOCK_WAIT_SECONDS: u32 = 60;
 
+/// A step: a file of this folder.
+struct Migration {
+    /// The name under which it is recorded as done: that of the file.
+    name: &'static str,
+    // Boxed, so that the compiler works out only once that what a step does can be sent to another thread.
+    up: for<'a> fn(&'a SchemaManager<'a>) -> BoxFuture<'a, Result<(), DbErr>>,
+}
+
+impl MigrationName for Migration {
+    fn name(&self) -> &str {
+        self.name
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        (self.up)(manager).await
+    }
+}
+
 struct Migrator;
+
+/// Lists the steps in the order in which they are taken.
+macro_rules! migrations {
+    ($($file:ident),* $(,)?) => {
+        vec![$(Box::new(Migration { name: stringify!($file), up: |manager| Box::pin($file::up(manager)) })),*]
+    };
+}
 
 #[async_trait::async_trait]
 impl MigratorTrait for Migrator {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![
-            Box::new(m0001_canvas::Migration),
-            Box::new(m0002_session::Migration),
-            Box::new(m0003_run::Migration),
-            Box::new(m0004_token::Migration),
-            Box::new(m0005_tool_pin::Migration),
-            Box::new(m0006_run_alive::Migration),
-            Box::new(m0007_compact::Migration),
-            Box::new(m0008_task::Migration),
-            Box::new(m0009_work::Migration),
-            Box::new(m0010_spending::Migration),
-            Box::new(m0011_dataset::Migration),
-            Box::new(m0012_removed::Migration),
-            Box::new(m0013_owner::Migration),
-            Box::new(m0014_operator::Migration),
-            Box::new(m0015_canvas_source::Migration),
-            Box::new(m0016_file::Migration),
-            Box::new(m0017_memory::Migration),
-            Box::new(m0018_chat::Migration),
-            Box::new(m0019_give_way::Migration),
-            Box::new(m0020_secret::Migration),
-            Box::new(m0021_version::Migration),
-            Box::new(m0022_canvas_by_id::Migration),
-            Box::new(m0023_account::Migration),
-            Box::new(m0024_token_role::Migration),
-            Box::new(m0025_share::Migration),
-            Box::new(m0026_audit::Migration),
-            Box::new(m0027_waiting_documents::Migration),
-            Box::new(m0035_notice::Migration),
-            Box::new(m0036_model_use::Migration),
-            Box::new(m0037_identity::Migration),
-            Box::new(m0038_reading::Migration),
-            Box::new(m0039_tool_server::Migration),
-            Box::new(m0040_search_app::Migration),
-            Box::new(m0041_run_message::Migration),
-            Box::new(m0042_folder_entry::Migration),
-            Box::new(m0043_revision::Migration),
-            Box::new(m0044_reembedding::Migration),
-            Box::new(m0045_tool_credential::Migration),
-            Box::new(m0046_picture::Migration),
-            Box::new(m0047_kept_picture::Migration),
-            Box::new(m0048_file_owner::Migration),
-            Box::new(m0049_work_crashes::Migration),
+        migrations![
+            m0001_canvas,
+            m0002_session,
+            m0003_run,
+            m0004_token,
+            m0005_tool_pin,
+            m0006_run_alive,
+            m0007_compact,
+            m0008_task,
+            m0009_work,
+            m0010_spending,
+            m0011_dataset,
+            m0012_removed,
+            m0013_owner,
+            m0014_operator,
+            m0015_canvas_source,
+            m0016_file,
+            m0017_memory,
+            m0018_chat,
+            m0019_give_way,
+            m0020_secret,
+            m0021_version,
+            m0022_canvas_by_id,
+            m0023_account,
+            m0024_token_role,
+            m0025_share,
+            m0026_audit,
+            m0027_waiting_documents,
+            m0035_notice,
+            m0036_model_use,
+            m0037_identity,
+            m0038_reading,
+            m0039_tool_server,
+            m0040_search_app,
+            m0041_run_message,
+            m0042_folder_entry,
+            m0043_revision,
+            m0044_reembedding,
+            m0045_tool_credential,
+            m0046_picture,
+            m0047_kept_picture,
+            m0048_file_owner,
+            m0049_work_crashes,
         ]
     }
 }

@@ -1,10 +1,9 @@
 //! The audit log.
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{IntoActiveModel, Order, QueryOrder, QuerySelect};
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::id::TenantId;
 use weft_core::seam::AuditStore;
 use weft_core::seam::audit_store::{AuditEntry, AuditFilter};

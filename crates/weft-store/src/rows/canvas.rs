@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{Condition, DatabaseTransaction, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect};
@@ -12,7 +11,7 @@ use weft_core::seam::canvas_store::{
     CHAT_TYPE, CanvasFilter, CanvasHead, CanvasOrder, PIPELINE_TYPE, StoredCanvas,
 };
 use weft_core::seam::version_store::checked_tags;
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;

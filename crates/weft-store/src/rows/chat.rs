@@ -1,13 +1,12 @@
 //! Chat assistants.
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder};
 use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::ChatStore;
 use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::TenantId;
@@ -12,7 +11,7 @@ use weft_core::seam::folder_store::{
     EntryChange, EntryFilter, EntryKind, EntryOrder, FolderEntry, FolderLimits, ROOT_NAME, below_itself,
     missing, no_folder, not_empty, root_stays, taken,
 };
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;

@@ -1,6 +1,5 @@
 //! Users' identities at OpenID providers.
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::{ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::id::UserId;
@@ -8,7 +7,7 @@ use weft_core::seam::IdentityStore;
 use weft_core::seam::identity_store::{
     AuthorizationRequest, IDENTITIES_MAX, Identity, last_identity, too_many_identities,
 };
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;

@@ -1,6 +1,5 @@
 //! The queue of documents: which worker reads which one, and its progress.
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, DatabaseTransaction, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
@@ -10,7 +9,7 @@ use weft_core::seam::ingest_queue::{
     Removed, TakenDocument, ToBeFound, Wanted,
 };
 use weft_core::value::Json;
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::ids::{self, bounded, text};

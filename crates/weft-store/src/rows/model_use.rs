@@ -1,10 +1,9 @@
 //! Model usage, by node and model: rows written at the end of a run, and rows of work outside of runs.
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Func, Query, SelectStatement};
 use sea_orm::{DbBackend, FromQueryResult, QueryOrder, QuerySelect, QueryTrait as _};
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::id::{RunKey, TenantId, generate};
 use weft_core::seam::UsageStore;
 use weft_core::seam::chat_model::Usage;

@@ -1,6 +1,5 @@
 //! Notices to people.
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, OnConflict};
 use sea_orm::{Condition, InsertMany, IntoActiveModel, QueryOrder, QuerySelect};
@@ -9,7 +8,7 @@ use weft_core::seam::NoticeStore;
 use weft_core::seam::notice_store::{
     Notice, NoticeKey, NoticeKind, NoticeLease, NoticeOutcome, NoticeState, StoredNotice,
 };
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::batch::Batch;

@@ -1,13 +1,12 @@
 //! Processes that work on runs.
 
-use async_trait::async_trait;
 use sea_orm::IntoActiveModel;
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict, Query};
 use weft_core::seam::ProcessStore;
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
-use weft_core::{ProcessId, Result};
+use weft_core::{async_trait, ProcessId, Result};
 
 use crate::Store;
 use crate::ids::{self, text};

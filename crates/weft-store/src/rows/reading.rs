@@ -1,13 +1,12 @@
 //! The outcome of each reading of a document.
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, DocumentKey, TenantId};
 use weft_core::seam::ReadingLog;
 use weft_core::seam::dataset_store::DocumentState;
 use weft_core::seam::reading_log::{READINGS_MAX, Reading, ReadingFilter};
-use weft_core::{Error, Result};
+use weft_core::{async_trait, Error, Result};
 
 use crate::Store;
 use crate::ids::{self, containing, text};

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
@@ -12,7 +11,7 @@ use weft_core::seam::reembedding_store::{
     NumberedDocument, Reembedding, ReembeddingLease, ReembeddingOutcome, ReembeddingProgress,
     ReembeddingState, TakenReembedding,
 };
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::ids::{self, bounded, text};

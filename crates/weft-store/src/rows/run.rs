@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Query};
 use sea_orm::{Condition, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect, Statement};
@@ -12,7 +11,7 @@ use weft_core::seam::run_store::{
     self, FinishedRun, GiveWay, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry,
     StoredRun,
 };
-use weft_core::{CanvasId, Ending, Error, ErrorKind, ProcessId, Result, SessionId};
+use weft_core::{async_trait, CanvasId, Ending, Error, ErrorKind, ProcessId, Result, SessionId};
 
 use crate::Store;
 use crate::batch::{Batch, BatchOutcome};

@@ -1,13 +1,12 @@
 //! Messages that wait for runs.
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Query};
 use sea_orm::{Condition, IntoActiveModel, JoinType, QueryOrder, QuerySelect};
 use weft_core::id::{ProcessId, RunKey, TenantId};
 use weft_core::seam::RunMessages;
 use weft_core::seam::run_messages::{MESSAGES_MAX, RunMessage, too_many};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;

@@ -1,6 +1,5 @@
 //! Sessions.
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func};
 use sea_orm::{
@@ -11,7 +10,7 @@ use weft_core::seam::SessionStore;
 use weft_core::seam::session_store::{
     Feedback, MessagePosition, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder,
 };
-use weft_core::{CanvasId, Error, ErrorKind, Result, RunId};
+use weft_core::{async_trait, CanvasId, Error, ErrorKind, Result, RunId};
 
 use crate::Store;
 use crate::batch::{Batch, BatchOutcome};

@@ -1,6 +1,5 @@
 //! What runs have used, by canvas and day. Rows without a canvas are the totals of the tenant.
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{IntoActiveModel, QueryOrder, QuerySelect, UpdateMany};
@@ -9,7 +8,7 @@ use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::SpendingStore;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::spending_store::DaySpent;
-use weft_core::{Error, Result};
+use weft_core::{async_trait, Error, Result};
 
 use crate::Store;
 use crate::batch::{Batch, BatchOutcome};

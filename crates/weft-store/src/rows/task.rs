@@ -1,6 +1,5 @@
 //! Human tasks.
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, OnConflict};
 use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect};
@@ -8,7 +7,7 @@ use weft_core::component::Form;
 use weft_core::id::{SessionKey, TaskKey, TenantId};
 use weft_core::seam::TaskStore;
 use weft_core::seam::task_store::{DuePosition, Task, TaskChange, TaskFilter, TaskKind, TaskStatus};
-use weft_core::{Error, ErrorKind, Result, RunId};
+use weft_core::{async_trait, Error, ErrorKind, Result, RunId};
 
 use crate::Store;
 use crate::batch::Batch;

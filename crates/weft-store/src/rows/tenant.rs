@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::ExprTrait as _;
 use sea_orm::{Condition, ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
@@ -13,7 +12,7 @@ use weft_core::seam::tenant_store::{
     INVITATIONS_MAX, Invitation, Joining, MemberCounts, Membership, Tenant, too_many_invitations,
 };
 use weft_core::seam::user_store::User;
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;

@@ -1,12 +1,11 @@
 //! API tokens.
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect, Select};
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::TokenStore;
 use weft_core::seam::token_store::{StoredToken, TokenFilter};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;

@@ -1,6 +1,5 @@
 //! Users. The table is called `account`, because `user` is a reserved word in SQL.
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::{ConnectionTrait, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::access::MemberRole;
@@ -8,7 +7,7 @@ use weft_core::id::{TenantId, UserId};
 use weft_core::seam::UserStore;
 use weft_core::seam::tenant_store::Membership;
 use weft_core::seam::user_store::{Login, Logins, User, UserChange};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;

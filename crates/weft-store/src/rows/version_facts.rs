@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, FromQueryResult, IntoActiveModel, QueryOrder, QuerySelect};
@@ -11,7 +10,7 @@ use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::VersionStore;
 use weft_core::seam::canvas_store::CHAT_TYPE;
 use weft_core::seam::version_store::{CanvasVersion, LABELS_MAX, VersionChange, check_label};
-use weft_core::{Error, Result};
+use weft_core::{async_trait, Error, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;

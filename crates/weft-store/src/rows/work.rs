@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
@@ -10,7 +9,7 @@ use weft_core::id::{RunId, RunKey, TenantId};
 use weft_core::seam::work_queue::{
     Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkQueue, WorkState,
 };
-use weft_core::{CanvasId, Error, ErrorKind, Result, SessionId};
+use weft_core::{async_trait, CanvasId, Error, ErrorKind, Result, SessionId};
 
 use crate::Store;
 use crate::ids::{self, bounded, text};

@@ -1,9 +1,8 @@
 //! Credentials for MCP servers, encrypted with the key of a vault.
 
-use async_trait::async_trait;
 use weft_core::seam::ToolCredentials;
 use weft_core::seam::tool_credentials::{CredentialKey, StoredCredentials};
-use weft_core::{Result, Secret};
+use weft_core::{async_trait, Result, Secret};
 
 use super::{AbsentKey, Sealed, Vault, bound_to, sealed};
 use crate::ids::text;

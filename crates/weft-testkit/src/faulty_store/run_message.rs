@@ -1,8 +1,7 @@
 //! Messages to runs, with injected faults.
 
-use async_trait::async_trait;
 use futures::FutureExt as _;
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::id::{ProcessId, RunKey};
 use weft_core::seam::RunMessages;
 use weft_core::seam::run_messages::RunMessage;

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use weft_core::seam::BlobStore;
 use weft_core::seam::blob_store::checked;
-use weft_core::{Error, Result, TenantId};
+use weft_core::{async_trait, Error, Result, TenantId};
 
 /// Blobs that live as long as this value and its clones. A clone is another handle to the same blobs.
 #[derive(Clone, Debug, Default)]

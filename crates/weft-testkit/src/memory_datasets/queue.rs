@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use async_trait::async_trait;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{DocumentState, Extra, IngestStage, StoredChunk};
 use weft_core::seam::ingest_queue::{
@@ -10,7 +9,7 @@ use weft_core::seam::ingest_queue::{
     Removed, TakenDocument, TenantBacklog, ToBeFound, Wanted, in_turns,
 };
 use weft_core::value::Json;
-use weft_core::{Error, Result};
+use weft_core::{async_trait, Error, Result};
 
 use super::{
     DatasetTables, KeptChunk, KeptDocument, MemoryDatasets, at, bounded, conflict, extra_number, missing,

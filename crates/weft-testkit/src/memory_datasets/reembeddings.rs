@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use async_trait::async_trait;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::ReembeddingStore;
 use weft_core::seam::dataset_store::{DocumentState, IngestStage};
@@ -10,7 +9,7 @@ use weft_core::seam::reembedding_store::{
     NumberedDocument, Reembedding, ReembeddingLease, ReembeddingOutcome, ReembeddingProgress,
     ReembeddingState, TakenReembedding,
 };
-use weft_core::{Error, Result};
+use weft_core::{async_trait, Error, Result};
 
 use super::{DatasetTables, KeptDocument, MemoryDatasets, at, bounded, conflict};
 

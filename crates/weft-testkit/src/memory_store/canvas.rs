@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::id::{CanvasId, CanvasKey, TenantId};
 use weft_core::seam::canvas_store::{
     CHAT_TYPE, CanvasFilter, CanvasHead, CanvasOrder, CanvasStore, PIPELINE_TYPE, StoredCanvas,

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use weft_core::id::UserId;
 use weft_core::seam::IdentityStore;
 use weft_core::seam::identity_store::{
     AuthorizationRequest, IDENTITIES_MAX, Identity, last_identity, too_many_identities,
 };
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use super::{MemoryStore, StoreTables, conflict};
 

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use weft_core::id::{MemoryId, MemoryKey, TenantId};
 use weft_core::seam::memory_store::{
     Extraction, ExtractionOutcome, MEMORIES_MAX, Memory, MemoryMessage, MemorySettings, MessageFilter,
     MessageSize, MessageStatus, NewMessage, TakenMessage, free_name, room,
 };
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 use super::MemoryStore;
 

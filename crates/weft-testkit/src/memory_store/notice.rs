@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use weft_core::id::TenantId;
 use weft_core::seam::NoticeStore;
 use weft_core::seam::notice_store::{
     Notice, NoticeKey, NoticeLease, NoticeOutcome, NoticeState, StoredNotice,
 };
-use weft_core::{Error, Result};
+use weft_core::{async_trait, Error, Result};
 
 use super::{MemoryStore, StoreTables, conflict, page};
 

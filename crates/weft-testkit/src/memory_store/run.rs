@@ -1,6 +1,5 @@
 //! In-memory runs and journals.
 
-use async_trait::async_trait;
 use weft_core::id::{RunId, RunKey, SessionKey, TenantId};
 use weft_core::seam::ProcessStore;
 use weft_core::seam::notice_store::Notice;
@@ -9,7 +8,7 @@ use weft_core::seam::run_store::{
     self, FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, RunStore, StoredEntry,
     StoredRun, overtaken,
 };
-use weft_core::{Ending, Error, ProcessId, Result};
+use weft_core::{async_trait, Ending, Error, ProcessId, Result};
 
 use super::{MemoryStore, StoreTables, conflict, missing, page};
 

@@ -1,7 +1,6 @@
 //! In-memory messages that wait for runs.
 
-use async_trait::async_trait;
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::id::{ProcessId, RunKey};
 use weft_core::seam::RunMessages;
 use weft_core::seam::run_messages::{MESSAGES_MAX, RunMessage, too_many};

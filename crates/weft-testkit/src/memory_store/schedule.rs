@@ -1,7 +1,6 @@
 //! In-memory schedules.
 
-use async_trait::async_trait;
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::id::{ScheduleId, ScheduleKey, TenantId};
 use weft_core::seam::schedule_store::{Schedule, ScheduleFilter, ScheduleStore, too_many_schedules};
 

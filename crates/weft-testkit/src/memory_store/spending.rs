@@ -1,7 +1,6 @@
 //! In-memory records of what runs have used.
 
-use async_trait::async_trait;
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, RunKey, TenantId};
 use weft_core::seam::SpendingStore;

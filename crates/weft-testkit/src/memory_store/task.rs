@@ -1,7 +1,6 @@
 //! In-memory human tasks.
 
-use async_trait::async_trait;
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::id::{SessionKey, TaskKey, TenantId};
 use weft_core::seam::task_store::{DuePosition, Task, TaskChange, TaskFilter, TaskStatus, TaskStore};
 

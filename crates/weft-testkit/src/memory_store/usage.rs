@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::id::{RunId, RunKey, TenantId};
 use weft_core::seam::UsageStore;
 use weft_core::seam::run_store::FinishedRun;

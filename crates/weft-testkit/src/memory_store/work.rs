@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 
-use async_trait::async_trait;
 use weft_core::Result;
 use weft_core::id::{RunId, RunKey, TenantId};
 use weft_core::seam::work_queue::{
     Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkQueue, WorkState,
 };
-use weft_core::{Error, ErrorKind};
+use weft_core::{async_trait, Error, ErrorKind};
 
 use super::{MemoryStore, missing, page};
 

@@ -1,6 +1,5 @@
 //! Dataset queries of a run: every answer is stored with the run, so that repeated work gets the same answers.
 
-use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weft_core::context::Signal;
@@ -13,7 +12,7 @@ use weft_core::seam::knowledge::{
     SearchRequest,
 };
 use weft_core::usage::UsedModel;
-use weft_core::{NodeContext, Result, TenantId};
+use weft_core::{async_trait, NodeContext, Result, TenantId};
 
 /// The datasets of an activation.
 #[derive(Debug)]

@@ -1,9 +1,8 @@
 //! The model that a search asks, as part of a run: its calls are recorded, counted and charged like any other.
 
-use async_trait::async_trait;
 use weft_agent::ask::ask_text;
 use weft_core::effect::Delivery;
-use weft_core::{NodeContext, Result};
+use weft_core::{async_trait, NodeContext, Result};
 use weft_knowledge::ask::{Ask, Step, request};
 
 use crate::model::caller::warn_of_prices;

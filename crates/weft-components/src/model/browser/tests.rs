@@ -27,7 +27,7 @@ struct Shown {
     closed: Arc<Mutex<usize>>,
 }
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl Browser for Prepared {
     async fn open(&self, _: &TenantId, profile: Option<&str>) -> Result<Box<dyn BrowserWindow>> {
         self.profiles.lock().unwrap().push(profile.map(str::to_owned));
@@ -36,7 +36,7 @@ impl Browser for Prepared {
     }
 }
 
-#[async_trait::async_trait]
+#[weft_core::async_trait]
 impl BrowserWindow for Shown {
     async fn act(&mut self, action: BrowserAction) -> Result<PageView> {
         self.done.lock().unwrap().push(action);

@@ -1,9 +1,8 @@
 //! The sources that a research searches.
 
-use async_trait::async_trait;
 use weft_agent::research::{Found, Source, SourceKind};
 use weft_core::citation::Chunk;
-use weft_core::{NodeContext, Result};
+use weft_core::{async_trait, NodeContext, Result};
 use weft_knowledge::graph::question::TITLE;
 use weft_knowledge::retrieve;
 

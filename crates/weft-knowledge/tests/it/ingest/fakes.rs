@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +28,7 @@ use weft_core::seam::picture_reader::Picture;
 use weft_core::seam::{ChatModel, DocumentReader, Embedder, Index, IngestQueue, ModelDirectory};
 use weft_core::value::Json;
 use weft_core::watched_models::{CallOutcome, ModelCall, ModelWatcher};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{async_trait, Error, ErrorKind, Result};
 
 /// What happens at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

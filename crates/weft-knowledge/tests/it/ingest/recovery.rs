@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::json;
 use weft_core::id::DatasetKey;
@@ -12,7 +11,7 @@ use weft_core::seam::dataset_store::DocumentState;
 use weft_core::seam::index::{IndexAnswer, IndexChange, IndexQuery, IndexSize, WriteConfirmation};
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::seam::{BlobStore, Index};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
 use weft_knowledge::Library;
 use weft_knowledge::ingest::{LibraryLimits, LibraryParts, Naming, NewChunk, WorkerPace};
 use weft_store::Store;

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::counts::Success;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{Dataset, DocumentChange};

@@ -4,10 +4,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use weft_core::Result;
+use weft_core::{async_trait, Result};
 use weft_core::id::{CanvasId, DocumentKey};
 use weft_core::seam::ModelDirectory;
 use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentState, Extra, Settings, StoredChunk};
