@@ -9,7 +9,7 @@ use weft_core::context::Limited;
 use weft_core::seam::chat_model::{Audience, ChatMessage, ChatModel, ChatRequest, Sampling};
 use weft_core::stream::TextWriter;
 use weft_core::tool::ToolSession;
-use weft_core::{async_trait, Error, Json, NodeContext, Result};
+use weft_core::{Error, Json, NodeContext, Result, async_trait};
 
 use crate::calls::Used;
 use crate::structured::Schema;

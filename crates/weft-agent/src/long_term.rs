@@ -5,7 +5,7 @@ mod mem0;
 mod request;
 
 use serde::{Deserialize, Serialize};
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 
 pub use local::{LocalMemory, MEMORIES_MAX, MEMORY_BYTES_MAX};
 pub use mem0::Mem0;

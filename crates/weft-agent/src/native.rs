@@ -6,7 +6,7 @@ use serde_json::Map;
 use weft_core::component::Suspension;
 use weft_core::context::{Limited, Signal};
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolChoice};
-use weft_core::{async_trait, ErrorKind, Json, Result};
+use weft_core::{ErrorKind, Json, Result, async_trait};
 
 use crate::answer_stream::AnswerStream;
 use crate::ask::{Ending, ask, warn_of_cut};

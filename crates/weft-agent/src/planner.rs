@@ -10,7 +10,7 @@ use serde_json::Map;
 use weft_core::component::Suspension;
 use weft_core::context::{Limited, Signal};
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolSchema};
-use weft_core::{async_trait, Piece, Result};
+use weft_core::{Piece, Result, async_trait};
 
 use self::answer::finish;
 use self::prompts::observation;

@@ -29,7 +29,7 @@ use weft_core::citation::Cited;
 use weft_core::context::ToolStarted;
 use weft_core::effect::Delivery;
 use weft_core::seam::chat_model::{ChatMessage, ChatModel, ChatRequest};
-use weft_core::{async_trait, Error, ErrorKind, NodeContext, Result};
+use weft_core::{Error, ErrorKind, NodeContext, Result, async_trait};
 
 pub use self::agentic::Claim;
 pub use self::effort::Effort;

@@ -11,7 +11,7 @@ use weft_core::effect::Effects;
 use weft_core::reference::Inputs;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::seam::{Clock, Http, Seams};
-use weft_core::{async_trait, Error, ErrorKind, NodeContext, Result, TenantId};
+use weft_core::{Error, ErrorKind, NodeContext, Result, TenantId, async_trait};
 
 /// The signals that an agent sends while it works.
 pub(crate) type Signals = mpsc::Receiver<(u32, Signal)>;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weft_core::seam::SessionStore;
 use weft_core::seam::conversations::{ConversationQuery, Conversations, MESSAGES_MAX, PastMessage};
 use weft_core::seam::session_store::SessionFilter;
-use weft_core::{async_trait, Error, ErrorKind, Result, SessionKey, TenantId};
+use weft_core::{Error, ErrorKind, Result, SessionKey, TenantId, async_trait};
 
 /// Maximum number of conversations of a user that are searched: the last changed ones.
 const SESSIONS_MAX: u64 = 50;

@@ -9,7 +9,7 @@ use weft_core::seam::RunStore;
 use weft_core::seam::run_store::{
     FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
 };
-use weft_core::{async_trait, Error, ProcessId, Result, RunKey};
+use weft_core::{Error, ProcessId, Result, RunKey, async_trait};
 
 /// Where this process is killed; set once, when it starts.
 static POINT: OnceLock<FaultPoint> = OnceLock::new();

@@ -372,9 +372,9 @@ impl FileManager {
 
 #[cfg(test)]
 mod tests {
-    use weft_core::async_trait;
     use futures::FutureExt as _;
     use tokio::sync::Semaphore;
+    use weft_core::async_trait;
     use weft_core::seam::clock::FixedClock;
     use weft_core::seam::folder_store::FolderLimits;
     use weft_engine::clock::SystemClock;

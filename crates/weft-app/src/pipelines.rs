@@ -13,7 +13,9 @@ use weft_core::seam::blob_store::BlobStore;
 use weft_core::seam::dataset_store::{DatasetStore, Document};
 use weft_core::seam::file_store::{FileStore, StoredFile, document_file_id};
 use weft_core::seam::work_queue::Work;
-use weft_core::{async_trait, Entry, Error, ErrorKind, Json, Record, Result, RunKey, TenantId, TurnInput, blocking, hex};
+use weft_core::{
+    Entry, Error, ErrorKind, Json, Record, Result, RunKey, TenantId, TurnInput, async_trait, blocking, hex,
+};
 use weft_knowledge::ingest::PipelineRunner;
 
 use crate::app::App;

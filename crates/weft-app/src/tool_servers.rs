@@ -11,7 +11,7 @@ use weft_core::seam::tool_credentials::CredentialKey;
 use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_core::seam::tool_source::{Offered, PinStore, ToolPin};
 use weft_core::seam::{Clock, ToolCredentials, ToolServerStore, ToolSource};
-use weft_core::{async_trait, Error, ErrorKind, Json, Result, Secret, TenantId, ToolOutput};
+use weft_core::{Error, ErrorKind, Json, Result, Secret, TenantId, ToolOutput, async_trait};
 use weft_mcp::{CredentialPlace, Credentials, PinMode, Reach, ServerConfig, Servers, TransportKind};
 use weft_net::StreamingHttp;
 

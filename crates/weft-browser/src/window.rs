@@ -11,7 +11,7 @@ use url::Url;
 use weft_core::seam::Http as _;
 use weft_core::seam::browser::{BrowserAction, BrowserWindow, Download, PageView};
 use weft_core::seam::file_store::plain_name;
-use weft_core::{async_trait, Error, ErrorKind, Json, Result, TenantId};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId, async_trait};
 use weft_net::{GuardProxy, Outbound};
 
 use crate::process::{Started, WindowFolders};

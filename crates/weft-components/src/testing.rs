@@ -23,8 +23,10 @@ use weft_core::seam::knowledge::{
     DatasetBrief, Found, Knowledge, Passage, Scored, SearchRequest, TokensRead,
 };
 use weft_core::seam::{DocumentWriter, Sandbox, Seams};
-use weft_core::{async_trait, Component, ComponentId, Error, Finished, NodeContext, NodeSource, ParamProblem, Reference, Result,
-    TenantId, Value,};
+use weft_core::{
+    Component, ComponentId, Error, Finished, NodeContext, NodeSource, ParamProblem, Reference, Result,
+    TenantId, Value, async_trait,
+};
 use weft_sandbox::InProcess;
 use weft_testkit::around::{no_seams, node_context, run_context};
 

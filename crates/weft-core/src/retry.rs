@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use weft_macros::async_trait;
 use regex::Regex;
+use weft_macros::async_trait;
 
 use crate::component::{Component, Finished, Form, NodeSource, ParamProblem, Shape};
 use crate::context::{NodeContext, Signal};

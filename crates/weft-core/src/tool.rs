@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weft_macros::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::component::Suspension;
 use crate::context::NodeContext;

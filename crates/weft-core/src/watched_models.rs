@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weft_macros::async_trait;
 use futures::StreamExt as _;
+use weft_macros::async_trait;
 
 use crate::budget::micros;
 use crate::counts::Label;

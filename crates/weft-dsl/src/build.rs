@@ -415,11 +415,7 @@ impl Component for UnbuiltNode {
         Shape::default()
     }
 
-    fn run<'s, 'c, 'f>(&'s self, _: &'c NodeContext) -> RunFuture<'f>
-    where
-        's: 'f,
-        'c: 'f,
-    {
+    fn run<'f>(&'f self, _: &'f NodeContext) -> RunFuture<'f> {
         Box::pin(ready(Err(Error::internal("a canvas with errors cannot run"))))
     }
 }

@@ -19,7 +19,7 @@ use weft_core::seam::session_store::{
 };
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{ProcessStore, RunMessages, RunStore, SessionStore};
-use weft_core::{async_trait, Error, ErrorKind, Json, ProcessId, Result, RunId, RunKey, SessionKey};
+use weft_core::{Error, ErrorKind, Json, ProcessId, Result, RunId, RunKey, SessionKey, async_trait};
 
 use crate::engine::Stores;
 

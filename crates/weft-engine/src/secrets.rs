@@ -8,7 +8,7 @@ use weft_core::masking::{self, MASK, Masks};
 use weft_core::reference::Inputs;
 use weft_core::seam::Secrets;
 use weft_core::seam::secrets::{NamedSecret, PREFIX, SecretInfo};
-use weft_core::{async_trait, Error, ErrorKind, Json, Reference, Result, Secret, TenantId};
+use weft_core::{Error, ErrorKind, Json, Reference, Result, Secret, TenantId, async_trait};
 use weft_dsl::Plan;
 
 /// The values of the secrets that a plan names, where they exist. Clones share them.

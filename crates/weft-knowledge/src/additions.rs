@@ -6,7 +6,7 @@ use serde_json::json;
 use weft_core::id::ChunkId;
 use weft_core::seam::ModelDirectory;
 use weft_core::seam::dataset_store::{Document, Extra, Settings, StoredChunk};
-use weft_core::{async_trait, Json, Result};
+use weft_core::{Json, Result, async_trait};
 
 use crate::ask::{Ask, Direct, Step, passes};
 use crate::contents::{self, build};

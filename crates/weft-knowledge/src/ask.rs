@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use weft_agent::arguments;
 use weft_core::seam::chat_model::{Audience, Author, ChatDelta, ChatMessage, ChatRequest, Sampling};
 use weft_core::seam::{ChatModel, ModelDirectory};
-use weft_core::{async_trait, Error, ErrorKind, Json, Result, TenantId};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId, async_trait};
 
 /// Sampling temperature for auxiliary requests, which should follow their instructions closely.
 // As low as in the engine whose auxiliary requests these replace.

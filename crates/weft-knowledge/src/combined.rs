@@ -9,7 +9,7 @@ use weft_core::seam::knowledge::{
     self, ContentsEntry, DatasetBrief, EntityKind, Found, GraphFound, GraphRequest, MetadataKey, Passage,
     Scope, SearchRequest,
 };
-use weft_core::{async_trait, Result, TenantId};
+use weft_core::{Result, TenantId, async_trait};
 
 use crate::graph::find::{ENTITIES_MAX, RELATIONS_MAX};
 

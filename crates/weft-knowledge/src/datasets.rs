@@ -16,7 +16,7 @@ use weft_core::seam::knowledge::{
     Passage, Scope, SearchRequest,
 };
 use weft_core::seam::{Index, ModelDirectory};
-use weft_core::{async_trait, Result, TenantId};
+use weft_core::{Result, TenantId, async_trait};
 
 use crate::graph::merge::Graph;
 use crate::graph::{apart, find};

@@ -9,12 +9,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::{Notify, Semaphore};
-use weft_core::{async_trait, Result};
 use weft_core::id::{MemoryKey, TenantId};
 use weft_core::seam::memories::{MemoryQuery, Recollection, Turn};
 use weft_core::seam::memory_store::{MESSAGE_BYTES_MAX, MessageType, NewMessage};
 use weft_core::seam::{Clock, Index, Memories, MemoryStore, ModelDirectory, UsageStore};
 use weft_core::usage::UsageOwner;
+use weft_core::{Result, async_trait};
 
 pub use worker::MemoryWorker;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weft_core::{async_trait, Result};
+use weft_core::{Result, async_trait};
 use weft_net::StreamingHttp;
 
 use crate::authorization::Authorization;

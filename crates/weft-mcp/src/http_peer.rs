@@ -133,9 +133,9 @@ pub(crate) fn refusal(response: &StreamResponse) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use weft_core::async_trait;
     use bytes::Bytes;
     use futures::{StreamExt as _, stream};
+    use weft_core::async_trait;
 
     use super::*;
     use crate::config::OauthConfig;

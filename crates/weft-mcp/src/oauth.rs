@@ -177,9 +177,9 @@ async fn exchange(config: &OauthConfig, http: &dyn StreamingHttp, refresh: &Secr
 
 #[cfg(test)]
 mod tests {
-    use weft_core::async_trait;
     use bytes::Bytes;
     use futures::{StreamExt as _, stream};
+    use weft_core::async_trait;
     use weft_net::StreamResponse;
 
     use super::*;

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use weft_core::seam::tool_credentials::CredentialKey;
 use weft_core::seam::tool_source::{Offered, PinStore, RefusedTool, ToolPin};
 use weft_core::seam::{Clock, ToolCredentials, ToolSource};
-use weft_core::{async_trait, Error, ErrorKind, Json, Result, TenantId, ToolOutput};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId, ToolOutput, async_trait};
 use weft_net::StreamingHttp;
 
 use crate::config::{McpConfig, PinMode, ServerConfig};

@@ -388,8 +388,8 @@ mod tests {
     use bytes::Bytes;
     use futures::{StreamExt as _, stream};
     use serde_json::{Value as Json, json};
-    use weft_core::{async_trait, TenantId};
     use weft_core::seam::clock::FixedClock;
+    use weft_core::{TenantId, async_trait};
     use weft_net::{StreamRequest, StreamingHttp};
     use weft_testkit::MemoryCredentials;
     use weft_testkit::memory_store::MemoryStore;

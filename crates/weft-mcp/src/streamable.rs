@@ -219,9 +219,9 @@ impl StreamableHttpClient for HttpPeer {
 
 #[cfg(test)]
 mod tests {
-    use weft_core::async_trait;
     use futures::{StreamExt as _, stream};
     use tokio::time::Instant;
+    use weft_core::async_trait;
     use weft_net::{StreamRequest, StreamingHttp};
 
     use super::*;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::{StreamExt as _, stream};
 use hashlink::LruCache;
 use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo};
-use weft_core::{async_trait, ErrorKind, Json, Result};
+use weft_core::{ErrorKind, Json, Result, async_trait};
 
 use crate::opening::opened;
 

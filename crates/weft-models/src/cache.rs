@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use weft_core::seam::chat_model::{
     ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, StopReason, Usage,
 };
-use weft_core::{async_trait, Result, TenantId};
+use weft_core::{Result, TenantId, async_trait};
 
 /// Maximum size of all cached answers together, in bytes.
 const BYTES_MAX: usize = 32 << 20;

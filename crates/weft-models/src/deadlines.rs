@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _};
 use tokio::time::{Instant, Sleep};
 use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 /// Time limits of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::{FutureExt as _, StreamExt as _, stream};
 use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::estimate;
 use crate::opening::{Opening, answered, opened};

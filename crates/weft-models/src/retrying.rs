@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelInfo};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::opening::{answered, opened};
 

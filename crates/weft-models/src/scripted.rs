@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use futures::stream;
 use weft_core::seam::ModelDirectory;
 use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, ModelKind};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 use crate::script::{Fault, Playback, Reply, Script, Step};
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use weft_core::seam::chat_model::{Prices, Usage};
 use weft_core::seam::speech::{Audio, Recording, SpeechModel, TranscriptionModel};
 use weft_core::usage::Counted;
-use weft_core::{async_trait, Error, Json, Result, TenantId};
+use weft_core::{Error, Json, Result, TenantId, async_trait};
 
 use crate::config::ModelEntry;
 use crate::factories::Provider;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::operator::{CONNECT_LIMIT, builder};
 use crate::outbound::{Connector, OutboundRoute, Pinned};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use url::{Host, Url};
 use weft_core::seam::Http;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 use crate::address::refusal;
 use crate::allow_list::AllowList;

@@ -16,7 +16,7 @@ use weft_core::seam::speech::Recording;
 use weft_core::seam::{DocumentReader, PictureReader, TranscriptionModel};
 use weft_core::value::Json;
 use weft_core::watched_models::{ModelWatcher, watched_reader, watched_transcription};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 use crate::pictures::whereabouts;
 

@@ -16,7 +16,7 @@ use weft_core::fair::FairSlots;
 use weft_core::seam::document_reader::{FoundPictures, PictureReading, ReadDocument, ReadRequest};
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, MadeDocument, Sheet, WriteRequest};
 use weft_core::seam::{DocumentReader, DocumentWriter};
-use weft_core::{async_trait, Error, ErrorKind, Json, Result, TenantId, blocking};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId, async_trait, blocking};
 
 pub use weft_child::{Confinement, Worker};
 pub use worker::work;

@@ -10,7 +10,7 @@ use weft_child::{AskLimits, Bounds, Confinement, Duty, Worker, WorkerEnd, become
 use weft_core::fair::FairSlots;
 use weft_core::seam::PictureReader;
 use weft_core::seam::picture_reader::{PIXELS_MAX, Picture, PictureLine, PicturePlace, TEXT_CHARS_MAX};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 use crate::reader::{Limits, ReaderJob, ReaderOrder};
 use crate::words::is_unspaced;

@@ -12,7 +12,7 @@ use weft_child::{
 use weft_core::fair::FairSlots;
 use weft_core::seam::TranscriptionModel;
 use weft_core::seam::speech::Recording;
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 use crate::reader::{Limits, ReaderJob, ReaderOrder};
 use crate::tesseract::LIBRARIES;

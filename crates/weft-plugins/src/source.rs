@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weft_core::seam::tool_source::{Offered, RefusedTool};
 use weft_core::seam::{Sandbox, ToolSource};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 use crate::folder;
 use crate::openapi::Plugin;

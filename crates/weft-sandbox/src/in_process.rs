@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId, blocking};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait, blocking};
 
 use crate::quick;
 

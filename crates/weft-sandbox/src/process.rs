@@ -10,7 +10,7 @@ use weft_child::{AskLimits, Confinement, Duty, Worker, WorkerEnd};
 use weft_core::fair::FairSlots;
 use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran, WasmCall, WasmTool};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 use crate::worker::ForkTask;

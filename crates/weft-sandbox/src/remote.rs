@@ -21,7 +21,7 @@ use weft_core::seam::file_store::plain_name;
 use weft_core::seam::sandbox::{
     FILES_BYTES_MAX, FILES_MAX, Failure, Language, Limits, Program, Ran, WrittenFile,
 };
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 use weft_net::{StreamRequest, StreamingHttp};
 
 use crate::printed::{Printed, Stream};

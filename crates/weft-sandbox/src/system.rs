@@ -18,7 +18,7 @@ use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{
     FILES_BYTES_MAX, Failure, Language, Limits, Program, Ran, WasmCall, WasmTool,
 };
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 use crate::process::answer_max;
 use parent::{Boundary, Parent};

@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 use weft_core::id::{DatasetId, DatasetKey, TenantId};
 use weft_core::seam::Index;
 use weft_core::seam::index::{IndexAnswer, IndexChange, IndexQuery, IndexSize, TextQuery, WriteConfirmation};
-use weft_core::{async_trait, Error, Result, blocking};
+use weft_core::{Error, Result, async_trait, blocking};
 
 use self::dataset::{Freshness, IndexedDataset};
 use self::home::Home;

@@ -19,7 +19,7 @@ use serde_json::{Map, Value as Json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use weft_core::access::Permission;
-use weft_core::{async_trait, Result, TenantId};
+use weft_core::{Result, TenantId, async_trait};
 use weft_mcp::serving::{About, Call, Feature, Listing, Outcome, RpcError, Service, TaskView, code};
 
 use crate::audit::note_call;

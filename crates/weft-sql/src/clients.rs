@@ -7,7 +7,7 @@ use std::sync::Arc;
 use url::Url;
 use weft_core::seam::Databases;
 use weft_core::seam::databases::{DatabaseKind, SqlAnswer, SqlRequest};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 use weft_net::{Outbound, Pinned, Tunnel};
 
 use crate::reply::{ReplyRoom, late, too_much};

@@ -13,7 +13,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 use weft_core::seam::BlobStore;
 use weft_core::seam::blob_store::checked;
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId, blocking};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait, blocking};
 
 use crate::private;
 use crate::workspace::{below, folder_name, fresh_file};

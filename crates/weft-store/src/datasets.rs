@@ -1,6 +1,5 @@
 //! Implements the dataset seam by delegating each call to the rows.
 
-use weft_core::{async_trait, Result};
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
@@ -9,6 +8,7 @@ use weft_core::seam::dataset_store::{
 };
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::value::Json;
+use weft_core::{Result, async_trait};
 
 use crate::Store;
 use crate::open::repeated;

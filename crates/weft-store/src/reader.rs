@@ -4,7 +4,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use weft_core::async_trait;
 use sea_orm::sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sea_orm::sqlx::{self, AssertSqlSafe, ConnectOptions as _, Connection as _};
 use sea_orm::{
@@ -135,7 +134,7 @@ fn query(statement: Statement) -> sqlx::query::Query<'static, sqlx::Sqlite, Sqlx
     sqlx::query_with(AssertSqlSafe(statement.sql), SqlxValues(values))
 }
 
-#[async_trait]
+#[async_trait::async_trait]
 impl ConnectionTrait for StoreReader {
     fn get_database_backend(&self) -> DbBackend {
         match self {

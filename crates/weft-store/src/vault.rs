@@ -18,7 +18,7 @@ use weft_core::id::TenantId;
 use weft_core::seam::secrets::{NamedSecret, SecretInfo, check, missing};
 use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_core::seam::{Secrets, ToolServerStore};
-use weft_core::{async_trait, Error, ErrorKind, Result, Secret, hex};
+use weft_core::{Error, ErrorKind, Result, Secret, async_trait, hex};
 
 use crate::Store;
 use crate::ids::text;

@@ -15,7 +15,7 @@ use cap_tempfile::TempFile;
 use sha2::{Digest as _, Sha256};
 use weft_core::seam::Workspace;
 use weft_core::seam::workspace::names;
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId, blocking};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait, blocking};
 
 use crate::private;
 

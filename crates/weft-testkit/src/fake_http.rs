@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weft_core::seam::Http;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 /// An `Http` that never dials. Clones share answers and record.
 #[derive(Clone, Debug, Default)]

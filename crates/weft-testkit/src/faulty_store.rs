@@ -22,7 +22,7 @@ use weft_core::seam::session_store::{
 };
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{ProcessStore, RunStore, SessionStore};
-use weft_core::{async_trait, Error, ErrorKind, ProcessId, Result, RunId, RunKey, SessionKey};
+use weft_core::{Error, ErrorKind, ProcessId, Result, RunId, RunKey, SessionKey, async_trait};
 
 use crate::dice::Dice;
 use crate::memory_store::MemoryStore;

@@ -1,8 +1,8 @@
 //! An embedder without a model: turns words into vectors by hashing.
 
 use sha2::{Digest as _, Sha256};
-use weft_core::{async_trait, Result};
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
+use weft_core::{Result, async_trait};
 
 /// Number of dimensions of each vector.
 pub const DIMENSIONS: usize = 64;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weft_core::seam::ToolCredentials;
 use weft_core::seam::tool_credentials::{CredentialKey, StoredCredentials};
-use weft_core::{async_trait, Result, Secret};
+use weft_core::{Result, Secret, async_trait};
 
 /// Credentials that live as long as this value.
 #[derive(Debug, Default)]

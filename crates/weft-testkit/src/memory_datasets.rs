@@ -22,7 +22,7 @@ use weft_core::seam::dataset_store::{
 use weft_core::seam::ingest_queue::{IndexNote, Removed, Wanted};
 use weft_core::seam::reading_log::Reading;
 use weft_core::value::Json;
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 pub use blobs::MemoryBlobs;
 use kept::KeptChunk;

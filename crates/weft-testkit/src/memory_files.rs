@@ -7,7 +7,7 @@ use bytes::Bytes;
 use weft_core::id::{FileId, SessionId, TenantId, UserId};
 use weft_core::seam::FileStore;
 use weft_core::seam::file_store::StoredFile;
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 /// Maximum size of one file, and of all files of a tenant, in bytes.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use weft_core::seam::folder_store::{
     EntryChange, EntryFilter, EntryKind, EntryOrder, FolderEntry, FolderLimits, ROOT_NAME, below_itself,
     missing, no_folder, not_empty, root_stays, taken,
 };
-use weft_core::{async_trait, Result, TenantId};
+use weft_core::{Result, TenantId, async_trait};
 
 /// The entries of a tenant, by id.
 type Tree = BTreeMap<String, FolderEntry>;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weft_core::seam::Secrets;
 use weft_core::seam::secrets::{NamedSecret, SECRETS_MAX, SecretInfo, check, missing};
-use weft_core::{async_trait, Error, ErrorKind, Result, Secret, TenantId};
+use weft_core::{Error, ErrorKind, Result, Secret, TenantId, async_trait};
 
 type Kept = BTreeMap<(TenantId, Arc<str>), (SecretInfo, Secret)>;
 

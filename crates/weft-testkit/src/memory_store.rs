@@ -38,7 +38,7 @@ use weft_core::seam::task_store::Task;
 use weft_core::seam::token_store::{StoredToken, TokenFilter, TokenStore};
 use weft_core::seam::tool_source::{PinStore, ToolPin};
 use weft_core::seam::version_store::CanvasVersion;
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use run::Journaled;
 use work::Queued;

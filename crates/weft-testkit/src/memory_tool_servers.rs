@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weft_core::seam::ToolServerStore;
 use weft_core::seam::tool_server_store::{SERVERS_MAX, StoredToolServer, missing};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 /// Servers that live as long as this value.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weft_core::seam::Workspace;
 use weft_core::seam::workspace::names;
-use weft_core::{async_trait, Error, Result, TenantId};
+use weft_core::{Error, Result, TenantId, async_trait};
 
 /// In-memory files. It fulfils the contract of a folder, and limits the size of each file but not their number.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use weft_core::seam::Reranker;
 use weft_core::seam::reranker::Reranked;
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 /// Scores of passages by their text. A passage without a script gets the share of the question's words that it
 /// contains.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran, WasmCall, WasmTool};
-use weft_core::{async_trait, Error, ErrorKind, Json, Result, TenantId};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId, async_trait};
 
 use crate::contracts::sandbox::Programs;
 

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use weft_core::seam::chat_model::{ChatModel, ModelInfo, Prices};
 use weft_core::seam::speech::{Audio, Recording};
 use weft_core::seam::{Embedder, ModelDirectory, Reranker, SpeechModel, TranscriptionModel};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 /// A speech model whose recordings contain the text itself, and which transcribes them in the same way. It fails for
 /// texts that contain `unspeakable`.

@@ -12,7 +12,7 @@ use weft_core::seam::chat_model::{
     Audience, ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, ToolChoice,
 };
 use weft_core::tool::ToolSession as _;
-use weft_core::{async_trait, Error, ErrorKind, Json, NodeContext, Result};
+use weft_core::{Error, ErrorKind, Json, NodeContext, Result, async_trait};
 
 use super::events::{EventKind, Events};
 use super::explanation::explanation;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use weft_core::{async_trait, Error, ErrorKind, Result, blocking};
+use weft_core::{Error, ErrorKind, Result, async_trait, blocking};
 
 use super::{LongTermMemory, Owner, Remembered, Storing};
 use crate::bm25;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, json};
 use weft_core::seam::Http;
 use weft_core::seam::http::{HttpBody, HttpRequest};
-use weft_core::{async_trait, Error, ErrorKind, Json, Result, TenantId};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId, async_trait};
 
 use super::{LongTermMemory, Owner, Remembered, Storing};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::StreamExt as _;
 use serde_json::Map;
 use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, ToolCall};
-use weft_core::{async_trait, Json, Result, exact};
+use weft_core::{Json, Result, async_trait, exact};
 
 use super::hooks::HookContext;
 use super::print::{PrintedMessage, Printer};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatModel, ChatRequest};
-use weft_core::{async_trait, Error, NodeContext, Result};
+use weft_core::{Error, NodeContext, Result, async_trait};
 
 use crate::arguments;
 use crate::ask::ask_text;

@@ -10,7 +10,7 @@ use weft_agent::graph::{
     GraphState, MemoryCheckpointer, Node, Saved, StreamItem, TurnOptions,
 };
 use weft_agent::toolkit::Toolkit;
-use weft_core::{async_trait, Error, ErrorKind, Result, Tool};
+use weft_core::{Error, ErrorKind, Result, Tool, async_trait};
 use weft_models::{Reply, Script, ScriptedModel};
 
 /// Keeps threads in memory, records what was added, and simulates the death of its writer: it blocks forever at

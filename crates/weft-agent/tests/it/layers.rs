@@ -6,13 +6,13 @@ use futures::{StreamExt as _, stream};
 use serde_json::json;
 use weft_agent::driver::{Answer, Driver, End, Job, Start};
 use weft_agent::native::Native;
-use weft_core::{async_trait, Result};
 use weft_core::seam::chat_model::{
     ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, ModelKind, StopReason, Usage,
 };
 use weft_core::tool::{
     Invocation, Origin, Tool, ToolBody, ToolOutput, ToolSession, ToolStep, ToolStream, once,
 };
+use weft_core::{Result, async_trait};
 use weft_testkit::Reply;
 
 use crate::kit::{World, look, question};

@@ -8,7 +8,7 @@ use weft_agent::long_term::{
 };
 use weft_core::seam::Http;
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 /// A service with Mem0's interface.
 struct Service(LocalMemory);

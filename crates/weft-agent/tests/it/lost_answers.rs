@@ -11,7 +11,7 @@ use weft_core::effect::{EffectResult, Effects, Known};
 use weft_core::seam::chat_model::{
     ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, Prices, StopReason, Usage,
 };
-use weft_core::{async_trait, ErrorKind, Result};
+use weft_core::{ErrorKind, Result, async_trait};
 use weft_models::script::Fault;
 use weft_testkit::{Reply, Step};
 

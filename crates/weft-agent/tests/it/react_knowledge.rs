@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use weft_agent::react::{KnowledgeBase, KnowledgeDocument, QueryRewrite};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 use weft_models::Reply;
 
 use crate::react_kit::{ada, finish, remembered, script};

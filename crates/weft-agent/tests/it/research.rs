@@ -9,7 +9,7 @@ use weft_agent::research::{
 };
 use weft_core::citation::Chunk;
 use weft_core::seam::chat_model::{ChatMessage, ChatRequest};
-use weft_core::{async_trait, Error, ErrorKind, NodeContext, Result};
+use weft_core::{Error, ErrorKind, NodeContext, Result, async_trait};
 use weft_testkit::Reply;
 
 use crate::kit::World;

@@ -86,8 +86,8 @@ fn named_worker(config: &Config) -> Option<Worker> {
 mod tests {
     use std::sync::Mutex;
 
-    use weft_core::async_trait;
     use bytes::Bytes;
+    use weft_core::async_trait;
     use weft_core::seam::chat_model::Usage;
     use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
     use weft_core::seam::speech::Recording;

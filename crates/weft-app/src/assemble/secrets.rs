@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weft_core::seam::secrets::{NamedSecret, NoSecrets, SecretInfo};
 use weft_core::seam::{Secrets, ToolCredentials, ToolServerStore};
-use weft_core::{async_trait, Error, Result, Secret, TenantId};
+use weft_core::{Error, Result, Secret, TenantId, async_trait};
 use weft_store::{KeyPlace, SealedCredentials, SealedToolServers, Store, Vault, VaultKey};
 
 use super::StoragePlace;

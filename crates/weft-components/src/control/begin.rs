@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
-    Reference, Result, Role, Shape,};
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape, async_trait,
+};
 
 use weft_core::component::Form;
 use weft_core::exact::kept;

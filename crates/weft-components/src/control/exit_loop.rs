@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_core::{async_trait, Component, ComponentSpec, Finished, NodeContext, Result, Role, Shape};
+use weft_core::{Component, ComponentSpec, Finished, NodeContext, Result, Role, Shape, async_trait};
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "ExitLoop",

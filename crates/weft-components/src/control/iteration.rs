@@ -1,7 +1,9 @@
 //! The Iteration component: runs its body once for each item of a list.
 
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, ParamProblem, Reads,
-    Reference, Result, Role, Shape,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape, async_trait,
+};
 
 use crate::params::{Field, Kind, Params, described, fields, pointer};
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, Result, Role, Shape, Value,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, Result, Role, Shape, Value,
+    async_trait,
+};
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "IterationItem",

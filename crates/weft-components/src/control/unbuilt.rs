@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use weft_core::{async_trait, Component, ComponentSpec, Error, ErrorKind, Finished, NodeContext, NodeOutputs, Result, Role, Shape,};
+use weft_core::{
+    Component, ComponentSpec, Error, ErrorKind, Finished, NodeContext, NodeOutputs, Result, Role, Shape,
+    async_trait,
+};
 
 const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
     ComponentSpec {

@@ -2,8 +2,10 @@
 
 use weft_core::component::Form;
 use weft_core::reference::Inputs;
-use weft_core::{async_trait, Component, ComponentId, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs,
-    ParamProblem, Reads, Result, Role, Route, Shape, Value,};
+use weft_core::{
+    Component, ComponentId, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs,
+    ParamProblem, Reads, Result, Role, Route, Shape, Value, async_trait,
+};
 
 use crate::control::fields::{self, Fields};
 use crate::params::{self, Field, FieldGroup, Kind, Params, Widget, asks_for_something, described, pointer};

@@ -6,8 +6,10 @@ use indexmap::IndexMap;
 use serde_json::Map;
 use weft_core::literal::literal;
 use weft_core::value::{size, to_text};
-use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference, Result,
-    Role, Shape, Template,};
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference, Result,
+    Role, Shape, Template, async_trait,
+};
 
 use crate::params::{Field, Kind, Params, choice, described, fields, pointer};
 use weft_core::operators::{Operator, holds_as_text};

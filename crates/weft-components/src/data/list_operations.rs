@@ -8,8 +8,10 @@ use std::cmp::Ordering;
 
 use serde_json::Number;
 use weft_core::value::to_text;
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
-    Result, Role, Shape,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
+    Result, Role, Shape, async_trait,
+};
 
 use crate::params::{Field, Kind, Params, choice, described, fields, is_empty, pointer, whole};
 use weft_core::operators::{Operator, holds_as_text};

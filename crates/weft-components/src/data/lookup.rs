@@ -1,7 +1,9 @@
 //! The Lookup component: returns immediately, for measuring the overhead of an engine.
 
-use weft_core::{async_trait, Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
-    Value,};
+use weft_core::{
+    Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
+    Value, async_trait,
+};
 
 use crate::params::{Field, Params, fields};
 

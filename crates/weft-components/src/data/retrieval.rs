@@ -10,8 +10,10 @@ use std::time::Duration;
 use weft_core::citation::{Chunk, Cited};
 use weft_core::context::Signal;
 use weft_core::seam::knowledge::Passage;
-use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
-    Template, ToolSpec, Value,};
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
+    Template, ToolSpec, Value, async_trait,
+};
 use weft_knowledge::retrieve::Retrieved;
 
 use crate::data::retrieval::recollection::{MEMORY_IDS, MemorySearch, USER_ID};

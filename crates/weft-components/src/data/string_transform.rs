@@ -1,8 +1,10 @@
 //! The StringTransform component: splits a text into a list, or assembles a text.
 
 use weft_core::value::to_text;
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
-    Result, Role, Shape,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
+    Result, Role, Shape, async_trait,
+};
 
 use crate::params::{Field, Params, Widget, choice, described, fields};
 use crate::text::Text;

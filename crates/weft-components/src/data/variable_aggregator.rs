@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 
 use serde_json::Map;
-use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
-    Reference, Result, Role, Shape,};
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape, async_trait,
+};
 
 use crate::params::{Field, Kind, Params, fields, pointer};
 

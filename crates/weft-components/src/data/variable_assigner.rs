@@ -2,8 +2,10 @@
 
 use indexmap::IndexSet;
 use serde_json::Map;
-use weft_core::{async_trait, AssignOperator, Assignment, Component, ComponentSpec, Finished, Json, NodeContext, Operand, ParamProblem,
-    Reads, Reference, Result, Role, Shape, Template,};
+use weft_core::{
+    AssignOperator, Assignment, Component, ComponentSpec, Finished, Json, NodeContext, Operand, ParamProblem,
+    Reads, Reference, Result, Role, Shape, Template, async_trait,
+};
 
 use crate::params::{Field, Kind, Params, described, fields, is_empty, number, pointer};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Map;
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::{async_trait, Component, Finished, NodeContext, NodeSource, ParamProblem, Result, Shape};
+use weft_core::{Component, Finished, NodeContext, NodeSource, ParamProblem, Result, Shape, async_trait};
 
 use crate::ingestion::passed::Passed;
 use crate::params::Params;

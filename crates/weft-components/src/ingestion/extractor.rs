@@ -14,8 +14,10 @@ use weft_core::filter::Metadata;
 use weft_core::pipeline::{PipelineChunk, PipelineDocument};
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatModel};
 use weft_core::suggest::{did_you_mean, misspelled};
-use weft_core::{async_trait, Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, ParamProblem,
-    Reads, Reference, Result, Role, Shape, Template, Value,};
+use weft_core::{
+    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, ParamProblem,
+    Reads, Reference, Result, Role, Shape, Template, Value, async_trait,
+};
 use weft_knowledge::ingest::{Listing, filled_in};
 
 use crate::ingestion::passed::{self, CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};

@@ -1,8 +1,10 @@
 //! The File component: where an ingestion pipeline starts.
 
 use weft_core::pipeline::PipelineDocument;
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Reads, Reference, Result, Role,
-    Shape,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Reads, Reference, Result, Role,
+    Shape, async_trait,
+};
 
 use crate::artifact;
 use crate::ingestion::passed::{self, DOCUMENT_OUTPUT};

@@ -4,8 +4,10 @@ use serde_json::Map;
 use weft_core::pipeline::chunks_of;
 use weft_core::seam::document_reader::{ChunkMethod, Heading, ReadDocument};
 use weft_core::suggest::{did_you_mean, nearest};
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, ParamProblem, Result, Role,
-    Shape, Value,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, ParamProblem, Result, Role,
+    Shape, Value, async_trait,
+};
 
 use crate::ingestion::passed::{self, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, FieldGroup, Kind, Params, asks_for_something, choice, pointer, truth};

@@ -11,7 +11,7 @@ use weft_core::seam::document_reader::{ChunkMethod, DocumentPiece, Heading, Read
 use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::{DocumentReader, FileStore as _, Seams};
 use weft_core::watched_models::{CallOutcome, ModelCall, ModelWatcher};
-use weft_core::{async_trait, ErrorKind, Result, TenantId};
+use weft_core::{ErrorKind, Result, TenantId, async_trait};
 use weft_testkit::MemoryFiles;
 
 use crate::testing::{Node, Setting, Stage, failure, outputs};

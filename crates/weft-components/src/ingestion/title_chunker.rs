@@ -2,7 +2,10 @@
 
 use serde_json::{Map, json};
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Result, Role, Shape, pattern,};
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Result, Role, Shape, async_trait,
+    pattern,
+};
 
 use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Kind, Params, choice, described, fields, is_empty, number, pointer, whole};

@@ -2,7 +2,9 @@
 
 use serde_json::Map;
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Result, Role, Shape};
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Result, Role, Shape, async_trait,
+};
 
 use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Params, choice, fields};

@@ -1,7 +1,9 @@
 //! The Tokenizer component: determines how the chunks of a document are found.
 
 use weft_core::pipeline::{SearchedBy, SearchedField};
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, NodeContext, ParamProblem, Result, Role, Shape};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, NodeContext, ParamProblem, Result, Role, Shape, async_trait,
+};
 
 use crate::ingestion::passed::{self, CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Params, choice, fields};

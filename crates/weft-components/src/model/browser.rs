@@ -15,8 +15,10 @@ use weft_core::id::FileId;
 use weft_core::seam::chat_model::{Author, ChatMessage};
 use weft_core::stream::TextWriter;
 use weft_core::value::to_text;
-use weft_core::{async_trait, Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, Outputs,
-    ParamProblem, Reads, Reference, Result, Role, Shape, Template, ToolSpec, Value,};
+use weft_core::{
+    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, Outputs,
+    ParamProblem, Reads, Reference, Result, Role, Shape, Template, ToolSpec, Value, async_trait,
+};
 
 use crate::artifact;
 use crate::model::caller::{begin_aloud, end_aloud, warn_of_prices};

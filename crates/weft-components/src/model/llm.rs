@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weft_core::{async_trait, Component, ComponentSpec, Finished, NodeContext, Result, Role, Shape};
+use weft_core::{Component, ComponentSpec, Finished, NodeContext, Result, Role, Shape, async_trait};
 
 use crate::model::caller::Caller;
 use crate::model::prompt::Asker;

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use weft_core::effect::Delivery;
 use weft_core::field::AnyField;
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, WriteRequest};
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, OutputSpec, Outputs,
-    ParamProblem, Reads, Result, Role, Shape, Template, Value,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, OutputSpec, Outputs,
+    ParamProblem, Reads, Result, Role, Shape, Template, Value, async_trait,
+};
 
 use crate::artifact;
 use crate::params::{Field, FieldGroup, Kind, Params, choice};

@@ -14,8 +14,10 @@ use weft_core::context::Signal;
 use weft_core::exact::kept;
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::value::to_text;
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
-    Result, Role, Shape, Template, ToolSpec, Value,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
+    Result, Role, Shape, Template, ToolSpec, Value, async_trait,
+};
 
 use crate::params::{self, Field, FieldGroup, Kind, Params, choice, described, pointer};
 use crate::web::fetch::{is_page, redirected};

@@ -11,8 +11,10 @@ use weft_core::rendering::BoundedText;
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, WriteRequest};
 use weft_core::stream::TextWriter;
 use weft_core::value::to_text;
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs,
-    ParamProblem, Piece, Reads, Result, Role, Shape, SharedText, Template, Value,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs,
+    ParamProblem, Piece, Reads, Result, Role, Shape, SharedText, Template, Value, async_trait,
+};
 
 use super::read_aloud::read_aloud;
 use super::remember::{MEMORY_IDS, Remembering, USER_ID};

@@ -8,7 +8,7 @@ use weft_core::effect::Known;
 use weft_core::seam::chat_model::{ChatDelta, ChatRequest};
 use weft_core::seam::tool_source::{Offered, ToolSource};
 use weft_core::tool::Origin;
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId, Tool};
+use weft_core::{Error, ErrorKind, Result, TenantId, Tool, async_trait};
 
 use crate::testing::{Node, Replace, Setting, Stage};
 

@@ -12,8 +12,10 @@ mod expression;
 mod functions;
 mod number;
 
-use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
-    Template, ToolSpec, Value, blocking,};
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
+    Template, ToolSpec, Value, async_trait, blocking,
+};
 
 use crate::params::{self, Field, Params, fields};
 

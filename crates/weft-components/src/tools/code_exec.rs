@@ -16,8 +16,10 @@ use weft_core::component::WrittenProgram;
 use weft_core::effect::Delivery;
 use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::sandbox::{Language, Program, Ran, unfenced};
-use weft_core::{async_trait, Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, Outputs,
-    ParamProblem, Reads, Reference, Result, Role, Shape, Template, ToolSpec,};
+use weft_core::{
+    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, Outputs,
+    ParamProblem, Reads, Reference, Result, Role, Shape, Template, ToolSpec, async_trait,
+};
 
 use crate::artifact;
 use crate::params::{Field, Kind, Params, Widget, choice, described, fields, is_empty, pointer};

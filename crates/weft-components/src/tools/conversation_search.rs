@@ -4,8 +4,10 @@ use weft_agent::bm25::{best, counted, scores};
 use weft_core::effect::Delivery;
 use weft_core::seam::conversations::{ConversationQuery, PastMessage};
 use weft_core::value::shortened;
-use weft_core::{async_trait, Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
-    Value,};
+use weft_core::{
+    Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
+    Value, async_trait,
+};
 
 use crate::params::{Field, Params, choice, fields};
 

@@ -9,8 +9,10 @@ use sha2::{Digest as _, Sha256};
 use weft_core::effect::Delivery;
 use weft_core::seam::mailer::{Mail, MailServer};
 use weft_core::secret::Secret;
-use weft_core::{async_trait, Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, Outputs,
-    ParamProblem, Reads, Result, Role, Shape, Template, ToolSpec,};
+use weft_core::{
+    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, Outputs,
+    ParamProblem, Reads, Result, Role, Shape, Template, ToolSpec, async_trait,
+};
 
 use crate::params::{Field, FieldGroup, Params, fields, more_than_a_host, unfilled, written_out};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, page_text};

@@ -11,8 +11,10 @@ use weft_core::reference::{Inputs, Segment};
 use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlPart, SqlRequest, SqlRows};
 use weft_core::secret::Secret;
 use weft_core::value::to_text;
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reads,
-    Result, Role, Shape, Template, ToolSpec, Value,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reads,
+    Result, Role, Shape, Template, ToolSpec, Value, async_trait,
+};
 
 use super::search::table;
 use crate::params::{Field, FieldGroup, Params, choice, fields, is_empty, more_than_a_host, written_out};

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
-    Template, ToolSpec, Value,};
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
+    Template, ToolSpec, Value, async_trait,
+};
 
 use crate::params::{self, Field, Params, fields};
 use crate::web::fetch::{ContentKind, How, content, fetch};

@@ -3,8 +3,10 @@
 use weft_core::effect::Delivery;
 use weft_core::seam::workspace;
 use weft_core::value::to_text;
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
-    Shape, Template, ToolSpec, Value,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
+    Shape, Template, ToolSpec, Value, async_trait,
+};
 
 use crate::params::{self, Field, Kind, Params, fields, pointer};
 

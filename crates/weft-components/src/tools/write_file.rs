@@ -2,8 +2,10 @@
 //! at all.
 
 use weft_core::effect::Delivery;
-use weft_core::{async_trait, Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
-    Value,};
+use weft_core::{
+    Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
+    Value, async_trait,
+};
 
 use crate::params::{Field, Params, Widget, fields};
 use crate::tools::read_file::path_problem;

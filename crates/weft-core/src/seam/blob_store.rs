@@ -1,7 +1,7 @@
 //! Files as people provided them: uploads and pictures.
 
-use weft_macros::async_trait;
 use bytes::Bytes;
+use weft_macros::async_trait;
 
 use crate::error::{Error, Result};
 use crate::id::TenantId;

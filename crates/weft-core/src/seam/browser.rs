@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use weft_macros::async_trait;
 use bytes::Bytes;
+use weft_macros::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::TenantId;

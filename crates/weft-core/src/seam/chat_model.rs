@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weft_macros::async_trait;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::{Error, Result};
 use crate::id::TenantId;

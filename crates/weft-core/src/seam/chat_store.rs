@@ -1,8 +1,8 @@
 //! Chat assistants and search apps, which answer questions about datasets, and their settings.
 
-use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::{CanvasId, CanvasKey, TenantId};

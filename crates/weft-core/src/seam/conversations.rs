@@ -1,7 +1,7 @@
 //! Past messages, as runs look them up.
 
-use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::{CanvasId, SessionId, TenantId};

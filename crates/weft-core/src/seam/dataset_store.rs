@@ -9,8 +9,8 @@ mod quota;
 mod tags;
 mod unread;
 
-use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::filter::{Filter, Metadata};

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use weft_macros::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Metadata;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use weft_macros::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{DocumentKey, FileId, SessionId, TenantId, UserId};

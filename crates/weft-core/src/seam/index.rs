@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use weft_macros::async_trait;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::filter::{Filter, Metadata};

@@ -1,7 +1,7 @@
 //! Datasets as searches see them: names, metadata, and passages with their scores.
 
-use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::citation::Chunk;
 use crate::error::Result;

@@ -1,7 +1,7 @@
 //! Memories, as runs use them.
 
-use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::{Error, Result};
 use crate::id::{MemoryId, MemoryKey, TenantId};

@@ -3,9 +3,9 @@
 //! A memory contains messages. Each turn of a conversation is stored as one *raw* message; what a model extracts from
 //! it (facts, events, procedures) is stored as further messages derived from it.
 
-use weft_macros::async_trait;
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::{Error, Result};
 use crate::id::{MemoryId, MemoryKey, TenantId};

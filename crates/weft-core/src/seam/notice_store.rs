@@ -1,7 +1,7 @@
 //! Notices that people receive without having asked, queued for delivery.
 
-use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::{RunKey, TenantId};

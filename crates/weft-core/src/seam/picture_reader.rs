@@ -1,8 +1,8 @@
 //! Reads text in pictures (OCR) and describes what they show.
 
-use weft_macros::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::TenantId;

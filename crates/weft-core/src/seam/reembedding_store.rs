@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};

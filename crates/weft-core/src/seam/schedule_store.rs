@@ -1,7 +1,7 @@
 //! Schedules: when canvases run by themselves.
 
-use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::context::TurnInput;
 use crate::error::{Error, ErrorKind, Result};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::{CanvasId, RunId, SessionId, SessionKey, TenantId};

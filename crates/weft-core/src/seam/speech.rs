@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use weft_macros::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::TenantId;

@@ -1,7 +1,7 @@
 //! Human tasks: what people are asked to do.
 
-use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::component::Form;
 use crate::error::Result;

@@ -1,7 +1,7 @@
 //! Model usage, which can be aggregated along several dimensions.
 
-use weft_macros::async_trait;
 use serde::{Deserialize, Serialize};
+use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::TenantId;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 use weft_core::component::{
     Component, ComponentSpec, Finished, NodeSource, ParamProblem, Reads, Role, Shape,
 };
-use weft_core::{async_trait, Catalog, ComponentId, NodeContext, NodeOutputs, Reference, Template};
+use weft_core::{Catalog, ComponentId, NodeContext, NodeOutputs, Reference, Template, async_trait};
 
 pub(crate) fn catalog() -> Catalog {
     Catalog::new(SPECS)

@@ -6,7 +6,7 @@ use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelDirec
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::speech::Audio;
 use weft_core::seam::{Seams, SpeechModel};
-use weft_core::{async_trait, Entry, Error, ErrorKind, Record, Result, RunKey, SessionKey, TenantId};
+use weft_core::{Entry, Error, ErrorKind, Record, Result, RunKey, SessionKey, TenantId, async_trait};
 use weft_dsl::Plan;
 
 use super::rebuild::BegunRun;

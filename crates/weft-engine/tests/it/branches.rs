@@ -12,7 +12,7 @@ use weft_core::journal::{Ending, FramePath, Record};
 use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, SearchRequest};
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{RunStore as _, SessionStore};
-use weft_core::{async_trait, Error, ErrorKind, Json, Result, TenantId, TurnInput};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId, TurnInput, async_trait};
 use weft_dsl::Plan;
 use weft_engine::SessionState;
 use weft_models::script::{Reply, Script, Step};

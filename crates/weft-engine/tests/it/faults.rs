@@ -12,7 +12,7 @@ use weft_core::seam::run_store::{
     FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
 };
 use weft_core::seam::session_store::Session;
-use weft_core::{async_trait, Entry, Error, ErrorKind, ProcessId, Result, RunKey, SessionKey, TenantId};
+use weft_core::{Entry, Error, ErrorKind, ProcessId, Result, RunKey, SessionKey, TenantId, async_trait};
 use weft_dsl::Plan;
 use weft_engine::engine::{PickedUp, ProcessIdentity, Stores};
 use weft_engine::{Engine, EngineLimits, RunHandle, StartRun};

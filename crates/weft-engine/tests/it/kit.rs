@@ -16,8 +16,11 @@ use weft_core::seam::chat_model::Usage;
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::knowledge::NoKnowledge;
 use weft_core::seam::{Knowledge, Seams};
-use weft_core::{async_trait, AssignOperator, Assignment, CanvasId, Component, ComponentId, ComponentSpec, Error, ErrorKind, Json,
-    NodeContext, Operand, Outputs, Piece, Reads, Record, Result, SessionKey, SharedText, TurnInput, Value,};
+use weft_core::{
+    AssignOperator, Assignment, CanvasId, Component, ComponentId, ComponentSpec, Error, ErrorKind, Json,
+    NodeContext, Operand, Outputs, Piece, Reads, Record, Result, SessionKey, SharedText, TurnInput, Value,
+    async_trait,
+};
 use weft_dsl::Plan;
 use weft_dsl::link::{Finding, NodeDraft, link};
 use weft_dsl::plan::Exception;

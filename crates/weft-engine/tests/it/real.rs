@@ -9,7 +9,7 @@ use weft_core::seam::clock::FixedClock;
 use weft_core::seam::document_reader::{DocumentReader, ReadDocument, ReadRequest};
 use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::{ChatModel, FileStore, Http, Knowledge, ModelDirectory, Seams, ToolSource};
-use weft_core::{async_trait, Json, Result, TenantId, TurnInput};
+use weft_core::{Json, Result, TenantId, TurnInput, async_trait};
 use weft_dsl::Plan;
 use weft_dsl::compile::{CompileOptions, compile};
 use weft_dsl::problem::Problem;

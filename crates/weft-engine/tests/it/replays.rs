@@ -12,7 +12,7 @@ use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, SearchRequest};
 use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_core::seam::{Http, RunStore, Seams};
-use weft_core::{async_trait, Entry, Error, ErrorKind, Outputs, Record, Result, RunKey, TenantId, TurnInput};
+use weft_core::{Entry, Error, ErrorKind, Outputs, Record, Result, RunKey, TenantId, TurnInput, async_trait};
 use weft_engine::engine::{PickedUp, Replayed};
 use weft_testkit::MemoryWorkspace;
 

@@ -14,7 +14,7 @@ use weft_core::seam::run_store::{
 };
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{Knowledge, RunStore, Seams, SessionStore, SpendingStore as _};
-use weft_core::{async_trait, Entry, Json, ProcessId, Result, RunKey, SessionKey, TenantId};
+use weft_core::{Entry, Json, ProcessId, Result, RunKey, SessionKey, TenantId, async_trait};
 use weft_dsl::Plan;
 use weft_engine::engine::{PickedUp, Stores};
 use weft_engine::{Engine, EngineLimits, SessionState};

@@ -1,11 +1,11 @@
 //! What a model adds to chunks and documents: keywords, questions, metadata, and whatever else is derived
 //! from a document.
 
-use weft_core::{async_trait, Result};
 use weft_core::filter::Metadata;
 use weft_core::seam::dataset_store::{Document, Extra, Settings, StoredChunk};
 use weft_core::seam::{ChatModel, ModelDirectory};
 use weft_core::value::Json;
+use weft_core::{Result, async_trait};
 
 use super::plan::{IngestPlan, KEYWORDS_MAX, QUESTIONS_MAX};
 use crate::ask::{answer, request};

@@ -7,7 +7,7 @@ use weft_core::id::CanvasId;
 use weft_core::pipeline::{CHUNKS, DOCUMENT, PipelineChunk, PipelineDocument};
 use weft_core::seam::dataset_store::{Document, Settings};
 use weft_core::value::Json;
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 /// The setting of a dataset or document that names its pipeline: the id of a canvas.
 pub const PIPELINE: &str = "pipeline_id";

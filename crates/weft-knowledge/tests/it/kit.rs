@@ -17,7 +17,7 @@ use weft_core::seam::index::{Hit, IndexAnswer, IndexChange, IndexQuery, IndexSiz
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::seam::reranker::Reranked;
 use weft_core::seam::{ChatModel, Embedder, Index, Knowledge, ModelDirectory, Reranker};
-use weft_core::{async_trait, Error, ErrorKind, Json, Result, TenantId};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId, async_trait};
 use weft_knowledge::ask::{Ask, Step};
 use weft_knowledge::datasets::Datasets;
 use weft_knowledge::retrieve::{Chosen, Retrieval, Retrieved, retrieve};

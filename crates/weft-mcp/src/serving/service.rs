@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::Map;
 use tokio_util::sync::CancellationToken;
-use weft_core::{async_trait, Json};
+use weft_core::{Json, async_trait};
 
 use super::capabilities::Client;
 use super::message::{RpcError, code};

@@ -224,10 +224,10 @@ fn plain(request: http::Request<Vec<u8>>) -> Result<StreamRequest> {
 mod tests {
     use std::sync::Arc;
 
-    use weft_core::async_trait;
     use bytes::Bytes;
     use futures::{StreamExt as _, stream};
     use serde_json::json;
+    use weft_core::async_trait;
     use weft_net::StreamingHttp;
 
     use super::*;

@@ -8,7 +8,7 @@ use rmcp::transport::auth::{
     AuthError, CredentialStore, StateStore, StoredAuthorizationState, StoredCredentials,
 };
 use serde::{Deserialize, Serialize};
-use weft_core::{async_trait, Error, ErrorKind, Result, Secret, changes};
+use weft_core::{Error, ErrorKind, Result, Secret, changes};
 
 use super::{CredentialPlace, LiveToken};
 
@@ -274,7 +274,7 @@ pub(super) struct EndingSignIn {
     pub(super) begun: StoredAuthorizationState,
 }
 
-#[async_trait]
+#[async_trait::async_trait]
 impl StateStore for EndingSignIn {
     async fn save(&self, _: &str, _: StoredAuthorizationState) -> Result<(), AuthError> {
         Err(AuthError::InternalError("a sign-in that ends does not begin".to_owned()))
@@ -305,7 +305,7 @@ fn told(error: &Error) -> AuthError {
     AuthError::CredentialStoreError(error.full())
 }
 
-#[async_trait]
+#[async_trait::async_trait]
 impl CredentialStore for Renewal {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
         Ok(Some(self.before.clone()))

@@ -10,7 +10,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weft_core::async_trait;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -22,6 +21,7 @@ use serde_json::{Map, Value as Json, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use weft_core::async_trait;
 use weft_mcp::serving::{
     About, Call, Feature, Host, Listing, Names, Outcome, Posted, Reply, ReplyBody, RpcError, Service,
     TaskView, check_origin, code,

@@ -10,7 +10,7 @@ use weft_core::seam::ToolSource as _;
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::tool_source::Offered;
 use weft_core::tool::{Invocation, ToolStep, ToolStream};
-use weft_core::{async_trait, Error, Result, TenantId, Tool, ToolOutput};
+use weft_core::{Error, Result, TenantId, Tool, ToolOutput, async_trait};
 use weft_mcp::{Credentials, Dial, McpConfig, Reach, ServerConfig, ServerWire, Servers};
 use weft_net::{OperatorHttp, StreamingHttp};
 use weft_testkit::MemoryCredentials;

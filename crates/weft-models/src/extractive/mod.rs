@@ -21,7 +21,7 @@ use futures::{StreamExt as _, stream};
 use weft_core::seam::chat_model::{
     Author, ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, ModelKind, StopReason,
 };
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::estimate;
 use material::{Sentence, last_paragraph, read, sentences};

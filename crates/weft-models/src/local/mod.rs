@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use tokenizers::{PostProcessor as _, Tokenizer, TruncationParams};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 
 use bert::{Bert, BertShape, Pooling, TokenIds};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{OnceCell, Semaphore};
 use weft_core::seam::Reranker;
 use weft_core::seam::reranker::Reranked;
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 
 use super::bert::TokenIds;
 use super::{BATCHES_AT_ONCE_MAX, Model, ModelFiles, ScoreHeads, batches, blocking, permit};

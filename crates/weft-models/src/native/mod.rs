@@ -19,7 +19,7 @@ use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ModelSpec, ServiceTarget};
 use url::Url;
 use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelInfo};
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 use weft_net::AnswerRelay;
 
 use self::asking::Asking;

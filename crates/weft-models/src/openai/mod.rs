@@ -16,7 +16,7 @@ mod halves;
 use futures::StreamExt as _;
 use reqwest::header::CONTENT_TYPE;
 use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelInfo};
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 
 use crate::config::{ModelEntry, StructuredOutput};
 use crate::factories::Provider;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use weft_core::seam::PictureReader;
 use weft_core::seam::picture_reader::{Picture, PictureLine, PicturePlace, TEXT_CHARS_MAX};
-use weft_core::{async_trait, Error, Result, TenantId};
+use weft_core::{Error, Result, TenantId, async_trait};
 
 use super::check;
 use crate::config::ModelEntry;

@@ -11,7 +11,7 @@ use weft_core::seam::chat_model::{
 };
 use weft_core::seam::picture_reader::{Picture, PictureLine, TEXT_CHARS_MAX};
 use weft_core::usage::Counted;
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 use super::check;
 use crate::estimate;

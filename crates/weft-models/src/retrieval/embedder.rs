@@ -1,9 +1,9 @@
 //! Gets vectors from a provider: truncation, batches, and validation of the response.
 
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
-use weft_core::{async_trait, Result};
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 use weft_core::value::plural_with;
+use weft_core::{Result, async_trait};
 
 use super::cut;
 use super::wire::{EmbeddingTexts, EmbeddingWire, Vectors};

@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashlink::LruCache;
 use sha2::{Digest as _, Sha256};
-use weft_core::{async_trait, Result};
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
+use weft_core::{Result, async_trait};
 
 /// Maximum number of cached questions. The least recently used ones are evicted first.
 // A few megabytes: a vector has at most a few thousand numbers.

@@ -4,7 +4,7 @@ use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use weft_core::seam::Reranker;
 use weft_core::seam::reranker::Reranked;
 use weft_core::value::plural_with;
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 
 use super::cut;
 use super::wire::{Passages, RerankWire, Score, Scores};

@@ -11,7 +11,7 @@ use weft_core::seam::document_reader::{ChunkMethod, NoReader, PieceKind, ReadDoc
 use weft_core::seam::picture_reader::{Picture, PictureLine, PicturePlace};
 use weft_core::seam::speech::Recording;
 use weft_core::seam::{DocumentReader, PictureReader, TranscriptionModel};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 use weft_parse::{ChildReader, InProcess, Limits, MediaReader, Tesseract, Worker};
 use weft_testkit::contracts::picture_reader::{WORDS, picture_reader_keeps_its_contract};
 

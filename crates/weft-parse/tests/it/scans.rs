@@ -6,7 +6,7 @@ use bytes::Bytes;
 use weft_core::seam::document_reader::{ChunkMethod, FoundPictures, ReadRequest};
 use weft_core::seam::picture_reader::{Picture, PictureLine};
 use weft_core::seam::{DocumentReader, PictureReader};
-use weft_core::{async_trait, Result, TenantId};
+use weft_core::{Result, TenantId, async_trait};
 use weft_parse::{ChildReader, InProcess, Limits, MediaReader, Worker};
 
 use crate::build::pdf_with_scans;

@@ -18,7 +18,7 @@ use weft_engine::RunHandle;
 
 use super::owned::or;
 use super::turn::{SessionOrigin, canvas_key, kept_with};
-use super::uploads::{Form, multipart};
+use super::uploads::{MultipartForm, multipart};
 use crate::answer::Answer;
 use crate::auth::{Caller, check_change};
 use crate::body::{VALUES_MAX, check_encoding};
@@ -310,7 +310,7 @@ async fn body_of(
 async fn form_of(
     state: &ServerState,
     called: &CalledCanvas,
-    mut form: Form,
+    mut form: MultipartForm,
     kept: &mut Vec<FileId>,
 ) -> Result<Json, ApiError> {
     let broken = |_| refused("the form cannot be read");

@@ -19,7 +19,7 @@ use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
 use weft_core::seam::folder_store::EntryFilter;
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::session_store::SessionFilter;
-use weft_core::{async_trait, DatasetKey, Result, TenantId};
+use weft_core::{DatasetKey, Result, TenantId, async_trait};
 use weft_server::router::router;
 use weft_server::state::ServerState;
 use weft_server::{ServeOptions, bind, serve};

@@ -10,7 +10,7 @@ use weft_core::seam::Mailer;
 use weft_core::seam::http::{HttpBody, HttpRequest};
 use weft_core::seam::mailer::Mail;
 use weft_core::webhook::HmacAlgorithm;
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{FakeHttp, Reply, Script, ScriptedModel};
 

@@ -9,7 +9,7 @@ use weft_core::component::{
 };
 use weft_core::context::{Limited, Signal, ToolFinished, ToolStarted};
 use weft_core::value::to_text;
-use weft_core::{async_trait, Catalog, NodeContext, Outputs, Piece, Result, SharedText, Value};
+use weft_core::{Catalog, NodeContext, Outputs, Piece, Result, SharedText, Value, async_trait};
 
 static SPEC: ComponentSpec = ComponentSpec {
     kind: "Rehearsal",

@@ -9,7 +9,7 @@ use weft_app::config::{AccountsConfig, LimitsConfig};
 use weft_core::access::MemberRole;
 use weft_core::seam::CanvasStore;
 use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, StoredCanvas};
-use weft_core::{async_trait, CanvasId, CanvasKey, Error, ErrorKind, Result, TenantId};
+use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, Result, TenantId, async_trait};
 use weft_server::router::router;
 use weft_server::state::ServerState;
 use weft_testkit::memory_store::MemoryStore;

@@ -14,7 +14,7 @@ use weft_core::seam::document_reader::{
 };
 use weft_core::seam::picture_reader::Picture;
 use weft_core::seam::{Clock, DatasetStore, FileStore, ModelDirectory, ReadingLog, ReembeddingStore};
-use weft_core::{async_trait, Error, Result, TenantId};
+use weft_core::{Error, Result, TenantId, async_trait};
 use weft_knowledge::datasets::Datasets;
 use weft_knowledge::ingest::{
     IngestWorker, Library, LibraryLimits, LibraryParts, Reembedder, ReembedderPace, WorkerPace,

@@ -25,7 +25,7 @@ use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::user_store::Login;
 use weft_core::seam::{Clock, DocumentReader, PictureReader, Seams};
 use weft_core::usage::Counted;
-use weft_core::{async_trait, Result, TenantId};
+use weft_core::{Result, TenantId, async_trait};
 use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
 use weft_engine::engine::Stores;

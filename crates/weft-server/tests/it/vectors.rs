@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::{ChatModel, ModelInfo};
 use weft_core::seam::embedder::{Embedded, EmbeddingPurpose};
 use weft_core::seam::{Embedder, ModelDirectory};
-use weft_core::{async_trait, Error, Result, TenantId};
+use weft_core::{Error, Result, TenantId, async_trait};
 use weft_testkit::{HashEmbedder, Script, ScriptedModel};
 
 use crate::support::bench;

@@ -22,9 +22,7 @@ pub(super) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         }
     }
     // The other databases have an index of unfinished runs; in MariaDB that index begins with the tenant.
-    if manager.get_database_backend() == DbBackend::MySql
-        && !manager.has_index("run", "run_ending").await?
-    {
+    if manager.get_database_backend() == DbBackend::MySql && !manager.has_index("run", "run_ending").await? {
         let index = "CREATE INDEX run_ending ON run (ending)";
         manager.get_connection().execute_unprepared(index).await?;
     }

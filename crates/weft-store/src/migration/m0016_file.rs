@@ -18,8 +18,7 @@ pub(super) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         .primary_key(Index::create().col("tenant_id").col("id"))
         .take();
     manager.create_table(file).await?;
-    for (name, columns) in
-        [("file_age", &["created_ms"][..]), ("file_session", &["tenant_id", "session_id"])]
+    for (name, columns) in [("file_age", &["created_ms"][..]), ("file_session", &["tenant_id", "session_id"])]
     {
         // MariaDB commits each of these immediately: after an interrupted migration some already exist.
         if manager.has_index("file", name).await? {

@@ -31,7 +31,6 @@ pub(super) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     if manager.has_index("model_use", "model_use_day").await? {
         return Ok(());
     }
-    let by_day =
-        Index::create().name("model_use_day").table("model_use").col("tenant_id").col("day").take();
+    let by_day = Index::create().name("model_use_day").table("model_use").col("tenant_id").col("day").take();
     manager.create_index(by_day).await
 }

@@ -12,8 +12,7 @@ pub(super) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         manager.alter_table(Table::alter().table("file").add_column(user).take()).await?;
     }
     if !manager.has_index("file", "file_user").await? {
-        let index =
-            Index::create().name("file_user").table("file").col("tenant_id").col("user_id").take();
+        let index = Index::create().name("file_user").table("file").col("tenant_id").col("user_id").take();
         manager.create_index(index).await?;
     }
     Ok(())

@@ -44,10 +44,11 @@ mod m0047_kept_picture;
 mod m0048_file_owner;
 mod m0049_work_crashes;
 
+use std::pin::Pin;
+
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, Statement, TransactionTrait,
 };
-use futures::future::BoxFuture;
 use sea_orm_migration::{MigrationName, MigrationTrait, MigratorTrait, SchemaManager, async_trait};
 use weft_core::{Error, ErrorKind, Result};
 
@@ -66,7 +67,7 @@ struct Migration {
     /// The name under which it is recorded as done: that of the file.
     name: &'static str,
     // Boxed, so that the compiler works out only once that what a step does can be sent to another thread.
-    up: for<'a> fn(&'a SchemaManager<'a>) -> BoxFuture<'a, Result<(), DbErr>>,
+    up: for<'a> fn(&'a SchemaManager<'a>) -> Pin<Box<dyn Future<Output = Result<(), DbErr>> + Send + 'a>>,
 }
 
 impl MigrationName for Migration {

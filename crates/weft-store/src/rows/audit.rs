@@ -3,10 +3,10 @@
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{IntoActiveModel, Order, QueryOrder, QuerySelect};
-use weft_core::{async_trait, Result};
 use weft_core::id::TenantId;
 use weft_core::seam::AuditStore;
 use weft_core::seam::audit_store::{AuditEntry, AuditFilter};
+use weft_core::{Result, async_trait};
 
 use crate::Store;
 use crate::ids::{self, bounded, text};

@@ -11,7 +11,7 @@ use weft_core::seam::canvas_store::{
     CHAT_TYPE, CanvasFilter, CanvasHead, CanvasOrder, PIPELINE_TYPE, StoredCanvas,
 };
 use weft_core::seam::version_store::checked_tags;
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
 use crate::failure::is_duplicate;

@@ -6,7 +6,7 @@ use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder};
 use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::ChatStore;
 use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
 use crate::failure::is_duplicate;

@@ -12,7 +12,7 @@ use sea_orm::{IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{FileId, SessionId, TenantId, UserId};
 use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::{BlobStore, FileStore};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
 use crate::ids::{self, bounded, count, number, text};

@@ -7,7 +7,7 @@ use weft_core::seam::IdentityStore;
 use weft_core::seam::identity_store::{
     AuthorizationRequest, IDENTITIES_MAX, Identity, last_identity, too_many_identities,
 };
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
 use crate::failure::is_duplicate;

@@ -9,7 +9,7 @@ use weft_core::seam::ingest_queue::{
     Removed, TakenDocument, ToBeFound, Wanted,
 };
 use weft_core::value::Json;
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
 use crate::ids::{self, bounded, text};

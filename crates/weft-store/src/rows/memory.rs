@@ -10,7 +10,7 @@ use weft_core::seam::memory_store::{
     ExtractionOutcome, MEMORIES_MAX, Memory, MemoryMessage, MemorySettings, MemoryStore, MessageFilter,
     MessageStatus, NewMessage, TakenMessage, free_name, room,
 };
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use super::{ROWS_AT_ONCE_MAX, memory_message, tenant_lock};
 use crate::Store;

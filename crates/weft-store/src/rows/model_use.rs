@@ -3,13 +3,13 @@
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Func, Query, SelectStatement};
 use sea_orm::{DbBackend, FromQueryResult, QueryOrder, QuerySelect, QueryTrait as _};
-use weft_core::{async_trait, Result};
 use weft_core::id::{RunKey, TenantId, generate};
 use weft_core::seam::UsageStore;
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::FinishedRun;
 use weft_core::seam::usage_store::{UsageBy, UsageFilter, UsageLine};
 use weft_core::usage::{ModelUse, UsageOwner};
+use weft_core::{Result, async_trait};
 
 use crate::Store;
 use crate::batch::{Batch, BatchStep, ExpectedEffect};

@@ -8,7 +8,7 @@ use weft_core::seam::NoticeStore;
 use weft_core::seam::notice_store::{
     Notice, NoticeKey, NoticeKind, NoticeLease, NoticeOutcome, NoticeState, StoredNotice,
 };
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
 use crate::batch::Batch;

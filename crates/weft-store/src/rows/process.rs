@@ -6,7 +6,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict, Query};
 use weft_core::seam::ProcessStore;
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
-use weft_core::{async_trait, ProcessId, Result};
+use weft_core::{ProcessId, Result, async_trait};
 
 use crate::Store;
 use crate::ids::{self, text};

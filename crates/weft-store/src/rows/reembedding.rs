@@ -11,7 +11,7 @@ use weft_core::seam::reembedding_store::{
     NumberedDocument, Reembedding, ReembeddingLease, ReembeddingOutcome, ReembeddingProgress,
     ReembeddingState, TakenReembedding,
 };
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
 use crate::ids::{self, bounded, text};

@@ -11,7 +11,7 @@ use weft_core::seam::run_store::{
     self, FinishedRun, GiveWay, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry,
     StoredRun,
 };
-use weft_core::{async_trait, CanvasId, Ending, Error, ErrorKind, ProcessId, Result, SessionId};
+use weft_core::{CanvasId, Ending, Error, ErrorKind, ProcessId, Result, SessionId, async_trait};
 
 use crate::Store;
 use crate::batch::{Batch, BatchOutcome};

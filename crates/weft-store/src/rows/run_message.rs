@@ -6,7 +6,7 @@ use sea_orm::{Condition, IntoActiveModel, JoinType, QueryOrder, QuerySelect};
 use weft_core::id::{ProcessId, RunKey, TenantId};
 use weft_core::seam::RunMessages;
 use weft_core::seam::run_messages::{MESSAGES_MAX, RunMessage, too_many};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
 use crate::failure::is_duplicate;

@@ -8,7 +8,7 @@ use weft_core::id::{ScheduleKey, TenantId};
 use weft_core::seam::schedule_store::{
     Misfire, Schedule, ScheduleFilter, ScheduleStore, SessionPolicy, Timing, too_many_schedules,
 };
-use weft_core::{async_trait, CanvasId, Error, ErrorKind, Result, TurnInput};
+use weft_core::{CanvasId, Error, ErrorKind, Result, TurnInput, async_trait};
 
 use crate::Store;
 use crate::failure::is_duplicate;

@@ -10,7 +10,7 @@ use weft_core::seam::SessionStore;
 use weft_core::seam::session_store::{
     Feedback, MessagePosition, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder,
 };
-use weft_core::{async_trait, CanvasId, Error, ErrorKind, Result, RunId};
+use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, async_trait};
 
 use crate::Store;
 use crate::batch::{Batch, BatchOutcome};

@@ -5,7 +5,7 @@ use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::ShareStore;
 use weft_core::seam::share_store::{SHARES_MAX, ShareTarget, ShareToken};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
 use crate::failure::is_duplicate;

@@ -8,7 +8,7 @@ use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::SpendingStore;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::spending_store::DaySpent;
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 
 use crate::Store;
 use crate::batch::{Batch, BatchOutcome};

@@ -7,7 +7,7 @@ use weft_core::component::Form;
 use weft_core::id::{SessionKey, TaskKey, TenantId};
 use weft_core::seam::TaskStore;
 use weft_core::seam::task_store::{DuePosition, Task, TaskChange, TaskFilter, TaskKind, TaskStatus};
-use weft_core::{async_trait, Error, ErrorKind, Result, RunId};
+use weft_core::{Error, ErrorKind, Result, RunId, async_trait};
 
 use crate::Store;
 use crate::batch::Batch;

@@ -12,7 +12,7 @@ use weft_core::seam::tenant_store::{
     INVITATIONS_MAX, Invitation, Joining, MemberCounts, Membership, Tenant, too_many_invitations,
 };
 use weft_core::seam::user_store::User;
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
 use crate::failure::is_duplicate;

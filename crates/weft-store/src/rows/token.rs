@@ -5,7 +5,7 @@ use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect, Select
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::TokenStore;
 use weft_core::seam::token_store::{StoredToken, TokenFilter};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
 use crate::failure::is_duplicate;

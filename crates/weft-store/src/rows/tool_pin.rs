@@ -6,7 +6,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{IntoActiveModel, QueryOrder};
 use weft_core::seam::tool_source::{PinStore, ToolPin};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
 use crate::ids::{self, text};

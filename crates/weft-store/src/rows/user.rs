@@ -7,7 +7,7 @@ use weft_core::id::{TenantId, UserId};
 use weft_core::seam::UserStore;
 use weft_core::seam::tenant_store::Membership;
 use weft_core::seam::user_store::{Login, Logins, User, UserChange};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
 use crate::failure::is_duplicate;

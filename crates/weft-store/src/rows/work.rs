@@ -9,7 +9,7 @@ use weft_core::id::{RunId, RunKey, TenantId};
 use weft_core::seam::work_queue::{
     Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkQueue, WorkState,
 };
-use weft_core::{async_trait, CanvasId, Error, ErrorKind, Result, SessionId};
+use weft_core::{CanvasId, Error, ErrorKind, Result, SessionId, async_trait};
 
 use crate::Store;
 use crate::ids::{self, bounded, text};

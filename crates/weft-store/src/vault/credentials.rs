@@ -2,7 +2,7 @@
 
 use weft_core::seam::ToolCredentials;
 use weft_core::seam::tool_credentials::{CredentialKey, StoredCredentials};
-use weft_core::{async_trait, Result, Secret};
+use weft_core::{Result, Secret, async_trait};
 
 use super::{AbsentKey, Sealed, Vault, bound_to, sealed};
 use crate::ids::text;

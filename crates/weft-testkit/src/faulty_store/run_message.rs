@@ -1,10 +1,10 @@
 //! Messages to runs, with injected faults.
 
 use futures::FutureExt as _;
-use weft_core::{async_trait, Result};
 use weft_core::id::{ProcessId, RunKey};
 use weft_core::seam::RunMessages;
 use weft_core::seam::run_messages::RunMessage;
+use weft_core::{Result, async_trait};
 
 use super::{CallEffect, FaultyStore};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use weft_core::seam::BlobStore;
 use weft_core::seam::blob_store::checked;
-use weft_core::{async_trait, Error, Result, TenantId};
+use weft_core::{Error, Result, TenantId, async_trait};
 
 /// Blobs that live as long as this value and its clones. A clone is another handle to the same blobs.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use weft_core::seam::ingest_queue::{
     Removed, TakenDocument, TenantBacklog, ToBeFound, Wanted, in_turns,
 };
 use weft_core::value::Json;
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 
 use super::{
     DatasetTables, KeptChunk, KeptDocument, MemoryDatasets, at, bounded, conflict, extra_number, missing,

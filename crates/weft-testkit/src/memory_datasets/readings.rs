@@ -4,7 +4,7 @@ use weft_core::id::{DatasetKey, TenantId};
 use weft_core::seam::ReadingLog;
 use weft_core::seam::dataset_store::DocumentState;
 use weft_core::seam::reading_log::{READINGS_MAX, Reading, ReadingFilter};
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 
 use super::{DatasetTables, KeptDocument, MemoryDatasets, bounded, page};
 

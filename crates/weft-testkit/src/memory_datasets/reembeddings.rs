@@ -9,7 +9,7 @@ use weft_core::seam::reembedding_store::{
     NumberedDocument, Reembedding, ReembeddingLease, ReembeddingOutcome, ReembeddingProgress,
     ReembeddingState, TakenReembedding,
 };
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 
 use super::{DatasetTables, KeptDocument, MemoryDatasets, at, bounded, conflict};
 

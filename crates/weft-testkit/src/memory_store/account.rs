@@ -10,7 +10,7 @@ use weft_core::seam::tenant_store::{
 use weft_core::seam::token_store::hash_id;
 use weft_core::seam::user_store::{Login, Logins, User, UserChange};
 use weft_core::seam::{TenantStore, UserStore};
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 
 use super::{MemoryStore, StoreTables, conflict};
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use weft_core::{async_trait, Result};
 use weft_core::id::{CanvasId, CanvasKey, TenantId};
 use weft_core::seam::canvas_store::{
     CHAT_TYPE, CanvasFilter, CanvasHead, CanvasOrder, CanvasStore, PIPELINE_TYPE, StoredCanvas,
 };
 use weft_core::seam::version_store::CanvasVersion;
+use weft_core::{Result, async_trait};
 
 use super::{MemoryStore, StoreTables, conflict, hash, missing, page};
 

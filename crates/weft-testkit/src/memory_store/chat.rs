@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weft_core::id::{CanvasId, CanvasKey, TenantId};
 use weft_core::seam::ChatStore;
 use weft_core::seam::chat_store::{Chat, ChatFilter, ChatOrder, NAME_CHARS_MAX};
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 
 use super::{MemoryStore, conflict, missing, page};
 

@@ -7,7 +7,7 @@ use weft_core::seam::memory_store::{
     Extraction, ExtractionOutcome, MEMORIES_MAX, Memory, MemoryMessage, MemorySettings, MessageFilter,
     MessageSize, MessageStatus, NewMessage, TakenMessage, free_name, room,
 };
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use super::MemoryStore;
 

@@ -7,7 +7,7 @@ use weft_core::seam::NoticeStore;
 use weft_core::seam::notice_store::{
     Notice, NoticeKey, NoticeLease, NoticeOutcome, NoticeState, StoredNotice,
 };
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 
 use super::{MemoryStore, StoreTables, conflict, page};
 

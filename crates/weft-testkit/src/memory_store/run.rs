@@ -8,7 +8,7 @@ use weft_core::seam::run_store::{
     self, FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, RunStore, StoredEntry,
     StoredRun, overtaken,
 };
-use weft_core::{async_trait, Ending, Error, ProcessId, Result};
+use weft_core::{Ending, Error, ProcessId, Result, async_trait};
 
 use super::{MemoryStore, StoreTables, conflict, missing, page};
 

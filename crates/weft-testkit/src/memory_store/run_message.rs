@@ -1,9 +1,9 @@
 //! In-memory messages that wait for runs.
 
-use weft_core::{async_trait, Result};
 use weft_core::id::{ProcessId, RunKey};
 use weft_core::seam::RunMessages;
 use weft_core::seam::run_messages::{MESSAGES_MAX, RunMessage, too_many};
+use weft_core::{Result, async_trait};
 
 use super::{MemoryStore, conflict};
 

@@ -1,8 +1,8 @@
 //! In-memory schedules.
 
-use weft_core::{async_trait, Result};
 use weft_core::id::{ScheduleId, ScheduleKey, TenantId};
 use weft_core::seam::schedule_store::{Schedule, ScheduleFilter, ScheduleStore, too_many_schedules};
+use weft_core::{Result, async_trait};
 
 use super::{MemoryStore, conflict, missing, page};
 

@@ -6,7 +6,7 @@ use weft_core::id::TenantId;
 use weft_core::seam::audit_store::{AuditEntry, AuditFilter};
 use weft_core::seam::share_store::{SHARES_MAX, ShareTarget, ShareToken};
 use weft_core::seam::{AuditStore, ShareStore};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use super::{MemoryStore, conflict};
 

@@ -1,11 +1,11 @@
 //! In-memory records of what runs have used.
 
-use weft_core::{async_trait, Result};
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, RunKey, TenantId};
 use weft_core::seam::SpendingStore;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::spending_store::DaySpent;
+use weft_core::{Result, async_trait};
 
 use super::{MemoryStore, StoreTables};
 

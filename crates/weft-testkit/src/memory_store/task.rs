@@ -1,8 +1,8 @@
 //! In-memory human tasks.
 
-use weft_core::{async_trait, Result};
 use weft_core::id::{SessionKey, TaskKey, TenantId};
 use weft_core::seam::task_store::{DuePosition, Task, TaskChange, TaskFilter, TaskStatus, TaskStore};
+use weft_core::{Result, async_trait};
 
 use super::{MemoryStore, StoreTables, missing, page};
 

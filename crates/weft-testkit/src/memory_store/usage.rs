@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use weft_core::{async_trait, Result};
 use weft_core::id::{RunId, RunKey, TenantId};
 use weft_core::seam::UsageStore;
 use weft_core::seam::run_store::FinishedRun;
 use weft_core::seam::usage_store::{UsageBy, UsageFilter, UsageLine};
 use weft_core::usage::{ModelUse, UsageOwner};
+use weft_core::{Result, async_trait};
 
 use super::{MemoryStore, StoreTables};
 

@@ -7,7 +7,7 @@ use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::VersionStore;
 use weft_core::seam::canvas_store::CHAT_TYPE;
 use weft_core::seam::version_store::{CanvasVersion, LABELS_MAX, VersionChange, check_label, checked_tags};
-use weft_core::{async_trait, Error, Result};
+use weft_core::{Error, Result, async_trait};
 
 use super::{MemoryStore, StoreTables, missing, page};
 

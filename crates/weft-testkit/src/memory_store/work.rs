@@ -7,7 +7,7 @@ use weft_core::id::{RunId, RunKey, TenantId};
 use weft_core::seam::work_queue::{
     Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkQueue, WorkState,
 };
-use weft_core::{async_trait, Error, ErrorKind};
+use weft_core::{Error, ErrorKind, async_trait};
 
 use super::{MemoryStore, missing, page};
 

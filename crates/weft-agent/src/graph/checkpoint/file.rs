@@ -7,7 +7,7 @@ use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weft_core::{async_trait, Error, ErrorKind, Result, blocking};
+use weft_core::{Error, ErrorKind, Result, async_trait, blocking};
 
 use super::{CallNote, Checkpoint, Checkpointer, Saved, Thread, ThreadEntry, check_name, check_next};
 

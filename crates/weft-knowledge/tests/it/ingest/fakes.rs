@@ -28,7 +28,7 @@ use weft_core::seam::picture_reader::Picture;
 use weft_core::seam::{ChatModel, DocumentReader, Embedder, Index, IngestQueue, ModelDirectory};
 use weft_core::value::Json;
 use weft_core::watched_models::{CallOutcome, ModelCall, ModelWatcher};
-use weft_core::{async_trait, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, async_trait};
 
 /// What happens at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use weft_core::id::{CanvasId, DocumentKey};
 use weft_core::pipeline::PipelineDocument;
 use weft_core::seam::BlobStore;
 use weft_core::seam::dataset_store::{Document, DocumentState};
-use weft_core::{async_trait, ErrorKind, Json, Result};
+use weft_core::{ErrorKind, Json, Result, async_trait};
 use weft_knowledge::ingest::{LibraryLimits, LibraryParts, Naming, PipelineRunner};
 use weft_knowledge::{IngestWorker, Library};
 use weft_testkit::MemoryDatasets;

@@ -11,7 +11,7 @@ use weft_core::seam::dataset_store::DocumentState;
 use weft_core::seam::index::{IndexAnswer, IndexChange, IndexQuery, IndexSize, WriteConfirmation};
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::seam::{BlobStore, Index};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 use weft_knowledge::Library;
 use weft_knowledge::ingest::{LibraryLimits, LibraryParts, Naming, NewChunk, WorkerPace};
 use weft_store::Store;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use weft_core::{async_trait, Result};
 use weft_core::counts::Success;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{Dataset, DocumentChange};
@@ -16,6 +15,7 @@ use weft_core::seam::reembedding_store::{
     ReembeddingState, TakenReembedding,
 };
 use weft_core::seam::{DatasetStore as _, ReembeddingStore};
+use weft_core::{Result, async_trait};
 use weft_knowledge::ingest::{ChunkEdit, NewChunk, Reembedder, ReembedderPace};
 use weft_testkit::MemoryDatasets;
 use weft_testkit::memory_store::MemoryStore;

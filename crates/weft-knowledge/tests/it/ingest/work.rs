@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use weft_core::{async_trait, Result};
 use weft_core::id::{CanvasId, DocumentKey};
 use weft_core::seam::ModelDirectory;
 use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentState, Extra, Settings, StoredChunk};
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::Json;
+use weft_core::{Result, async_trait};
 use weft_knowledge::additions::MindMap;
 use weft_knowledge::ingest::{Addition, IngestEnding, MadeAddition, PipelineRunner};
 use weft_testkit::MemoryDatasets;
