@@ -110,6 +110,7 @@ pub fn compile(
     // Runs even if the document already has errors, so that all findings are reported together.
     let plan = Compiler::new(canvas, catalog, options).run(&mut problems);
     let failed = problems.has_errors();
+    // Components derived from a drawing have objects where its forms have lists: places must name the latter.
     problems.place_anew(|pointer| drawing::written_place(canvas.as_written(), pointer));
     let found: Vec<_> =
         problems.finish(canvas.source()).into_iter().map(|problem| canvas.in_its_words(problem)).collect();

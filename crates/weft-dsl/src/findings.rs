@@ -142,6 +142,7 @@ impl Reporter<'_> {
             let owner = scope.owner.map(|owner| &self.linked.nodes[owner]);
             let Some(owner) = owner.filter(|owner| owner.role == Role::Repeat) else { continue };
             let mut certain: Vec<NodeIx> = self.certain(scope).into_iter().collect();
+            // The order of a hash set is random; the findings should be the same every time.
             certain.sort_unstable();
             for ix in certain.into_iter().filter(|&ix| self.linked.nodes[ix].role == Role::Leave) {
                 let message = format!("every round gets here, so `{}` ends in its first round", owner.id);
@@ -170,6 +171,7 @@ impl Reporter<'_> {
             if !certain.insert(ix) || !goes_on {
                 continue;
             }
+            // An edge that is only taken after a failure makes nothing certain.
             let ordinary =
                 node.outs.iter().filter_map(|out| scope.edges.get(*out)).filter(|edge| edge.ordinary);
             open.extend(ordinary.map(|edge| edge.to));

@@ -47,6 +47,7 @@ pub(crate) fn check(
 ) {
     let mut seen = HashSet::new();
     let mut lost: Vec<(&Reference, Option<MemberSlip<'_>>)> = Vec::new();
+    // Reported once per node, at the first place, however often its texts repeat it.
     for &reference in references.iter().filter(|reference| seen.insert(**reference)) {
         if leads_nowhere(world, reference) {
             lost.push((reference, None));
