@@ -134,6 +134,7 @@ pub(crate) fn download(file: &StoredFile) -> Json {
 /// Returns a Markdown link to a file; a picture is embedded.
 pub(crate) fn link(name: &str, mime_type: &str, id: &FileId) -> String {
     let mark = if mime_type.starts_with("image/") { "!" } else { "" };
+    // Brackets in the name would end the text of the link.
     format!("{mark}[{}]({})", name.replace(['[', ']'], ""), download_path(id))
 }
 
@@ -213,6 +214,7 @@ impl GivenFile {
         match self {
             Self::Stored(id) => {
                 let (file, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, id).await?;
+                // Only after reading: whose file it is, is stored with the file.
                 check_readable(ctx, &file)?;
                 Ok((file.name, bytes))
             }

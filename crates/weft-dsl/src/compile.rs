@@ -200,7 +200,7 @@ impl<'a> Compiler<'a> {
 
     /// Checks references to outputs and texts, once all nodes are built and their outputs are known.
     fn outputs(&mut self, built: &[Built], assigned: &Assigned<'_>, problems: &mut ProblemList) {
-        let outputs = CanvasOutputs::new(built);
+        let outputs = CanvasOutputs::new(built, assigned);
         let ways = GlobalWays::new(self.canvas, &self.globals, assigned);
         // Each was built from one node, in this order.
         for (node, built) in self.canvas.nodes.values().zip(built) {

@@ -137,6 +137,7 @@ impl TemplateAsker<'_> {
             async move { self.answer(part, form, text).await }
         });
         let asked: Vec<_> = asked.collect();
+        // In the order of the document: sections nest by what precedes them, and a first mention names the entry.
         let mut coming = futures::stream::iter(asked).buffered(QUESTIONS_AT_ONCE);
         let mut answers = Vec::new();
         while let Some(answer) = coming.next().await {

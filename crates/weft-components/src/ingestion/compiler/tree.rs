@@ -42,6 +42,7 @@ pub(super) async fn grow(
     let mut height = 1;
     // Terminates, because each level is smaller than the one below it.
     while level.len() > 1 {
+        // Groups of about equal size: a remainder of one would be summarized alone.
         let size = level.len().div_ceil(level.len().div_ceil(TOGETHER_MAX));
         let groups: Vec<Vec<usize>> = level.chunks(size).map(<[usize]>::to_vec).collect();
         let texts = groups.iter().map(|group| together(items, group, asker.room())).collect();
