@@ -34,6 +34,7 @@ struct KeptDocument {
 /// # Errors
 /// Errors of writing or storing the document.
 pub(crate) async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Result<StoredFile> {
+    // A name may be made of a secret as well, and is shown wherever the file is listed.
     let name = with_ending(&ctx.run.masks.text(name), request.format);
     let masked = without_secrets(ctx, request)?;
     let request = masked.as_ref().unwrap_or(request);

@@ -8,6 +8,7 @@ use crate::seam::secrets::PREFIX;
 use crate::value::Json;
 
 /// Maximum size of a call's body in bytes. Also the default limit.
+// The payload is part of the turn's input, and so of the journal of the run.
 pub const BODY_BYTES_MAX: u64 = 10 << 20;
 
 /// How a canvas may be called. Anything not allowed here is refused.

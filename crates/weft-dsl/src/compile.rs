@@ -143,6 +143,7 @@ impl<'a> Compiler<'a> {
         for problem in unseen::problems(self.canvas.source()) {
             problems.add(problem);
         }
+        // All of them first: which outputs a reference may name follows from the parameters of other nodes.
         let built: Vec<Built> = self.canvas.nodes.values().map(|node| self.node(node, problems)).collect();
         let assigned = Assigned::of(self.canvas);
         self.outputs(&built, &assigned, problems);

@@ -106,6 +106,7 @@ impl Reporter<'_> {
 
     /// Reports what this build cannot run: a run stops there, and some stop in any case.
     fn unsupported(&self, problems: &mut ProblemList) {
+        // The top level only: a body may not run a single round.
         let certain = self.linked.scopes.first().map(|top| self.certain(top)).unwrap_or_default();
         for (ix, node) in self.linked.nodes.iter().enumerate() {
             let Some(reason) = &node.shape.unsupported else { continue };
@@ -243,6 +244,7 @@ impl Reporter<'_> {
             let pointer = if problems.is_full() {
                 String::new()
             } else {
+                // Searches all branches of the node, in vain for a problem that is only counted.
                 self.place(edge.from, |node| self.written(node, start, edge.from, way))
             };
             let help =

@@ -339,6 +339,7 @@ impl Linked {
             }
         }
         let local = |ix: NodeIx| self.nodes[ix].local;
+        // Taken out while they are changed, since the nodes that they lead to are looked up in `self`.
         let mut edges = std::mem::take(&mut self.scopes[scope].edges);
         for edge in &mut edges {
             let (from, to) = (local(edge.from), local(edge.to));
@@ -354,6 +355,7 @@ impl Linked {
             let entries = (0..edges.len()).filter(|&e| inside(edges[e].to) && !inside(edges[e].from));
             let entries = entries.collect();
             let mut nodes: Vec<_> = nodes.iter().map(|&n| members[n]).collect();
+            // `LoopRegion::holds` searches them by bisection.
             nodes.sort_unstable();
             LoopRegion { header: members[header], nodes, entries }
         });

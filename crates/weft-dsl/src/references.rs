@@ -120,6 +120,7 @@ pub fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Maximum number of a variable's members compared with a name.
+// A variable may have any number of members, and comparing two names takes thousands of steps.
 const COMPARED_MAX: usize = 64;
 
 /// Whether a secret exists, as far as is known.

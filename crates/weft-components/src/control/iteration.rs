@@ -1,7 +1,9 @@
 //! The Iteration component: runs its body once for each item of a list.
 
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, ParamProblem, Reads,
-    Reference, Result, Role, Shape,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape, async_trait,
+};
 
 use crate::params::{Field, Kind, Params, described, fields, pointer};
 
@@ -9,6 +11,7 @@ use crate::params::{Field, Kind, Params, described, fields, pointer};
 // Each round may hold a connection and its own values.
 pub(crate) const PARALLELISM_MAX: usize = 64;
 /// Maximum number of items in an Iteration.
+// Each item is a round, with records of its own in the journal.
 pub(crate) const ITEMS_MAX: usize = 100_000;
 
 static ITEMS_REF: Field<Option<Reference>> =

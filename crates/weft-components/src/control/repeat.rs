@@ -5,8 +5,10 @@ use std::collections::{HashMap, HashSet};
 use weft_core::exact::{is_lost, kept};
 use weft_core::suggest::{did_you_mean, misspelled};
 use weft_core::value::listed;
-use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
-    Reference, Result, Role, Shape, Value,};
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape, Value, async_trait,
+};
 
 use crate::control::loop_item::LoopEnd;
 use crate::params::{
@@ -16,6 +18,7 @@ use crate::params::{
 /// Default number of rounds: the value that the editor fills in.
 pub(crate) const ROUNDS_DEFAULT: usize = 10;
 /// Maximum number of rounds of a Loop.
+// Each round has records of its own in the journal.
 pub(crate) const ROUNDS_MAX: usize = 10_000;
 
 static LOOP_VARIABLES: Field = Field::raw(

@@ -10,8 +10,10 @@ use std::time::Duration;
 use weft_core::citation::{Chunk, Cited};
 use weft_core::context::Signal;
 use weft_core::seam::knowledge::Passage;
-use weft_core::{async_trait, Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
-    Template, ToolSpec, Value,};
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
+    Template, ToolSpec, Value, async_trait,
+};
 use weft_knowledge::retrieve::Retrieved;
 
 use crate::data::retrieval::recollection::{MEMORY_IDS, MemorySearch, USER_ID};
@@ -172,6 +174,7 @@ impl Component for Retrieval {
             return Ok(recollection::outputs(found, &self.empty).into());
         }
         let retrieved = self.search.retrieved(ctx, question).await;
+        // After a failed search, too, a citation mark in the answer leads to no source.
         let retrieved = retrieved.inspect_err(|_| ctx.run.citations.note_search())?;
         for note in &retrieved.notes {
             ctx.signal(Signal::Warn(note.clone())).await?;

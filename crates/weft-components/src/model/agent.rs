@@ -30,8 +30,10 @@ use weft_core::past_calls::ToolHistory;
 use weft_core::seam::chat_model::ChatModel;
 use weft_core::stream::TextWriter;
 use weft_core::tool::ToolSession as _;
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, Outputs, ParamProblem, Reads,
-    Result, Role, Shape, Value,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, Outputs, ParamProblem, Reads,
+    Result, Role, Shape, Value, async_trait,
+};
 
 use self::toolbox::{Nesting, Toolbox, ToolsLeft};
 use crate::model::caller::{Caller, begin_aloud, end_aloud, warn_of_prices};
@@ -273,6 +275,7 @@ impl Agent {
         if ctx.resumed.is_none() {
             self.toolbox.tell_what_is_left_out(ctx).await?;
         }
+        // Without tools there is nothing to repeat: it is a single request, as of an LLM.
         if self.toolbox.is_empty() {
             let budget = ctx.budget.within(self.budget, earlier);
             let mut done = self.caller.run(&NodeContext { budget, ..ctx.clone() }, asker).await?;

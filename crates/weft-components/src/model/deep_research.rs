@@ -14,8 +14,10 @@ use weft_core::field::AnyField;
 use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatModel, ChatRequest};
 use weft_core::stream::TextWriter;
 use weft_core::value::truth;
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs, Piece,
-    Reads, Result, Role, Shape, Template, ToolSpec, Value,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs, Piece,
+    Reads, Result, Role, Shape, Template, ToolSpec, Value, async_trait,
+};
 
 use crate::data::retrieval::search::{
     CROSS_LANGUAGES, DATASET_IDS, DOC_IDS, DatasetSearch, KB_VARS, KEYWORD, KEYWORDS_SIMILARITY_WEIGHT,
@@ -429,6 +431,7 @@ impl DeepResearch {
                 question.text = format!("{}\n\n{IN_WORDS}", question.text);
             }
         }
+        // The searches have been paid for: what they have found is better than no answer.
         let known: Vec<&str> = findings.queries.iter().map(|query| query.summary.trim()).collect();
         let known: Vec<&str> = known.into_iter().filter(|summary| !summary.is_empty()).collect();
         if known.is_empty() {

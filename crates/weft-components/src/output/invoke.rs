@@ -14,8 +14,10 @@ use weft_core::context::Signal;
 use weft_core::exact::kept;
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::value::to_text;
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
-    Result, Role, Shape, Template, ToolSpec, Value,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
+    Result, Role, Shape, Template, ToolSpec, Value, async_trait,
+};
 
 use crate::params::{self, Field, FieldGroup, Kind, Params, choice, described, pointer};
 use crate::web::fetch::{is_page, redirected};
@@ -25,6 +27,7 @@ use crate::web::{
 };
 
 /// Maximum number of bytes in an answer.
+// The response is one value in memory, and one record of the journal.
 pub(crate) const BODY_MAX: usize = 10 * 1024 * 1024;
 /// Maximum number of seconds for one request.
 // The default time limit of the node itself.

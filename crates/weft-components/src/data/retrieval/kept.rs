@@ -12,7 +12,7 @@ use weft_core::seam::knowledge::{
     SearchRequest,
 };
 use weft_core::usage::UsedModel;
-use weft_core::{async_trait, NodeContext, Result, TenantId};
+use weft_core::{NodeContext, Result, TenantId, async_trait};
 
 /// The datasets of an activation.
 #[derive(Debug)]

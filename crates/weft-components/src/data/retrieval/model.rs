@@ -2,7 +2,7 @@
 
 use weft_agent::ask::ask_text;
 use weft_core::effect::Delivery;
-use weft_core::{async_trait, NodeContext, Result};
+use weft_core::{NodeContext, Result, async_trait};
 use weft_knowledge::ask::{Ask, Step, request};
 
 use crate::model::caller::warn_of_prices;

@@ -11,6 +11,7 @@ use super::knowledge::{Collected, CompiledItem, Knowledge};
 use super::templates::CompilationTemplate;
 
 /// Maximum number of summaries that are summarised together.
+// They share the room of one question: with more of them, too little of each would be left.
 const TOGETHER_MAX: usize = 6;
 
 /// Returns the number of questions needed to summarise this number of parts: one for each, and those of the levels
@@ -83,6 +84,7 @@ fn put(items: &mut Vec<CompiledItem>, group: &[usize], answer: &Json) -> Option<
     let mut summary = read.finish().items.into_iter().next()?;
     let at = items.len();
     summary.key = at.to_string();
+    // A summary rests on everything below it, whichever sources the model names.
     summary.sources = sources;
     for below in group {
         let item = items.get_mut(*below)?;

@@ -2,7 +2,7 @@
 
 use weft_agent::research::{Found, Source, SourceKind};
 use weft_core::citation::Chunk;
-use weft_core::{async_trait, NodeContext, Result};
+use weft_core::{NodeContext, Result, async_trait};
 use weft_knowledge::graph::question::TITLE;
 use weft_knowledge::retrieve;
 
