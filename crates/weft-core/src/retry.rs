@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use weft_macros::async_trait;
 use regex::Regex;
+use weft_macros::async_trait;
 
 use crate::component::{Component, Finished, Form, NodeSource, ParamProblem, Shape};
 use crate::context::{NodeContext, Signal};
@@ -204,6 +204,8 @@ impl Component for RetryingComponent {
                 return result;
             }
             left -= 1;
+            // The places of its effects follow those of the attempt before: no recorded result answers it by
+            // mistake.
             result = self.component.run(&anew(ctx)).await;
         }
     }
