@@ -146,7 +146,6 @@ pub(super) fn read(params: &mut Params<'_>) -> Webhook {
     let mut webhook = Webhook {
         methods: Vec::new(),
         content_type: None,
-        // Refuses every call: a canvas that says nothing lets nobody in.
         auth: WebhookAuth::Unsaid,
         body_bytes_max: BODY_BYTES_MAX,
         networks: Vec::new(),
