@@ -156,6 +156,9 @@ pub struct Network {
     bits: u8,
 }
 
+/// Number of bits that all IPv4 addresses in IPv6 form have in common (RFC 4291 §2.5.5.2).
+const MAPPED_BITS: u8 = 96;
+
 impl Network {
     /// Parses an address, or an address and a prefix length separated by a slash.
     pub fn parse(text: &str) -> Option<Self> {
@@ -166,7 +169,14 @@ impl Network {
         let address = address.parse::<IpAddr>().ok()?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.unwrap_or(most);
-        (bits <= most).then_some(Self { address, bits })
+        if bits > most {
+            return None;
+        }
+        // Callers are compared in their IPv4 form, whose prefix is shorter by what all mapped addresses begin with.
+        match (address.to_canonical(), bits.checked_sub(MAPPED_BITS)) {
+            (own @ IpAddr::V4(_), Some(bits)) => Some(Self { address: own, bits }),
+            _ => Some(Self { address, bits }),
+        }
     }
 
     /// Returns whether the network contains this address. IPv4 addresses may be given in their IPv6-mapped form.
@@ -344,6 +354,10 @@ mod tests {
         check("2001:db8::/32", "2001:db8:ffff::1", true);
         check("2001:db8::/32", "2001:db9::1", false);
         check("::/0", "::1", true);
+        check("::ffff:10.1.2.3", "10.1.2.3", true);
+        check("::ffff:10.1.2.3", "10.1.2.4", false);
+        check("::ffff:10.0.0.0/104", "::ffff:10.255.0.1", true);
+        check("::ffff:10.0.0.0/104", "11.0.0.1", false);
         for wrong in ["", "x", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/-1", "10.0.0.0/"] {
             assert_eq!(Network::parse(wrong), None, "{wrong}");
         }

@@ -275,7 +275,6 @@ impl Agent {
         if ctx.resumed.is_none() {
             self.toolbox.tell_what_is_left_out(ctx).await?;
         }
-        // Without tools there is nothing to repeat: it is a single request, as of an LLM.
         if self.toolbox.is_empty() {
             let budget = ctx.budget.within(self.budget, earlier);
             let mut done = self.caller.run(&NodeContext { budget, ..ctx.clone() }, asker).await?;

@@ -23,8 +23,10 @@ use weft_core::effect::Delivery;
 use weft_core::masking::MASK;
 use weft_core::reference::Inputs;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
-use weft_core::{async_trait, Component, Error, ErrorKind, Finished, Json, NodeContext, NodeSource, OutputSpec, Outputs, ParamProblem,
-    Reads, Result, Shape, Template, Value,};
+use weft_core::{
+    Component, Error, ErrorKind, Finished, Json, NodeContext, NodeSource, OutputSpec, Outputs, ParamProblem,
+    Reads, Result, Shape, Template, Value, async_trait,
+};
 
 pub(crate) use hit::Hit;
 pub(crate) use request::Request;
@@ -477,6 +479,7 @@ impl Component for ServiceNode {
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let asked = self.ask(ctx).await;
+        // A failed search is a search as well: a citation mark in the answer leads to no source.
         if asked.is_err() && self.service.facts().text.is_none() {
             ctx.run.citations.note_search();
         }
