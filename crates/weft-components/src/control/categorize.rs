@@ -8,8 +8,10 @@ use weft_agent::arguments;
 use weft_agent::ask::ask_text;
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest};
 use weft_core::value::to_text;
-use weft_core::{async_trait, Component, ComponentId, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads,
-    Reference, Result, Role, Route, Shape,};
+use weft_core::{
+    Component, ComponentId, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Route, Shape, async_trait,
+};
 
 use crate::model::settings::{self, Asking};
 use crate::params::{Field, Kind, Params, described, fields, is_empty, pointer};

@@ -1,7 +1,9 @@
 //! The LoopItem component: the first node of every round of a Loop. Decides whether there is another round.
 
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, Outputs, ParamProblem, Reads,
-    Reference, Result, Role, Route, Shape,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Route, Shape, async_trait,
+};
 
 use crate::control::repeat;
 use crate::params::{Params, described, pointer};

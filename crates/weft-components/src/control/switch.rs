@@ -2,8 +2,10 @@
 
 use serde_json::Map;
 use weft_core::value::listed;
-use weft_core::{async_trait, Component, ComponentId, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads,
-    Reference, Result, Role, Route, Shape, Template,};
+use weft_core::{
+    Component, ComponentId, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Route, Shape, Template, async_trait,
+};
 
 use crate::params::{Field, Kind, Params, choice, fields, is_empty, pointer};
 use weft_core::operators::{Operator, holds};

@@ -9,8 +9,10 @@ use serde_json::{Map, json};
 use weft_core::effect::Delivery;
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, Sheet, WriteRequest};
 use weft_core::value::to_text;
-use weft_core::{async_trait, Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reads,
-    Reference, Result, Role, Shape, Template, Value,};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape, Template, Value, async_trait,
+};
 
 use crate::artifact::{self, GivenFile};
 use crate::params::{Field, Kind, Params, choice, described, fields, pointer};

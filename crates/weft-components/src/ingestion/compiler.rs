@@ -17,8 +17,10 @@ use serde_json::Map;
 use weft_core::context::Signal;
 use weft_core::pipeline::{CHUNKS, CHUNKS_MAX, PipelineChunk, PipelineDocument};
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::{async_trait, Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, ParamProblem,
-    Result, Role, Shape,};
+use weft_core::{
+    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, ParamProblem,
+    Result, Role, Shape, async_trait,
+};
 
 use self::asker::TemplateAsker;
 use self::material::Material;
