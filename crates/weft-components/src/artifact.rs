@@ -34,6 +34,7 @@ struct KeptDocument {
 /// # Errors
 /// Errors of writing or storing the document.
 pub(crate) async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Result<StoredFile> {
+    // A name may be made of a secret as well, and is shown wherever the file is listed.
     let name = with_ending(&ctx.run.masks.text(name), request.format);
     let masked = without_secrets(ctx, request)?;
     let request = masked.as_ref().unwrap_or(request);
@@ -134,6 +135,7 @@ pub(crate) fn download(file: &StoredFile) -> Json {
 /// Returns a Markdown link to a file; a picture is embedded.
 pub(crate) fn link(name: &str, mime_type: &str, id: &FileId) -> String {
     let mark = if mime_type.starts_with("image/") { "!" } else { "" };
+    // Brackets in the name would end the text of the link.
     format!("{mark}[{}]({})", name.replace(['[', ']'], ""), download_path(id))
 }
 
@@ -213,6 +215,7 @@ impl GivenFile {
         match self {
             Self::Stored(id) => {
                 let (file, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, id).await?;
+                // Only after reading: whose file it is, is stored with the file.
                 check_readable(ctx, &file)?;
                 Ok((file.name, bytes))
             }

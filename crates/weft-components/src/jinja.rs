@@ -45,6 +45,7 @@ pub(crate) const NODE_COST: usize = 32;
 // Traversing a value recurses once per level, and so does dropping it.
 const DEPTH_MAX: usize = 64;
 /// Maximum width of a formatted value, and maximum indentation.
+// A format makes a value as wide as it says, whatever the value is.
 const WIDTH_MAX: usize = 1_000;
 
 /// A template that has been checked.
@@ -255,6 +256,7 @@ fn is_global(environment: &Environment<'_>, name: &str) -> bool {
 /// Runs work that may take long without blocking other tasks of the runtime. A step of a template may copy or search a
 /// value of several megabytes, so the limit on steps does not bound the time.
 fn aside<T>(work: impl FnOnce() -> T) -> T {
+    // On a runtime with a single thread, `block_in_place` panics.
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),

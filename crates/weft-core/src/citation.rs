@@ -70,6 +70,7 @@ impl Citations {
 
     /// Adds chunks and returns them with their numbers.
     pub fn number(&self, chunks: impl IntoIterator<Item = Chunk>) -> Vec<Cited> {
+        // A list that only grows is whole after every step: a panic while it was locked has broken nothing.
         let mut known = self.0.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         chunks
             .into_iter()

@@ -270,6 +270,7 @@ impl Limited {
 }
 
 /// Maximum number of signals of one activation that may be queued for the engine.
+// Beyond it an activation waits: it must not fill the memory while the engine stores what came before.
 pub const SIGNALS_IN_FLIGHT_MAX: usize = 64;
 
 /// What one activation receives. A clone belongs to the same activation.
@@ -336,6 +337,7 @@ impl NodeContext {
     /// # Errors
     /// `Cancelled` when the run no longer listens.
     pub async fn may_speak(&self) -> Result<()> {
+        // The engine is told before waiting: it passes the floor on in the order in which it hears of speakers.
         if !self.floor.take(self.activation) {
             self.signal(Signal::Speak).await?;
             self.floor.wait(self.activation).await;

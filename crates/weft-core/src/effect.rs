@@ -214,6 +214,7 @@ impl Recorded {
 }
 
 /// Returns the 64-bit FNV-1a hash in hexadecimal digits. It must never change.
+// Recordings contain it, and files of recorded runs are read by later versions.
 fn fingerprint(kind: &str, question: &[u8]) -> String {
     // Separated by a zero byte, so that the end of the kind cannot be confused with the start of the question.
     let bytes = kind.as_bytes().iter().chain(&[0]).chain(question);

@@ -45,6 +45,7 @@ enum WaitingLimit {
 pub struct Slot(Option<Arc<Mutex<TenantLine>>>);
 
 fn locked(line: &Mutex<TenantLine>) -> MutexGuard<'_, TenantLine> {
+    // A slot has to be returned even after another holder has panicked.
     line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -61,6 +62,7 @@ impl FairSlots {
     }
 
     fn limited(count: usize, limit: WaitingLimit) -> Self {
+        // Without a single slot, everybody would wait forever.
         let (free, waiting, turns) = (count.max(1), HashMap::new(), VecDeque::new());
         Self(Arc::new(Mutex::new(TenantLine { free, limit, waiting, turns })))
     }

@@ -86,6 +86,7 @@ impl Inbox {
         let number = waiting.sent;
         let origin = MessageOrigin::Sent { number, taken };
         waiting.messages.push_back(InboxMessage { text: text.into(), origin });
+        // Weak: a sender that waits must not keep the messages of a run that has ended.
         Ok(SentMessage { inbox: Arc::downgrade(&self.waiting), number, gone })
     }
 

@@ -141,6 +141,7 @@ impl LiteralReader<'_> {
         let (atom, rest) = self.rest.split_at(end);
         self.rest = rest;
         let atom = atom.trim();
+        // With more digits than a number can hold, it stays the text that it is.
         if is_lost(atom) {
             return Some(Json::from(atom));
         }

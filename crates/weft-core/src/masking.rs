@@ -283,6 +283,7 @@ impl Masks {
     }
 
     fn replaced<'a>(&self, text: &'a str, by: impl Fn(&str) -> Option<Cow<'static, str>>) -> Cow<'a, str> {
+        // Secrets have to stay hidden even after a panic elsewhere.
         let hiding = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut text = Cow::Borrowed(text);
         for Hidden { name, value } in &hiding.hidden {

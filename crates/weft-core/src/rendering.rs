@@ -82,6 +82,7 @@ impl TextRoom {
     pub fn worked(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let add = |worked: u64| Some(worked.saturating_add(micros));
+        // Cannot fail: the closure always returns a sum.
         let _ = self.used.worked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 

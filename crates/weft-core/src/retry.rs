@@ -204,6 +204,8 @@ impl Component for RetryingComponent {
                 return result;
             }
             left -= 1;
+            // The places of its effects follow those of the attempt before: no recorded result answers it by
+            // mistake.
             result = self.component.run(&anew(ctx)).await;
         }
     }

@@ -140,6 +140,7 @@ impl ModelWatcher for CallSums {
             return;
         }
         let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Calls at other prices stay apart: their cost is computed from the sum.
         match sums.iter_mut().find(|sum| *sum.model == *call.model && sum.prices == call.prices) {
             Some(sum) => sum.usage += call.usage,
             None => {
@@ -314,6 +315,7 @@ impl ChatModel for WatchedModel<Arc<dyn ChatModel>> {
         let mut call = self.begins(info.kind, &info.name);
         call.prices = info.prices;
         match self.inner.chat(request).await {
+            // The call belongs to its stream, and ends with it, even if the caller drops it early.
             Ok(deltas) => Ok(deltas.inspect(move |delta| call.see_delta(delta)).boxed()),
             Err(error) => {
                 call.outcome = Some(CallOutcome::Failed(error.kind));

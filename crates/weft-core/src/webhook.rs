@@ -8,6 +8,7 @@ use crate::seam::secrets::PREFIX;
 use crate::value::Json;
 
 /// Maximum size of a call's body in bytes. Also the default limit.
+// The payload is part of the turn's input, and so of the journal of the run.
 pub const BODY_BYTES_MAX: u64 = 10 << 20;
 
 /// How a canvas may be called. Anything not allowed here is refused.
@@ -155,6 +156,9 @@ pub struct Network {
     bits: u8,
 }
 
+/// Number of bits that all IPv4 addresses in IPv6 form have in common (RFC 4291 §2.5.5.2).
+const MAPPED_BITS: u8 = 96;
+
 impl Network {
     /// Parses an address, or an address and a prefix length separated by a slash.
     pub fn parse(text: &str) -> Option<Self> {
@@ -165,7 +169,14 @@ impl Network {
         let address = address.parse::<IpAddr>().ok()?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.unwrap_or(most);
-        (bits <= most).then_some(Self { address, bits })
+        if bits > most {
+            return None;
+        }
+        // Callers are compared in their IPv4 form, whose prefix is shorter by what all mapped addresses begin with.
+        match (address.to_canonical(), bits.checked_sub(MAPPED_BITS)) {
+            (own @ IpAddr::V4(_), Some(bits)) => Some(Self { address: own, bits }),
+            _ => Some(Self { address, bits }),
+        }
     }
 
     /// Returns whether the network contains this address. IPv4 addresses may be given in their IPv6-mapped form.
@@ -343,6 +354,10 @@ mod tests {
         check("2001:db8::/32", "2001:db8:ffff::1", true);
         check("2001:db8::/32", "2001:db9::1", false);
         check("::/0", "::1", true);
+        check("::ffff:10.1.2.3", "10.1.2.3", true);
+        check("::ffff:10.1.2.3", "10.1.2.4", false);
+        check("::ffff:10.0.0.0/104", "::ffff:10.255.0.1", true);
+        check("::ffff:10.0.0.0/104", "11.0.0.1", false);
         for wrong in ["", "x", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/-1", "10.0.0.0/"] {
             assert_eq!(Network::parse(wrong), None, "{wrong}");
         }

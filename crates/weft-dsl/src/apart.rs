@@ -9,6 +9,7 @@ use crate::link::Linked;
 use crate::plan::{NodeIx, PlanNode, PlannedRead};
 
 /// Maximum number of steps for following the branches of a canvas. Beyond it nothing is reported.
+// Each branch of each fork is followed through its whole scope, which is quadratic in the canvas.
 const STEPS_MAX: usize = 5_000_000;
 /// Maximum number of comparisons of a read with a fork.
 const COMPARED_MAX: usize = 1_000_000;
@@ -58,6 +59,7 @@ pub(crate) fn reads<'a>(linked: &'a Linked, assigned: &Assigned<'_>) -> Vec<Apar
             continue;
         }
         for read in node.reads.iter().chain(node.alternative_reads.iter().flatten()) {
+            // An assigner may give the output a value although its own component never runs.
             let fixed = |source: &NodeIx| !assigned.may_change_outputs_of(linked.nodes[*source].id.as_str());
             let Some(source) = read.node.filter(fixed) else { continue };
             let Some((waiter, source)) = linked.lift(reader, source) else { continue };
@@ -107,8 +109,10 @@ fn forks(linked: &Linked, scope: usize, left: &mut usize) -> Vec<BranchPoint> {
         if branches.iter().any(|branch| branch[local]) {
             continue;
         }
+        // Taken out for this one walk: a copy of the graph for each fork would be quadratic memory.
         let ways_on = std::mem::take(&mut successors[local]);
         let mut around = graph::reachable(&successors, start);
+        // The fork is on none of its branches, so reads of its own outputs are not reported.
         around[local] = true;
         successors[local] = ways_on;
         forks.push(BranchPoint { node, around, branches });

@@ -1,7 +1,7 @@
 //! What the VariableAssigners of a canvas may change while it runs: the initial values of these say nothing
 //! about later ones.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use weft_core::Json;
 
@@ -15,8 +15,8 @@ const ASSIGNER: &str = "VariableAssigner";
 pub(crate) struct Assigned<'a> {
     /// The globals that may change, including the prefixes of paths into them.
     globals: HashSet<&'a str>,
-    /// The components whose outputs may change.
-    components: HashSet<&'a str>,
+    /// The outputs that may change, by component.
+    outputs: HashMap<&'a str, HashSet<&'a str>>,
     /// Whether a model chooses what is changed, so that it cannot be known.
     by_model: bool,
 }
@@ -40,8 +40,8 @@ impl<'a> Assigned<'a> {
             let Some(target) = change.get("variable").and_then(Json::as_str) else { continue };
             let target = target.trim_matches(|c: char| matches!(c, '{' | '}') || c.is_whitespace());
             match target.split_once('@') {
-                Some((component, _)) => {
-                    self.components.insert(component);
+                Some((component, path)) => {
+                    self.outputs.entry(component).or_default().insert(path);
                 }
                 None => self.globals.extend(prefixes(target).chain([target])),
             }
@@ -55,7 +55,12 @@ impl<'a> Assigned<'a> {
 
     /// Whether another component may assign to an output of this one.
     pub(crate) fn may_change_outputs_of(&self, component: &str) -> bool {
-        self.by_model || self.components.contains(component)
+        self.by_model || self.outputs.contains_key(component)
+    }
+
+    /// Whether the canvas assigns to this output, or path into one.
+    pub(crate) fn writes(&self, component: &str, path: &str) -> bool {
+        self.outputs.get(component).is_some_and(|paths| paths.contains(path))
     }
 }
 

@@ -110,6 +110,7 @@ pub fn compile(
     // Runs even if the document already has errors, so that all findings are reported together.
     let plan = Compiler::new(canvas, catalog, options).run(&mut problems);
     let failed = problems.has_errors();
+    // Components derived from a drawing have objects where its forms have lists: places must name the latter.
     problems.place_anew(|pointer| drawing::written_place(canvas.as_written(), pointer));
     let found: Vec<_> =
         problems.finish(canvas.source()).into_iter().map(|problem| canvas.in_its_words(problem)).collect();
@@ -142,6 +143,7 @@ impl<'a> Compiler<'a> {
         for problem in unseen::problems(self.canvas.source()) {
             problems.add(problem);
         }
+        // All of them first: which outputs a reference may name follows from the parameters of other nodes.
         let built: Vec<Built> = self.canvas.nodes.values().map(|node| self.node(node, problems)).collect();
         let assigned = Assigned::of(self.canvas);
         self.outputs(&built, &assigned, problems);
@@ -199,7 +201,7 @@ impl<'a> Compiler<'a> {
 
     /// Checks references to outputs and texts, once all nodes are built and their outputs are known.
     fn outputs(&mut self, built: &[Built], assigned: &Assigned<'_>, problems: &mut ProblemList) {
-        let outputs = CanvasOutputs::new(built);
+        let outputs = CanvasOutputs::new(built, assigned);
         let ways = GlobalWays::new(self.canvas, &self.globals, assigned);
         // Each was built from one node, in this order.
         for (node, built) in self.canvas.nodes.values().zip(built) {

@@ -70,6 +70,7 @@ fn search(value: &Json, pointer: &str, around: usize, found: &mut Vec<Found>) {
     if let Some(dsl) = value.get("dsl") {
         let pointer = join(pointer, "dsl");
         match dsl {
+            // Beside `components`, a text of this name is some other property of the canvas.
             Json::String(text) if value.get("components").is_none() => found.extend(in_text(text, pointer)),
             dsl if around > 0 => search(dsl, &pointer, around - 1, found),
             _ => {}

@@ -116,6 +116,7 @@ impl<'a> DrawnCanvas<'a> {
     fn component(&self, node: &DrawnNode<'a>, pointer: &str, copies: &mut Copies<'a>) -> CanvasNode {
         let at = format!("{pointer}/nodes/{}", node.index);
         let onward = |edge: &&DrawnEdge<'_>| {
+            // An agent's tools, sub-agents and failure path are parameters of it, and no ordinary successors.
             let besides =
                 node.label == "Agent" && matches!(edge.from, "agentException" | "tool" | "agentBottom");
             !besides && edge.into != "agentTop" && self.is_component(edge.target)
@@ -276,6 +277,7 @@ fn token_chunker(params: &mut Map<String, Json>) {
             *value = members(value, "value");
         }
     }
+    // The editor has one setting where the component has two.
     if let Some(size) = params.remove("image_table_context_window") {
         for name in ["table_context_size", "image_context_size"] {
             params.entry(name).or_insert_with(|| size.clone());

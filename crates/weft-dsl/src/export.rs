@@ -40,6 +40,7 @@ pub fn export(canvas: &Canvas) -> Export {
                 *part = json!([]);
             }
         }
+        // Values of the last run may contain what a person has typed.
         if members.contains_key("globals") {
             let initial = globals::initial(&canvas.globals, &canvas.variables);
             members.insert("globals".to_owned(), Json::Object(initial));

@@ -106,6 +106,7 @@ impl Reporter<'_> {
 
     /// Reports what this build cannot run: a run stops there, and some stop in any case.
     fn unsupported(&self, problems: &mut ProblemList) {
+        // The top level only: a body may not run a single round.
         let certain = self.linked.scopes.first().map(|top| self.certain(top)).unwrap_or_default();
         for (ix, node) in self.linked.nodes.iter().enumerate() {
             let Some(reason) = &node.shape.unsupported else { continue };
@@ -142,6 +143,7 @@ impl Reporter<'_> {
             let owner = scope.owner.map(|owner| &self.linked.nodes[owner]);
             let Some(owner) = owner.filter(|owner| owner.role == Role::Repeat) else { continue };
             let mut certain: Vec<NodeIx> = self.certain(scope).into_iter().collect();
+            // The order of a hash set is random; the findings should be the same every time.
             certain.sort_unstable();
             for ix in certain.into_iter().filter(|&ix| self.linked.nodes[ix].role == Role::Leave) {
                 let message = format!("every round gets here, so `{}` ends in its first round", owner.id);
@@ -170,6 +172,7 @@ impl Reporter<'_> {
             if !certain.insert(ix) || !goes_on {
                 continue;
             }
+            // An edge that is only taken after a failure makes nothing certain.
             let ordinary =
                 node.outs.iter().filter_map(|out| scope.edges.get(*out)).filter(|edge| edge.ordinary);
             open.extend(ordinary.map(|edge| edge.to));
@@ -241,6 +244,7 @@ impl Reporter<'_> {
             let pointer = if problems.is_full() {
                 String::new()
             } else {
+                // Searches all branches of the node, in vain for a problem that is only counted.
                 self.place(edge.from, |node| self.written(node, start, edge.from, way))
             };
             let help =

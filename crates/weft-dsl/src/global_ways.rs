@@ -80,6 +80,7 @@ impl<'a> GlobalWays<'a> {
     }
 
     fn lost(&self, name: &str) -> Option<LostStep> {
+        // The longest one: `env.a.b` may be declared next to `env.a`.
         let variable = prefixes(name).filter(|prefix| self.globals.contains_key(*prefix)).last()?;
         let steps = || name[variable.len() + 1..].split('.');
         if self.globals.contains_key(name) || self.assigned.may_change(variable) {

@@ -46,6 +46,7 @@ pub(crate) fn check(built: &[Built], pointer: &str, problems: &mut ProblemList) 
         Problem::error(code, pointer, message).help("split it into several canvases")
     };
     let size = built.len() + edges;
+    // Counting the cycles walks the whole graph, so the limits that cost nothing come first.
     let problem = if edges > EDGES_MAX {
         too_much("edges", edges, "too-many-edges")
     } else if references.saturating_mul(size + references) > REFERENCE_STEPS_MAX {

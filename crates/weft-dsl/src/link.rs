@@ -160,6 +160,7 @@ impl Linked {
     }
 
     fn lay_out_scopes(&mut self, wiring: &[Wiring], entry: &ComponentId) {
+        // The caller has taken the entry from the drafts, so it is always found.
         let start = self.by_id.get(entry).copied().unwrap_or_default();
         self.scopes.push(PlanScope { start, ..PlanScope::default() });
         for ix in 0..self.nodes.len() {
@@ -255,6 +256,8 @@ impl Linked {
                     self.cut(from, to, way);
                     continue;
                 }
+                // One edge for each pair of nodes, whatever leads along it: its target waits for it once and
+                // runs once.
                 let place = *known.entry((from, to)).or_insert_with(|| {
                     let (closes, leaves) = (None, Vec::new());
                     edges.push(PlanEdge { from, to, ordinary: false, exception: false, closes, leaves });
@@ -317,6 +320,7 @@ impl Linked {
         successors: &[Vec<usize>],
         back: &HashSet<(usize, usize)>,
     ) {
+        // With closing edges, a path from header to tail could lead through other loops and add their nodes.
         let mut forward = successors.to_vec();
         for (from, targets) in forward.iter_mut().enumerate() {
             targets.retain(|&to| !back.contains(&(from, to)));
@@ -328,12 +332,14 @@ impl Linked {
         tails.sort_unstable();
         for (tail, header) in tails {
             let body = graph::loop_body(&forward, &backward, header, tail);
+            // Several edges back to one header are one loop: each of them begins the same next pass.
             match regions.iter_mut().find(|(h, _)| *h == header) {
                 Some((_, nodes)) => nodes.extend(body),
                 None => regions.push((header, body.into_iter().collect())),
             }
         }
         let local = |ix: NodeIx| self.nodes[ix].local;
+        // Taken out while they are changed, since the nodes that they lead to are looked up in `self`.
         let mut edges = std::mem::take(&mut self.scopes[scope].edges);
         for edge in &mut edges {
             let (from, to) = (local(edge.from), local(edge.to));
@@ -349,6 +355,7 @@ impl Linked {
             let entries = (0..edges.len()).filter(|&e| inside(edges[e].to) && !inside(edges[e].from));
             let entries = entries.collect();
             let mut nodes: Vec<_> = nodes.iter().map(|&n| members[n]).collect();
+            // `LoopRegion::holds` searches them by bisection.
             nodes.sort_unstable();
             LoopRegion { header: members[header], nodes, entries }
         });
@@ -360,6 +367,7 @@ impl Linked {
     fn attach(&mut self, scope: usize) {
         for (place, edge) in self.scopes[scope].edges.iter().enumerate() {
             self.nodes[edge.from].outs.push(place);
+            // A closing edge holds nothing back: its target would wait for itself.
             if edge.closes.is_none() {
                 self.nodes[edge.to].ins.push(place);
             }
@@ -369,6 +377,7 @@ impl Linked {
             let listens = to.shape.listens && !reads_run_usage(to);
             // Along a closing edge the text belongs to the next pass.
             let hears = listens && reads_from(to, edge.from) && edge.closes.is_none();
+            // A node with branches shows only at its end where it leads, so nobody can listen before that.
             let from = &mut self.nodes[edge.from];
             if hears && edge.ordinary && from.shape.streams && from.shape.branches.is_none() {
                 from.listeners.push(edge.to);

@@ -104,6 +104,7 @@ impl<'a> LostSearch<'a> {
         let others = |ix: NodeIx| self.targets(ix).filter(move |&to| to != ix);
         let led_to: HashSet<NodeIx> = self.lost.iter().flat_map(|&ix| others(ix)).collect();
         let mut order: Vec<NodeIx> = self.lost.iter().copied().collect();
+        // Nodes that no other one leads to come first, so a cycle is a head only where no head reaches it.
         order.sort_by_key(|ix| (led_to.contains(ix), *ix));
         let (mut heads, mut known) = (HashMap::new(), HashSet::new());
         for head in order {

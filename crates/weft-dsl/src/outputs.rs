@@ -8,6 +8,7 @@ use weft_core::suggest::misspelled;
 use weft_core::value::listed;
 use weft_core::{ComponentId, NodeOutput, Reference};
 
+use crate::assigned::Assigned;
 use crate::build::Built;
 use crate::canvas::{Canvas, CanvasNode};
 use crate::problem::{Problem, ProblemList};
@@ -24,10 +25,12 @@ pub(crate) struct CanvasOutputs<'a> {
     nodes: HashMap<&'a ComponentId, &'a Built>,
     /// Outputs that follow from parameters, by name. There may be thousands, and as many references.
     named: HashMap<&'a ComponentId, HashMap<&'a str, KnownOutput<'a>>>,
-    /// Outputs that other nodes write: an assigner may create an output in another component.
+    /// Outputs that other nodes write: an assigner may create an output in another component. Those that such a node
+    /// also reads are in `assigned` only.
     written: HashMap<&'a ComponentId, HashSet<&'a str>>,
     /// The globals that nodes change.
     changed: HashSet<&'a str>,
+    assigned: &'a Assigned<'a>,
     /// Number of names written by others that may still be compared with existing ones.
     looks_left: Cell<usize>,
 }
@@ -64,7 +67,7 @@ enum Missing<'a> {
 
 impl<'a> CanvasOutputs<'a> {
     /// Indexes the nodes.
-    pub(crate) fn new(built: &'a [Built]) -> Self {
+    pub(crate) fn new(built: &'a [Built], assigned: &'a Assigned<'a>) -> Self {
         let mut written: HashMap<_, HashSet<&str>> = HashMap::new();
         let mut changed = HashSet::new();
         for reference in built.iter().flat_map(|built| &built.shape().changes) {
@@ -86,7 +89,7 @@ impl<'a> CanvasOutputs<'a> {
         };
         let nodes = built.iter().map(|built| (&built.draft.id, built)).collect();
         let named = built.iter().map(named).collect();
-        Self { nodes, named, written, changed, looks_left: Cell::new(LOOKS_MAX) }
+        Self { nodes, named, written, changed, assigned, looks_left: Cell::new(LOOKS_MAX) }
     }
 
     /// Reports a node's references to outputs that the components they name do not have.
@@ -175,7 +178,7 @@ impl<'a> CanvasOutputs<'a> {
         let kind = match reference {
             Reference::Global(name) => {
                 let (_, kind) = SYSTEM.iter().find(|(global, _)| **global == **name)?;
-                if self.changed.contains(&**name) {
+                if self.changed.contains(&**name) || self.assigned.may_change(name) {
                     return None;
                 }
                 *kind
@@ -204,12 +207,16 @@ impl<'a> CanvasOutputs<'a> {
     /// Whether the value may come from something other than the component itself: a default value after a
     /// failure, or an assigner.
     fn may_be_other(&self, of: &Built, path: &str) -> bool {
-        let draft = &of.draft;
-        draft.exception.default.is_some()
-            || self
-                .written
-                .get(&draft.id)
-                .is_some_and(|paths| beginnings(path).any(|way| paths.contains(way)))
+        of.draft.exception.default.is_some() || self.is_written(&of.draft.id, path)
+    }
+
+    /// Whether another node writes an output that a path leads to or into.
+    fn is_written(&self, component: &ComponentId, path: &str) -> bool {
+        let by_built = self.written.get(component);
+        let is_by = |way: &str| {
+            by_built.is_some_and(|paths| paths.contains(way)) || self.assigned.writes(component.as_str(), way)
+        };
+        beginnings(path).any(is_by)
     }
 
     /// Returns the step of a path that leads nowhere in an output of this type.
@@ -264,9 +271,7 @@ impl<'a> CanvasOutputs<'a> {
         // The engine stores a default value there when the node fails, whatever the node's type.
         let by_default = draft.exception.default.is_some() && leads_to("result");
         let name = path.split('.').next().unwrap_or(path);
-        let by_others = self.written.get(component).is_some_and(|paths| {
-            beginnings(path).any(|beginning| paths.contains(beginning)) && !self.is_slip(of, name)
-        });
+        let by_others = self.is_written(component, path) && !self.is_slip(of, name);
         let known = by_default || by_others;
         (!known).then_some((of, Missing::Output(name)))
     }

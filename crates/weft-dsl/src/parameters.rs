@@ -98,6 +98,7 @@ impl ParameterWalk<'_> {
             match known.iter().find(|spec| is(spec, key)) {
                 Some(spec) => self.field(owner, spec, value, &at),
                 None => {
+                    // A parameter that is present under its own name cannot be the one that is meant.
                     let not_given = known.iter().filter(|spec| !members.contains_key(spec.name));
                     let elsewhere = not_given.clone().find(|spec| spec.elsewhere.contains(&key.as_str()));
                     let near = || self.suggester.misspelled(key, not_given.map(|spec| spec.name));
@@ -124,6 +125,7 @@ impl ParameterWalk<'_> {
         }
         if spec.widget == Some(Widget::Tools) {
             self.tools(value, at);
+            // An agent's tools are components with declarations of their own, not entries of a common form.
             return;
         }
         match (spec.kind, value) {

@@ -92,6 +92,7 @@ impl Again<'_, '_> {
             if gone.iter().any(|around| is_within(&problem.pointer, around)) {
                 continue;
             }
+            // Replacing the same place for ever would not converge: after `TRIES_MAX` what surrounds it is replaced.
             let place = self.replaceable(&problem.pointer)?.to_owned();
             let value = self.params.pointer(&place).unwrap_or(&Json::Null);
             let instead = match meant(value, problem, self.suggester) {
@@ -160,6 +161,7 @@ impl Again<'_, '_> {
                 .keys()
                 .any(|place| place == pointer || is_within(place, pointer) || is_within(pointer, place))
         };
+        // With guessed parameters even a warning about another one may be wrong.
         shape.warnings.retain(|warning| exact && is_own(&warning.pointer));
         shape.models.retain(|(pointer, _)| is_own(pointer));
         shape.rerankers.retain(|(pointer, _)| is_own(pointer));

@@ -66,6 +66,7 @@ impl Plan {
     }
 
     fn asks_at(&self, address: &str) -> bool {
+        // In a round of a frame, an address ends in the index of the round.
         let id = address.split('[').next().unwrap_or(address);
         let node = self.by_id.get(id).and_then(|&ix| self.nodes.get(ix));
         node.is_some_and(|node| !node.component.form(&Inputs::default()).fields.is_empty())

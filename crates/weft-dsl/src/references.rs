@@ -47,6 +47,7 @@ pub(crate) fn check(
 ) {
     let mut seen = HashSet::new();
     let mut lost: Vec<(&Reference, Option<MemberSlip<'_>>)> = Vec::new();
+    // Reported once per node, at the first place, however often its texts repeat it.
     for &reference in references.iter().filter(|reference| seen.insert(**reference)) {
         if leads_nowhere(world, reference) {
             lost.push((reference, None));
@@ -119,6 +120,7 @@ pub fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Maximum number of a variable's members compared with a name.
+// A variable may have any number of members, and comparing two names takes thousands of steps.
 const COMPARED_MAX: usize = 64;
 
 /// Whether a secret exists, as far as is known.

@@ -19,6 +19,7 @@ pub(crate) const HELP: &str = "an exported canvas shows it to everyone who gets 
                         and write `{secret.NAME}` here, or set it where Weft runs";
 
 /// Prefixes of the keys of well-known services.
+// Recognized by their form alone, wherever they stand: no parameter needs to be named like a secret.
 const PREFIXES: [&str; 12] = [
     "sk-",
     "tvly-",
@@ -91,6 +92,7 @@ fn look(key: &str, value: &Json, pointer: &str, names: Names<'_>, found: &mut Ve
         }
         Json::Array(items) => {
             for (index, item) in items.iter().enumerate() {
+                // A list inherits the name of its parameter: several keys may be listed under one name.
                 look(key, item, &join(pointer, index), names, found);
             }
         }
@@ -108,13 +110,13 @@ fn judge(key: &str, text: &str, names: Names<'_>) -> Option<String> {
             text.chars().count()
         ));
     }
-    if text.contains(PEM_END) {
+    if !private_keys(text).is_empty() {
         return Some(format!("`{key}` contains a private key in plain text (not shown)"));
     }
     if passwords(text).next().is_some() {
         return Some(format!("`{key}` contains a URL with a password in plain text (not shown)"));
     }
-    if has_key_in_address(text) {
+    if !address_keys(text).is_empty() {
         return Some(format!("`{key}` contains a URL with a key in plain text (not shown)"));
     }
     let prefix = key_in(text)?;
@@ -124,28 +126,61 @@ fn judge(key: &str, text: &str, names: Names<'_>) -> Option<String> {
     ))
 }
 
-/// The end of the first line of a private key file.
+/// The end of the first line of a private key file, and of its last line.
 const PEM_END: &str = "PRIVATE KEY-----";
-/// Maximum number of addresses examined per text.
-const ADDRESSES_MAX: usize = 64;
+/// The beginning of the last line of such a file.
+const PEM_LAST_LINE: &str = "-----END";
 /// Minimum length of a key in an address: anything shorter is just as likely a word.
 const ADDRESS_KEY_MIN: usize = 8;
 
-/// Whether an address in a text has a key in its query.
-fn has_key_in_address(text: &str) -> bool {
-    text.match_indices("://").take(ADDRESSES_MAX).any(|(at, mark)| {
-        let rest = &text[at + mark.len()..];
-        let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>');
-        let address = rest.split(ends).next().unwrap_or_default();
-        let query = address.split_once('?').map_or("", |(_, query)| query);
-        let mut pairs = query.split(['&', '#']).filter_map(|pair| pair.split_once('='));
-        pairs.any(|(name, value)| {
-            names_a_secret(name)
-                && value.len() >= ADDRESS_KEY_MIN
-                && value.contains(|c: char| c.is_ascii_digit())
-                && !is_example(value)
-        })
-    })
+/// Returns the ranges of private keys in a text, without the lines around them.
+fn private_keys(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = text[from..].find(PEM_END) {
+        let start = from + at + PEM_END.len();
+        // A key that is cut off is still most of a key.
+        let end = text[start..].find(PEM_LAST_LINE).map_or(text.len(), |at| start + at);
+        if !is_example(text[start..end].trim()) {
+            found.push(start..end);
+        }
+        // The last line ends like the first, and begins no key.
+        from = text[end..].find(PEM_END).map_or(text.len(), |at| end + at + PEM_END.len());
+    }
+    found
+}
+
+/// Returns the ranges of keys in the queries of addresses in a text.
+fn address_keys(text: &str) -> Vec<Range<usize>> {
+    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>');
+    let is_one = |name: &str, value: &str| {
+        names_a_secret(name)
+            && value.len() >= ADDRESS_KEY_MIN
+            && value.contains(|c: char| c.is_ascii_digit())
+            && !is_example(value)
+    };
+    let mut found = Vec::new();
+    let mut read = 0;
+    for (at, mark) in text.match_indices("://") {
+        // An address within the query of another one has been read with that: otherwise a text of a hundred thousand
+        // of them without a space would be read as often.
+        if at < read {
+            continue;
+        }
+        let from = at + mark.len();
+        let address = text[from..].split(ends).next().unwrap_or_default();
+        read = from + address.len();
+        let Some((before, query)) = address.split_once('?') else { continue };
+        let mut place = from + before.len() + 1;
+        for pair in query.split(['?', '&', '#']) {
+            let end = place + pair.len();
+            if let Some((_, value)) = pair.split_once('=').filter(|(name, value)| is_one(name, value)) {
+                found.push(end - value.len()..end);
+            }
+            place = end + 1;
+        }
+    }
+    found
 }
 
 /// Whether a value of this name is a secret.
@@ -210,6 +245,7 @@ fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
     text.match_indices(MARK).filter_map(move |(at, _)| {
         let from = at + MARK.len();
         let host = text[from..].split(ends).next().unwrap_or_default();
+        // The last `@` separates the host: a password may contain one, unescaped, and a host cannot.
         let (who, _) = host.rsplit_once('@')?;
         let (user, password) = who.split_once(':')?;
         if [who, password].into_iter().any(is_example) {
@@ -220,17 +256,27 @@ fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Replaces the keys of well-known services and the passwords in addresses by `by`; `None` if the text contains none.
+/// Replaces private keys, the keys of well-known services, and passwords and keys in addresses by `by`; `None` if the text
+/// contains none.
 pub(crate) fn without_keys(text: &str, by: &str) -> Option<String> {
-    let keyless = without_known_keys(text, by);
-    let done = without_passwords(keyless.as_deref().unwrap_or(text), by);
-    done.or(keyless)
+    let steps: [fn(&str, &str) -> Option<String>; 4] = [
+        |text, by| replaced(text, private_keys(text), by),
+        without_known_keys,
+        |text, by| replaced(text, passwords(text), by),
+        |text, by| replaced(text, address_keys(text), by),
+    ];
+    let mut cleaned: Option<String> = None;
+    for step in steps {
+        let next = step(cleaned.as_deref().unwrap_or(text), by);
+        cleaned = next.or(cleaned);
+    }
+    cleaned
 }
 
-fn without_passwords(text: &str, by: &str) -> Option<String> {
+fn replaced(text: &str, places: impl IntoIterator<Item = Range<usize>>, by: &str) -> Option<String> {
     let mut cleaned = String::new();
     let mut from = 0;
-    for place in passwords(text) {
+    for place in places {
         cleaned += &text[from..place.start];
         cleaned += by;
         from = place.end;
@@ -325,6 +371,26 @@ mod tests {
         ] {
             check(text, false);
         }
+    }
+
+    #[test]
+    fn private_keys_and_keys_in_addresses_are_removed() {
+        let check = |text: &str, cleaned: &str| {
+            assert_eq!(without_keys(text, "***").as_deref(), Some(cleaned), "{text}");
+            assert_eq!(without_keys(cleaned, "***"), None, "{cleaned}");
+            assert!(pointers(&json!({"note": cleaned})).is_empty(), "{cleaned}");
+        };
+        check(
+            "a -----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- b -----BEGIN PRIVATE KEY-----\nMII",
+            "a -----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY----- b -----BEGIN PRIVATE KEY-----***",
+        );
+        check(
+            "see https://example.org/?q=1&api_key=abcdef1234#a, then http://h?u=http://i?token=abcdef1234",
+            "see https://example.org/?q=1&api_key=***#a, then http://h?u=http://i?token=***",
+        );
+        let kept = "-----BEGIN PRIVATE KEY-----\n{secret.KEY}\n-----END PRIVATE KEY-----";
+        assert_eq!(without_keys(kept, "***"), None);
+        assert!(pointers(&json!({"note": kept})).is_empty());
     }
 
     #[test]

@@ -61,6 +61,7 @@ impl TextCheck<'_> {
                 items.iter().enumerate().for_each(|(index, item)| self.of(item, &join(pointer, index)));
             }
             Json::Object(members) => {
+                // The parameters of a CodeExec that is a tool of an agent.
                 let program = |(key, _): &(&String, &Json)| *key == "script" && members.contains_key("lang");
                 members
                     .iter()

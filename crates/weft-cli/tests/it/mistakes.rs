@@ -237,6 +237,30 @@ fn a_wrong_parameter_hides_no_other_mistake() {
     assert!(codes.contains(&"invalid-parameter") && codes.contains(&"unknown-output"), "{codes:?}");
 }
 
+/// An assigner may create an output and use it in its next change.
+#[test]
+fn an_output_that_its_assigner_also_reads_is_known() {
+    let variables = serde_json::json!([
+        {"variable": "StringTransform:T@note", "operator": "set", "parameter": "x"},
+        {"variable": "env.log", "operator": "set", "parameter": "{StringTransform:T@note}"},
+    ]);
+    let node = |kind: &str, params: Json, to: &[&str]| serde_json::json!({"obj": {"component_name": kind, "params": params}, "downstream": to});
+    let script = serde_json::json!({"method": "merge", "script": "{sys.query}"});
+    let text = serde_json::json!({"content": ["{StringTransform:T@note}"]});
+    let canvas = serde_json::json!({
+        "components": {
+            "begin": node("Begin", serde_json::json!({}), &["StringTransform:T"]),
+            "StringTransform:T": node("StringTransform", script, &["VariableAssigner:V"]),
+            "VariableAssigner:V":
+                node("VariableAssigner", serde_json::json!({"variables": variables}), &["Message:M"]),
+            "Message:M": node("Message", text, &[]),
+        },
+        "variables": {"log": {"type": "string", "value": ""}},
+    });
+    let found = found(&canvas.to_string());
+    assert!(found.iter().all(|problem| problem.code != "unknown-output"), "{found:#?}");
+}
+
 /// A parameter that is not filled in is the most frequent mistake of an unfinished canvas.
 #[test]
 fn a_missing_parameter_hides_no_other_mistake() {

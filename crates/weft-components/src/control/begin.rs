@@ -47,6 +47,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
+        // Editors keep these settings in every mode; in another one, nothing about them is a mistake.
         let webhook = (params.take(&MODE) == "webhook").then(|| Arc::new(webhook::read(&mut params)));
         fields::check_reader(&mut params);
         let (fields, warnings) = (fields::declared(&mut params, &INPUTS), params.warnings());

@@ -282,6 +282,7 @@ impl Component for Categorize {
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
+        // Nothing of the reply is shown while it grows: it is a choice, and not an answer.
         let reply = ask_text(ctx, &*model, self.request(ctx), &mut |_| {}).await?;
         // A reply that names no category goes to the last one, which is the default branch.
         let Some(category) = self.chosen(&reply).or(self.categories.last()) else {

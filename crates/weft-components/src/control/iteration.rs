@@ -11,6 +11,7 @@ use crate::params::{Field, Kind, Params, described, fields, pointer};
 // Each round may hold a connection and its own values.
 pub(crate) const PARALLELISM_MAX: usize = 64;
 /// Maximum number of items in an Iteration.
+// Each item is a round, with records of its own in the journal.
 pub(crate) const ITEMS_MAX: usize = 100_000;
 
 static ITEMS_REF: Field<Option<Reference>> =

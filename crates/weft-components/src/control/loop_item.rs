@@ -140,6 +140,7 @@ impl LoopItem {
                 return Ok(self.end.any);
             }
         }
+        // Without this, a loop without conditions would end at once: all of no conditions hold.
         Ok(!self.end.any && !self.end.conditions.is_empty())
     }
 }

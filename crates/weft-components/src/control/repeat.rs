@@ -18,6 +18,7 @@ use crate::params::{
 /// Default number of rounds: the value that the editor fills in.
 pub(crate) const ROUNDS_DEFAULT: usize = 10;
 /// Maximum number of rounds of a Loop.
+// Each round has records of its own in the journal.
 pub(crate) const ROUNDS_MAX: usize = 10_000;
 
 static LOOP_VARIABLES: Field = Field::raw(

@@ -202,6 +202,7 @@ impl SwitchCase {
                 return Ok(self.any);
             }
         }
+        // All of no conditions hold, but a case that was left empty is not meant to take every run.
         Ok(!self.any && !self.items.is_empty())
     }
 }

@@ -293,6 +293,7 @@ impl SecurityReader<'_, '_> {
     }
 
     fn allows_anonymous(&self) -> bool {
+        // Only what plainly says yes counts: anything else that was read as it would let everybody in.
         match self.security.get("allow_anonymous") {
             Some(Json::Bool(flag)) => *flag,
             Some(Json::Number(number)) => number.as_f64() != Some(0.0),

@@ -228,7 +228,7 @@ impl ExcelProcessor {
     async fn read(&self, ctx: &NodeContext) -> Result<(Tables, Columns)> {
         let (mut tables, mut columns) = (Tables::new(), Columns::new());
         let mut size = Size::default();
-        let mut files = Vec::new();
+        let (mut files, mut numbers) = (Vec::new(), HashMap::new());
         for file in self.named(ctx)? {
             let reading = async {
                 let (name, bytes) = file.read(ctx).await?;
@@ -249,7 +249,7 @@ impl ExcelProcessor {
                 // After each table, because the files that follow would be in memory next to it.
                 size.add(&rows)?;
                 // Two files may have the same name.
-                let name = free(&tables, &wanted);
+                let name = free(&tables, &mut numbers, wanted);
                 columns.insert(name.clone(), header);
                 tables.insert(name, rows);
             }
@@ -310,15 +310,20 @@ impl Size {
     }
 }
 
-fn free(tables: &Tables, wanted: &str) -> String {
-    let mut name = wanted.to_owned();
-    for number in 2.. {
-        if !tables.contains_key(&name) {
-            break;
-        }
-        name = format!("{wanted}_{number}");
+/// Returns a name that no table has. `numbers` has the next number to try for each name: starting at 2 each time would
+/// try all that are taken, and a list may name the same file hundreds of times.
+fn free(tables: &Tables, numbers: &mut HashMap<String, usize>, wanted: String) -> String {
+    if !tables.contains_key(&wanted) {
+        return wanted;
     }
-    name
+    let number = numbers.entry(wanted.clone()).or_insert(2);
+    loop {
+        let name = format!("{wanted}_{number}");
+        *number += 1;
+        if !tables.contains_key(&name) {
+            return name;
+        }
+    }
 }
 
 /// Returns the names in the first row of a sheet, and the other rows as objects with these names.
@@ -486,6 +491,20 @@ mod tests {
         let (_, rows) = super::objects(sheet);
         assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
         assert_eq!(rows[0].keys().next_back().unwrap(), "a_30000");
+    }
+
+    #[test]
+    fn tables_of_one_name_are_numbered_quickly() {
+        let begun = std::time::Instant::now();
+        let (mut tables, mut numbers) = (super::Tables::new(), std::collections::HashMap::new());
+        tables.insert("a_3".to_owned(), Vec::new());
+        let mut last = String::new();
+        for _ in 0..30_000 {
+            last = super::free(&tables, &mut numbers, "a".to_owned());
+            assert!(tables.insert(last.clone(), Vec::new()).is_none(), "{last}");
+        }
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+        assert_eq!(last, "a_30001");
     }
 
     #[test]

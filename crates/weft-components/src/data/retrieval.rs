@@ -174,6 +174,7 @@ impl Component for Retrieval {
             return Ok(recollection::outputs(found, &self.empty).into());
         }
         let retrieved = self.search.retrieved(ctx, question).await;
+        // After a failed search, too, a citation mark in the answer leads to no source.
         let retrieved = retrieved.inspect_err(|_| ctx.run.citations.note_search())?;
         for note in &retrieved.notes {
             ctx.signal(Signal::Warn(note.clone())).await?;

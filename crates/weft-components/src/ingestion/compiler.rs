@@ -32,6 +32,7 @@ use crate::model::settings::{self, Asking};
 use crate::params::{Field, Params, fields};
 
 /// Time limit for the whole document.
+// A book takes up to `CALLS_MAX` questions to a model.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Default number of questions about one document.
 // Enough for a book of five hundred pages, by one template.
@@ -99,6 +100,7 @@ impl Compiler {
             let material = Material::of(chunks, asker.room(), template.kind.parts_max(share));
             calls_left = calls_left.saturating_sub(template.kind.questions(material.parts.len()));
             let part = format!("template-{number}");
+            // Boxed to keep this future small: it holds the questions of a whole template.
             let outcome = Box::pin(asker.compiled(&part, template, material)).await?;
             for warning in outcome.warnings {
                 warn(asker.ctx, document, warning).await?;

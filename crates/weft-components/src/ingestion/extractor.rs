@@ -29,8 +29,10 @@ use crate::text::without_thinking;
 /// Number of concurrent questions to a model.
 const QUESTIONS_AT_ONCE: usize = 4;
 /// Time limit for all chunks.
+// A document may have tens of thousands of chunks, and each is a question to a model.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Maximum number of chunks for which a missing answer is reported.
+// One cause often affects every chunk: a warning for each would hide all the others.
 const WARNINGS_MAX: usize = 5;
 /// Added to instructions for metadata that do not specify the format.
 const AS_JSON: &str = "\n\nWrite it as one JSON object, with nothing around it.";

@@ -78,6 +78,7 @@ fn is_fraction(value: &Value) -> bool {
 
 /// Truncates a number to its integer part.
 fn whole(value: &Value) -> Option<Value> {
+    // A larger number has no fraction, and might not fit into the integer.
     let number = f64::try_from(value.clone()).ok().filter(|number| number.abs() < 1e30)?;
     #[expect(clippy::cast_possible_truncation, reason = "looked at above")]
     let whole = number.trunc() as i128;

@@ -113,6 +113,7 @@ fn charge_sorting(budget: &RenderBudget, name: &str, args: &[Value]) -> Result<(
     if name == "groupby" {
         budget.charge(count.saturating_mul(3 * NODE_COST))?;
     }
+    // A comparison sort looks at each key about as often as the logarithm of their number.
     let times = usize::try_from(count.max(1).ilog2()).unwrap_or_default() + 1;
     let Some(path) = path(args) else { return charge_all(budget, items, times, 0) };
     budget.charge_read(count.saturating_mul(path.len()))?;

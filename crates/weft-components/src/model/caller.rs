@@ -66,6 +66,7 @@ impl Caller {
         if let Some(note) = note {
             ctx.signal(Signal::Warn(note)).await?;
         }
+        // A value is valid only as a whole, so nothing of it is shown while it is written.
         if let Some(schema) = &settings.schema {
             let repairs = settings.asking.repairs();
             let value = ask_structured(ctx, &*model, request, schema, repairs).await?;

@@ -431,6 +431,7 @@ impl DeepResearch {
                 question.text = format!("{}\n\n{IN_WORDS}", question.text);
             }
         }
+        // The searches have been paid for: what they have found is better than no answer.
         let known: Vec<&str> = findings.queries.iter().map(|query| query.summary.trim()).collect();
         let known: Vec<&str> = known.into_iter().filter(|summary| !summary.is_empty()).collect();
         if known.is_empty() {

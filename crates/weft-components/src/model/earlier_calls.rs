@@ -39,6 +39,7 @@ pub(super) fn add_history(lines: &mut Vec<Line>, ctx: &NodeContext, turns: usize
         add(lines, Line::history(ChatMessage::new(author, message.content.clone())));
     }
     add_calls(lines, at(history.len()), sees, &mut taken);
+    // A node that sees nothing of the conversation sees none of its calls either.
     if turns == 0 {
         return;
     }
@@ -119,5 +120,6 @@ fn in_a_line(call: &PastCall) -> String {
     let outcome = if call.failed { "failed: " } else { "" };
     let line = format!("{}({}) -> {outcome}{}", call.tool, call.arguments, neutral(&call.result));
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A result must not end the summary that it stands in.
     format!("- {}", line.replace("</", "<\\/"))
 }

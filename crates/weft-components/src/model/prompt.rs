@@ -42,6 +42,7 @@ pub(crate) async fn conversation(
         lines.push(Line::pinned(ChatMessage::new(Author::System, system)));
     }
     match asker {
+        // An agent that another one calls knows its task, and nothing of the conversation.
         Asker::Agent(question) => lines.push(Line::pinned(ChatMessage::new(Author::User, question))),
         Asker::Canvas => {
             let files = ctx.run.input.files.iter().filter_map(Json::as_str);

@@ -27,6 +27,7 @@ use crate::web::{
 };
 
 /// Maximum number of bytes in an answer.
+// The response is one value in memory, and one record of the journal.
 pub(crate) const BODY_MAX: usize = 10 * 1024 * 1024;
 /// Maximum number of seconds for one request.
 // The default time limit of the node itself.

@@ -22,6 +22,7 @@ const AT_ONCE: usize = 2;
 /// A shorter sentence is joined to the next one: separate requests for single words would sound choppy.
 const LETTERS_MIN: usize = 16;
 /// Maximum number of base64 bytes in which one message is read: about half an hour.
+// Every recording is a record of the run's journal.
 const AUDIO_BYTES_MAX: usize = 32 << 20;
 /// A longer sentence is split, at a space if there is one.
 const LETTERS_MAX: usize = 500;
@@ -71,6 +72,7 @@ pub(super) async fn read_aloud(
             Ok::<_, weft_core::Error>(audio)
         }
     };
+    // In the order of the text, whichever recording is ready first.
     let mut recordings = std::pin::pin!(sentences.map(read).buffered(AT_ONCE));
     let mut bytes = 0;
     while let Some(recording) = recordings.next().await {

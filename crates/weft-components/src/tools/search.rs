@@ -479,6 +479,7 @@ impl Component for ServiceNode {
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let asked = self.ask(ctx).await;
+        // A failed search is a search as well: a citation mark in the answer leads to no source.
         if asked.is_err() && self.service.facts().text.is_none() {
             ctx.run.citations.note_search();
         }

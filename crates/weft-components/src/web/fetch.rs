@@ -47,6 +47,7 @@ pub(crate) async fn fetch(ctx: &NodeContext, address: &str, how: &How<'_>) -> Re
             url: url.clone().into(),
             headers: rendered(headers, &ctx.inputs)?,
             body: HttpBody::Empty,
+            // One limit for all redirects together.
             time_limit: until.saturating_duration_since(Instant::now()),
             body_max: BODY_MAX,
             proxy: how.proxy.map(str::to_owned),

@@ -174,7 +174,10 @@ impl Pass<'_> {
 
     fn opening(&mut self, name: &str, attributes: &str) {
         if SILENT.contains(&name) {
-            self.rest = after_end(self.rest, name);
+            // In HTML, of these tags only a drawing may end within itself: it has no end tag then.
+            if name != "svg" || !attributes.ends_with('/') {
+                self.rest = after_end(self.rest, name);
+            }
             return;
         }
         if self.ends && ENDED.contains(&name) && is_hidden(attributes) {
@@ -342,6 +345,7 @@ mod tests {
         check("<P class=x>a<B>b</p>c", "<p>a<b>b</b></p>c");
         check("<!doctype html><html><head><title>T</title><meta a=b><body>x</html>", "x");
         check("a<script>if (a</b>1) '</div>'</script >b<style>p > a{}</style>c", "abc");
+        check("a<svg class=x />b<svg><path d=y /></svg>c", "abc");
         check("a<!-- <p> -- > -->b<!---->c", "abc");
         check("<a title='>' HREF='/x?a=\"1\"'>l</a>", "<a href=\"/x?a=%221%22\">l</a>");
         check("<a href=/y>l", "<a href=\"/y\">l</a>");

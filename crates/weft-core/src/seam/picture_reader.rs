@@ -9,6 +9,7 @@ use crate::id::TenantId;
 use crate::usage::Counted;
 
 /// Maximum number of pixels in a picture: an A3 page at 600 dots per inch has 70 million.
+// Decoded, a picture takes several bytes for each pixel, however small its file is.
 pub const PIXELS_MAX: u64 = 100_000_000;
 
 /// Maximum number of characters read from one picture; the rest is left out.

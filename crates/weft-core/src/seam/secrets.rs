@@ -19,6 +19,7 @@ pub const VALUE_BYTES_MIN: usize = masking::LENGTH_MIN;
 /// Maximum length of a value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 16 * 1024;
 /// Maximum number of secrets of a tenant.
+// No run can mask more of them.
 pub const SECRETS_MAX: u64 = 1_000;
 
 /// What is known about a secret, except its value.

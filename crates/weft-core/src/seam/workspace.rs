@@ -35,6 +35,7 @@ pub trait Workspace: Send + Sync {
 /// Maximum length of a path, in bytes.
 const PATH_MAX: usize = 1_024;
 /// Maximum length of one name in a path, in bytes.
+// The limit of the usual file systems.
 const NAME_MAX: usize = 255;
 
 /// Splits a path into names, directories first; at least one. `.` and repeated slashes are skipped.

@@ -26,6 +26,7 @@ impl Ask for Helper<'_> {
     }
 
     async fn now_ms(&self) -> Result<i64> {
+        // Recorded, so that repeated work reckons with the same time.
         let clock = &self.ctx.run.seams.clock;
         self.ctx.effect("clock", Delivery::Idempotent, async { Ok(clock.now_ms()) }).await.map(|(now, _)| now)
     }

@@ -115,6 +115,7 @@ impl TemplateAsker<'_> {
         }
         let mut knowledge = collected.finish();
         if template.kind == TemplateKind::Tree {
+            // Boxed, so that the templates of other kinds reserve no space for this future.
             Box::pin(tree::grow(self, part, template, &mut knowledge, &mut notes)).await?;
         }
         Ok(TemplateOutcome { knowledge, warnings: notes.finish() })
@@ -137,10 +138,12 @@ impl TemplateAsker<'_> {
             async move { self.answer(part, form, text).await }
         });
         let asked: Vec<_> = asked.collect();
+        // In the order of the document: sections nest by what precedes them, and a first mention names the entry.
         let mut coming = futures::stream::iter(asked).buffered(QUESTIONS_AT_ONCE);
         let mut answers = Vec::new();
         while let Some(answer) = coming.next().await {
             match answer {
+                // Ends the other questions as well: they would fail in the same way, and some would be paid for.
                 Err(error) if !is_about_the_question(&error) => return Err(error),
                 answer => answers.push(answer),
             }

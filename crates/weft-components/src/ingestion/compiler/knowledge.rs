@@ -21,6 +21,7 @@ const DESCRIPTION_MAX: usize = 4_000;
 /// Maximum number of characters in combined descriptions.
 const JOINED_MAX: usize = 1_200;
 /// Maximum number of statements about one subject, and of names of related ones.
+// Each new one is compared with all that are known.
 const FACTS_MAX: usize = 100;
 /// Maximum level of sections.
 const LEVEL_MAX: u64 = 9;

@@ -53,6 +53,7 @@ impl Material {
             };
             let mut rest = chunk.text.as_str();
             while !rest.is_empty() {
+                // At least one token each time: a long heading must not keep the text from being used up.
                 let piece = cut(rest, room.saturating_sub(tokens(&head)).max(1));
                 rest = &rest[piece.len()..];
                 let passage = format!("{head}{piece}\n\n");

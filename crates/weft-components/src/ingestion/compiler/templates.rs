@@ -11,6 +11,7 @@ use crate::params::{Field, Kind, Params, Widget, asks_for_something, described, 
 // Each reads the whole document once more.
 const TEMPLATES_MAX: usize = 16;
 /// Maximum number of types or fields in a template.
+// All of them are in every question about the document.
 const ROWS_MAX: usize = 64;
 
 /// Remedy for an unknown group of templates.

@@ -11,6 +11,7 @@ use super::knowledge::{Collected, CompiledItem, Knowledge};
 use super::templates::CompilationTemplate;
 
 /// Maximum number of summaries that are summarised together.
+// They share the room of one question: with more of them, too little of each would be left.
 const TOGETHER_MAX: usize = 6;
 
 /// Returns the number of questions needed to summarise this number of parts: one for each, and those of the levels
@@ -42,6 +43,7 @@ pub(super) async fn grow(
     let mut height = 1;
     // Terminates, because each level is smaller than the one below it.
     while level.len() > 1 {
+        // Groups of about equal size: a remainder of one would be summarized alone.
         let size = level.len().div_ceil(level.len().div_ceil(TOGETHER_MAX));
         let groups: Vec<Vec<usize>> = level.chunks(size).map(<[usize]>::to_vec).collect();
         let texts = groups.iter().map(|group| together(items, group, asker.room())).collect();
@@ -82,6 +84,7 @@ fn put(items: &mut Vec<CompiledItem>, group: &[usize], answer: &Json) -> Option<
     let mut summary = read.finish().items.into_iter().next()?;
     let at = items.len();
     summary.key = at.to_string();
+    // A summary rests on everything below it, whichever sources the model names.
     summary.sources = sources;
     for below in group {
         let item = items.get_mut(*below)?;

@@ -18,6 +18,7 @@ const CHUNK_TOKENS: usize = 512;
 /// Maximum number of positions in the document that a chunk refers to.
 const POSITIONS_MAX: usize = 64;
 /// Maximum number of ancestors that are named before an entry.
+// They are repeated in each chunk that begins with the entry.
 const ABOVE_MAX: usize = 8;
 
 /// A line, and the chunks from which it is taken.

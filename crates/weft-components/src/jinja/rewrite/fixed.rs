@@ -3,6 +3,7 @@
 use super::Token;
 
 /// Maximum number of them that are checked in a template.
+// Each of them is compiled and evaluated whenever the canvas is checked.
 pub(super) const FIXED_MAX: usize = 100;
 /// Maximum number of bytes in an expression that is checked.
 // What an author writes by hand is short, and takes no time to evaluate.

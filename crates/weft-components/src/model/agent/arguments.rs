@@ -52,6 +52,7 @@ impl Laid {
 /// Whether any way of reading parameters could take a text, or part of it, for a reference. Some strip braces and
 /// spaces from both ends first, so that even `}sys.query` counts.
 fn reads_as_reference(text: &str) -> bool {
+    // A bare `secret.…` is a reference nowhere: see [`Reference::whole`].
     let bare = text.trim_start();
     text.contains(['{', '}', '@']) || bare.starts_with("sys.") || bare.starts_with("env.")
 }

@@ -217,6 +217,7 @@ impl Toolbox {
     /// # Errors
     /// `Cancelled`.
     pub(super) async fn open(&self, ctx: &NodeContext) -> Result<Toolkit> {
+        // A copy: each activation adds and removes tools, and one built node serves all of them.
         let toolkit = self.toolkit.fork();
         self.leave_out_what_is_in_need(&toolkit, ctx).await?;
         if !self.servers.is_empty() {

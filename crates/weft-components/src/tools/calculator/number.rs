@@ -189,6 +189,7 @@ impl Number {
         if let Self::Exact(value) = self
             && !value.is_negative()
         {
+            // In lowest terms, a fraction has an exact root only if both of its parts have one.
             let (above, below) = (value.numer().sqrt(), value.denom().sqrt());
             if &above * &above == *value.numer() && &below * &below == *value.denom() {
                 return Ok(Self::Exact(BigRational::new(above, below)));
