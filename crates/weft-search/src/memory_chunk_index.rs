@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
 
-use weft_core::{async_trait, Result};
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, TenantId};
 use weft_core::seam::Index;
 use weft_core::seam::index::{
     Hit, IndexAnswer, IndexChange, IndexQuery, IndexSize, IndexedChunk, IndexedDocument, TextQuery,
 };
+use weft_core::{Result, async_trait};
 
 use crate::analysis::{each_word_of, language_of};
 use crate::best::Best;
@@ -150,6 +150,7 @@ impl<'a> SearchedChunks<'a> {
         for word in words {
             let frequency = |chunk: &MemoryChunk| chunk.words.get(&word.term).copied().unwrap_or_default();
             let holding = self.chunks.iter().filter(|(_, _, chunk)| frequency(chunk) > 0).count();
+            // A word that no chunk contains would count as the rarest of all, and lower all scores.
             if holding == 0 {
                 continue;
             }
