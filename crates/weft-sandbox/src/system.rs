@@ -18,7 +18,7 @@ use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{
     FILES_BYTES_MAX, Failure, Language, Limits, Program, Ran, WasmCall, WasmTool,
 };
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 use crate::process::answer_max;
 use parent::{Boundary, Parent};
@@ -170,6 +170,7 @@ impl SystemPython {
 async fn exchange(mut connection: UnixStream, request: &[u8], bytes_max: u64) -> std::io::Result<Vec<u8>> {
     connection.write_all(request).await?;
     let mut said = Vec::new();
+    // The other half is kept open, because a connection that ends would end the program.
     let (reading, _writing) = connection.split();
     reading.take(bytes_max).read_to_end(&mut said).await?;
     Ok(said)
