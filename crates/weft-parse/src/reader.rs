@@ -16,7 +16,7 @@ use weft_core::fair::FairSlots;
 use weft_core::seam::document_reader::{FoundPictures, PictureReading, ReadDocument, ReadRequest};
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, MadeDocument, Sheet, WriteRequest};
 use weft_core::seam::{DocumentReader, DocumentWriter};
-use weft_core::{async_trait, Error, ErrorKind, Json, Result, TenantId, blocking};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId, async_trait, blocking};
 
 pub use weft_child::{Confinement, Worker};
 pub use worker::work;
@@ -184,6 +184,7 @@ impl ChildReader {
         let limits = AskLimits { time: self.limits.time, answer_max: ANSWER_BYTES_MAX };
         #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
         {
+            // Every parent prepares the same tables, so there is nothing to name.
             let parent =
                 weft_child::ForkParent { worker: &self.worker, confinement: self.confinement, task: "" };
             let forked = self.forks.ask(parent, &DUTY, asked, limits).await?;

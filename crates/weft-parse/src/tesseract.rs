@@ -10,7 +10,7 @@ use weft_child::{AskLimits, Bounds, Confinement, Duty, Worker, WorkerEnd, become
 use weft_core::fair::FairSlots;
 use weft_core::seam::PictureReader;
 use weft_core::seam::picture_reader::{PIXELS_MAX, Picture, PictureLine, PicturePlace, TEXT_CHARS_MAX};
-use weft_core::{async_trait, Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 use crate::reader::{Limits, ReaderJob, ReaderOrder};
 use crate::words::is_unspaced;
@@ -145,6 +145,7 @@ impl Tesseract {
 }
 
 fn check(language: &str, data: &Path) -> Result<()> {
+    // The name becomes a part of a path and of an argument.
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if language.is_empty() || !language.chars().all(is_name) {
         let message = format!("`documents.ocr_languages` has `{language}`");
@@ -210,6 +211,7 @@ struct OpenLine {
 
 /// Parses Tesseract's output: rows of page, block, paragraph, line, word, position, confidence and text.
 fn lines(told: &str) -> Vec<PictureLine> {
+    // Sorted by page, block, paragraph and line, which is the order of reading.
     let mut open: BTreeMap<[u32; 4], OpenLine> = BTreeMap::new();
     let mut sizes: BTreeMap<u32, (f32, f32)> = BTreeMap::new();
     let mut characters = 0;
