@@ -32,6 +32,7 @@ fn process(id: u32) -> Option<(u32, u64)> {
         line.split_whitespace().next()?.parse().ok()
     };
     let parent = u32::try_from(number("PPid:")?).ok()?;
+    // Kernel threads and processes that are exiting have no such line.
     Some((parent, number("VmRSS:").unwrap_or(0) * 1_024))
 }
 

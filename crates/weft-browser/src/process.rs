@@ -159,6 +159,7 @@ pub(crate) fn start(
     // Pipes rather than a port: any other program on this machine could connect to a port.
     let (to_browser, its_input) = pipe::pipe().map_err(failed)?;
     let (its_output, from_browser) = pipe::pipe().map_err(failed)?;
+    // A browser expects ordinary descriptors, whose reads wait.
     let ends: [OwnedFd; 2] =
         [its_input.into_blocking_fd().map_err(failed)?, its_output.into_blocking_fd().map_err(failed)?];
     let mut command = Command::new(program);
@@ -193,15 +194,19 @@ fn arguments(settings: &BrowserSettings, place: &WindowFolders, proxy: SocketAdd
         "--disable-background-networking",
         "--disable-component-update",
         "--disable-default-apps",
+        // In containers, shared memory is often limited to 64 MiB.
         "--disable-dev-shm-usage",
         "--disable-extensions",
         "--disable-gpu",
+        // QUIC uses UDP, which does not pass through the proxy.
         "--disable-quic",
         "--disable-sync",
         "--mute-audio",
+        // Otherwise it would look for the keyring of a desktop.
         "--password-store=basic",
         "--lang=en-US",
         "--window-size=1280,900",
+        // Each renderer takes memory, which is limited for all of them together.
         "--renderer-process-limit=4",
         // The proxy is the only way out: also to this machine, and for media connections. Nothing else can resolve
         // names.

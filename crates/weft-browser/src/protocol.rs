@@ -166,6 +166,7 @@ async fn read(from_browser: Receiver, shared: Arc<ConnectionState>, to: mpsc::Se
         } else {
             let replies = lock(&shared.happened).note(&message);
             for reply in replies {
+                // Not waited for: the browser may not read on before this side has read what it writes.
                 // If the queue is full, the dialog of the page is not answered and stays open.
                 drop(to.try_send(reply.to_string()));
             }

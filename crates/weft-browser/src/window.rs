@@ -334,6 +334,7 @@ impl Window {
             return self.on(element, "function () { this.click(); }", json!([])).await.map(drop);
         };
         let [x, y] = [&place[0], &place[1]];
+        // The movement first: pages show menus when the mouse is over them.
         for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
             let button = if kind == "mouseMoved" { "none" } else { "left" };
             let params = json!({"type": kind, "x": x, "y": y, "button": button, "clickCount": 1});
@@ -373,6 +374,7 @@ impl Window {
             // Scripts of a page that was left are gone with it.
             self.world = None;
             let state = match self.script(STATE).await {
+                // Between two documents, there is no page in which a script could run.
                 Err(error) if error.kind == ErrorKind::Invalid => Json::Null,
                 other => other?,
             };

@@ -43,6 +43,7 @@ fn cannot(what: &str, cause: impl std::fmt::Display) -> io::Error {
 /// When the system refuses.
 pub(crate) fn leave_rights() -> io::Result<()> {
     let failed = |cause: rustix::io::Errno| cannot("cannot drop the privileges of the process", cause);
+    // Without root, Landlock and seccomp require it; it also holds for every program started later.
     set_no_new_privs(true).map_err(failed)?;
     // A kernel before 4.3 has none of these.
     let _ = clear_ambient_capability_set();
@@ -52,6 +53,7 @@ pub(crate) fn leave_rights() -> io::Result<()> {
             let _ = remove_capability_from_bounding_set(capability);
         }
     }
+    // Last, because shrinking the bounding set needs one of these capabilities.
     let none = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
         .map_err(failed)
@@ -116,6 +118,7 @@ pub(crate) fn limit(time: Duration, memory_bytes: usize) -> io::Result<()> {
 pub(crate) fn limit_work(time: Duration, memory_bytes: usize) -> io::Result<()> {
     let memory = u64::try_from(memory_bytes).unwrap_or(u64::MAX).saturating_add(OWN_MEMORY);
     let seconds = time.as_secs().saturating_add(OWN_SECONDS);
+    // Not the address space, of which interpreters reserve much more than they use.
     for (resource, most) in [(Resource::Data, memory), (Resource::Cpu, seconds)] {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
             .map_err(|cause| cannot("the limits cannot be set", cause))?;
@@ -168,6 +171,7 @@ const ALLOWED: [libc::c_long; 28] = [
 ];
 
 fn filter(pid: u32) -> Result<BpfProgram, BackendError> {
+    // The kernel reads only the lower half of such an argument.
     let is = |argument, value: u64| {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
     };
@@ -341,6 +345,7 @@ fn program_rules(more: &[libc::c_long]) -> Result<Rules, BackendError> {
         let condition = SeccompCondition::new(argument, length, SeccompCmpOp::Eq, value)?;
         SeccompRule::new(vec![condition])
     };
+    // `MAP_SHARED_VALIDATE` contains this bit, too.
     let private = SeccompCondition::new(
         3,
         SeccompCmpArgLen::Dword,

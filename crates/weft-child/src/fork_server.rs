@@ -64,6 +64,7 @@ pub fn is_fork_server() -> bool {
 pub fn serve<T>(prepare: impl FnOnce(&str) -> T, work: impl FnOnce(T) -> ExitCode) -> ExitCode {
     let Some(hello) = hello() else { return ExitCode::from(REFUSED) };
     let ready = prepare(&hello.task);
+    // Only afterwards are files dropped: the preparation may have to read some.
     // A fork has only the thread that forked: locks held by other threads would be held forever.
     if std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count) != 1 {
         return ExitCode::from(REFUSED);
@@ -139,6 +140,7 @@ impl ForkParent {
     fn wait(&self) -> Option<PollResult> {
         let own = stdin();
         let mut all = Vec::with_capacity(1 + 2 * self.forks.len());
+        // Further work waits in the socket until a fork has ended.
         let asked = if self.forks.len() < FORKS_MAX { PollFlags::IN } else { PollFlags::empty() };
         all.push(PollFd::new(&own, asked));
         for fork in &self.forks {
@@ -152,6 +154,7 @@ impl ForkParent {
             _ => {}
         }
         let forks = all[1..].chunks(2).map(|pair| match pair {
+            // An end counts first: the process has to be collected, and killing it would do nothing.
             [process, _] if !process.revents().is_empty() => ForkEvent::Ended,
             [_, connection] if !connection.revents().is_empty() => ForkEvent::Unwanted,
             _ => ForkEvent::Nothing,
@@ -166,6 +169,7 @@ impl ForkParent {
             0 => {
                 // The fork must not hold the other connections: they would stay open beyond their work.
                 self.forks.clear();
+                // Even if the server is killed, its forks end with it.
                 let own = set_parent_process_death_signal(Some(Signal::KILL))
                     .and_then(|()| dup2_stdin(&connection))
                     .and_then(|()| dup2_stdout(&connection));

@@ -162,6 +162,7 @@ fn watch(time: Duration, alarm: impl FnOnce()) -> u8 {
             Ok(_) => match rustix::io::read(rustix::stdio::stdin(), &mut [0; 64]) {
                 Ok(0) => return UNWANTED,
                 Err(cause) if cause != rustix::io::Errno::INTR => return UNWANTED,
+                // Nothing is expected there, and only the end of the input has a meaning.
                 _ => {}
             },
             Err(rustix::io::Errno::INTR) => {}
@@ -220,6 +221,7 @@ pub(crate) fn give_up(confinement: Confinement) -> std::io::Result<()> {
     if GIVEN_UP.load(Ordering::Relaxed) {
         return Ok(());
     }
+    // Both are attempted before either is judged: with best effort, as much as possible is dropped.
     let (rights, files) = (leave_rights(), leave_files());
     GIVEN_UP.store(rights.is_ok() && files.is_ok(), Ordering::Relaxed);
     confinement.settle(rights)?;

@@ -137,6 +137,7 @@ impl Worker {
 
     fn start(&self, duty: &Duty) -> Result<Child> {
         let mut command = Command::new(&self.program);
+        // The environment may contain keys.
         command.args(&self.arguments).env_clear();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         command.kill_on_drop(true).spawn().map_err(|cause| {
@@ -159,6 +160,7 @@ async fn exchange(
     let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Error::internal("a worker has no pipes"));
     };
+    // All of it before anything is read: a worker answers only once it has its whole request.
     for part in asked {
         // A worker that has exited reports the reason by its exit code.
         if input.write_all(part).await.is_err() {
@@ -213,6 +215,7 @@ impl Duty {
 #[cfg(unix)]
 fn is_out_of_time(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
+    // SIGXCPU.
     const OUT_OF_TIME: i32 = 24;
     status.signal() == Some(OUT_OF_TIME)
 }

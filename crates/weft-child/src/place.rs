@@ -20,6 +20,7 @@ pub fn here() -> Option<&'static ProcessPlace> {
 pub fn is_gone(place: &ProcessPlace) -> bool {
     here().is_some_and(|here| (&here.host, &here.boot) == (&place.host, &place.boot))
         && match stat(Path::new("/proc"), &place.pid.to_string()) {
+            // A zombie does nothing any more, even if nobody has collected its exit status.
             Ok(Some((state, started))) => matches!(state, 'Z' | 'X') || started != place.started,
             Ok(None) => false,
             // Some systems hide the processes of other users there.
@@ -62,6 +63,7 @@ fn parsed(stat: &str) -> Option<(char, u64)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
+    // The start time is field 22 of `proc(5)`, and the first three have been passed.
     Some((state, fields.nth(18)?.parse().ok()?))
 }
 

@@ -133,6 +133,7 @@ impl WarmServer {
         let mut hello =
             serde_json::to_vec(&Hello { confinement, idle_seconds: IDLE_SECONDS, task: task.to_owned() })?;
         hello.push(b'\n');
+        // Still blocking: a hello is smaller than the buffer of a socket.
         (&socket).write_all(&hello)?;
         socket.set_nonblocking(true)?;
         let mut ours = UnixStream::from_std(socket.try_clone()?)?;
@@ -158,6 +159,7 @@ impl WarmServer {
         if self.send(&theirs).is_err() {
             return Ok(None);
         }
+        // Otherwise this process would hold the connection open, and its end would never be seen.
         drop(theirs);
         ours.set_nonblocking(true).map_err(broken)?;
         let mut ours = UnixStream::from_std(ours).map_err(broken)?;
@@ -187,6 +189,7 @@ impl WarmServer {
         if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
             return Err(io::Error::other("there is no space for a descriptor"));
         }
+        // A full queue means that the server is stuck: another one is started instead of waiting.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         sendmsg(&self.socket, &[IoSlice::new(b"w")], &mut ancillary, flags)?;
         Ok(())
@@ -199,6 +202,7 @@ fn ended(mut told: Vec<u8>) -> Option<(Vec<u8>, ExitStatus)> {
     let [by_signal, number] = *how;
     let length = rest.strip_suffix(ENDED)?.len();
     told.truncate(length);
+    // As `wait` encodes it: the exit code in the second byte, a signal in the first.
     let raw = if by_signal == 0 { i32::from(number) << 8 } else { i32::from(number) };
     Some((told, ExitStatus::from_raw(raw)))
 }

@@ -17,6 +17,7 @@ use crate::ingest::{Addition, MadeAddition};
 use crate::mind_map;
 
 /// Maximum number of entity kinds that settings may name.
+// They are part of every request to a model.
 const KINDS_MAX: usize = 30;
 
 /// Pauses before a model that failed temporarily is asked again.

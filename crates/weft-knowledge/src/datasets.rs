@@ -62,6 +62,7 @@ impl Datasets {
                 ..filter.clone()
             };
             let (some, total) = self.store.datasets(tenant, &page).await?;
+            // An empty page ends it, too: while datasets are being removed, the total may never be reached.
             let none = some.is_empty();
             all.extend(some);
             if none || all.len() as u64 >= total {

@@ -97,6 +97,7 @@ impl Memories for ConversationMemories {
             invalid_ms: None,
         };
         self.store.add(key, origin, &message, now_ms).await?;
+        // After it is stored: a worker that is woken up looks there.
         self.wake.notify_one();
         Ok(())
     }

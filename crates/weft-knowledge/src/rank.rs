@@ -170,6 +170,7 @@ fn worth(rank: usize, depth: f32) -> f32 {
 /// Converts a BM25 sum to a score between 0 and 1.
 pub fn text_score(sum: f32, once: f32) -> f32 {
     let score = 1.0 - (-sum / once).exp();
+    // Without a word that was found, `once` is 0 and the quotient is not a number.
     if sum > 0.0 && once > 0.0 { score.clamp(0.0, 1.0) } else { 0.0 }
 }
 

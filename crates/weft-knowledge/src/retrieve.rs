@@ -262,6 +262,7 @@ impl RetrievalSearch<'_> {
         let passages = self.knowledge.passages(self.tenant, datasets, &ids).await?;
         let mut by_id: HashMap<String, Passage> =
             passages.into_iter().map(|passage| (passage.chunk.id.clone(), passage)).collect();
+        // A passage that was removed since it was found is left out.
         Ok(page
             .iter()
             .filter_map(|scored| by_id.remove(scored.chunk.as_str()).map(|p| shown(p, scored)))

@@ -67,6 +67,8 @@ pub(crate) fn plain(ip: IpAddr) -> IpAddr {
 
 fn refusal_v4(ip: Ipv4Addr) -> Option<AddressRefusal> {
     match ip.octets() {
+        // All of 0.0.0.0/8: systems take 0.0.0.0 for this machine, and the rest identifies no host (RFC 1122,
+        // section 3.2.1.3).
         [0, ..] => Some(AddressRefusal::Unspecified),
         [127, ..] => Some(AddressRefusal::Loopback),
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Some(AddressRefusal::Private),

@@ -8,6 +8,7 @@ use weft_core::{Error, Result};
 use crate::address::plain;
 
 /// Maximum number of entries in a list.
+// The list is searched in order for each address that is not public.
 const ENTRIES_MAX: usize = 1000;
 
 /// Hosts and networks that canvases may reach although they are not public. An entry is a host name, an address or a
@@ -56,6 +57,7 @@ impl AllowList {
         self.0.iter().any(|allowed| {
             allowed.port.is_none_or(|only| only == port)
                 && match &allowed.place {
+                    // A name with a final dot is the same name.
                     AllowedPlace::Host(name) => name.eq_ignore_ascii_case(host.trim_end_matches('.')),
                     AllowedPlace::Network { address, prefix } => contains(*address, *prefix, plain(ip)),
                 }
@@ -103,6 +105,7 @@ fn network(address: IpAddr, prefix: u8) -> AllowedPlace {
         (inner @ IpAddr::V4(_), Some(prefix)) if address.is_ipv6() => {
             AllowedPlace::Network { address: inner, prefix }
         }
+        // A shorter prefix covers more than embedded addresses, so it remains an IPv6 network.
         _ => AllowedPlace::Network { address, prefix },
     }
 }

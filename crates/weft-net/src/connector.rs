@@ -33,6 +33,7 @@ impl DirectConnector {
     fn client(&self, route: &OutboundRoute) -> Result<reqwest::Client> {
         let proxy = route.proxy.as_ref().map(|(url, pinned)| (url.to_string(), in_order(pinned)));
         let pin = (in_order(&route.target), proxy);
+        // Poisoning is ignored: no step in between leaves the list invalid.
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, client)) = clients.iter().find(|(known, _)| *known == pin) {
             return Ok(client.clone());
@@ -115,6 +116,7 @@ pub(crate) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap> {
     for (name, value) in pairs {
         let wrong = |part: &str| Error::invalid(format!("the {part} of the header `{name}` cannot be sent"));
         let value = HeaderValue::from_str(value.trim()).map_err(|_| wrong("value"))?;
+        // Appended: a header may have several values.
         headers.append(name.trim().parse::<HeaderName>().map_err(|_| wrong("name"))?, value);
     }
     Ok(headers)
@@ -123,6 +125,7 @@ pub(crate) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap> {
 /// Returns the error for a missing answer. Its text leaves out the URL, since the query may contain a key.
 fn no_answer(host: &str, cause: reqwest::Error) -> Error {
     if cause.is_builder() {
+        // Nothing was sent, and the same request would fail in the same way: it is the caller's mistake.
         return Error::invalid("the request cannot be written").because(cause.without_url());
     }
     let kind = if cause.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Unavailable };
@@ -139,6 +142,7 @@ async fn read(mut response: reqwest::Response, host: &str, body_max: usize) -> R
     // An answer that the client has decoded no longer has this header.
     let packing = response.headers().get(CONTENT_ENCODING).map(text).and_then(|value| packed_as(&value));
     let announced = response.content_length().unwrap_or(0);
+    // A length that does not fit into `usize` is above every limit.
     if usize::try_from(announced).map_or(true, |length| length > body_max) {
         return Err(too_long());
     }
@@ -182,6 +186,7 @@ fn decode(body: &[u8], content_type: &str) -> String {
     let declared = declared.and_then(|label| Encoding::for_label(label.as_bytes()));
     let is_markup = kind.is_empty() || kind.contains("html") || kind.ends_with("xml");
     let encoding = declared.or_else(|| is_markup.then(|| declared_inside(body)).flatten());
+    // A byte order mark takes precedence over this encoding: `decode` looks for one itself.
     encoding.unwrap_or(UTF_8).decode(body).0.into_owned()
 }
 

@@ -95,6 +95,7 @@ async fn serve(listener: TcpListener, guard: Arc<GuardState>) {
 }
 
 async fn converse(guard: Arc<GuardState>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+    // Shared with the tunnels that begin on this connection: they outlive it.
     let permit = Arc::new(permit);
     let service = service_fn(move |request| {
         let (guard, permit) = (Arc::clone(&guard), Arc::clone(&permit));
@@ -127,6 +128,7 @@ impl GuardState {
     ) -> Result<Response<Body>> {
         if request.method() == Method::CONNECT {
             let server = self.connect(request.uri(), 443).await?;
+            // A separate task, because the connection is handed over only after this answer has been sent.
             self.spawn(hand_on(request, server, permit));
             return Ok(Response::new(Either::Right(Full::default())));
         }
@@ -150,6 +152,7 @@ impl GuardState {
         let io = TokioIo::new(server);
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake::<_, Incoming>(io).await.map_err(unanswered)?;
+        // A separate task, because the connection must be driven while the body of the answer is read.
         self.spawn(async move { drop(connection.await) });
         let answer = sender.send_request(for_the_server(request)).await.map_err(unanswered)?;
         Ok(answer.map(Either::Left))
@@ -198,6 +201,7 @@ impl AsyncRead for CountedStream {
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let count = (buf.filled().len() - before) as u64;
         // One counter for all connections: a page that opens many gets no more.
+        // Relaxed: nothing else is published through this counter.
         let take = |left: u64| left.checked_sub(count);
         Poll::Ready(match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => Ok(()),

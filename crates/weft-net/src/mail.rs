@@ -37,6 +37,7 @@ const GREETING_LIMIT: Duration = Duration::from_secs(30);
 /// each of its lines.
 const SAID_MAX: usize = 64 * 1024;
 /// Maximum number of recipients of a mail.
+// Every server accepts as many (RFC 5321, section 4.5.3.1.8).
 const RECIPIENTS_MAX: usize = 100;
 /// The name by which this program identifies itself to servers: the literal that RFC 5321 defines for clients without a
 /// name.
@@ -68,6 +69,8 @@ impl SmtpMailer {
         let mut connection = self.connected(&mail.server).await?;
         let handed_in = match prepared(&mut connection, &mail.server, &envelope).await {
             Ok(()) => {
+                // Set before the text is sent: if the time limit ends this future in the middle, the outcome is
+                // unknown.
                 given.store(true, Ordering::Relaxed);
                 hand_in(&mut connection, &mail.server, &text).await
             }
@@ -84,6 +87,7 @@ impl SmtpMailer {
         let stream = self.outbound.connect(&server.host, server.port).await?;
         let hello = ClientId::Domain(HELLO.to_owned());
         let failed = |cause: SmtpError| unavailable(&server.host, answer(&cause));
+        // The port decides, because a server that expects implicit TLS says nothing that could tell it from others.
         if server.port == IMPLICIT_TLS {
             let config = tls::config_trusting(&self.trusted)?;
             let name = ServerName::try_from(server.host.clone())
@@ -134,6 +138,7 @@ async fn prepared(
 ) -> Result<()> {
     if !server.user.is_empty() {
         let credentials = Credentials::new(server.user.clone(), server.password.reveal().to_owned());
+        // XOAUTH2 is left out: it needs a token instead of a password.
         let mechanisms = [Mechanism::Plain, Mechanism::Login];
         connection.auth(&mechanisms, &credentials).await.map_err(|cause| {
             if cause.is_permanent() {
@@ -150,6 +155,7 @@ async fn prepared(
     }
     let step = |cause: SmtpError| refused(server, &cause);
     connection.command(MailFrom::new(envelope.from().cloned(), Vec::new())).await.map_err(step)?;
+    // One refused recipient refuses the whole mail: nobody then receives it twice when it is corrected.
     for recipient in envelope.to() {
         connection.command(Rcpt::new(recipient.clone(), Vec::new())).await.map_err(|cause| {
             let error = refused(server, &cause);
@@ -209,6 +215,7 @@ fn written(mail: &Mail) -> Result<(Envelope, Vec<u8>)> {
         // A line break would begin another header.
         let parsed =
             if text.contains(|c: char| c.is_control()) { None } else { text.trim().parse::<Mailbox>().ok() };
+        // Other letters need the extension SMTPUTF8 (RFC 6531), which is not requested.
         let mailbox = parsed.filter(|mailbox| AsRef::<str>::as_ref(&mailbox.email).is_ascii());
         mailbox.ok_or_else(|| {
             Error::invalid(format!("{text:?} is not a valid e-mail address"))

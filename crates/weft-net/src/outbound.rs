@@ -77,6 +77,7 @@ pub struct SystemResolver;
 #[async_trait]
 impl Resolver for SystemResolver {
     async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>> {
+        // Port 0: only the addresses are used, and `pin_host` adds the port.
         Ok(tokio::net::lookup_host((host, 0)).await?.map(|address| address.ip()).collect())
     }
 }
@@ -112,6 +113,7 @@ impl Outbound {
     /// resolved.
     pub async fn route(&self, url: &str, proxy: Option<&str>) -> Result<OutboundRoute> {
         let url = web_url(url, "the URL")?;
+        // Also with a proxy, which would otherwise lead to addresses that are refused here.
         let target = self.pin(&url).await?;
         let proxy = match proxy.filter(|proxy| !proxy.trim().is_empty()) {
             None => None,

@@ -159,6 +159,7 @@ impl Drop for RelayedExchange {
 
 /// Returns a text that nobody can guess.
 fn ticket() -> String {
+    // The keys of this hasher are random and never leave the process.
     let random = || RandomState::new().hash_one(());
     format!("{:016x}{:016x}", random(), random())
 }
@@ -207,6 +208,7 @@ async fn serve(listener: UnixListener, state: Arc<RelayState>) {
         };
         // Finished connections are removed here; otherwise the set would grow with every connection.
         while connections.try_join_next().is_some() {}
+        // Any process of the machine can connect to a name outside of the file system.
         if is_own(&stream) {
             connections.spawn(converse(Arc::clone(&state), stream));
         }
@@ -250,6 +252,7 @@ impl RelayState {
         let (mut parts, body) = request.into_parts();
         // It breaks off only if the library has given up.
         let body = body.collect().await.ok()?.to_bytes();
+        // They describe the connection to this relay, not the one to the server.
         for name in [TICKET, HOST, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING] {
             parts.headers.remove(name);
         }
@@ -285,6 +288,7 @@ fn bounded(
     } else {
         refused(response, limits.refusal)
     };
+    // They describe the connection to the server, and the relayed body may be shorter.
     for name in [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING] {
         headers.remove(name);
     }

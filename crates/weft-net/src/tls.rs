@@ -22,6 +22,7 @@ pub(crate) fn config() -> Result<ClientConfig> {
 /// Returns the shared verifier, so that the machine's certificates are not read again for each client.
 fn shared() -> Arc<LateVerifier> {
     static SHARED: LazyLock<Arc<LateVerifier>> = LazyLock::new(|| {
+        // Named explicitly: a default provider of the process may be absent, or another one.
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         Arc::new(LateVerifier { provider, platform: LazyLock::new(platform) })
     });
@@ -48,6 +49,7 @@ fn verified(verifier: Arc<dyn ServerCertVerifier>) -> Result<ClientConfig> {
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|cause| Error::internal("cannot set up TLS").because(cause))?
+        // The only way to set any verifier; this one checks as strictly as the platform does.
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();

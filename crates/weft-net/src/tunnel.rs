@@ -56,9 +56,11 @@ impl Outbound {
     /// `Denied` for a refused address, `Unavailable` when nothing answers, and `Internal` when the socket cannot be
     /// created.
     pub async fn tunnel(&self, to: &Pinned, file: &str, bytes_max: u64) -> Result<Tunnel> {
+        // Checked again, because the type does not prove that its addresses were checked.
         for address in &to.addresses {
             self.check(&to.host, address.ip(), address.port())?;
         }
+        // Before the socket exists, so that an unreachable server is reported as such and not by its client.
         let outside = in_time(&to.host, dial(to)).await?;
         let made = tempfile::Builder::new().prefix("weft-").tempdir().and_then(|folder| {
             let socket = folder.path().join(file);

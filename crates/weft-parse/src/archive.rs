@@ -192,6 +192,7 @@ impl<'a> Archive<'a> {
             if size > most {
                 return Err(too_large());
             }
+            // The size is at most `most`, which is no more than what is left.
             self.left.set(self.left.get() - size);
         }
         Ok(())

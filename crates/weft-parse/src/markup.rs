@@ -150,11 +150,13 @@ fn entity(reference: &quick_xml::events::BytesRef<'_>) -> String {
         return character.to_string();
     }
     let name = reference.xml10_content();
+    // An entity that the document declares itself stays as it is written.
     quick_xml::escape::resolve_xml_entity(&name).map_or_else(|| format!("&{name};"), str::to_owned)
 }
 
 /// Decodes a document, whose declaration may name the encoding.
 pub(crate) fn written(bytes: &[u8]) -> String {
+    // The declaration is ASCII in all encodings but wide ones, which are recognized without it.
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]);
     let declaration = beginning(&start, 200).strip_prefix("<?xml").and_then(|rest| rest.split_once("?>"));
     let label =

@@ -200,6 +200,7 @@ pub(crate) fn too_many_pixels(width: u32, height: u32, where_: &str) -> String {
 /// Recognizes a picture by its first bytes and returns its type, width and height.
 pub(crate) fn of_file(bytes: &[u8]) -> Option<Picture> {
     let (media_type, size) = match bytes {
+        // The header chunk, which has the size, comes first (PNG specification, IHDR).
         [0x89, b'P', b'N', b'G', ..] => ("image/png", big(bytes, 16).zip(big(bytes, 20))),
         [0xff, 0xd8, 0xff, ..] => ("image/jpeg", jpeg(bytes)),
         [b'G', b'I', b'F', b'8', ..] => ("image/gif", pair(bytes, 6, 8)),
@@ -258,6 +259,7 @@ fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
             0xff => from += 1,
             // The three excluded markers are tables and an extension, and contain no size.
             0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
+                // The height comes before the width.
                 return Some((short(from + 7)?.into(), short(from + 5)?.into()));
             }
             // These markers have no length.
@@ -280,10 +282,12 @@ fn tiff(bytes: &[u8]) -> Option<(u32, u32)> {
         let entries = 0..usize::from(word(directory)?);
         let entry = entries.map(|entry| directory + 2 + entry * 12).find(|from| word(*from) == Some(tag))?;
         match word(entry + 2)? {
+            // The value is left-aligned in a field of four bytes.
             3 => word(entry + 8).map(u32::from),
             _ => long(entry + 8),
         }
     };
+    // The tags `ImageWidth` and `ImageLength`.
     value(256).zip(value(257))
 }
 
@@ -291,10 +295,12 @@ fn tiff(bytes: &[u8]) -> Option<(u32, u32)> {
 fn webp(bytes: &[u8]) -> Option<(u32, u32)> {
     match bytes.get(12..16)? {
         b"VP8X" => {
+            // Stored minus one.
             let three = |from| at::<3>(bytes, from).map(|[a, b, c]| u32::from_le_bytes([a, b, c, 0]) + 1);
             three(24).zip(three(27))
         }
         b"VP8L" => little(bytes, 21).map(|bits| ((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1)),
+        // The upper two bits of each are a scale, not a size.
         b"VP8 " => pair(bytes, 26, 28).map(|(width, height)| (width & 0x3fff, height & 0x3fff)),
         _ => None,
     }

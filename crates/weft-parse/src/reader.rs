@@ -184,6 +184,7 @@ impl ChildReader {
         let limits = AskLimits { time: self.limits.time, answer_max: ANSWER_BYTES_MAX };
         #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
         {
+            // Every parent prepares the same tables, so there is nothing to name.
             let parent =
                 weft_child::ForkParent { worker: &self.worker, confinement: self.confinement, task: "" };
             let forked = self.forks.ask(parent, &DUTY, asked, limits).await?;

@@ -145,6 +145,7 @@ impl Tesseract {
 }
 
 fn check(language: &str, data: &Path) -> Result<()> {
+    // The name becomes a part of a path and of an argument.
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if language.is_empty() || !language.chars().all(is_name) {
         let message = format!("`documents.ocr_languages` has `{language}`");
@@ -210,6 +211,7 @@ struct OpenLine {
 
 /// Parses Tesseract's output: rows of page, block, paragraph, line, word, position, confidence and text.
 fn lines(told: &str) -> Vec<PictureLine> {
+    // Sorted by page, block, paragraph and line, which is the order of reading.
     let mut open: BTreeMap<[u32; 4], OpenLine> = BTreeMap::new();
     let mut sizes: BTreeMap<u32, (f32, f32)> = BTreeMap::new();
     let mut characters = 0;

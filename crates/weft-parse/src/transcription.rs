@@ -193,6 +193,7 @@ impl ProgramTranscription {
 
     /// Extracts the text from the output of the program.
     fn text(&self, told: &[u8]) -> Result<String> {
+        // As much as is read at most: more may have followed.
         if told.len() as u64 >= TEXT_BYTES_MAX {
             return Err(self.too_much());
         }
@@ -328,6 +329,7 @@ fn ending(recording: &Recording) -> String {
         return known.to_owned();
     }
     let own = recording.name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    // It becomes a part of a file name.
     let is_plain = |own: &String| {
         (1..=5).contains(&own.len()) && own.chars().all(|letter| letter.is_ascii_alphanumeric())
     };

@@ -9,6 +9,7 @@ const GUESSED_BYTES_MAX: usize = 1 << 20;
 /// Decodes bytes of unknown encoding: by their byte order mark, as UTF-8 if they are valid, by the zero bytes of
 /// UTF-16, or else by a guess.
 pub(crate) fn decode(bytes: &[u8]) -> String {
+    // First, because the byte order mark of UTF-32 begins with that of UTF-16.
     if let Some(text) = utf32(bytes) {
         return text;
     }
@@ -191,6 +192,7 @@ pub(crate) fn is_text(bytes: &[u8]) -> bool {
     if Encoding::for_bom(bytes).is_some() || is_wide(bytes) {
         return true;
     }
+    // Escape (27) is left out: it occurs in ISO-2022-JP and in the colours of logs.
     let strange = shown.iter().filter(|byte| matches!(byte, 0..=8 | 14..=26 | 28..=31 | 127)).count();
     !shown.contains(&0) && strange * 100 <= shown.len()
 }

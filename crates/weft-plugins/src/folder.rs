@@ -152,6 +152,7 @@ fn yaml(document: &str) -> Result<Json, String> {
     let budget = serde_saphyr::budget! { max_events: MAX, max_nodes: MAX, max_total_scalar_bytes: MAX };
     let options = serde_saphyr::options! { budget: budget };
     serde_saphyr::from_str_with_options(document, options)
+        // Without the excerpt of the file, which a message should not repeat.
         .map_err(|cause| cause.without_snippet().to_string())
 }
 
@@ -165,6 +166,7 @@ async fn component(folder: &Path, name: &str, sandbox: &dyn Sandbox) -> Result<P
 /// Reads `NAME.toml`, if it exists.
 fn settings<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>> {
     let beside = folder.join(format!("{name}.toml"));
+    // Only the message, without the excerpt of the file: headers are secret.
     let read = |text: String| toml::from_str(&text).map_err(|cause| named(&beside, cause.message()));
     text(&beside)?.map(read).transpose()
 }

@@ -81,6 +81,7 @@ pub(crate) fn read(folder: &Path, name: &str) -> Result<Plugin> {
         Arc::new(SkillBody(Arc::new(skill))),
     );
     // Files are only read, and scripts have no access to the outside.
+    // Twice the time of a script, because waiting for a slot in the sandbox counts, too.
     tool.traits = ToolTraits { idempotent: true, time_limit: 2 * LIMITS.time, ..ToolTraits::default() };
     Ok(Plugin::with_tools(name, &matter.description, vec![Arc::new(tool)]))
 }
@@ -96,6 +97,7 @@ fn parts(text: &str) -> Result<(FrontMatter, &str)> {
         Error::invalid("its front matter is missing")
             .help("start with a line `---`, the lines `name: …` and `description: …`, and a line `---`")
     };
+    // Some editors begin files with a byte order mark.
     let text = text.trim_start_matches('\u{feff}');
     let rest = text.strip_prefix("---").ok_or_else(missing)?;
     let rest = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n')).ok_or_else(missing)?;
@@ -147,6 +149,7 @@ fn collect(root: &Path, below: &Path, files: &mut Vec<String>) -> Result<()> {
     for entry in std::fs::read_dir(&folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
+        // Left behind by editors and version control.
         let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
         let path = below.join(name);
         let kind = entry.file_type().map_err(failed)?;
@@ -226,6 +229,7 @@ impl Skill {
     }
 
     async fn call(&self, ctx: &NodeContext, arguments: &Map<String, Json>) -> Result<ToolOutput> {
+        // Some models write an empty text for an argument that they do not use.
         let text = |name: &str| arguments.get(name).and_then(Json::as_str).filter(|text| !text.is_empty());
         if let Some(script) = text("script") {
             let given = arguments.get("arguments").and_then(Json::as_object).cloned().unwrap_or_default();

@@ -109,6 +109,7 @@ pub(crate) fn call(order: ComponentOrder) -> ExitCode {
 fn called(component: &Component, call: &WasmCall, limits: Limits) -> Result<Json, Failure> {
     let mut store = Store::new(component.engine(), PythonHost::new(limits, FirstMemory::Tools));
     store.limiter(|host| host);
+    // The alarm raises the epoch by one, which ends the call.
     store.set_epoch_deadline(1);
     let given = instance(&mut store, component).and_then(|instance| given(&mut store, &instance, call));
     let answer = match given {
@@ -123,6 +124,7 @@ fn called(component: &Component, call: &WasmCall, limits: Limits) -> Result<Json
 
 fn instance(store: &mut Store<PythonHost>, component: &Component) -> wasmtime::Result<Instance> {
     let mut linker = linker_of_tools(component.engine())?;
+    // A component may import what it never uses; only using it ends the call.
     linker.define_unknown_imports_as_traps(component)?;
     linker.instantiate(store, component)
 }

@@ -55,6 +55,7 @@ pub async fn fault(sandbox: &dyn Sandbox, tenant: &TenantId, program: &WrittenPr
     let arguments =
         Map::from_iter([("source".to_owned(), json!(text)), ("given".to_owned(), json!(program.arguments))]);
     let parsing = Program { language: program.language, source, arguments, limits: LIMITS };
+    // A check that fails says nothing about the program.
     let told = sandbox.run(tenant, parsing).await.ok()?.result.ok()?;
     serde_json::from_value::<SyntaxFault>(told).ok().map(|fault| in_words(fault, program))
 }

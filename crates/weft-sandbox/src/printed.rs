@@ -42,6 +42,7 @@ impl Printed {
         .push_str(kept);
         self.left -= kept.len();
         if kept.len() < text.len() {
+            // Otherwise a later and shorter text would be kept after the gap.
             (self.truncated, self.left) = (true, 0);
         }
     }

@@ -18,6 +18,7 @@ use crate::worker::{SandboxAnswer, SandboxOrder};
 use component::Components;
 
 /// Maximum number of bytes that one byte of a text takes in JSON.
+// As in `\u0000`.
 const ESCAPED: usize = 6;
 /// Number of bytes in an answer besides the program's output.
 const ANSWER_REST: usize = 64 << 10;
@@ -148,6 +149,7 @@ impl ProcessSandbox {
 
     /// Prepares the interpreter; concurrent callers wait.
     async fn prepare(&self, python: &Python) -> Result<()> {
+        // If another caller has prepared it meanwhile, the worker finds it and does nothing.
         let _alone = python.preparing.lock().await;
         let order = SandboxOrder::Prepare { python: python.folder.clone() };
         let answer_max = u64::try_from(ANSWER_REST).unwrap_or(u64::MAX);

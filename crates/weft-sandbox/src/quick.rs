@@ -283,6 +283,7 @@ impl ProgramWatch {
     }
 
     fn rings(&self) -> bool {
+        // Relaxed: only the flag itself is shared, and one step more does no harm.
         let over = self.stop.load(Ordering::Relaxed) || Instant::now() >= self.end;
         if over {
             self.rung.set(true);

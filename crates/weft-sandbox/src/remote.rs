@@ -32,6 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Number of bytes in an answer besides the program's output.
 const REST: usize = 1 << 20;
 /// Maximum number of bytes that one byte of a text takes in JSON.
+// As in `\u0000`.
 const ESCAPED: usize = 6;
 /// Prefix of the result in the last line of the output, for services that have no other place for it.
 const MARKER: &str = "__RAGFLOW_RESULT__:";
@@ -156,6 +157,7 @@ struct Artifact {
 
 /// Returns the files from a service, within the limits of what a program may leave.
 fn files(artifacts: Vec<Artifact>) -> Result<Vec<WrittenFile>> {
+    // Base64 takes four bytes for three.
     let most = FILES_BYTES_MAX.div_ceil(3) * 4;
     let bytes: usize = artifacts.iter().map(|file| file.content.len()).sum();
     if artifacts.len() > FILES_MAX || bytes > most {

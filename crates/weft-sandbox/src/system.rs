@@ -170,6 +170,7 @@ impl SystemPython {
 async fn exchange(mut connection: UnixStream, request: &[u8], bytes_max: u64) -> std::io::Result<Vec<u8>> {
     connection.write_all(request).await?;
     let mut said = Vec::new();
+    // The other half is kept open, because a connection that ends would end the program.
     let (reading, _writing) = connection.split();
     reading.take(bytes_max).read_to_end(&mut said).await?;
     Ok(said)

@@ -73,6 +73,7 @@ pub(crate) fn each_word_of(
     let mut words = words::WordCutter::default();
     let mut at = 0;
     for line in text.split_inclusive('\n') {
+        // A text of one line has been examined as a whole.
         words.language =
             if line.len() == text.len() { usual } else { language::of_line(line).unwrap_or(usual) };
         cut(line, at, &mut words, found);

@@ -20,6 +20,7 @@ impl<T: Copy + Ord> Best<T> {
     /// Considers one entry.
     #[inline]
     pub(crate) fn push(&mut self, score: f32, entry: T) {
+        // A score equal to the bar is not enough: among equal scores, earlier entries win.
         if score > self.bar {
             self.keep(score, entry);
         }

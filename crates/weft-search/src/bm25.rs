@@ -10,6 +10,7 @@ const LENGTH_SHARE: f32 = 0.75;
 /// Returns the inverse document frequency of a word, on a logarithmic scale; above 0 for every word.
 pub(crate) fn rarity(total: usize, holding: usize) -> f32 {
     let (total, holding) = (real(total), real(holding.min(total)));
+    // Without the 1, a word in more than half of the chunks would lower their scores.
     (1.0 + (total - holding + 0.5) / (holding + 0.5)).ln()
 }
 

@@ -150,6 +150,7 @@ impl<'a> SearchedChunks<'a> {
         for word in words {
             let frequency = |chunk: &MemoryChunk| chunk.words.get(&word.term).copied().unwrap_or_default();
             let holding = self.chunks.iter().filter(|(_, _, chunk)| frequency(chunk) > 0).count();
+            // A word that no chunk contains would count as the rarest of all, and lower all scores.
             if holding == 0 {
                 continue;
             }

@@ -139,6 +139,7 @@ impl Rotation {
         let size = 1.0 / (block.max(1) as f32).sqrt();
         // A fixed seed, so that a question always has the same answer.
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        // Marsaglia's xorshift: the signs have to be balanced, not secret.
         let mut sign = || {
             state ^= state << 13;
             state ^= state >> 7;

@@ -37,6 +37,7 @@ pub const MEMORY_MAX: usize = 1024 * 1024 * 1024;
 /// Maximum number of unused datasets that stay open.
 const DATASETS_OPEN_MAX: usize = 256;
 /// Maximum number of questions answered concurrently; further ones wait.
+// Each takes a thread, and a buffer of scores as large as the largest part.
 const SEARCHES_AT_ONCE_MAX: usize = 16;
 
 /// An index of chunks by words and vectors, in a folder or in memory.
@@ -318,6 +319,7 @@ impl Index for TantivyIndex {
     }
 
     async fn search(&self, tenant: &TenantId, query: &IndexQuery) -> Result<IndexAnswer> {
+        // Waited for before a thread is taken: questions that wait occupy none.
         let turn = Arc::clone(&self.shared.searches).acquire_owned().await;
         let turn = turn.map_err(|cause| Error::internal("the index is closed").because(cause))?;
         let (tenant, mut query) = (tenant.clone(), query.clone());

@@ -3,6 +3,7 @@
 use serde_json::{Number, Value as Json};
 
 /// Number of digits that every JSON number preserves.
+// A double preserves at least 15 significant decimal digits (`f64::DIGITS`).
 const DIGITS_KEPT: usize = 15;
 
 /// How the text of a column's values is interpreted, according to the column's type.
@@ -10,7 +11,7 @@ const DIGITS_KEPT: usize = 15;
 pub(crate) enum CellKind {
     /// A number.
     Number,
-    /// A boolean: `t` or `f`.
+    /// A boolean: `t` or `f`; or 1 or 0 in MySQL, where it is a number.
     Truth,
     /// JSON.
     Json,
@@ -39,14 +40,17 @@ pub(crate) fn value(kind: CellKind, text: String) -> Json {
         CellKind::Truth => match text.as_str() {
             "t" | "true" | "1" => Json::Bool(true),
             "f" | "false" | "0" => Json::Bool(false),
-            _ => Json::String(text),
+            // MySQL's BOOLEAN is a TINYINT(1), which may hold any number up to 127.
+            _ => number(text),
         },
+        // A document that is nested deeper than the parser allows stays a text.
         CellKind::Json => serde_json::from_str(&text).unwrap_or(Json::String(text)),
         CellKind::Text => Json::String(text),
     }
 }
 
 /// Maximum number of dimensions of a PostgreSQL array.
+// `MAXDIM` of the server.
 const LISTS_MAX: usize = 6;
 
 /// Converts an array that PostgreSQL writes as `{1,2}`; a text that is not one stays a string.
@@ -75,6 +79,7 @@ fn members_of(kind: CellKind, text: &str, depth: usize) -> Option<(Json, &str)> 
             (value(kind, text), behind)
         } else {
             let (bare, behind) = rest.split_at(rest.find([',', '}'])?);
+            // Only without quotes: `"NULL"` is a text.
             (if bare == "NULL" { Json::Null } else { value(kind, bare.to_owned()) }, behind)
         };
         members.push(member);
@@ -112,6 +117,7 @@ fn number(text: String) -> Json {
     }
     let exact = without_zeros(&text);
     match exact.parse::<f64>() {
+        // A number that is too large has digits and stays a text; only `NaN` and `Infinity` have none.
         Ok(number) if !number.is_finite() && !text.contains(|c: char| c.is_ascii_digit()) => Json::Null,
         Ok(number) if digits(exact) <= DIGITS_KEPT && number.is_finite() => {
             Number::from_f64(number).map_or(Json::String(text), Json::Number)
@@ -189,6 +195,9 @@ mod tests {
         assert_eq!(CellKind::named("BIGINT UNSIGNED"), CellKind::Number);
         assert_eq!(CellKind::named("timestamptz"), CellKind::Text);
         assert_eq!(value(CellKind::named("bool"), "t".to_owned()), json!(true));
+        assert_eq!(value(CellKind::named("BOOLEAN"), "0".to_owned()), json!(false));
+        assert_eq!(value(CellKind::named("BOOLEAN"), "-2".to_owned()), json!(-2));
+        assert_eq!(value(CellKind::named("BOOLEAN"), "maybe".to_owned()), json!("maybe"));
         assert_eq!(value(CellKind::named("JSONB"), "{\"a\": [1]}".to_owned()), json!({"a": [1]}));
         assert_eq!(value(CellKind::Json, "{".to_owned()), json!("{"));
     }

@@ -84,6 +84,7 @@ impl DatabaseClients {
         // Looked up once: a name that resolves differently the next time must not lead to another server than the one
         // that was checked.
         let server = self.outbound.host(&database.host, database.port).await?;
+        // By address and not only by name, because any name may resolve to this server.
         self.refuse_own(&server, database.port).await?;
         let bytes_max = request.bytes_max as u64 * OVERHEAD + GREETING_MAX;
         let file = match database.kind {
@@ -103,6 +104,7 @@ impl DatabaseClients {
     async fn refuse_own(&self, asked: &Pinned, port: u16) -> Result<()> {
         // Another port of the same machine is another server.
         let Some(own) = self.own.as_ref().filter(|own| own.port == port) else { return Ok(()) };
+        // A server that listens on all interfaces answers at every loopback address.
         let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
         let ours: Vec<IpAddr> = match tokio::net::lookup_host((own.host.as_str(), own.port)).await {
             Ok(addresses) => addresses.map(|address| address.ip()).collect(),
@@ -136,6 +138,7 @@ fn told(error: Error, tunnel: &Tunnel, request: &SqlRequest) -> Error {
 impl Databases for DatabaseClients {
     async fn ask(&self, tenant: &TenantId, request: SqlRequest) -> Result<Vec<SqlAnswer>> {
         let asking = self.answers(tenant, &request);
+        // Around everything: looking up the name and signing in count, too.
         let answered = tokio::time::timeout(request.time_limit, asking).await;
         answered.unwrap_or_else(|_| Err(late(request.time_limit)))
     }

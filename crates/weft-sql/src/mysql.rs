@@ -75,6 +75,7 @@ async fn prepare(
     rows_max: usize,
 ) -> sqlx::Result<()> {
     let version: String = sqlx::query_scalar("SELECT VERSION()").fetch_one(&mut *connection).await?;
+    // MariaDB's setting is in seconds, MySQL's in milliseconds.
     let limit = if version.to_ascii_lowercase().contains("mariadb") {
         format!("max_statement_time = {}", time_limit.as_secs().max(1))
     } else {
@@ -82,12 +83,14 @@ async fn prepare(
     };
     let mode: String =
         sqlx::query_scalar("SELECT CAST(@@sql_mode AS CHAR)").fetch_one(&mut *connection).await?;
+    // One row more than wanted shows whether any are left out.
     let set = format!(
         "SET SESSION {limit}, sql_select_limit = {}, sql_mode = '{}'",
         rows_max.saturating_add(1),
         mode_as_checked(&mode)
     );
     connection.execute(sqlx::raw_sql(AssertSqlSafe(set))).await?;
+    // The default of the session as well, for a statement that ends the explicit transaction.
     connection.execute(sqlx::raw_sql("SET SESSION TRANSACTION READ ONLY")).await?;
     Ok(())
 }
@@ -131,6 +134,7 @@ async fn carried_out(
     let mut rows = SqlRows { columns: columns(names), ..SqlRows::default() };
     let mut coming = sqlx::raw_sql(AssertSqlSafe(sql)).fetch(&mut *connection);
     while let Some(row) = coming.try_next().await? {
+        // Some statements have no known columns before their first row.
         if rows.columns.is_empty() {
             rows.columns = columns(row.columns().iter().map(|column| column.name().to_owned()));
         }
@@ -155,6 +159,7 @@ fn cells(row: &MySqlRow) -> Vec<Json> {
         let kind = CellKind::named(&kind);
         match row.try_get_unchecked::<String, _>(place) {
             Ok(text) => value(kind, text),
+            // It is not UTF-8, so it is binary data.
             Err(_) => binary(&row.try_get_unchecked::<Vec<u8>, _>(place).unwrap_or_default()),
         }
     };

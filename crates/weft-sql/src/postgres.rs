@@ -64,6 +64,7 @@ async fn one(
     time_limit: Duration,
 ) -> Result<SqlAnswer> {
     // Session settings that a statement changes are reset at the end of its transaction.
+    // Strings must be read as the check of the statements reads them.
     let begin = format!(
         "BEGIN READ ONLY; SET LOCAL statement_timeout = {}; SET LOCAL standard_conforming_strings = on; \
          SET LOCAL client_encoding = 'UTF8'; SET LOCAL datestyle = 'ISO'",
@@ -75,6 +76,7 @@ async fn one(
         Err(PostgresFailure::Statement(why)) => SqlAnswer::Failed(why),
         Err(PostgresFailure::Everything(error)) => return Err(error),
     };
+    // A failed statement has aborted the transaction, and the next statement needs its own.
     connection.execute("ROLLBACK").await.map_err(|cause| refused(&cause))?;
     Ok(answer)
 }
@@ -110,6 +112,7 @@ async fn carried_out(
     let fetch = if is_query {
         let declare = format!("DECLARE weft NO SCROLL CURSOR FOR {sql}");
         connection.execute(sqlx::query(AssertSqlSafe(declare))).await?;
+        // One row more than wanted shows whether any are left out.
         format!("FETCH {} FROM weft", room.rows_max().saturating_add(1))
     } else {
         sql

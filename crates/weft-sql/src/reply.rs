@@ -62,6 +62,7 @@ pub(crate) async fn in_time<C>(
     signing_in: impl Future<Output = sqlx::Result<C>>,
     time_limit: Duration,
 ) -> Result<sqlx::Result<C>> {
+    // A client of MySQL waits for a greeting, which a server of another kind never sends.
     let limit = (time_limit / 4).max(Duration::from_secs(1));
     tokio::time::timeout(limit, signing_in).await.map_err(|_| {
         let seconds = limit.as_secs_f64();

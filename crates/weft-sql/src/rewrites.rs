@@ -33,6 +33,7 @@ const fn rewrite(
 }
 
 /// All rewrites; the first one that matches applies.
+// Longer constructs precede shorter ones that begin in the same way.
 const REWRITES: &[Rewrite] = &[
     rewrite(&[Postgres], "BETWEEN", "SYMMETRIC|ASYMMETRIC", "", ""),
     rewrite(&[Postgres], "", "GROUP BY DISTINCT|ALL", "", "GROUP BY"),
@@ -289,6 +290,7 @@ fn is_one_of(token: &Token, wanted: &str) -> bool {
         | ("::", Token::DoubleColon)
         | ("{", Token::LBrace)
         | ("!", Token::ExclamationMark) => true,
+        // A quoted word is a name and never a keyword.
         (word, Token::Word(found)) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
         _ => false,
     })

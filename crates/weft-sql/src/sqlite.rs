@@ -51,6 +51,7 @@ fn carried_out(
     let one = |statement: CheckedStatement| match statement {
         Ok(sql) => match rows(&connection, &sql, &mut room) {
             Ok(rows) => Ok(SqlAnswer::Rows(rows)),
+            // Nothing but the deadline interrupts a statement.
             Err(SqliteFailure::Statement(cause)) if is_interrupted(&cause) => Err(late(asked.time_limit)),
             Err(SqliteFailure::Statement(cause)) => Ok(SqlAnswer::Failed(cause.to_string())),
             Err(SqliteFailure::Everything(error)) => Err(error),
@@ -76,6 +77,7 @@ fn open(asked: &SqliteRequest) -> Result<Connection> {
         return Err(Error::invalid(format!("`{}` is not a regular file", asked.path)));
     }
     // SQLite refuses a path that has become a link since it was checked.
+    // The connection stays on one thread, so it needs no mutex.
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(&file, flags).map_err(|cause| cannot(&asked.path, cause))?;

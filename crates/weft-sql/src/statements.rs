@@ -22,6 +22,7 @@ use crate::{effects, misreadings, rewrites};
 /// Maximum size of all statements together, in bytes.
 const SQL_MAX: usize = 1 << 20;
 /// Maximum nesting depth; deeper statements are refused.
+// The default of the parser.
 const DEPTH_MAX: usize = 50;
 
 /// A statement that may be sent, or the reason why it may not.
@@ -43,6 +44,7 @@ pub(crate) fn checked(kind: DatabaseKind, sql: &[SqlPart]) -> Result<Vec<Checked
     let mut from = 0;
     for cut in cuts {
         let statement = text[from..cut].trim();
+        // A cut is at a semicolon, which is one byte; only the last one is at the end of the text.
         from = (cut + 1).min(text.len());
         if !is_empty(&*dialect, statement) {
             statements.push(statement);
@@ -256,6 +258,7 @@ fn literal(kind: DatabaseKind, value: &Json) -> Result<String> {
         // A minus sign directly after another one would start a comment.
         Json::Number(number) if number.to_string().starts_with('-') => format!("({number})"),
         Json::Number(number) => number.to_string(),
+        // `IN ()` is not valid SQL, and `IN (NULL)` matches nothing.
         Json::Array(items) if items.is_empty() => "NULL".to_owned(),
         Json::Array(items) => {
             items.iter().map(|item| literal(kind, item)).collect::<Result<Vec<_>>>()?.join(", ")
@@ -278,6 +281,7 @@ fn escaped(kind: DatabaseKind, text: &str, quote: char) -> Result<String> {
 
 /// Checks that a statement only reads.
 fn allowed(kind: DatabaseKind, dialect: &dyn Dialect, statement: &str) -> std::result::Result<(), String> {
+    // A statement that cannot be tokenized passes these checks, but not the parser, which tokenizes it again.
     let tokens = Tokenizer::new(dialect, statement).tokenize().unwrap_or_default();
     if let Some(why) = misreadings::refused(kind, &tokens) {
         return Err(why.to_owned());

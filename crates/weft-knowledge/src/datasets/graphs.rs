@@ -14,6 +14,7 @@ use crate::graph::merge::{Graph, merge};
 use crate::raptor::dataset::document_id;
 
 /// Maximum number of cached graphs.
+// Each may take as much memory as the graphs from which it was merged.
 const KEPT_MAX: usize = 8;
 
 /// What a graph was built from: for each dataset, the documents that contribute to it and when each was

@@ -5,13 +5,23 @@ use weft_core::{Error, ErrorKind, Result};
 /// Maximum size in bytes of the name of a document or file; for a path within a folder, of the whole path.
 pub const NAME_BYTES_MAX: usize = 255;
 
+/// Maximum size in bytes of an extension that is kept when a name gets a number.
+// More than that is a sentence with a dot; kept as a whole, it would leave no room for the number.
+const EXTENSION_BYTES_MAX: usize = 64;
+
 /// The largest number that a taken name may get.
 const NUMBERS_MAX: u32 = 10_000;
 
-/// Returns a name with a number before its extension: `report(1).pdf`. It is truncated to leave room for both.
+/// Returns a name with a number before its extension: `report(1).pdf`. It is truncated to leave room for both; a very
+/// long extension counts as part of the name.
 pub fn numbered(name: &str, number: u32) -> String {
     let (stem, ending) = match name.rsplit_once('.') {
-        Some((stem, ending)) if !stem.is_empty() && !stem.ends_with('/') && !ending.contains('/') => {
+        Some((stem, ending))
+            if !stem.is_empty()
+                && !stem.ends_with('/')
+                && !ending.contains('/')
+                && ending.len() <= EXTENSION_BYTES_MAX =>
+        {
             (stem, format!("({number}).{ending}"))
         }
         _ => (name, format!("({number})")),
@@ -153,5 +163,7 @@ mod tests {
         assert_eq!(numbered("a/.env", 5), "a/.env(5)");
         let long = numbered(&format!("{}.txt", "ä".repeat(125)), 10);
         assert!(long.len() <= NAME_BYTES_MAX && long.ends_with("ä(10).txt"), "{long}");
+        let dotted = numbered(&format!("1.{}", "ä".repeat(126)), 10);
+        assert!(dotted.len() <= NAME_BYTES_MAX && dotted.ends_with("ä(10)"), "{dotted}");
     }
 }

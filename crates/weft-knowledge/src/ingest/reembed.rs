@@ -90,6 +90,7 @@ impl Reembedder {
     /// Works until `stop` fires. Unfinished work, with what was stored of it, is then left to another worker.
     pub async fn run(&self, stop: &CancellationToken) {
         while !stop.is_cancelled() {
+            // Boxed, because it holds the state of the whole work.
             let worked = match Box::pin(self.next(stop)).await {
                 Ok(worked) => worked,
                 Err(error) => {
@@ -336,6 +337,7 @@ impl<'a> DatasetWork<'a> {
             let page = self.by.library.store().document_heads(&self.dataset.key, &wanted).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.id.clone());
+            // A number that no document has: each of them counts as not staged.
             let none: Vec<NumberedDocument> =
                 page.into_iter().map(|head| NumberedDocument { id: head.id, number: -1 }).collect();
             self.by.tasks.staged(&self.taken.lease, &none).await?;

@@ -222,6 +222,7 @@ impl Library {
             return Err(Error::invalid(format!("the name of the file has {} bytes", name.len()))
                 .help(format!("use at most {NAME_BYTES_MAX}")));
         }
+        // A name is also a path within a folder, and must not lead out of it.
         let leads_on = name.split('/').all(|part| !matches!(part.trim(), "" | "." | ".."));
         if !leads_on || name.contains(['\\', '\0']) {
             return Err(Error::invalid(format!("`{}` is not a valid file name", name.replace('\0', "�"))));

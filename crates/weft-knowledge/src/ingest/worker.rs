@@ -110,6 +110,7 @@ impl IngestWorker {
         };
         if tokio::time::timeout(grace, all).await.is_err() {
             self.leaving.cancel();
+            // This takes no longer than a document that is nearly complete may take.
             while busy.join_next().await.is_some() {}
             while repairing.join_next().await.is_some() {}
         }
@@ -132,6 +133,7 @@ impl IngestWorker {
 
     /// Randomised, so that processes started together do not keep repairing the same things at the same time.
     fn next_repair(&self) -> Instant {
+        // The keys of this hasher are random, which is enough to spread the processes.
         let random = RandomState::new().hash_one(()) % 1_000;
         let share = 0.75 + random as f64 / 2_000.0;
         Instant::now() + self.pace.repair_every.mul_f64(share)

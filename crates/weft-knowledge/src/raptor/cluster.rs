@@ -140,6 +140,7 @@ impl Mixture {
     fn fit(points: &[Vec<f64>], groups: usize, seed: u64) -> Self {
         let width = points.first().map_or(0, Vec::len);
         let all = spread(points, width);
+        // Never 0, which would be a divisor.
         let least: Vec<f64> = all.iter().map(|value| (value * VARIANCE_SHARE_MIN).max(1e-12)).collect();
         let mut mixture = Self {
             weights: vec![1.0 / groups as f64; groups],
@@ -166,6 +167,7 @@ impl Mixture {
             .zip(&self.weights)
             .map(|(variances, weight)| {
                 let width: f64 = variances.iter().map(|value| (std::f64::consts::TAU * value).ln()).sum();
+                // The logarithm of 0 would be infinite.
                 weight.max(1e-300).ln() - 0.5 * width
             })
             .collect();
@@ -206,6 +208,8 @@ impl Mixture {
     /// Returns the Bayesian information criterion; lower is better.
     fn criterion(&self, count: usize) -> f64 {
         let width = self.means.first().map_or(0, Vec::len);
+        // Each group has a mean and a variance in each dimension and a weight; the last weight follows from the
+        // others.
         let free = self.weights.len() * (2 * width + 1) - 1;
         free as f64 * (count as f64).ln() - 2.0 * self.likelihood
     }

@@ -48,6 +48,7 @@ pub(crate) fn sections(flow: &Flow<'_>) -> Vec<FlowSection> {
 
 fn section(flow: &Flow<'_>, spans: Range<usize>) -> FlowSection {
     let (first, last) = (&flow.spans[spans.start], &flow.spans[spans.end - 1]);
+    // Its own heading is not above it.
     let own = usize::from(first.role == SpanRole::Heading);
     let mut above: Vec<usize> = flow.ancestors(first.title).skip(own).collect();
     above.reverse();
@@ -57,6 +58,7 @@ fn section(flow: &Flow<'_>, spans: Range<usize>) -> FlowSection {
 /// Merges adjacent sections below the same heading while the result has at most `tokens_max` tokens.
 pub(crate) fn pack_siblings(sections: Vec<FlowSection>, tokens_max: u32) -> Vec<FlowSection> {
     let fits = |last: &FlowSection, next: &FlowSection| {
+        // Sections without a heading above them have none in common.
         last.above == next.above && !next.above.is_empty() && last.tokens + next.tokens <= tokens_max
     };
     fold(sections, fits)

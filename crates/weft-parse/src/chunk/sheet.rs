@@ -41,6 +41,7 @@ pub(crate) fn names(rows: &[Vec<String>]) -> Vec<String> {
     let name = |column: usize| {
         let mut parts: Vec<&str> =
             rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.trim()).collect();
+        // A cell that spans several rows is repeated in each of them.
         parts.dedup();
         parts.retain(|part| !part.is_empty());
         parts.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")

@@ -92,6 +92,7 @@ impl Diagram {
     }
 
     fn link(&mut self, tag: &Tag<'_>) {
+        // Connections of other types, such as `presOf`, lead to presentation details.
         let is_below = tag.attribute("type").is_none_or(|kind| kind == "parOf");
         if let (Some(above), Some(below)) = (tag.attribute("srcId"), tag.attribute("destId"))
             && is_below

@@ -79,6 +79,7 @@ fn read_notes(kind: &'static str, text: &str, notes: &mut Notes) -> Result<(), U
     let (element, prefix): (&str, &str) = match kind {
         "footnotes" => ("footnote", ""),
         "endnotes" => ("endnote", ""),
+        // Only comments have authors, and only they have to be told apart from the text.
         _ => ("comment", "Comment"),
     };
     let mut xml = Xml::new(text);
@@ -88,16 +89,23 @@ fn read_notes(kind: &'static str, text: &str, notes: &mut Notes) -> Result<(), U
         match node {
             XmlNode::Open(tag) => {
                 is_text = tag.name() == "t";
-                if tag.name() == element {
-                    id = tag.attribute("id").unwrap_or_default();
-                    author = tag.attribute("author").unwrap_or_default();
-                    said.clear();
+                match tag.name() {
+                    // The words on both sides must not become one.
+                    "br" | "cr" | "tab" | "ptab" if !said.ends_with(' ') => said.push(' '),
+                    "noBreakHyphen" => said.push('-'),
+                    name if name == element => {
+                        id = tag.attribute("id").unwrap_or_default();
+                        author = tag.attribute("author").unwrap_or_default();
+                        said.clear();
+                    }
+                    _ => {}
                 }
             }
             XmlNode::Text(text) if is_text => said.push_str(&text),
             XmlNode::Text(_) => {}
             XmlNode::Close(name) => {
                 is_text = false;
+                // The paragraphs of a note are put on one line.
                 if name == "p" {
                     said.push(' ');
                 }
@@ -113,4 +121,20 @@ fn read_notes(kind: &'static str, text: &str, notes: &mut Notes) -> Result<(), U
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_breaks_and_tabs_in_a_note_separate_words() {
+        let text = "<w:footnotes><w:footnote w:id='2'><w:p><w:pPr><w:tabs><w:tab w:val='left'/></w:tabs></w:pPr>
+             <w:r><w:t>one</w:t><w:br/><w:t>two</w:t><w:tab/><w:t>three</w:t><w:noBreakHyphen/><w:t>four</w:t></w:r>
+             </w:p><w:p><w:r><w:t>five</w:t></w:r></w:p></w:footnote></w:footnotes>";
+        let mut notes = HashMap::new();
+        assert!(read_notes("footnotes", text, &mut notes).is_ok());
+        let said = notes.get(&("footnotes", "2".to_owned())).map(String::as_str);
+        assert_eq!(said, Some("one two three-four five"));
+    }
 }

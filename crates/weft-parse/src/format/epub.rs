@@ -44,6 +44,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
                 html::chapter(&html::written(&bytes), &path, &mut parts);
             }
             Ok(None) => parts.warn(format!("the chapter `{path}` is missing")),
+            // One damaged chapter does not make the book unreadable.
             Err(Unreadable(reason)) => parts.warn(format!("the chapter `{path}` was left out: {reason}")),
         }
         if parts.is_full() {
@@ -57,6 +58,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
             parts.finish()
         }
     };
+    // Every chapter that was read is a page.
     if parsed.pages == 0 {
         return Err(Unreadable::new("it is protected against copying (DRM); add a copy that is not"));
     }
@@ -109,6 +111,7 @@ fn root(archive: &Archive<'_>) -> String {
 fn package_path(text: &str) -> Result<String, Unreadable> {
     let mut xml = Xml::new(text);
     while let Some(node) = xml.next()? {
+        // The first one is the default rendition of the book.
         if let XmlNode::Open(tag) = node
             && tag.name() == "rootfile"
             && let Some(path) = tag.attribute("full-path")

@@ -13,7 +13,7 @@ use weft_core::seam::document_reader::{FoundPicture, FoundPictures};
 use super::{FileContents, FileFormat, FileInput, ReadResult};
 use crate::parts::PartCollector;
 use crate::pictures::{Pictures, of_file, whereabouts};
-use crate::words::{beginning, decode, decode_as};
+use crate::words::{beginning, decode_as};
 
 /// Web pages.
 pub(super) const FORMAT: FileFormat = FileFormat {
@@ -59,7 +59,8 @@ pub(super) fn written(bytes: &[u8]) -> String {
     });
     match label {
         Some(label) => decode_as(bytes, Some(&label)),
-        None => decode(bytes),
+        // XHTML may name its encoding in the XML declaration only.
+        None => crate::markup::written(bytes),
     }
 }
 
@@ -186,4 +187,16 @@ fn visible_length(dom: &Dom, id: Id) -> usize {
         }
     }
     length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_encoding_may_be_in_the_xml_declaration() {
+        let page = b"<?xml version='1.0' encoding='macintosh'?><html><body><p>caf\x8e</p></body></html>";
+        assert!(written(page).contains("<p>caf\u{e9}</p>"));
+        assert_eq!(written(b"<meta charset=macintosh>caf\x8e"), "<meta charset=macintosh>caf\u{e9}");
+    }
 }

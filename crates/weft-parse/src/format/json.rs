@@ -86,6 +86,7 @@ fn record(value: &JsonPart, path: &str, parts: &mut PartCollector) {
                 let path = below(path, key);
                 let before = short.len();
                 if is_list(value) || !flatten(value, &path, &mut short, &mut left) {
+                    // A value that turns out to be too long has already written some of its lines.
                     short.truncate(before);
                     left = RECORD_CHARS_MAX.saturating_sub(short.iter().map(String::len).sum());
                     long.push((path, value));

@@ -35,6 +35,7 @@ fn looks(text: &str) -> bool {
     };
     let has = |wanted: &str| headers.iter().any(|line| line.to_ascii_lowercase().starts_with(wanted));
     headers.iter().all(|line| is_header(&line))
+        // An archived web page has no sender.
         && (has("from:") && (has("subject:") || has("date:") || has("to:")) || has("mime-version:"))
 }
 
@@ -99,6 +100,7 @@ impl ParsedMail {
             parts.heading(2, &format!("Attachment: {name}"));
             let readings = within(file.readings, &attachment(self.attachments.len() + number, name));
             let mut inner = PartCollector::with_pictures(&readings);
+            // The mail is parsed already, so the bytes are not read again.
             mail.add(&file.inner(name, file.bytes, &readings), &mut inner);
             parts.include(inner.finish());
         }

@@ -68,7 +68,7 @@ pub(super) fn add(text: &str, parts: &mut PartCollector) {
 struct MarkdownWalk<'a> {
     parts: &'a mut PartCollector,
     inline: String,
-    /// Raw text, which is not Markdown: HTML, or the metadata above the document.
+    /// HTML, which is read as a whole at its end.
     raw: String,
     /// For each open list the number of its next item, if it is numbered.
     lists: Vec<Option<u64>>,

@@ -40,6 +40,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     let language = ["language_info", "kernelspec"]
         .into_iter()
         .find_map(|key| notebook["metadata"][key]["name"].as_str())
+        // Kernels are named with their version, such as `python3`.
         .map(|name| if name.starts_with("python") { "python".to_owned() } else { name.to_owned() });
     for cell in cells {
         // In versions 2 and 3 the code of a cell is its `input`.
@@ -53,6 +54,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
                     add_output(output, &mut parts);
                 }
             }
+            // A raw cell, which is meant for converters.
             _ => parts.paragraph(&source),
         }
     }

@@ -27,6 +27,7 @@ pub(super) fn relations(
     part: &str,
 ) -> Result<HashMap<String, OfficeRelation>, Unreadable> {
     let (folder, name) = part.rsplit_once('/').unwrap_or(("", part));
+    // The relations of the file itself are in `_rels/.rels`.
     let path =
         if folder.is_empty() { format!("_rels/{name}.rels") } else { format!("{folder}/_rels/{name}.rels") };
     let mut relations = HashMap::new();
@@ -40,6 +41,7 @@ pub(super) fn relations(
         {
             let is_outside = tag.attribute("TargetMode").as_deref() == Some("External");
             let target = if is_outside { target } else { beside(part, &target) };
+            // Strict files use other addresses for the types, but their last components are the same.
             let kind = kind.rsplit('/').next().unwrap_or_default().to_owned();
             relations.insert(id, OfficeRelation { kind, target, is_outside });
         }
@@ -91,6 +93,7 @@ pub(super) fn properties(archive: &mut Archive<'_>, parts: &mut PartCollector) -
         "created" => said.clone_into(&mut dates[1]),
         _ => {}
     })?;
+    // The first one that is not empty wins.
     for date in dates {
         parts.say("date", &date);
     }

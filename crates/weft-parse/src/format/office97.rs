@@ -81,6 +81,7 @@ fn read_powerpoint(file: &FileInput<'_>) -> ReadResult {
 
 /// Adds the texts of a slide, with its tables in place.
 fn add_slide(slide: &SlideText, tables: &mut Vec<SlideTable>, parts: &mut PartCollector) {
+    // Notes are added after the slide.
     let runs: Vec<&TextRun> = slide.text_runs.iter().filter(|run| run.text_type != TextType::Notes).collect();
     let mut rest = runs.as_slice();
     while let Some((run, behind)) = rest.split_first() {
@@ -128,6 +129,7 @@ fn text_of(slide: &SlideText) -> String {
 
 /// Describes an object on a slide.
 fn name(object: &OleObjectInfo) -> &'static str {
+    // The subtypes are those of `ExOleObjSubTypeEnum` in [MS-PPT].
     match (object.kind, object.subtype) {
         (OleObjectInfo::KIND_MEDIA_VIDEO, _) => "a video",
         (OleObjectInfo::KIND_MEDIA_AUDIO, _) | (_, 8) => "a recording",

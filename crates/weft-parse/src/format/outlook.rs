@@ -102,6 +102,7 @@ impl OutlookMessage<'_> {
     fn fixed(&mut self, folder: &str, number: u16, kind: u16) -> Option<[u8; 8]> {
         let bytes = self.bytes(&format!("{folder}/__properties_version1.0"))?;
         // A header, then 16 bytes for each property: type, number, flags, value.
+        // Each kind of object has a header of its own length ([MS-OXMSG], section 2.4.1).
         let header = match folder.rsplit('/').next() {
             None | Some("") => 32,
             Some(name) if name.starts_with(RECIPIENT) || name.starts_with(ATTACHMENT) => 8,
@@ -117,6 +118,7 @@ impl OutlookMessage<'_> {
 
     /// Time when the mail was sent. Times are in units of 100 nanoseconds since 1601.
     fn date(&mut self, folder: &str) -> Option<String> {
+        // The type of times (`PtypTime`).
         let ticks = property::TIMES.into_iter().find_map(|time| self.fixed(folder, time, 0x0040))?;
         iso(u64::from_le_bytes(ticks) / 10_000_000)
     }
@@ -138,6 +140,7 @@ impl OutlookMessage<'_> {
     fn people(&mut self, folder: &str, kind: u8, shown: &str) -> String {
         let mut people = Vec::new();
         for one in self.folders(folder, RECIPIENT) {
+            // The type of whole numbers (`PtypInteger32`).
             let is_theirs = self
                 .fixed(&one, property::RECIPIENT_KIND, 0x0003)
                 .is_some_and(|value| value[..4] == [kind, 0, 0, 0]);
@@ -197,6 +200,7 @@ fn iso(seconds: u64) -> Option<String> {
     let (days, rest) = (i64::try_from(seconds / 86_400).ok()?, seconds % 86_400);
     // In years that begin on March 1, starting in the year 0, the leap day is the last day.
     let days = days + 584_694;
+    // The calendar repeats after 400 years, which have 146,097 days.
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);

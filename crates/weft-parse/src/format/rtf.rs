@@ -107,6 +107,7 @@ impl<'p> RtfReader<'p> {
             groups: Vec::new(),
             fonts: HashMap::new(),
             font: 0,
+            // The default of the format for files that declare no code page.
             encoding: WINDOWS_1252,
             headings: HashMap::new(),
             style: (0, None),
@@ -162,6 +163,7 @@ impl<'p> RtfReader<'p> {
 
     fn letters(&mut self, bytes: &[u8]) {
         self.is_new = false;
+        // The first bytes after a `\u` are for programs that do not know it.
         let skipped = self.to_skip.min(bytes.len());
         self.to_skip -= skipped;
         if self.is_heard() {
@@ -307,6 +309,7 @@ impl<'p> RtfReader<'p> {
             b'{' | b'}' | b'\\' => self.letters(&[symbol]),
             b'~' => self.say('\u{a0}'),
             b'_' => self.say('-'),
+            // A backslash at the end of a line means the same as `\par`.
             b'\r' | b'\n' => {
                 self.decode();
                 self.end_paragraph();
@@ -333,6 +336,7 @@ impl<'p> RtfReader<'p> {
                 style.encoding = self.encoding;
             }
             "mac" => {
+                // The code page of Mac Roman.
                 self.encoding = of_codepage(10_000);
                 style.encoding = self.encoding;
             }
@@ -386,6 +390,7 @@ impl<'p> RtfReader<'p> {
     /// Adds a character by its code unit, or remembers half of it.
     fn unicode(&mut self, number: i32) {
         self.to_skip = self.current().in_place;
+        // Code units above 32,767 are written as negative numbers.
         let Ok(unit) = u16::try_from(number.rem_euclid(1 << 16)) else { return };
         let units = self.half.take().into_iter().chain([unit]);
         match char::decode_utf16(units).last() {

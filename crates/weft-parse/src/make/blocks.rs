@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 /// A run of text in one style.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,6 +74,7 @@ pub(super) fn may_stand(letter: char) -> bool {
 /// Whether a link to this address is allowed.
 pub(super) fn may_lead(address: &str) -> bool {
     let lower = address.trim().to_ascii_lowercase();
+    // Others, such as `javascript:`, could act in the program that opens the document.
     ["http://", "https://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme))
 }
 
@@ -200,9 +201,8 @@ impl BlockReader {
                     _ => "\u{2022}".to_owned(),
                 });
             }
-            Tag::CodeBlock(kind) => {
+            Tag::CodeBlock(_) => {
                 self.end_block();
-                let _: CodeBlockKind<'_> = kind;
                 self.code = Some(String::new());
             }
             Tag::Table(_) => {
@@ -246,6 +246,7 @@ impl BlockReader {
             }
             TagEnd::CodeBlock => {
                 let code = self.code.take().unwrap_or_default();
+                // The parser ends program text with a line end.
                 self.blocks.push(TextBlock::Code(code.trim_end_matches('\n').to_owned()));
             }
             TagEnd::TableCell => {
@@ -280,6 +281,7 @@ impl BlockReader {
     }
 
     fn end_picture(&mut self) {
+        // A picture that is not embedded is a link to it.
         self.link = None;
         if let Some(bytes) = self.picture.take() {
             let words = std::mem::take(&mut self.spans).into_iter().map(|span| span.text).collect();

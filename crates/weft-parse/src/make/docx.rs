@@ -38,6 +38,7 @@ const WATERMARK_SIZE: usize = 72;
 /// `Invalid` if it cannot be written.
 pub(super) fn write(blocks: &[TextBlock], page: &PageSettings) -> Result<Vec<u8>> {
     let size = if page.font_size == 0 { TEXT_SIZE } else { page.font_size } as usize;
+    // The library counts in half points.
     let mut document = Docx::new().default_size(size * 2);
     for level in 1..=6_usize {
         // Word recognizes headings by these names, whatever its language.
@@ -125,6 +126,7 @@ fn picture(bytes: &[u8]) -> Option<Pic> {
 fn titled(core: &[u8], title: &str) -> Vec<u8> {
     const CREATOR: &str = "<dc:creator>";
     let title = format!("<dc:title>{}</dc:title>{CREATOR}", escaped(&allowed(title)));
+    // The library names `unknown` as author and as last editor.
     String::from_utf8_lossy(core).replacen(CREATOR, &title, 1).replacen(">unknown<", ">weft<", 2).into_bytes()
 }
 
@@ -186,6 +188,7 @@ fn with(mut paragraph: Paragraph, spans: &[TextRun]) -> Paragraph {
         paragraph = match &span.link {
             None => paragraph.add_run(run),
             Some(link) => {
+                // The colour of links in Word.
                 let run = run.color("0563C1").underline("single");
                 paragraph.add_hyperlink(Hyperlink::new(allowed(link), HyperlinkType::External).add_run(run))
             }

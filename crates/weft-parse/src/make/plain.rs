@@ -49,6 +49,7 @@ pub(super) fn write(blocks: &[TextBlock], page: &PageSettings) -> String {
 
 #[expect(clippy::ptr_arg, reason = "the rows of a table are such")]
 fn row(row: &Vec<Vec<TextRun>>) -> String {
+    // A row is one line.
     let cell = |cell: &Vec<TextRun>| cell.iter().map(|span| span.text.replace('\n', " ")).collect::<String>();
     row.iter().map(cell).collect::<Vec<_>>().join("\t")
 }

@@ -35,6 +35,7 @@ pub(super) fn of_text(text: &str) -> Vec<Sheet> {
             TextBlock::Heading(..) => above = text_of(block),
             block => {
                 let text = text_of(block);
+                // A line such as `Table 2` or `Prices:` names the table below it.
                 let line = text.lines().last().unwrap_or_default().trim();
                 let names_it = line.to_lowercase().starts_with("table") || line.ends_with([':', '\u{ff1a}']);
                 if names_it {
@@ -146,11 +147,13 @@ pub(super) fn of_file(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
 pub(super) fn markdown(sheets: &[Sheet]) -> String {
     let cell = |value: &Json| match value {
         Json::Null => String::new(),
+        // A line break would end the row.
         value => to_text(value).split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|"),
     };
     let line = |row: &Vec<Json>| format!("| {} |\n", row.iter().map(cell).collect::<Vec<_>>().join(" | "));
     let mut text = String::new();
     for sheet in sheets {
+        // A single table without a name needs no heading.
         if sheets.len() > 1 || !sheet.name.is_empty() {
             text.push_str(&format!("## {}\n\n", sheet.name));
         }

@@ -65,6 +65,7 @@ pub(super) fn write(sheets: &[Sheet]) -> Result<Vec<u8>> {
         );
         files.push((format!("xl/worksheets/sheet{number}.xml"), page(sheet)?));
     }
+    // The styles take the number after those of the sheets.
     let last = sheets.len() + 1;
     let around = [
         (
@@ -167,6 +168,7 @@ fn cell(data: &mut String, place: &str, value: &Json) -> Option<usize> {
             let _ = write!(data, "<c r=\"{place}\"><v>{text}</v></c>");
             return Some(text.len());
         }
+        // Text, and integers whose last digits would change.
         value => to_text(value),
     };
     if text.encode_utf16().count() > CELL_MAX {
@@ -179,6 +181,7 @@ fn cell(data: &mut String, place: &str, value: &Json) -> Option<usize> {
         data,
         "<c r=\"{place}\"{style} t=\"inlineStr\"><is><t xml:space=\"preserve\">{written}</t></is></c>"
     );
+    // East Asian letters are twice as wide.
     let line = |line: &str| line.chars().map(|letter| if letter < '\u{1100}' { 1 } else { 2 }).sum();
     Some(text.lines().map(line).max().unwrap_or_default())
 }

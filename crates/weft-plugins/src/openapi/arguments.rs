@@ -55,6 +55,7 @@ impl ArgumentsReader {
         if let (Some(said), Some(object)) = (said.get("description"), schema.as_object_mut()) {
             object.entry("description").or_insert_with(|| said.clone());
         }
+        // A path without its parameter would be another path, whatever the document says.
         if parameter.place == ArgumentPlace::Path || said.get("required") == Some(&Json::Bool(true)) {
             self.required.push(parameter.argument.clone());
         }
@@ -100,6 +101,7 @@ fn as_header(media_type: &str) -> Result<Option<String>, String> {
 pub(super) fn read(document: &Json, item: &Json, operation: &Json) -> Result<OperationArguments, String> {
     let mut shapes = OperationSchemas::of(document);
     let mut declared: Vec<DeclaredParameter> = Vec::new();
+    // The path's first, so that those of the operation replace them.
     for json in [item, operation] {
         for parameter in json.get("parameters").and_then(Json::as_array).into_iter().flatten() {
             declare(&shapes, parameter, &mut declared)?;

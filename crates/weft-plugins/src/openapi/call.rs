@@ -48,6 +48,7 @@ impl OperationCall {
         let mut query: Vec<String> = Vec::new();
         for parameter in &self.parameters {
             let value = match arguments.shift_remove(&parameter.argument) {
+                // Some models write null for an argument that they leave out.
                 None | Some(Json::Null) => continue,
                 Some(value) => value,
             };

@@ -74,6 +74,7 @@ impl Parameter {
             Some(_) => return Err(format!("its parameter `{name}` has a `content` that is not JSON")),
             None => style(name, place, said.get("style").and_then(Json::as_str))?,
         };
+        // The default depends on the style (`explode` in the specification).
         let apart = said.get("explode").and_then(Json::as_bool).unwrap_or(style == ValueStyle::Form);
         let parts = if apart { ExplodedParts::Apart } else { ExplodedParts::Together };
         // It only applies to a query, and not to a `content`.
@@ -113,6 +114,7 @@ impl Parameter {
 
     fn matrix(&self, value: &Json) -> String {
         let one = |name: &str, value: &str| match value {
+            // Without an equals sign (RFC 6570, section 3.2.7).
             "" => format!(";{}", encoded(name)),
             value => format!(";{}={value}", encoded(name)),
         };
@@ -205,6 +207,7 @@ fn style(name: &str, place: ArgumentPlace, said: Option<&str>) -> std::result::R
         (Path, Some("label")) => ValueStyle::Label,
         (Path, Some("matrix")) => ValueStyle::Matrix,
         (Query, None | Some("form")) => ValueStyle::Form,
+        // Encoded, because neither delimiter may appear in a URL as it is (RFC 3986).
         (Query, Some("spaceDelimited")) => ValueStyle::Delimited("%20"),
         (Query, Some("pipeDelimited")) => ValueStyle::Delimited("%7C"),
         (Query, Some("deepObject")) => ValueStyle::Deep,

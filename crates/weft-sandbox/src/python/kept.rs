@@ -40,11 +40,13 @@ pub(crate) fn prepare(folder: &Path) -> io::Result<()> {
     // Released when the file is closed, even if the process is killed.
     let alone = File::create(folder.join("lock"))?;
     alone.lock()?;
+    // Another process may have compiled it while this one waited.
     if target.is_file() {
         return Ok(());
     }
     let component = zstd::bulk::decompress(COMPONENT, COMPONENT_MAX)?;
     let code = engine.precompile_component(&component).map_err(io::Error::other)?;
+    // One name is enough, because only the holder of the lock writes it.
     let unfinished = folder.join(format!("unfinished.{ENDING}"));
     let written = write(&unfinished, &code).and_then(|()| fs::rename(&unfinished, &target));
     if written.is_err() {

@@ -33,6 +33,7 @@ pub(crate) fn engine() -> Result<Engine> {
 pub(crate) fn config() -> Config {
     let mut config = Config::new();
     config
+        // Not used, but the engine refuses one that is smaller than the other.
         .async_stack_size(STACK)
         .max_wasm_stack(STACK)
         .epoch_interruption(true)
@@ -77,6 +78,7 @@ impl PythonCode {
         let host = PythonHost::new(limits, FirstMemory::Interpreters);
         let mut store = Store::new(self.0.engine(), host);
         store.limiter(|host| host);
+        // The alarm raises the epoch by one, which ends the program.
         store.set_epoch_deadline(1);
         let instance = self.0.instantiate(&mut store)?;
         let run = instance.get_typed_func(&mut store, "run")?;

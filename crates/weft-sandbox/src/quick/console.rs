@@ -22,6 +22,7 @@ pub(super) fn install(ctx: &Ctx<'_>, printed: &Rc<RefCell<Printed>>) -> rquickjs
     for (name, stream) in streams {
         let printed = Rc::clone(printed);
         let print = move |values: Rest<Value<'_>>| {
+            // Nothing more is kept, so nothing more is formatted.
             if printed.borrow().truncated {
                 return;
             }

@@ -59,6 +59,7 @@ pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
     let mut outcome: Option<Result<Json, Failure>> = None;
     // One by one: in a list of all lines, each would take eight times the size of the shortest line.
     let lines = before.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    // The process is not trusted: lines of any other form are ignored.
     for line in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
         match line {
             ProcessLine::Out(text) => printed.piece(Stream::Out, &text),
@@ -74,6 +75,7 @@ pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
                 outcome = Some(Err(Failure::Program { message: result::shortened(failed), line }));
             }
             ProcessLine::File { file, base64 } => {
+                // Without decoding: padding makes this up to two bytes too large.
                 let together = file_bytes + base64.len() / 4 * 3;
                 if is_plain(&file) && files.len() < FILES_MAX && together <= FILES_BYTES_MAX + 2 {
                     file_bytes = together;

@@ -136,9 +136,7 @@ impl Parent {
         };
         if let Some(bubblewrap) = bubblewrap {
             // The worker must be visible inside, to drop privileges there.
-            let mut arguments = wrapped(read, &worker.program);
-            arguments.push(worker.program.clone().into());
-            arguments.extend(worker.arguments.iter().cloned());
+            let arguments = wrapped(read, worker);
             match Self::launch(bubblewrap, &arguments, order(confinement)?).await {
                 // The system allows no namespaces: bubblewrap exits without a message.
                 Err(reason) if reason.is_empty() => {}
@@ -195,16 +193,42 @@ fn unable(reason: &str) -> Error {
         .help("check `sandbox.python`, `sandbox.python_modules` and `sandbox.confinement`")
 }
 
-/// Returns the arguments of bubblewrap: only what may be read is visible.
-fn wrapped(read: &[PathBuf], worker: &Path) -> Vec<OsString> {
-    let worker = fs::canonicalize(worker).unwrap_or_else(|_| worker.to_owned());
+/// Returns the arguments of bubblewrap: only what may be read is visible, and the worker, which is started.
+fn wrapped(read: &[PathBuf], worker: &Worker) -> Vec<OsString> {
+    // Started by its real path, because nothing else is visible: a link, or a path relative to another folder, would
+    // lead nowhere.
+    let program = fs::canonicalize(&worker.program).unwrap_or_else(|_| worker.program.clone());
     let mut arguments: Vec<OsString> =
         ["--unshare-all", "--new-session", "--hostname", "sandbox", "--cap-drop", "ALL", "--chdir", "/"]
             .map(OsString::from)
             .to_vec();
-    for path in read.iter().chain([&worker]) {
+    for path in read.iter().chain([&program]) {
+        // A folder may have been removed since it was listed.
         arguments.extend([OsString::from("--ro-bind-try"), path.into(), path.into()]);
     }
     arguments.push("--".into());
+    arguments.push(program.into());
+    arguments.extend(worker.arguments.iter().cloned());
     arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_behind_a_link_is_started_by_the_path_that_is_visible() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = fs::canonicalize(folder.path()).unwrap().join("worker");
+        fs::write(&real, "").unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let worker = Worker { program: link, arguments: vec!["sandbox".into()] };
+        let arguments = wrapped(&[], &worker);
+        let real = real.into_os_string();
+        assert_eq!(
+            arguments[arguments.len() - 6..],
+            ["--ro-bind-try".into(), real.clone(), real.clone(), "--".into(), real, "sandbox".into(),]
+        );
+    }
 }

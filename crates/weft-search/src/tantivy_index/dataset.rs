@@ -150,6 +150,7 @@ impl IndexedDataset {
         let parts = before.next_parts(&self.index).map_err(unwritable)?;
         let next = before.next(parts, self.fields)?;
         *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        // Only after the new state is in place: if reading fails, it is read again the next time.
         *seen = now;
         Ok(())
     }
@@ -165,11 +166,13 @@ impl IndexedDataset {
             loop {
                 tokio::time::sleep(IDLE_MAX).await;
                 let Some(dataset) = dataset.upgrade() else { return };
+                // It is being used, so it is not idle.
                 let Ok(mut writer) = Arc::clone(&dataset.writer).try_lock_owned() else { continue };
                 // Accepted changes will need it soon.
                 if writer.is_idle() && !dataset.is_behind() {
                     // Under the lock: the next write schedules this task again.
                     dataset.will_rest.store(false, Ordering::Relaxed);
+                    // On a thread that may block, because closing waits for merges.
                     let closed = tokio::task::spawn_blocking(move || writer.close()).await;
                     if let Ok(Err(error)) = closed {
                         tracing::warn!(dataset = %dataset.key.id, error = %error.detail(), "parts of an index were not merged");
@@ -400,6 +403,7 @@ impl IndexedDataset {
 
     fn commit(&self, writer: &mut DatasetWriter) -> Result<()> {
         writer.get(&self.home)?.commit().map_err(unwritable)?;
+        // Before the callers are answered: their next question finds what they have written.
         self.refresh()?;
         writer.end_turn()
     }

@@ -64,6 +64,7 @@ impl Home {
         let (schema, _) = schema::schema();
         let settings = IndexSettings {
             docstore_compression: Compressor::None,
+            // Without compression, another thread would have nothing to do.
             docstore_compress_dedicated_thread: false,
             ..IndexSettings::default()
         };

@@ -49,6 +49,7 @@ pub(super) fn schema() -> (Schema, EntryFields) {
     // Scores need frequencies; positions are not used.
     let words =
         TextFieldIndexing::default().set_tokenizer(WORDS).set_index_option(IndexRecordOption::WithFreqs);
+    // Indexed as a whole and not stored: the record holds the ids.
     let id = STRING;
     let fields = EntryFields {
         words: schema.add_text_field("words", TextOptions::default().set_indexing_options(words)),

@@ -19,6 +19,7 @@ impl DocumentWork<'_> {
         self.say(IngestStage::Reading, 0.0, &format!(" by the pipeline {pipeline}"));
         let outputs = self.pipelines.run(pipeline, &self.taken.document).await?;
         let (handed, chunks) = pipeline::handed_over(&outputs)?;
+        // They may be large, and are not needed while pictures are stored.
         drop(outputs);
         let vectors = handed.search.as_ref().is_none_or(|search| search.vectors);
         self.words_alone.store(!vectors, Ordering::Relaxed);

@@ -103,6 +103,7 @@ fn front(source: &ChunkSource<'_>, end: Option<usize>, cutting: &mut Cutting) {
     let has = |name: &str| {
         known.get(name).and_then(|value| value.as_str()).is_some_and(|text| !text.trim().is_empty())
     };
+    // Without an abstract only the first element can be the title.
     let lines: Vec<(usize, String)> = source.placed[..end.unwrap_or(1).min(source.placed.len())]
         .iter()
         .enumerate()
@@ -121,6 +122,7 @@ fn front(source: &ChunkSource<'_>, end: Option<usize>, cutting: &mut Cutting) {
     if !has("title") {
         cutting.metadata.insert("title".to_owned(), json!(title));
     }
+    // Lines with addresses are not names.
     let authors = lines.iter().find(|(line, text)| line > at && !text.contains('@') && !is_heading(*line));
     if let (Some((_, authors)), true, false) = (authors, end.is_some(), has("author")) {
         cutting.metadata.insert("author".to_owned(), json!(authors));

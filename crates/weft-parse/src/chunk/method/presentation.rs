@@ -16,6 +16,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     if source.ending != "pdf" {
         own_titles(&mut flow);
     }
+    // A slide that fits is one chunk, so delimiters do not cut it.
     let none = Delimiters::default();
     let mut writer = PieceWriter::new(&flow, settings).uncut(&none);
     let page = |span: usize| source.placed[flow.spans[span].element].page;

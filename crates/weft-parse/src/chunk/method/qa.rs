@@ -158,6 +158,7 @@ fn question_marker(line: &str) -> Option<NumberMarker> {
                 || (after.len() < rest.len() && after.starts_with(' '))
         },
     );
+    // 12 bytes are four Chinese characters.
     let ordinal = line.strip_prefix('第').and_then(|rest| rest.find(['问', '题'])).is_some_and(|at| at <= 12);
     // All labelled questions share the marker of articles.
     if named || ordinal { Some(NumberMarker::Article) } else { marker(line) }

@@ -39,6 +39,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     for section in sections {
         writer.spans(section.spans.clone(), above(&section, settings));
     }
+    // Chunks refer to the elements of the document, not to the lines that these were split into.
     let mut cutting = Cutting { drafts: writer.drafts, ..Cutting::default() };
     for draft in &mut cutting.drafts {
         let origin = |at: usize| lines.get(at).map_or(source.placed.len(), |line| line.origin);
@@ -186,6 +187,7 @@ impl<'a> TitlePatterns<'a> {
             (ElementBody::Heading { level, text }, Self::Family(family)) => {
                 self.of_heading(*level, text).or_else(|| u8::try_from(family.len() + 1).ok())
             }
+            // A paragraph of several lines has none that is a heading; otherwise it would have been split.
             (ElementBody::Paragraph(text) | ElementBody::Item { text, .. }, _) if !text.contains('\n') => {
                 self.of_line(text)
             }

@@ -378,6 +378,7 @@ impl<'a> BodyReader<'a> {
         let Some(table) = self.tables.last_mut() else { return };
         let text = if table.goes_on { table.grid.above() } else { std::mem::take(&mut table.cell) };
         let header = if table.is_header { Header::Yes } else { Header::No };
+        // The rows of a span are marked cell by cell (`vMerge`).
         table.grid.cell(&text, header, table.columns, 1);
     }
 

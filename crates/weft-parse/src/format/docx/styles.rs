@@ -218,6 +218,7 @@ impl DocxLists {
         {
             counts[at] = start.saturating_sub(1);
         } else if counts[at] == 0 {
+            // The count 0 means that the level has not begun, so a list that starts at 0 starts at 1.
             counts[at] = level(at).start.max(1) - 1;
         }
         counts[at] = counts[at].saturating_add(1);

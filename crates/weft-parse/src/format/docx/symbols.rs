@@ -35,6 +35,7 @@ fn of_font(font: &str, code: u32) -> Option<char> {
         ("Symbol", 0xd6) => Some('√'),
         ("Symbol", 0xe5) => Some('∑'),
         ("Symbol", 0xb4) => Some('×'),
+        // In these positions the font agrees with Latin-1.
         ("Symbol", 0xb0 | 0xb1) => char::from_u32(place),
         ("Symbol", 0xb7) => Some('•'),
         ("Wingdings" | "Wingdings 2" | "Wingdings 3" | "Webdings" | "Symbol", _) => None,

@@ -241,6 +241,7 @@ impl DomBuilder {
         self.deepest.set(self.deepest.get().max(depth));
         nodes[child].parent = Some(parent);
         nodes[child].depth = depth;
+        // Detaching the node may have shortened this list.
         let at = at.min(nodes[parent].children.len());
         nodes[parent].children.insert(at, child);
     }

@@ -45,7 +45,9 @@ fn found(bytes: &[u8]) -> Option<(&'static str, Vec<u64>)> {
     if version < 0xc1 {
         return None;
     }
+    // A bit of the header says which of the two streams is in use.
     let stream = if head[0xb] & 2 == 0 { "/0Table" } else { "/1Table" };
+    // The offset and the length of the lists (`fcPlfLst`, `lcbPlfLst`).
     let start = u64::from(u32::from_le_bytes([head[0x2e2], head[0x2e3], head[0x2e4], head[0x2e5]]));
     if head[0x2e6..] == [0_u8; 4] {
         return None;
@@ -63,6 +65,7 @@ fn bullets(bytes: &[u8]) -> Option<Vec<usize>> {
     let (count, mut at) = (number(bytes, 0)?, 2);
     let mut levels = 0_usize;
     for _ in 0..count {
+        // The flag `fSimpleList`: such a list has one level instead of nine.
         let is_simple = bytes.get(at + 24)? & 1 == 1;
         levels += if is_simple { 1 } else { 9 };
         at += LIST_BYTES;

@@ -60,6 +60,7 @@ impl SlideRecord<'_> {
             kind::WIDE_TEXT => {
                 Some(encoding_rs::UTF_16LE.decode_without_bom_handling(self.body).0.into_owned())
             }
+            // The lower bytes of UTF-16 (`TextBytesAtom` in [MS-PPT]).
             kind::NARROW_TEXT => Some(self.body.iter().copied().map(char::from).collect()),
             _ => None,
         }
@@ -106,12 +107,14 @@ pub(super) fn records(mut bytes: &[u8]) -> impl Iterator<Item = SlideRecord<'_>>
         let (head, rest) = bytes.split_first_chunk::<8>()?;
         let [first, second, low, high, size @ ..] = *head;
         let size = usize::try_from(u32::from_le_bytes(size)).ok()?;
+        // A record that claims more than there is ends with the data.
         let (body, rest) = rest.split_at_checked(size).unwrap_or((rest, &[]));
         bytes = rest;
         let version = u16::from_le_bytes([first, second]);
         Some(SlideRecord {
             kind: u16::from_le_bytes([low, high]),
             instance: version >> 4,
+            // Version 15 marks a container ([MS-PPT], `RecordHeader`).
             is_container: version & 0xf == 0xf,
             body,
         })

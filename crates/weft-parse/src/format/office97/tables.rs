@@ -72,6 +72,7 @@ fn table(group: SlideRecord<'_>) -> Option<SlideTable> {
     for cell in &cells {
         let column = place(&columns, cell.left);
         let first = place(&rows, cell.top);
+        // The lower edge of a cell is the upper edge of the next row.
         let last = place(&rows, cell.bottom.saturating_sub(2 * JITTER)).max(first);
         for (row, cells) in grid.iter_mut().enumerate().take(last + 1).skip(first) {
             // A cell that spans rows is repeated in each of them.

@@ -196,6 +196,7 @@ impl DeclaredSize {
     /// Reads the size marker, which comes first.
     fn of(bytes: &[u8]) -> Option<Self> {
         let stream = codestream(bytes)?;
+        // The image is the reference grid without the offset of the image (Xsiz − XOsiz).
         let side = |end: usize, start: usize| big(stream, end)?.checked_sub(big(stream, start)?);
         stream.starts_with(b"\xff\x4f\xff\x51").then_some(())?;
         Some(Self { width: side(8, 16)?, height: side(12, 20)?, components: short_big(stream, 40)? })
@@ -219,6 +220,7 @@ fn codestream(bytes: &[u8]) -> Option<&[u8]> {
     }
     let (mut rest, mut found) = (bytes, None);
     while let Some(kind) = rest.get(4..8) {
+        // 0: the box extends to the end of the file; 1: its length follows in eight bytes.
         let (head, length) = match big(rest, 0)? {
             0 => (8, rest.len()),
             1 => (16, usize::try_from(u64::from(big(rest, 8)?) << 32 | u64::from(big(rest, 12)?)).ok()?),

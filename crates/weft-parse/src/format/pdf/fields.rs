@@ -16,7 +16,7 @@ const FIELDS_MAX: usize = 10_000;
 const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of ancestors of a field.
 const DEPTH_MAX: usize = 10;
-/// Annotation flags: it is not displayed.
+/// Annotation flags `Hidden` (bit 2) and `NoView` (bit 6): it is not displayed.
 const HIDDEN: i64 = (1 << 1) | (1 << 5);
 /// Field flag: the value is a password and is not displayed.
 const PASSWORD: i64 = 1 << 13;

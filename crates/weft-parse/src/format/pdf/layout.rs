@@ -306,6 +306,7 @@ impl PdfParagraph {
             _ if self.is_bold_title(text, measures) => 1,
             _ => return None,
         };
+        // Such headings are below those that are recognized by their size.
         Some(u8::try_from(measures.headings.len() + depth).unwrap_or(6).min(6))
     }
 

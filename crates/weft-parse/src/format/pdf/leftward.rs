@@ -63,6 +63,7 @@ pub(super) fn words_reversed(text: &str) -> String {
     words.reverse();
     let mut at = 0;
     while at < words.len() {
+        // Words that are read from left to right keep their order.
         let run = words[at..].iter().take_while(|word| direction(word) > 0).count();
         words[at..at + run].reverse();
         at += run.max(1);

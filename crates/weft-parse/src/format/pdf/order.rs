@@ -140,6 +140,7 @@ fn read(rows: Vec<PageRow>, depth: u8, found: &mut Vec<PageBlock>) {
 }
 
 fn read_band(band: Vec<PageRow>, gutter: f32, depth: u8, found: &mut Vec<PageBlock>) {
+    // Without prose on both sides the pieces are cells, which have to stay in their rows.
     if band.iter().filter(|row| is_prose_beside(row, gutter)).count() * 2 < band.len().min(ROWS_MIN) {
         read_rows(&band, found);
         return;
@@ -167,6 +168,7 @@ fn crosses(piece: &PageLine, gutter: f32) -> bool {
 /// Whether there is prose on both sides of a gutter, so that the row consists of two lines.
 fn is_prose_beside(row: &PageRow, gutter: f32) -> bool {
     let is_prose = |piece: &PageLine| {
+        // Half as many Chinese characters fill the same width.
         piece.text.chars().count() >= PROSE_CHARS_MIN / 2 && piece.width_in_letters() >= PROSE_CHARS_MIN
     };
     row.pieces.iter().any(|piece| piece.place.right <= gutter && is_prose(piece))

@@ -50,6 +50,7 @@ fn reference(object: &Object, key: &str) -> Option<ObjectRef> {
 
 /// Normalizes a title by removing its number, spaces and punctuation, which often differ from those in the text.
 pub(super) fn key(title: &str) -> String {
+    // A title without letters, such as a year, consists of its number.
     let start = title.find(|c: char| c.is_alphabetic()).unwrap_or(0);
     title[start..].chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

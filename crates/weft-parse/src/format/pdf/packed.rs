@@ -58,6 +58,7 @@ impl<'doc> PackedImages<'doc> {
         if self.document.is_encrypted() {
             return Err("as JBIG2 or JPEG 2000 in a file that is encrypted".to_owned());
         }
+        // Its samples are indices, and the palette is elsewhere in the document.
         if packing == ImageCodec::Jpeg2000 && image.color_space == ColorSpace::Indexed {
             return Err("as JPEG 2000 with a color palette".to_owned());
         }
@@ -143,6 +144,7 @@ fn black_and_white(document: &PdfDocument, stream: &Object) -> Option<PdfImage> 
     }
     let Object::Stream { dict, data } = stream else { return None };
     let mut dict = dict.clone();
+    // Stencils may leave out these entries, whose values are fixed.
     dict.entry("ColorSpace".to_owned()).or_insert_with(|| Object::Name("DeviceGray".to_owned()));
     dict.insert("BitsPerComponent".to_owned(), Object::Integer(1));
     let stream = Object::Stream { dict, data: data.clone() };
@@ -197,6 +199,7 @@ fn is_wanted(object: &Object) -> bool {
 
 fn last_filter(object: &Object) -> Option<String> {
     let filter = object.as_dict()?.get("Filter")?;
+    // Filters are listed in the order of decoding, so the compression of the picture is last.
     let last = filter.as_array().map_or(Some(filter), |filters| filters.last());
     last.and_then(Object::as_name).map(str::to_owned)
 }

@@ -93,6 +93,7 @@ impl PageFrame {
     /// Position of a piece of text. The library has rotated some pieces with their page, and others not.
     pub(super) fn place(&self, span: &TextSpan) -> Position {
         match span.page_rotation_applied {
+            // These are in the coordinates of the turned page, whose sides are exchanged.
             90 | 270 => {
                 Self { top: self.top - self.height + self.width, ..*self }.rectangle(span.page_bbox())
             }
@@ -205,6 +206,7 @@ fn blocks(
         all = beside;
         match area.table(&within) {
             Some(table) => tables.push(table),
+            // Rules that enclose no cells, such as a frame around text.
             None => all.extend(within),
         }
     }

@@ -93,6 +93,7 @@ pub(super) fn pieces(
     if turn == TextTurn::Upright {
         whole.place.right -= blank_at_end(span);
     }
+    // Only horizontal text is split, since only the horizontal positions of glyphs are compared.
     if turn != TextTurn::Upright || cuts.is_empty() && !has_hidden_gaps(span) {
         return vec![(turn, whole)];
     }

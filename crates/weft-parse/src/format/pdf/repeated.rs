@@ -70,6 +70,7 @@ fn key(block: &PageBlock, height: f32) -> Option<MarginKey> {
         clippy::cast_possible_truncation,
         reason = "a height on a page; beyond it the cast stops at the limits"
     )]
+    // Rounded to four points, because a header is not at exactly the same height everywhere.
     let row = (place.top / 4.0).round() as i32;
     Some((words, row))
 }
@@ -81,6 +82,7 @@ fn exact_keys(block: &PageBlock, height: f32, page: usize) -> Vec<MarginKey> {
     };
     let numbers = numbers(text);
     let is_number_of_page = numbers.len() <= 2 && words.chars().all(is_beside_numbers);
+    // A page number may count in any way, such as anew in each chapter.
     if numbers.is_empty() || is_number_of_page {
         return vec![(words, row)];
     }

@@ -41,6 +41,7 @@ pub(super) fn as_revision_6(document: &PdfDocument, bytes: &[u8]) -> Option<Vec<
     let (user, owner) = (user.as_string()?, owner.as_string()?);
     let (check_salt, key_salt) = (user.get(CHECK_SALT)?, user.get(KEY_SALT)?);
 
+    // Keys are wrapped with an initialization vector of zeros.
     let (cipher, start) = (active().symmetric(), [0; 16]);
     let wrapping = digest(HashAlgorithm::Sha256, key_salt)?;
     let wrapped = wrapped.as_string()?.get(..KEY)?;
@@ -84,6 +85,7 @@ fn hash(salt: &[u8]) -> Option<Vec<u8>> {
         let (aes_key, start) = (key.get(..16)?, key.get(16..32)?);
         let cipher = active().symmetric();
         let text = cipher.aes_cbc_encrypt(AesKeySize::Aes128, aes_key, start, &text, Padding::None).ok()?;
+        // 256 is 1 modulo 3, so the sum of the bytes stands for the number that they form.
         let algorithm = match text.iter().take(16).map(|byte| u32::from(*byte)).sum::<u32>() % 3 {
             0 => HashAlgorithm::Sha256,
             1 => HashAlgorithm::Sha384,

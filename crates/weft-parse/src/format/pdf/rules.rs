@@ -172,6 +172,7 @@ pub(super) fn root(first: &mut [usize], mut at: usize) -> usize {
 /// Merges two groups.
 pub(super) fn unite(first: &mut [usize], one: usize, other: usize) {
     let (one, other) = (root(first, one), root(first, other));
+    // The smaller one represents both, so that groups keep the order of their first lines.
     first[one.max(other)] = one.min(other);
 }
 

@@ -131,6 +131,7 @@ pub(super) fn fill(pages: &mut [PdfPage], readings: &[PictureReading]) {
         let number = usize::try_from(reading.place.page).unwrap_or_default();
         if let Some(page) = pages.iter_mut().find(|page| page.number == number) {
             page.blocks.extend(blocks(reading));
+            // Its picture has been read, so nothing is missing on the page.
             page.has_pictures = false;
         }
     }

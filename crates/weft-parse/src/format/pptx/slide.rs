@@ -157,6 +157,7 @@ impl Slide<'_> {
             "Fallback" => self.passed_over.begin(),
             "sp" => {
                 (self.role, self.is_picture) = (ShapeRole::Box, false);
+                // Each shape has lists of its own.
                 self.counts = [None; LEVELS];
             }
             "pic" | "graphicFrame" => (self.role, self.is_picture) = (ShapeRole::Box, true),
@@ -238,6 +239,7 @@ impl Slide<'_> {
             }
             "p" => self.end_paragraph(parts),
             "tc" => {
+                // A covered cell is added by the grid, from the cell that spans it.
                 if let Some((grid, cell, span)) = &mut self.table
                     && !span.is_covered
                 {

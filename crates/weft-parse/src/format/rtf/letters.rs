@@ -18,6 +18,7 @@ pub(super) fn of_codepage(number: i32) -> &'static Encoding {
 
 /// Encoding of a font's character set; `None` if it is that of the file.
 pub(super) fn of_charset(number: i32) -> Option<&'static Encoding> {
+    // The numbers are those of Windows (`lfCharSet`), such as 128 for SHIFTJIS_CHARSET.
     Some(of_codepage(match number {
         77 => 10_000,
         128 => 932,

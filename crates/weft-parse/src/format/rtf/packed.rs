@@ -16,6 +16,7 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 pub(in crate::format) fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
     let (kind, packed) = (bytes.get(8..12)?, bytes.get(HEADER..)?);
     match kind {
+        // `MELA`: the text is not compressed.
         b"MELA" => return Some(packed.to_vec()),
         b"LZFu" => {}
         _ => return None,
@@ -38,6 +39,7 @@ pub(in crate::format) fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
             if back == 0 || back > text.len() || text.len() > TEXT_BYTES_MAX {
                 break 'text;
             }
+            // A reference to fewer than two bytes would save nothing, so lengths start at two.
             for _ in 0..usize::from(second & 0xf) + 2 {
                 text.push(text[text.len() - back]);
             }

@@ -32,6 +32,7 @@ impl<'a> Iterator for RtfTokens<'a> {
         loop {
             let (&first, after) = self.0.split_first()?;
             match first {
+                // Line ends of the file mean nothing.
                 b'\r' | b'\n' | 0 => self.0 = after,
                 b'{' | b'}' => {
                     self.0 = after;
@@ -76,7 +77,9 @@ impl<'a> RtfTokens<'a> {
         let used = if digits > 0 { sign + digits } else { 0 };
         let (number, rest) = rest.split_at(used);
         let number = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok());
+        // A space after a control word belongs to it.
         self.0 = rest.strip_prefix(b" ").unwrap_or(rest);
+        // Raw bytes follow, which may look like anything.
         if name == b"bin" {
             let length = number.and_then(|length: i32| usize::try_from(length).ok()).unwrap_or_default();
             self.0 = self.0.get(length..).unwrap_or_default();

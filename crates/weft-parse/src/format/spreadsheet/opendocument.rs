@@ -13,7 +13,7 @@ use crate::format::{Unreadable, office};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 
-/// Maximum number of rows in one sheet.
+/// Maximum number of rows in one sheet, as in spreadsheet programs.
 const ROWS_MAX: u32 = 1 << 20;
 
 /// Adds the sheets, followed by shapes and comments.
@@ -262,6 +262,7 @@ impl SheetWalk {
 
     fn end_row(&mut self) {
         let (first, filled) = (self.row, std::mem::take(&mut self.filled));
+        // The last row is often repeated to the end of the sheet.
         self.row = first.saturating_add(self.rows).min(ROWS_MAX);
         let Some(cells) = &mut self.cells else { return };
         if filled.is_empty() {
@@ -337,6 +338,7 @@ fn cell_name(row: u32, mut column: u32) -> String {
         if column < 26 {
             break;
         }
+        // There is no zero: after Z comes AA.
         column = column / 26 - 1;
     }
     let letters: String = letters.into_iter().rev().collect();

@@ -152,6 +152,7 @@ impl<'a> Layout<'a> {
 
     /// Lays out a paragraph, indented by `left`, in letters of a size, with the gap below it.
     fn paragraph(&mut self, spans: &[TextRun], left: f32, size: f32, gap: f32) -> Result<()> {
+        // However deep the nesting, half of the page is left for the text.
         let left = left.min(self.width / 2.0 - MARGIN);
         let room = self.width - 2.0 * MARGIN - left;
         for line in self.lines(spans, size, room) {
@@ -178,6 +179,7 @@ impl<'a> Layout<'a> {
         for (place, row) in rows.iter().enumerate() {
             let row = self.row(row, place, &widths, size);
             let height = row_height(&row, size);
+            // A row that is higher than a page begins at the top of one.
             if self.y - height < MARGIN && self.y < self.height - MARGIN {
                 self.new_page()?;
                 if let Some(header) = header.as_ref().filter(|_| place > 0) {
@@ -196,10 +198,12 @@ impl<'a> Layout<'a> {
     /// Computes column widths: each column gets the width of its longest cell; if space is short, the wide ones share
     /// what is left equally.
     fn widths(&self, rows: &[Vec<Vec<TextRun>>], columns: usize, size: f32) -> Vec<f32> {
+        // Every column has room for at least one letter.
         let mut wanted = vec![size + 2.0 * PADDING; columns];
         for (place, row) in rows.iter().enumerate() {
             for (column, cell) in row.iter().enumerate() {
                 let lines = self.lines(&cell_spans(cell, place), size, f32::MAX);
+                // A little more, so that rounding does not break the longest line.
                 let widest = lines.iter().map(|line| line.width).fold(0.0, f32::max) + 2.0 * PADDING + 1.0;
                 wanted[column] = wanted[column].max(widest);
             }
@@ -331,6 +335,7 @@ impl<'a> Layout<'a> {
         let mut turned = vec![SetLine { direction, ..SetLine::default() }];
         for (nth, place) in order.iter().enumerate() {
             let (letter, of) = letters[*place];
+            // A letter is part of right-to-left text if it comes before its left neighbour.
             let backwards = order.get(nth + 1).is_some_and(|next| next < place)
                 || nth.checked_sub(1).is_some_and(|before| order[before] > *place);
             let letter = if backwards { mirrored(letter) } else { letter };
@@ -371,6 +376,7 @@ impl<'a> Layout<'a> {
     fn pieces(&self, word: &str, how: &SetStyle, size: f32) -> Vec<SetPiece> {
         let mut pieces: Vec<SetPiece> = Vec::new();
         for letter in word.chars() {
+            // Fonts lack some of the spaces.
             let letter = if letter.is_whitespace() { ' ' } else { letter };
             if is_joiner(letter) {
                 continue;
@@ -409,6 +415,7 @@ impl<'a> Layout<'a> {
 
     /// Starts a new page if there is less space than this.
     fn room(&mut self, height: f32) -> Result<()> {
+        // At the top of a page, a new one would have no more space.
         if self.y - height < MARGIN && self.y < self.height - MARGIN { self.new_page() } else { Ok(()) }
     }
 
