@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weft_core::seam::SessionStore;
 use weft_core::seam::conversations::{ConversationQuery, Conversations, MESSAGES_MAX, PastMessage};
 use weft_core::seam::session_store::SessionFilter;
-use weft_core::{async_trait, Error, ErrorKind, Result, SessionKey, TenantId};
+use weft_core::{Error, ErrorKind, Result, SessionKey, TenantId, async_trait};
 
 /// Maximum number of conversations of a user that are searched: the last changed ones.
 const SESSIONS_MAX: u64 = 50;
@@ -44,6 +44,7 @@ impl Conversations for StoredConversations {
             ..SessionFilter::default()
         };
         let (sessions, _) = self.0.list(tenant, &filter).await?;
+        // The messages of this conversation come first, and were read above.
         for session in sessions.into_iter().filter(|session| session.key.id != query.session) {
             let left = MESSAGES_MAX.saturating_sub(all.len()) as u64;
             if left == 0 {

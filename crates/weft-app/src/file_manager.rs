@@ -301,6 +301,7 @@ impl FileManager {
                         removed += gone;
                         open.pop();
                     }
+                    // The store removes no folder that has entries: one was added meanwhile.
                     Err(error) if error.kind == ErrorKind::Conflict && emptied < EMPTIED_MAX => emptied += 1,
                     Err(error) => return Err(error),
                 }
@@ -348,6 +349,7 @@ impl FileManager {
         let mut open = entries;
         while let Some(entry) = open.pop() {
             if entry.kind != EntryKind::Folder {
+                // A file and its folder may both be selected.
                 if files.iter().all(|file| file.id != entry.id) {
                     files.push(entry);
                 }
@@ -372,9 +374,9 @@ impl FileManager {
 
 #[cfg(test)]
 mod tests {
-    use weft_core::async_trait;
     use futures::FutureExt as _;
     use tokio::sync::Semaphore;
+    use weft_core::async_trait;
     use weft_core::seam::clock::FixedClock;
     use weft_core::seam::folder_store::FolderLimits;
     use weft_engine::clock::SystemClock;

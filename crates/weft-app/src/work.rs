@@ -130,6 +130,7 @@ impl App {
 
     /// Processes a work item: starts it, waits for its end, and returns the outcome.
     pub async fn do_work(&self, stored: &StoredWork) -> WorkOutcome {
+        // An outcome that is stored counts, however its processes have ended.
         if !self.has_ended(&stored.work).await {
             // A schedule requests the next run before the lease on the last one has expired, so the processes that
             // earlier runs have ended count, too.

@@ -105,6 +105,7 @@ pub struct Fire {
 fn run_of(schedule: &ScheduleKey, fire_ms: i64) -> RunId {
     let mut hash = Sha256::new();
     for part in [schedule.tenant.as_str(), schedule.id.as_str()] {
+        // The length separates each part from the next.
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }

@@ -81,6 +81,7 @@ fn decoded(text: Option<&String>) -> Option<Vec<u8>> {
 impl Jwk {
     /// Returns the key, unless it is of an unsupported type.
     fn key(self) -> Option<ProviderKey> {
+        // A key for encryption must not verify signatures.
         if self.usage.as_ref().is_some_and(|usage| usage != "sig") {
             return None;
         }
@@ -168,6 +169,7 @@ impl Keys {
         let (header, payload) = signed.split_once('.').ok_or_else(unreadable)?;
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| unreadable());
         let header: TokenHeader = serde_json::from_slice(&decode(header)?).map_err(|_| unreadable())?;
+        // Extensions that are not understood must be refused (RFC 7515, 4.1.11).
         if header.crit.is_some() {
             return Err(wrong("the ID token requires an unknown extension"));
         }

@@ -51,6 +51,7 @@ impl App {
         if !user.enabled {
             return Err(SignInRefusal::Disabled);
         }
+        // Before the sign-in, which reads the role.
         self.follow_groups(provider, claims, &user.id).await?;
         let hash = hash(&provider.config.issuer, &person.subject);
         let email = person.email.as_deref().unwrap_or_default();
@@ -133,6 +134,7 @@ impl App {
         };
         if let Some(first) = &first {
             stores.tenants.accept_invitation(first, Joining::New(&user), now_ms).await?;
+            // All of them were sent to the address that the provider has verified.
             for one in invitations {
                 stores.tenants.accept_invitation(&one, Joining::Known(&user.id), now_ms).await?;
             }
