@@ -69,6 +69,7 @@ fn parsed(bytes: &[u8]) -> Result<Json, ApiError> {
 async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Bytes>, ApiError> {
     let kind = request.headers().get(header::CONTENT_TYPE);
     let kind = kind.map_or("nothing", |kind| kind.to_str().unwrap_or("nothing readable")).to_owned();
+    // Reported below, because it does not matter for an empty body; by then the request is consumed.
     let encoding = check_encoding(request.headers());
     let reading = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
     let read =

@@ -19,7 +19,7 @@ use serde_json::{Map, Value as Json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use weft_core::access::Permission;
-use weft_core::{async_trait, Result, TenantId};
+use weft_core::{Result, TenantId, async_trait};
 use weft_mcp::serving::{About, Call, Feature, Listing, Outcome, RpcError, Service, TaskView, code};
 
 use crate::audit::note_call;
@@ -58,6 +58,7 @@ impl Offering {
     async fn admit(&self, needs: Permission, what: &str) -> Result<(), RpcError> {
         let admitted = self.caller.check(needs);
         let outcome = admitted.as_ref().map_or(error::code::OPERATING, |()| 0);
+        // Refused calls are recorded, too.
         note_call(self.app(), &self.caller, needs, what, outcome).await;
         admitted.map_err(|refused| RpcError::new(code::INVALID_REQUEST, refused.message()))
     }
@@ -139,6 +140,7 @@ impl Service for Offering {
     }
 
     async fn call(&self, call: Call) -> Result<Outcome, RpcError> {
+        // Built-in tools come first; no agent gets the name of one.
         match tool::all().find(|tool| tool.name == call.name) {
             Some(tool) => {
                 self.admit(tool.needs, &call.name).await?;

@@ -192,6 +192,7 @@ impl ResponseRun {
             open.text.clear();
         }
         self.close(activation, "incomplete", events);
+        // Text that is said again begins a new message.
         for place in self.said.remove(&activation).unwrap_or_default() {
             TextKind::Text.empty(&mut self.output[place]);
         }

@@ -89,6 +89,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
             });
             arguments(&properties, &["id"])
         },
+        // The only one of these tools that may ask the client something, so it returns an outcome of its own.
         run: |offering, call| Box::pin(offering.run_canvas(call)),
     },
     BuiltIn {

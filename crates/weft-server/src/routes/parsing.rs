@@ -105,6 +105,7 @@ pub(crate) async fn stop(
     Path(id): Path<String>,
     AnyJson(json): AnyJson,
 ) -> Result<Response, ApiError> {
+    // Only called with at least one id.
     let first_not_owned = |missing: &[String]| document_not_owned(&missing[0]);
     let stopped = call_off(&state, &caller, &id, &object(json)?, first_not_owned).await?;
     match stopped.over.first() {
