@@ -78,6 +78,7 @@ pub(crate) async fn add(
         let added = async { app.beside.add(dataset, &name, bytes.await?).await };
         (added.await, name.clone())
     });
+    // A few at a time, so that a large folder does not fill the memory.
     let mut reading = futures::stream::iter(read).buffered(AT_ONCE);
     let mut count = 0;
     while let Some((added, name)) = reading.next().await {

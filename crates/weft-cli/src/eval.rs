@@ -97,6 +97,7 @@ async fn evaluated(
     let at_once = usize::from(args.jobs.unwrap_or(0));
     let at_once = match (at_once, mode) {
         (0, Mode::Live) => LIVE_AT_ONCE,
+        // Recorded cases wait for no server, so more of them than processors would not be faster.
         (0, Mode::Recorded) => std::thread::available_parallelism().map_or(1, usize::from),
         (jobs, _) => jobs,
     };

@@ -41,11 +41,13 @@ pub(crate) async fn follow(
     data: &mut Data,
     progress: &mut Progress,
 ) -> Outcome<Answer> {
+    // The first entry names the session.
     let mut view = View { view: RunView::new(&run.key.id, &"".into()), answer: Answer::default(), show };
     let mut interrupt = pin!(stopped());
     let mut interrupted: Option<Instant> = None;
     let mut failure = None;
     loop {
+        // The signal first, so that a run with many entries is stopped at once.
         let entry = tokio::select! {
             biased;
             () = &mut interrupt => {

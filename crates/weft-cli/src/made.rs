@@ -76,6 +76,7 @@ async fn written(folder: &Path, name: &str, bytes: &[u8]) -> Outcome<PathBuf> {
     for number in 1..=SAME_NAME_MAX {
         let own = if number == 1 { name.to_owned() } else { format!("{stem}-{number}{ending}") };
         let path = folder.join(own);
+        // If existence was checked separately, another program could create the file in between.
         let opened = tokio::fs::OpenOptions::new().write(true).create_new(true).open(&path).await;
         match opened {
             Ok(mut file) => {

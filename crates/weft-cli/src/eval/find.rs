@@ -24,6 +24,7 @@ pub(super) fn files(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
             return Err(Failure::usage(format!("there is no eval in the folder {}", path.display()))
                 .help("evals are files named eval.yaml or *.eval.yaml; `weft eval record` writes one"));
         }
+        // The entries of a folder come in no fixed order.
         found.sort();
         all.extend(found);
     }
