@@ -60,6 +60,7 @@ impl App {
             // Another process has just started it, or its session is busy.
             Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&work.run).await {
                 Ok(run) => self.go_on_with(work, &run).await,
+                // Without a run of this id, it is the session that is busy.
                 Err(_) => Err(error),
             },
             Err(error) => Err(error),

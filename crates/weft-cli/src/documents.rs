@@ -20,6 +20,7 @@ use crate::screen::Notes;
 use crate::words::{plural, quoted};
 
 /// Maximum number of files that are parsed.
+// They are not stored, so each command parses them again.
 const FILES_MAX: usize = 1_000;
 /// Maximum size of one file in bytes; larger ones should be ingested once, into a dataset.
 const BYTES_MAX: u64 = 16 << 20;

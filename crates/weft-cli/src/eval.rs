@@ -24,6 +24,7 @@ use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
 
 /// Maximum number of concurrent cases that call models.
+// Providers of models limit how many calls they accept at a time.
 const LIVE_AT_ONCE: usize = 4;
 
 /// Runs evals, or writes a new one.
@@ -133,6 +134,7 @@ async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<File
                 let nth = next.fetch_add(1, Ordering::Relaxed);
                 let Some((_, subject, case)) = work.get(nth) else { return };
                 let report = Box::pin(subject.run(case, mode)).await;
+                // Without a receiver, further reports are of no use.
                 if to_us.send((nth, report)).await.is_err() {
                     return;
                 }

@@ -26,6 +26,7 @@ pub(crate) enum Show {
 }
 
 /// Exit code after Ctrl-C was pressed twice.
+// 128 and the number of SIGINT, as shells report it.
 const INTERRUPTED: i32 = 130;
 /// Signals within this time count as one: `timeout` sends its signal to the process and again to the process group.
 const SAME_SIGNAL: Duration = Duration::from_millis(200);

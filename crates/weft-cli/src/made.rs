@@ -81,6 +81,7 @@ async fn written(folder: &Path, name: &str, bytes: &[u8]) -> Outcome<PathBuf> {
         match opened {
             Ok(mut file) => {
                 file.write_all(bytes).await.map_err(|cause| failed(&path, cause))?;
+                // Written in the background: only flushing tells whether it has succeeded.
                 file.flush().await.map_err(|cause| failed(&path, cause))?;
                 return Ok(path);
             }

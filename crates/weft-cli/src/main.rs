@@ -116,6 +116,7 @@ fn show(error: &clap::Error) {
     let text = error.render();
     if !error.use_stderr() {
         let mut data = Data::stdout();
+        // The exit code does not depend on whether anybody reads it.
         drop(data.text(&text.to_string()));
     } else if Colour::for_people(&Environment::of_process()) == Colour::On {
         Notes::coloured(&numbers_in_words(&text.ansi().to_string()));

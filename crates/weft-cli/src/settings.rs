@@ -28,6 +28,7 @@ const TRUST_HELP: &str = "review ./weft.toml, which may have come with this fold
 /// The reason for an unknown setting.
 const UNKNOWN: &str = "there is no such setting";
 /// Maximum number of invalid settings that are reported.
+// Each of them takes one more attempt to read all settings.
 const WRONG_MAX: usize = 100;
 /// Maximum size of a settings file, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;

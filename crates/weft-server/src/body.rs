@@ -36,6 +36,7 @@ const VALUE_SHOWN_MAX: usize = 128;
 pub(crate) const VALUES_MAX: usize = 200_000;
 
 /// Default page size.
+// The default of the compatible API.
 const PAGE_SIZE: u64 = 30;
 
 /// Default number of days in a report.

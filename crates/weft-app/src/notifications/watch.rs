@@ -74,6 +74,7 @@ impl App {
             .into_iter()
             .map(|spent| spent.canvas)
             .collect();
+        // Each of the two days lists its own canvases.
         canvases.sort_unstable();
         canvases.dedup();
         for canvas in canvases {

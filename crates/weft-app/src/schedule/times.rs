@@ -11,6 +11,7 @@ use weft_core::seam::schedule_store::Timing;
 use weft_core::{Error, Result};
 
 /// The shortest interval, in milliseconds.
+// Workers look for schedules that are due about once a second.
 const EVERY_MS_MIN: i64 = 1_000;
 
 /// The longest interval, in milliseconds: a hundred years.

@@ -29,6 +29,7 @@ pub(super) fn files(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
         all.extend(found);
     }
     let mut seen = std::collections::HashSet::new();
+    // A file may be named and be in a named folder as well.
     all.retain(|path| seen.insert(path.clone()));
     Ok(all)
 }

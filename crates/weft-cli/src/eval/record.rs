@@ -145,6 +145,7 @@ async fn turns_up_to(app: &App, run: &StoredRun) -> Outcome<Vec<StoredRun>> {
     if runs.len() as u64 > TURNS_MAX {
         return Err(Failure::usage(format!("session {} has more than {TURNS_MAX} turns", run.session)));
     }
+    // The list begins with the newest.
     runs.reverse();
     let at = runs.iter().position(|known| known.key == run.key).map_or(0, |at| at + 1);
     runs.truncate(at);

@@ -126,6 +126,7 @@ impl MultipartForm {
     pub(super) async fn next_part(&mut self) -> Result<Option<Field<'_>>, ApiError> {
         self.limit.left.store(HEAD_BYTES_MAX, Ordering::Relaxed);
         let next = timely(self.parts.next_field()).await;
+        // This limit is for heads only: the content of a part has its own.
         self.limit.left.store(usize::MAX, Ordering::Relaxed);
         if self.limit.exceeded.load(Ordering::Relaxed) {
             let message =

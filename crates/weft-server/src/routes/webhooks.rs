@@ -257,6 +257,7 @@ async fn read(webhook: &Webhook, body: Body) -> Result<Bytes, ApiError> {
     let reading = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, most));
     match reading.await {
         Ok(Ok(bytes)) => Ok(bytes),
+        // A connection that breaks off is an error, too, but then nobody receives the answer.
         Ok(Err(_)) => Err(refused(format!("Request body too large: it has more than {most} bytes"))),
         Err(_) => Err(refused("the body of the request did not arrive in time")),
     }

@@ -20,6 +20,7 @@ use crate::error::{ApiError, code};
 
 type Object = serde_json::Map<String, Json>;
 
+// The limit of the compatible API.
 const TEXT_MAX: usize = 65_535;
 
 /// Fields of a dataset, in the order of the API.

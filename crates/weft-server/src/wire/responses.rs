@@ -11,6 +11,7 @@ use crate::dialect::responses::{Note, PREFIX};
 use crate::error::ApiError;
 
 /// Maximum number of metadata entries, and of characters in each, that clients may attach.
+// The limits of OpenAI's API.
 const METADATA_MAX: usize = 16;
 const METADATA_CHARS_MAX: usize = 512;
 

@@ -13,6 +13,7 @@ use crate::body::{Body, Params, excerpt};
 use crate::error::{ApiError, code};
 
 /// Default number of hits on a page.
+// The default of the compatible API.
 const PAGE_SIZE: usize = 30;
 
 /// A search in datasets. The API's names for weights and thresholds are not used beyond this type.

@@ -97,6 +97,7 @@ impl Jwk {
             ("EC", Some("P-256")) => PublicKey::P256(point(32)?),
             ("EC", Some("P-384")) => PublicKey::P384(point(48)?),
             ("OKP", Some("Ed25519")) => PublicKey::Ed25519(decoded(self.x.as_ref())?),
+            // Symmetric keys are not accepted: whoever can read one could sign tokens with it.
             _ => return None,
         };
         Some(ProviderKey { id: self.kid, algorithm: self.alg, public })

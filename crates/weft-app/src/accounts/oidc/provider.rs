@@ -120,6 +120,7 @@ impl Provider {
 
     /// Sends a request, and returns the status and the whole body.
     async fn ask(&self, request: StreamRequest) -> Result<(u16, Vec<u8>)> {
+        // One time limit for both, so that a response that arrives slowly holds up no sign-in.
         let asking = async {
             let response = self.http.open(request).await?;
             let status = response.status;
