@@ -158,6 +158,7 @@ impl FileManager {
             )));
         }
         let new = FolderEntry { size, ..self.fresh(within, name, EntryKind::Arriving) };
+        // The entry comes first, so that the bytes are found and removed if this process ends before it is complete.
         let arriving = self.add_named(tenant, &new).await?;
         if let Err(error) = self.blobs.put(tenant, &blob(&new.id), bytes).await {
             self.take_back(tenant, &arriving).await;

@@ -202,6 +202,7 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Dataset { tenant, command } => {
             local::choose(tenant)?;
             let setup = if dataset::asks_models(command) { with_models().await? } else { without()? };
+            // The large ones are boxed: this future has room for the largest of all.
             Box::pin(dataset::run(command, &setup)).await
         }
         Command::Runs { command } => {
@@ -223,6 +224,7 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Schedule { tenant, command } => {
             local::choose(tenant)?;
             let setup = match command {
+                // A canvas from a file is checked, for which the models must be known.
                 ScheduleCommand::Add(_) => Setup::read(&environment, &flags).await?,
                 _ => Setup::without_models(&environment, &flags)?,
             };

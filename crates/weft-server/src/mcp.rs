@@ -79,6 +79,7 @@ pub async fn converse(
     // The caller is the user who started this process.
     let state = ServerState::until(app.clone(), Auth::Off, stopping.clone())?;
     let offering = Arc::new(Offering::new(state, tenant.into()));
+    // There may be no server on this store that looks after the runs and tasks.
     tokio::select! {
         ended = weft_mcp::serving::converse(offering, source, sink) => ended,
         () = app.keep_runs_going() => Ok(()),

@@ -322,6 +322,7 @@ impl App {
             let page = due.len() as u64;
             let mut failed = false;
             for schedule in due {
+                // One that fails must not keep the others waiting.
                 if let Err(error) = self.fire_times(&schedule, now_ms).await {
                     failed = true;
                     tracing::warn!(schedule.id = %schedule.key.id, error = error.detail(), "a schedule could not fire");

@@ -207,6 +207,7 @@ fn relative(file: &Path, folder: &Path) -> PathBuf {
     let whole = |path: &Path| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        // Links are resolved, because `..` after one of them would lead elsewhere.
         whole.canonicalize().unwrap_or(whole)
     };
     let (file, folder) = (whole(file), whole(folder));

@@ -184,6 +184,7 @@ impl Keys {
             match key.public.verifies(&header.alg, signed.as_bytes(), &signature) {
                 Some(true) => return serde_json::from_slice(&decode(payload)?).map_err(|_| unreadable()),
                 Some(false) => tried = Some(wrong("the signature of the ID token is not valid")),
+                // Its type does not fit the algorithm, so another key may be the one.
                 None => {}
             }
         }
