@@ -163,6 +163,7 @@ async fn call_off(
     for Document { key, .. } in &documents {
         match state.app.library.stop(key, Wanted::Cancel).await {
             Ok(()) => {}
+            // There is nothing to stop, which the answer says.
             Err(error) if error.kind == ErrorKind::Conflict => over.push(key.id.clone()),
             Err(error) if error.kind == ErrorKind::NotFound => {
                 return Err(document_not_owned(key.id.as_str()));

@@ -63,6 +63,7 @@ pub(crate) async fn upload(
         }
     }
     let app = state.app.clone();
+    // Not dropped with the connection: what has been stored of the form is then removed.
     let kept = app.whole(async move |given_up| {
         let form = form(request, &state, given_up).await?;
         keep_all(&state, &dataset, form).await

@@ -296,6 +296,7 @@ async fn body_of(
         Some("application/x-www-form-urlencoded") => {
             payload::form(&bytes).map(Json::Object).ok_or_else(|| refused("the form cannot be read"))
         }
+        // Some senders name JSON as the type of an empty body.
         _ if bytes.iter().all(u8::is_ascii_whitespace) => Ok(nothing()),
         _ if crate::body::values_of(&bytes) > VALUES_MAX => {
             Err(refused(format!("the body has more than {VALUES_MAX} values")))

@@ -66,6 +66,7 @@ impl App {
         claims: &Claims,
     ) -> Result<User, SignInRefusal> {
         let stores = &self.accounts.stores;
+        // The subject stands for one person for ever, while an address may pass to another (OpenID Connect Core, 5.7).
         match stores.identities.identity(&hash(&provider.config.issuer, &person.subject)).await {
             Ok(identity) => return Ok(stores.users.user(&identity.user).await?),
             Err(error) if error.kind == ErrorKind::NotFound => {}
