@@ -144,6 +144,7 @@ impl App {
         let (catalog, id) = (Arc::clone(&self.catalog), ComponentId::from(component));
         let (check, tenant) = (Arc::clone(&self.model_check), key.tenant.clone());
         let measuring = self.measuring;
+        // Compiling a large canvas would block all other work on this thread.
         let made = tokio::task::spawn_blocking(move || {
             let mut canvas = weft_dsl::load(dsl.as_bytes()).map_err(|problems| refusal(&problems))?;
             let spec = runnable(&canvas, &id, |kind| catalog.get(kind))?;
@@ -420,6 +421,7 @@ fn called_by(canvas: &Canvas, id: &ComponentId) -> Vec<ComponentId> {
         node.params.values().for_each(|value| names_in(value, &mut named));
         for name in named {
             let name = ComponentId::from(name);
+            // Agents may name each other in a circle.
             if canvas.nodes.contains_key(&name) && !called.contains(&name) && name != *id {
                 called.push(name.clone());
                 next.push(name);

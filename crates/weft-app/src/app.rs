@@ -97,6 +97,7 @@ impl App {
     /// Returns the same app with the components that are only for benchmarks.
     #[must_use]
     pub fn for_measuring(self) -> Self {
+        // The plans so far were compiled without these components.
         let plans = Arc::new(Plans::new(self.limits.plans_kept));
         Self(Arc::new(AppState { measuring: true, plans, ..AppState::clone(&self) }))
     }
@@ -274,6 +275,7 @@ impl App {
     /// # Errors
     /// When the store cannot be closed.
     pub async fn shut_down(&self, grace: Duration) -> Result<()> {
+        // Runs come first, because they use everything that is closed below.
         self.engine.shut_down(grace).await;
         self.unfinished.close();
         // Clients that send a file too slowly are not waited for.

@@ -45,6 +45,7 @@ impl App {
                 let input = || self.with_files_read(session, input.clone());
                 let input = read.get_or_try_init(input).await?.clone();
                 self.check_goes_on(&session.key, waiting).await?;
+                // At the first attempt the session was just loaded.
                 if first.swap(false, Ordering::Relaxed) {
                     self.start_turn_read(RunId::generate(), session, input, task.as_ref()).await
                 } else {
@@ -97,6 +98,7 @@ impl App {
                     Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&key).await {
                         // It can be read here, whichever process executes it.
                         Ok(run) => Ok((self.again(&run, input).await?, RunOrigin::Known)),
+                        // The run could not be read, so the conflict is all that is known.
                         Err(_) => Err(error),
                     },
                     Err(error) => Err(error),

@@ -215,6 +215,7 @@ async fn tell_of_namespaces(config: &Config) {
     }
 }
 
+// Landlock and seccomp, which confine the interpreter, exist only on Linux.
 #[cfg(not(target_os = "linux"))]
 fn with_system_python(
     _: Arc<dyn Sandbox>,

@@ -184,6 +184,7 @@ impl App {
             let read = self.read_file(&reading, file).await;
             *file = read.map_err(|error| {
                 match file.get("name").and_then(Json::as_str).filter(|name| !name.is_empty()) {
+                    // The reader may have named the file already.
                     Some(name) if error.message.contains(name) => error,
                     Some(name) => at(error, &format!("the file `{name}`")),
                     None => at(error, &format!("`files[{place}]`")),

@@ -272,6 +272,7 @@ pub struct WorkerConfig {
 
 impl Default for WorkerConfig {
     fn default() -> Self {
+        // As many documents as are parsed at the same time (`documents.at_once`): more would only wait.
         Self { enabled: true, concurrency: 16, documents_at_once: 2, kept_days: 30 }
     }
 }
@@ -280,6 +281,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             data: PathBuf::from("weft-data"),
+            // Only this machine, until the operator decides otherwise.
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9380)),
             store: StoreConfig::default(),
             secrets: SecretsConfig::default(),

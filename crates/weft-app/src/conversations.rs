@@ -44,6 +44,7 @@ impl Conversations for StoredConversations {
             ..SessionFilter::default()
         };
         let (sessions, _) = self.0.list(tenant, &filter).await?;
+        // The messages of this conversation come first, and were read above.
         for session in sessions.into_iter().filter(|session| session.key.id != query.session) {
             let left = MESSAGES_MAX.saturating_sub(all.len()) as u64;
             if left == 0 {

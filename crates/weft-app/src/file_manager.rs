@@ -158,6 +158,7 @@ impl FileManager {
             )));
         }
         let new = FolderEntry { size, ..self.fresh(within, name, EntryKind::Arriving) };
+        // The entry comes first, so that the bytes are found and removed if this process ends before it is complete.
         let arriving = self.add_named(tenant, &new).await?;
         if let Err(error) = self.blobs.put(tenant, &blob(&new.id), bytes).await {
             self.take_back(tenant, &arriving).await;
@@ -301,6 +302,7 @@ impl FileManager {
                         removed += gone;
                         open.pop();
                     }
+                    // The store removes no folder that has entries: one was added meanwhile.
                     Err(error) if error.kind == ErrorKind::Conflict && emptied < EMPTIED_MAX => emptied += 1,
                     Err(error) => return Err(error),
                 }
@@ -348,6 +350,7 @@ impl FileManager {
         let mut open = entries;
         while let Some(entry) = open.pop() {
             if entry.kind != EntryKind::Folder {
+                // A file and its folder may both be selected.
                 if files.iter().all(|file| file.id != entry.id) {
                     files.push(entry);
                 }

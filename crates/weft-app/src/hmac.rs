@@ -14,6 +14,7 @@ pub fn sign(algorithm: HmacAlgorithm, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
 
 fn hmac<D: Digest, const BLOCK: usize>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     let mut block = [0_u8; BLOCK];
+    // A key that is longer than a block is replaced by its hash (RFC 2104, 2).
     let short = if key.len() > BLOCK { D::digest(key).to_vec() } else { key.to_vec() };
     block.iter_mut().zip(short).for_each(|(to, from)| *to = from);
     let padded = |with: u8| block.map(|byte| byte ^ with);

@@ -95,6 +95,7 @@ impl App {
     pub async fn again(&self, run: &StoredRun, input: &TurnInput) -> Result<RunHandle> {
         self.check_same(run, input).await?;
         let entries = self.engine.events(&run.key, 0).await?;
+        // Of no effect: others may read this run, so an equal question must not be able to stop it.
         Ok(RunHandle { key: run.key.clone(), entries, cancel: CancellationToken::new() })
     }
 

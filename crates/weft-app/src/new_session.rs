@@ -34,6 +34,7 @@ impl NewSession<'_> {
         state: SessionState,
         now_ms: i64,
     ) -> Result<Session> {
+        // They count for `sys.conversation_turns`, by which canvases recognize a first question.
         let turns = self.before.iter().filter(|(role, _)| *role == "user").count() as u64;
         Ok(Session {
             user_id: self.user_id.to_owned(),

@@ -58,6 +58,7 @@ impl App {
         let dsl = self.canvases.version(&canvas, &version).await?;
         let compiled = self.compiled(&run.key.tenant, dsl, Purpose::LookBack).await?;
         let (plan, _) = compiled.map_err(|problems| refusal(&problems))?;
+        // Not cached: its models were not checked, so no new run may use it.
         Ok(Arc::new(plan))
     }
 

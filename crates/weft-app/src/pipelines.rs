@@ -66,6 +66,7 @@ impl fmt::Debug for FilesAndDocuments {
 
 impl FilesAndDocuments {
     async fn document(&self, tenant: &TenantId, id: &FileId) -> Result<Option<Document>> {
+        // The generated ids of other files contain no slash.
         let Some((dataset, document)) = id.as_str().split_once('/') else { return Ok(None) };
         let key = DocumentKey::new(&DatasetKey::new(tenant, dataset), document);
         self.documents.document(&key).await.map(Some)
@@ -215,6 +216,7 @@ impl PipelineRunner for Pipelines {
     }
 
     async fn stop(&self, document: &Document) {
+        // If the store does not respond, the run ends at its own time limit.
         let Ok(run) = self.reading(document).await else { return };
         // The run does not exist if it was never started.
         if let Err(error) = self.app.engine.cancel(&run).await

@@ -35,6 +35,7 @@ impl App {
         self.stop_runs_of(key).await?;
         self.canvases.delete(key).await?;
         self.plans.forget(key);
+        // After the canvas: a token that is created meanwhile finds the canvas gone, and is removed by its creator.
         let target = ShareTarget::Agent(key.id.clone());
         self.accounts.stores.shares.remove_shares(&key.tenant, &target).await.map(drop)
     }
@@ -60,6 +61,7 @@ impl App {
     /// # Errors
     /// `NotFound`.
     pub async fn end_session(&self, session: &SessionKey) -> Result<()> {
+        // Listed first: a run that ends at this moment may still have to tell its readers.
         let filter = RunFilter {
             session: Some(session.id.clone()),
             unfinished: true,

@@ -68,6 +68,7 @@ impl App {
             match self.cut_off().await {
                 Ok(runs) => {
                     let left: HashSet<&RunKey> = runs.iter().map(|run| &run.key).collect();
+                    // Otherwise runs that were removed or resumed elsewhere would be remembered for ever.
                     tried.retain(|key, _| left.contains(key));
                     for run in runs {
                         if tried.get(&run.key).is_none_or(|at| at.elapsed() >= AGAIN_AFTER)

@@ -43,6 +43,7 @@ impl App {
         match taken {
             Some(true) => {
                 let entries = self.engine.events(&run, 0).await?;
+                // Of no effect: the run belongs to the question that started it.
                 Ok(Some(RunHandle { key: run, entries, cancel: CancellationToken::new() }))
             }
             Some(false) => Ok(None),

@@ -289,10 +289,12 @@ impl App {
     /// As [`App::time_out_tasks`].
     pub async fn time_out_tasks_after(&self, after: &mut Option<DuePosition>) -> Result<Vec<RunHandle>> {
         let tasks = self.tasks.due(self.clock.now_ms(), after.as_ref(), TIMED_OUT_AT_ONCE_MAX).await?;
+        // A batch that is not full was the last one.
         let last = tasks.last().filter(|_| tasks.len() as u64 >= TIMED_OUT_AT_ONCE_MAX);
         *after = last.and_then(|task| Some((task.due_ms?, task.key.clone())));
         let (mut sessions, mut begun) = (HashSet::new(), Vec::new());
         for task in tasks {
+            // The turn that handles a task handles all expired ones of its session.
             if !sessions.insert((task.key.tenant.clone(), task.session.clone())) {
                 continue;
             }

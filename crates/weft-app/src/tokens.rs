@@ -173,18 +173,27 @@ pub(crate) fn checked_name(name: &str) -> Result<String> {
 /// Maximum number of tokens in a list.
 pub const LISTED_MAX: u64 = 10_000;
 
-/// Finds a token of a tenant: by the token itself, its id, or a name that is unique.
+/// Finds a token of a tenant: by the token itself, its id, or a name that is unique. With `user`, only among the
+/// tokens of that user.
 ///
 /// # Errors
 /// `NotFound`; `Invalid` when several have the name.
-pub async fn named(store: &dyn TokenStore, tenant: &TenantId, name: &str) -> Result<StoredToken> {
+pub async fn named(
+    store: &dyn TokenStore,
+    tenant: &TenantId,
+    user: Option<&UserId>,
+    name: &str,
+) -> Result<StoredToken> {
     // An exact match takes precedence over other tokens with that name.
     let exact = found(store.find(&hash(name)).await)?;
-    if let Some(token) = exact.filter(|token| token.tenant == *tenant) {
+    let is_meant = |token: &StoredToken| {
+        token.tenant == *tenant && user.is_none_or(|user| token.user.as_ref() == Some(user))
+    };
+    if let Some(token) = exact.filter(is_meant) {
         return Ok(token);
     }
-    let (tenant, called) = (Some(tenant.clone()), Some(name.to_owned()));
-    let named = TokenFilter { tenant, name: called, limit: LISTED_MAX, ..TokenFilter::default() };
+    let (tenant, user, called) = (Some(tenant.clone()), user.cloned(), Some(name.to_owned()));
+    let named = TokenFilter { tenant, user, name: called, limit: LISTED_MAX, ..TokenFilter::default() };
     let mut called = store.list(&named).await?;
     if let Some(at) = called.iter().position(|token| token.id() == name) {
         return Ok(called.swap_remove(at));

@@ -248,6 +248,7 @@ impl TenantServers {
     /// When the store cannot be written.
     pub async fn sign_out(&self, tenant: &TenantId, id: &str) -> Result<bool> {
         let was = self.credentials.remove(&credential_key(tenant, id)).await?;
+        // An open connection would go on with the token that it has.
         self.forget(id).await;
         Ok(was)
     }
@@ -257,6 +258,7 @@ impl TenantServers {
     /// # Errors
     /// `NotFound`, also for one of another tenant; when the store cannot be written.
     pub async fn remove(&self, tenant: &TenantId, id: &str) -> Result<()> {
+        // First, because the store refuses servers of other tenants, whose connections must stay.
         self.store.remove(tenant, id).await?;
         self.sign_out(tenant, id).await.map(drop)
     }
@@ -307,6 +309,7 @@ impl TenantServers {
     async fn connected(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()> {
         let (fresh, let_go) = {
             let mut known = self.known();
+            // A counter and no clock: only the order of the uses matters.
             known.asked += 1;
             let now = known.asked;
             let before = known.as_of.insert(server.id.clone(), (server.updated_ms, now));

@@ -189,6 +189,7 @@ impl App {
             });
         }
         let until = in_seconds(limits.wait_seconds);
+        // The lock first: a place that is free is not refused because of those behind it.
         let turn = async {
             tokio::select! {
                 biased;

@@ -21,6 +21,7 @@ impl App {
     {
         let given_up = CancellationToken::new();
         let _gone = given_up.clone().drop_guard();
+        // A task of its own, because the caller's future may be dropped.
         let done = self.unfinished.spawn(work(given_up).in_current_span()).await;
         done.map_err(|cause| Error::internal("a request stopped unexpectedly").because(cause))
     }

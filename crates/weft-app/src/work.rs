@@ -60,6 +60,7 @@ impl App {
             // Another process has just started it, or its session is busy.
             Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&work.run).await {
                 Ok(run) => self.go_on_with(work, &run).await,
+                // Without a run of this id, it is the session that is busy.
                 Err(_) => Err(error),
             },
             Err(error) => Err(error),
@@ -130,6 +131,7 @@ impl App {
 
     /// Processes a work item: starts it, waits for its end, and returns the outcome.
     pub async fn do_work(&self, stored: &StoredWork) -> WorkOutcome {
+        // An outcome that is stored counts, however its processes have ended.
         if !self.has_ended(&stored.work).await {
             // A schedule requests the next run before the lease on the last one has expired, so the processes that
             // earlier runs have ended count, too.

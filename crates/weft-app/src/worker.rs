@@ -145,6 +145,7 @@ impl Worker {
             match self.app.queue.renew(&taken.lease, until_ms).await {
                 Ok(()) => {}
                 Err(error) if error.kind == ErrorKind::Conflict => return,
+                // The next renewal may still be in time.
                 Err(error) => {
                     tracing::warn!(error = error.detail(), "cannot report that work is in progress");
                 }
@@ -220,6 +221,7 @@ pub async fn work(
         () = shutdown => tracing::info!("stopping"),
     }
     stop.cancel();
+    // The time that the workers take is part of the same grace period.
     let from = Instant::now();
     working.await;
     app.shut_down(grace.saturating_sub(from.elapsed())).await

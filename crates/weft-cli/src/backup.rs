@@ -25,6 +25,7 @@ pub(crate) async fn run(args: &BackupArgs, setup: &Setup) -> Outcome {
         data.line(&line.to_string())?;
     } else {
         let folder = quoted(&args.folder.to_string_lossy());
+        // Rounded up, so that a small database is not shown as 0 KiB.
         let (database, files) = (copied.database_bytes.div_ceil(1024), plural(copied.files, "file"));
         Notes::line(format!("copied the store ({database} KiB) and {files} into {folder}"));
         Notes::line(format!("`weft serve --data {folder}` serves it; the index is rebuilt automatically"));

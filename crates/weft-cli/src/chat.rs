@@ -130,6 +130,7 @@ impl ChatLoop<'_> {
         Notes::text(&sources::lines(&answer.cited));
         if answer.end.as_ref().is_some_and(|end| end.ending == Ending::Waiting) {
             self.last = Exit::Waiting;
+            // `conclude`, which tells them otherwise, would also describe the forms that are asked here.
             tell_limits(&answer);
             return Ok(answer.forms);
         }

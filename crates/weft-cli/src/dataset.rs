@@ -65,6 +65,7 @@ pub(crate) async fn run(command: &DatasetCommand, setup: &Setup) -> Outcome {
         DatasetCommand::Reindex(args) => reindex(args, &app).await,
         DatasetCommand::Embed(args) => embed::run(args, &app, setup).await,
     };
+    // Whatever the outcome, writes have to be on disk before the program ends.
     app.shut_down(Duration::ZERO).await?;
     done
 }
@@ -236,6 +237,7 @@ async fn stop(args: &DatasetDocumentsArgs, wanted: Wanted, app: &App) -> Outcome
         chosen.push(document(&dataset, named, app).await?);
     }
     let open = match wanted {
+        // A paused document would otherwise be continued later.
         Wanted::Cancel => &[DocumentState::Running, DocumentState::Paused][..],
         Wanted::Pause | Wanted::GoOn => &[DocumentState::Running],
     };

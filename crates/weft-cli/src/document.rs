@@ -44,6 +44,7 @@ impl Document {
                 .help(format!("name a file in it{named}")));
         }
         let mut bytes = Vec::new();
+        // One byte more than is allowed, so that the check of the canvas notices a longer file.
         file.take(DOCUMENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(refuse)?;
         Ok(Self { path: path.to_owned(), bytes })
     }

@@ -20,6 +20,7 @@ use crate::screen::Notes;
 use crate::words::{plural, quoted};
 
 /// Maximum number of files that are parsed.
+// They are not stored, so each command parses them again.
 const FILES_MAX: usize = 1_000;
 /// Maximum size of one file in bytes; larger ones should be ingested once, into a dataset.
 const BYTES_MAX: u64 = 16 << 20;
@@ -78,6 +79,7 @@ pub(crate) async fn add(
         let added = async { app.beside.add(dataset, &name, bytes.await?).await };
         (added.await, name.clone())
     });
+    // A few at a time, so that a large folder does not fill the memory.
     let mut reading = futures::stream::iter(read).buffered(AT_ONCE);
     let mut count = 0;
     while let Some((added, name)) = reading.next().await {

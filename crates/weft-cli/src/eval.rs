@@ -24,6 +24,7 @@ use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
 
 /// Maximum number of concurrent cases that call models.
+// Providers of models limit how many calls they accept at a time.
 const LIVE_AT_ONCE: usize = 4;
 
 /// Runs evals, or writes a new one.
@@ -97,6 +98,7 @@ async fn evaluated(
     let at_once = usize::from(args.jobs.unwrap_or(0));
     let at_once = match (at_once, mode) {
         (0, Mode::Live) => LIVE_AT_ONCE,
+        // Recorded cases wait for no server, so more of them than processors would not be faster.
         (0, Mode::Recorded) => std::thread::available_parallelism().map_or(1, usize::from),
         (jobs, _) => jobs,
     };
@@ -132,6 +134,7 @@ async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<File
                 let nth = next.fetch_add(1, Ordering::Relaxed);
                 let Some((_, subject, case)) = work.get(nth) else { return };
                 let report = Box::pin(subject.run(case, mode)).await;
+                // Without a receiver, further reports are of no use.
                 if to_us.send((nth, report)).await.is_err() {
                     return;
                 }

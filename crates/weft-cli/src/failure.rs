@@ -79,6 +79,7 @@ impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::New { exit, .. } | Self::Reported(exit) => *exit,
+            // The reader, such as `head`, has all that it wanted.
             Self::BrokenPipe => Exit::Done,
         }
     }

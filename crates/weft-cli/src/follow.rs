@@ -26,6 +26,7 @@ pub(crate) enum Show {
 }
 
 /// Exit code after Ctrl-C was pressed twice.
+// 128 and the number of SIGINT, as shells report it.
 const INTERRUPTED: i32 = 130;
 /// Signals within this time count as one: `timeout` sends its signal to the process and again to the process group.
 const SAME_SIGNAL: Duration = Duration::from_millis(200);
@@ -41,11 +42,13 @@ pub(crate) async fn follow(
     data: &mut Data,
     progress: &mut Progress,
 ) -> Outcome<Answer> {
+    // The first entry names the session.
     let mut view = View { view: RunView::new(&run.key.id, &"".into()), answer: Answer::default(), show };
     let mut interrupt = pin!(stopped());
     let mut interrupted: Option<Instant> = None;
     let mut failure = None;
     loop {
+        // The signal first, so that a run with many entries is stopped at once.
         let entry = tokio::select! {
             biased;
             () = &mut interrupt => {

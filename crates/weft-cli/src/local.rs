@@ -105,6 +105,7 @@ pub(crate) async fn store(app: App, setup: &Setup, document: &Document) -> Outco
         ..CanvasHead::default()
     };
     let canvas = CanvasKey::new(&tenant(), id);
+    // With the plan of the check, so that the canvas is not compiled a second time.
     app.put_checked(&canvas, head, document.text().unwrap_or_default(), plan).await?;
     Ok(Opened { app, canvas, file: document.path.clone() })
 }

@@ -76,10 +76,12 @@ async fn written(folder: &Path, name: &str, bytes: &[u8]) -> Outcome<PathBuf> {
     for number in 1..=SAME_NAME_MAX {
         let own = if number == 1 { name.to_owned() } else { format!("{stem}-{number}{ending}") };
         let path = folder.join(own);
+        // If existence was checked separately, another program could create the file in between.
         let opened = tokio::fs::OpenOptions::new().write(true).create_new(true).open(&path).await;
         match opened {
             Ok(mut file) => {
                 file.write_all(bytes).await.map_err(|cause| failed(&path, cause))?;
+                // Written in the background: only flushing tells whether it has succeeded.
                 file.flush().await.map_err(|cause| failed(&path, cause))?;
                 return Ok(path);
             }

@@ -116,6 +116,7 @@ fn show(error: &clap::Error) {
     let text = error.render();
     if !error.use_stderr() {
         let mut data = Data::stdout();
+        // The exit code does not depend on whether anybody reads it.
         drop(data.text(&text.to_string()));
     } else if Colour::for_people(&Environment::of_process()) == Colour::On {
         Notes::coloured(&numbers_in_words(&text.ansi().to_string()));
@@ -201,6 +202,7 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Dataset { tenant, command } => {
             local::choose(tenant)?;
             let setup = if dataset::asks_models(command) { with_models().await? } else { without()? };
+            // The large ones are boxed: this future has room for the largest of all.
             Box::pin(dataset::run(command, &setup)).await
         }
         Command::Runs { command } => {
@@ -222,6 +224,7 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Schedule { tenant, command } => {
             local::choose(tenant)?;
             let setup = match command {
+                // A canvas from a file is checked, for which the models must be known.
                 ScheduleCommand::Add(_) => Setup::read(&environment, &flags).await?,
                 _ => Setup::without_models(&environment, &flags)?,
             };

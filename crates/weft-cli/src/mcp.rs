@@ -45,6 +45,7 @@ async fn serve(args: &McpServeArgs, setup: &Setup) -> Outcome {
         }
     };
     let served = served.await;
+    // After a signal, calls of the client may still be under way.
     stopping.cancel();
     app.shut_down(GRACE).await?;
     served.map(|()| Exit::Done)

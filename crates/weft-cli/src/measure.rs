@@ -96,6 +96,7 @@ async fn load(args: &RunArgs, setup: &Setup, app: App) -> Outcome<(Subject, Dura
     let document = Document::read(&args.file)?;
     let compiled = check::compile(&document, &app, setup, Measuring::Yes)
         .map_err(|problems| check::refused(&document, problems, setup.colour))?;
+    // Storing the canvas, below, is no part of loading it.
     let load = began.elapsed();
     let canvas = CanvasId::new("measured");
     let input = TurnInput { query: args.query.clone().unwrap_or_default(), ..TurnInput::default() };

@@ -43,6 +43,7 @@ pub(crate) fn check_flag(models: &ModelsConfig, flag: Option<&str>) -> Outcome<(
     let Some(flag) = flag.filter(|flag| !flag.trim().is_empty() && models.one_server.is_none()) else {
         return Ok(());
     };
+    // A provider may follow the name after an `@`.
     let wanted = flag.split('@').next().unwrap_or_default().trim().to_lowercase();
     let like = |name: &str| {
         let name = name.to_lowercase();

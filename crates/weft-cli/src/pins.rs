@@ -25,6 +25,7 @@ use crate::words::quoted;
 pub(crate) async fn read(flags: &[String], app: &App) -> Outcome<BTreeMap<ComponentId, Pin>> {
     let mut pins = BTreeMap::new();
     for flag in flags {
+        // The `=` decides, because the JSON after it may contain an `@`.
         let (id, pin) = match (flag.split_once('='), flag.split_once('@')) {
             (Some((id, json)), _) if !id.is_empty() => (id, written(id, json)?),
             (None, Some((id, run))) if !id.is_empty() => (id, given_by(app, id, run).await?),

@@ -84,6 +84,7 @@ async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, mut input: TurnInp
         pins::must_be_outputs(&args.pins, &input.pins, &plan, &opened.app.catalog)?;
     }
     tell_unread(opened, &session, &input.inputs).await?;
+    // Before the turn, to tell the files that it makes from earlier ones.
     let before = made::known(&opened.app, &session.key).await?;
     let handle = opened.turn(&session.key, input).await?;
     let show = if args.events { Show::Events } else { Show::Answer };

@@ -117,6 +117,7 @@ async fn resume(args: &RunsResumeArgs, app: &App, setup: &Setup) -> Outcome {
     if runs.is_empty() {
         Notes::line("no interrupted runs".to_owned());
     }
+    // Before the runs continue, because they may search these documents.
     documents::add_beside_runs(app, &runs).await?;
     let (mut data, mut exit, place) = (Data::stdout(), Exit::Done, &setup.same_place);
     for run in runs {

@@ -63,6 +63,7 @@ async fn add(args: &ScheduleAddArgs, app: &App, setup: &Setup) -> Outcome {
     };
     let canvas = canvas(&args.canvas, app, setup).await?;
     if !args.inputs.is_empty() {
+        // Only the form tells which values are meant as texts.
         keep_typed(&mut input.inputs, &args.inputs, &[form_of_start(&canvas, app).await]);
     }
     let terms = Terms {

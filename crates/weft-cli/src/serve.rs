@@ -125,6 +125,7 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
         ..CanvasHead::default()
     };
     documents::add_beside(app, &local::tenant(), file).await?;
+    // The check above refuses what is not text.
     let text = document.text().unwrap_or_default();
     let key = CanvasKey::new(&local::tenant(), CanvasId::new(id));
     let before = |error| Failure::before_running(&error);

@@ -28,6 +28,7 @@ const TRUST_HELP: &str = "review ./weft.toml, which may have come with this fold
 /// The reason for an unknown setting.
 const UNKNOWN: &str = "there is no such setting";
 /// Maximum number of invalid settings that are reported.
+// Each of them takes one more attempt to read all settings.
 const WRONG_MAX: usize = 100;
 /// Maximum size of a settings file, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -219,9 +220,11 @@ fn apply(config: &mut Config, environment: &Environment, flags: &Flags) {
         .one_server
         .as_deref()
         .or_else(|| environment.text(ONE_SERVER))
+        // Other programs may use this name, too, so it only counts without authentication, as in benchmarks.
         .or_else(|| environment.text(MEASURING_SERVER).filter(|_| flags.no_auth));
     if let Some(base_url) = one_server {
         let mut server = config.models.one_server.take().unwrap_or_default();
+        // Paths that begin with a slash are appended to it.
         base_url.trim().trim_end_matches('/').clone_into(&mut server.base_url);
         server.api_key = Secret::new(environment.text(ONE_SERVER_KEY).unwrap_or(NO_KEY).trim());
         config.models.one_server = Some(server);
@@ -326,6 +329,7 @@ pub(crate) fn folder_file() -> Outcome<File> {
 /// Returns the settings in a file that only the operator may make.
 pub(crate) fn untrusted(file: &File, environment: &Environment) -> Vec<Untrusted> {
     let own = environment.settings_folder().and_then(|folder| self::file(&folder.join(FILE)).ok());
+    // A setting that is lower than without this file needs no trust.
     let mut without = Figment::new();
     if let Ok(defaults) = DEFAULTS.parse::<toml::Table>() {
         without = without.merge(Serialized::defaults(defaults));
@@ -372,6 +376,7 @@ fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<EnvSetti
         let Some(short) = name.strip_prefix(PREFIX).filter(|_| !OWN.contains(&name.as_str())) else {
             continue;
         };
+        // A single underscore is part of a name.
         let path = short.to_lowercase().replace("__", ".");
         let Some(value) = value.to_str() else {
             wrong.push(format!("{name} in the environment is not valid UTF-8"));
@@ -385,6 +390,7 @@ fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<EnvSetti
             Notes::line(format!("note: {name} in the environment is not a setting and is ignored"));
         }
     }
+    // A table comes before its members, so that the more specific variable takes precedence.
     variables.sort_by(|a, b| a.path.cmp(&b.path));
     variables
 }
@@ -414,6 +420,7 @@ impl Sources {
     /// Extracts the settings; each invalid one is reported and removed before the rest is tried again.
     fn extract(&mut self, wrong: &mut Vec<String>) -> Config {
         for _ in 0..WRONG_MAX {
+            // Values from the environment are texts, which this method converts.
             let error = match self.figment().extract_lossy::<Config>() {
                 Ok(config) => return config,
                 Err(error) => error,
@@ -421,6 +428,7 @@ impl Sources {
             let mut path = error.path.clone();
             let what = match &error.kind {
                 Kind::UnknownField(name, known) => {
+                    // The path of some errors ends at the table that contains the field.
                     if path.last() != Some(name) {
                         path.push(name.clone());
                     }
@@ -431,6 +439,7 @@ impl Sources {
             match self.take_out(&mut path) {
                 Some(place) => wrong.push(format!("{place}: {what}")),
                 None => {
+                    // No source has set it, so another attempt would give the same error.
                     wrong.push(what);
                     break;
                 }
@@ -447,6 +456,7 @@ impl Sources {
                 variable.path == dotted
                     || dotted.strip_prefix(&variable.path).is_some_and(|rest| rest.starts_with('.'))
             };
+            // Variables come before files, which they override.
             if let Some(at) = self.variables.iter().rposition(inside) {
                 let name = self.variables.remove(at).name;
                 return Some(format!("{name} in the environment"));

@@ -34,7 +34,9 @@ const DONE: &str =
 /// When the server has no sign-in, is unavailable, or the person does not authorize it in time.
 pub(crate) async fn login(args: &McpLoginArgs, opened: &ToolServers) -> Outcome {
     let listener = listening(args, opened).await?;
+    // Port 0 stands for any free one.
     let port = listener.local_addr().map_err(|cause| cannot_listen(args.port, &cause))?.port();
+    // An address, because the resolution of `localhost` may be misconfigured (RFC 8252, 8.3).
     let redirect_uri = format!("http://127.0.0.1:{port}/callback");
     let request = SignInRequest { redirect_uri, scope: args.scope.clone() };
     let page = opened.servers.begin_sign_in(&args.server, &request).await?;
@@ -71,6 +73,7 @@ async fn listening(args: &McpLoginArgs, opened: &ToolServers) -> Outcome<TcpList
     {
         return Ok(listener);
     }
+    // If another program has taken that port, registering again is better than not signing in.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await;
     listener.map_err(|cause| cannot_listen(args.port, &cause))
 }
@@ -107,6 +110,7 @@ async fn arrived(listener: TcpListener, state: &str) -> Outcome<SignInCallback> 
             if !is_ours || callback.as_ref().is_err_and(|error| error.kind == ErrorKind::Invalid) {
                 return StatusCode::BAD_REQUEST.into_response();
             }
+            // Only the first response counts: a browser may send a request again.
             drop(came.set(callback));
             over.cancel();
             ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], DONE).into_response()
@@ -118,6 +122,7 @@ async fn arrived(listener: TcpListener, state: &str) -> Outcome<SignInCallback> 
     served.map_err(|cause| Failure::failed(format!("cannot wait for the browser: {cause}")))?;
     match came.get() {
         Some(Ok(callback)) => Ok(callback.clone()),
+        // The cell only lends the error, and errors cannot be cloned.
         Some(Err(error)) => Err(Error::new(error.kind, error.message.clone()).into()),
         None => Err(Failure::from(Error::internal("the browser sent no sign-in response"))),
     }
@@ -132,6 +137,7 @@ async fn pasted() -> Outcome<SignInCallback> {
             continue;
         }
         match SignInCallback::of_url(&line) {
+            // A part of the address may have been copied, so it can be pasted again.
             Err(error) if error.kind == ErrorKind::Invalid => Notes::line(error.full()),
             told => return Ok(told?),
         }

@@ -54,6 +54,7 @@ pub(crate) fn new(args: &NewArgs) -> Outcome {
     if let Some(parent) = args.folder.parent() {
         std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
     }
+    // Before the folder is created, which would block the next attempt.
     let drawn = drawing(found, name)?;
     // The folder must not exist yet, so that nothing is overwritten.
     std::fs::create_dir(&args.folder).map_err(|error| failed(&args.folder, error))?;
@@ -93,6 +94,7 @@ fn fill(folder: &Path, canvas: &str, template: &Template) -> Result<(), (PathBuf
 /// name of the folder.
 fn drawing(template: &Template, folder: &str) -> Outcome<String> {
     let damaged = |error| Failure::failed(format!("the template `{}` is damaged: {error}", template.id));
+    // Without documents there is no dataset to rename.
     if template.documents.is_empty() || folder == template.id {
         return Ok(template.dsl.to_owned());
     }

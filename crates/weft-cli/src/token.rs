@@ -98,7 +98,7 @@ async fn list(args: &TokenListArgs, app: &App) -> Outcome {
 
 async fn revoke(args: &TokenRevokeArgs, app: &App) -> Outcome {
     let tenant = tenant(&args.tenant)?;
-    let token = tokens::named(&*app.tokens, &tenant, &args.token).await?;
+    let token = tokens::named(&*app.tokens, &tenant, None, &args.token).await?;
     app.tokens.remove(&tenant, &token.hash).await?;
     note(app, &tenant, "revoke key", token.id()).await;
     let mut data = Data::stdout();

@@ -80,6 +80,7 @@ fn mark(path: &Path, text: &str, environment: &Environment) -> Outcome<PathBuf> 
         .help("set one of them, or name the file with --config"));
     };
     let failed = |cause| Failure::usage(format!("cannot find {}: {cause}", path.display()));
+    // The same relative path leads to other files from other folders.
     let whole = path.canonicalize().map_err(failed)?;
     let mut hash = Sha256::new();
     // The length marks where the path ends.

@@ -147,6 +147,7 @@ async fn list(args: &UserListArgs, app: &App) -> Outcome {
             loop {
                 let page = app.accounts.stores.users.users(&after, LISTED_MAX).await?;
                 let Some(last) = page.last() else { break };
+                // The users are ordered by their addresses.
                 after.clone_from(&last.email);
                 page.iter().try_for_each(|user| show(user, None))?;
             }
@@ -211,6 +212,7 @@ async fn remove(args: &UserArgs, app: &App) -> Outcome {
     let theirs = app.accounts.stores.tenants.memberships(&user.id).await?;
     app.erase_user(&user.id).await?;
     for one in theirs {
+        // Their address is erased, so the log only has the id.
         note(app, &one.tenant, "remove user", user.id.as_str()).await;
     }
     Notes::line(format!("removed {} and all their data", quoted(&user.email)));

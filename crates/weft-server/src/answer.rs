@@ -57,6 +57,7 @@ impl Answer {
     /// Processes the next entry.
     pub fn learn(&mut self, entry: &Arc<Entry>) {
         match &entry.record {
+            // Reasoning is no part of the answer.
             Record::Said { activation, node, text } if !self.thinking.contains(activation) => {
                 self.say(*activation, node, text);
             }

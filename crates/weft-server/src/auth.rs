@@ -243,6 +243,7 @@ async fn role_of(state: &ServerState, stored: &StoredToken) -> weft_core::Result
     if !stores.users.user(user).await?.enabled {
         return Err(Error::not_found("the user who created the key is disabled"));
     }
+    // `NotFound` for a user who has left the tenant: their keys grant nothing there any more.
     let membership = stores.tenants.membership(&stored.tenant, user).await?;
     Ok(membership.role.min(stored.role))
 }

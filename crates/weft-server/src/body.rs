@@ -36,6 +36,7 @@ const VALUE_SHOWN_MAX: usize = 128;
 pub(crate) const VALUES_MAX: usize = 200_000;
 
 /// Default page size.
+// The default of the compatible API.
 const PAGE_SIZE: u64 = 30;
 
 /// Default number of days in a report.
@@ -69,6 +70,7 @@ fn parsed(bytes: &[u8]) -> Result<Json, ApiError> {
 async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Bytes>, ApiError> {
     let kind = request.headers().get(header::CONTENT_TYPE);
     let kind = kind.map_or("nothing", |kind| kind.to_str().unwrap_or("nothing readable")).to_owned();
+    // Reported below, because it does not matter for an empty body; by then the request is consumed.
     let encoding = check_encoding(request.headers());
     let reading = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
     let read =

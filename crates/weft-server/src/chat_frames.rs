@@ -144,6 +144,7 @@ impl Frames for ChatFrames {
         if let Record::RunStarted { .. } = &entry.record {
             self.about.started_ms = entry.at_ms;
         }
+        // Before the frame is built: after a reset it contains what is left of the answer.
         self.answer.learn(entry);
         if let Some(data) = self.shown(&entry.record) {
             put(out, entry.event, &data);

@@ -73,6 +73,7 @@ pub(crate) async fn serve(
     let places = Arc::new(Places::new(limits));
     let mut open = JoinSet::new();
     loop {
+        // Stopping first, so that no more connections are accepted.
         let (stream, address) = tokio::select! {
             biased;
             () = host.stopping.cancelled() => break,

@@ -62,6 +62,7 @@ pub(crate) mod code {
 
 /// Returns the code and the HTTP status for a kind of error.
 fn codes(kind: ErrorKind) -> (u16, StatusCode) {
+    // Clients of the compatible API expect the status 200 for most errors, and read the code in the body.
     match kind {
         ErrorKind::Invalid => (code::ARGUMENT, StatusCode::OK),
         ErrorKind::NotFound | ErrorKind::Unsupported | ErrorKind::Filtered => (code::DATA, StatusCode::OK),

@@ -58,6 +58,7 @@ impl Offering {
     async fn admit(&self, needs: Permission, what: &str) -> Result<(), RpcError> {
         let admitted = self.caller.check(needs);
         let outcome = admitted.as_ref().map_or(error::code::OPERATING, |()| 0);
+        // Refused calls are recorded, too.
         note_call(self.app(), &self.caller, needs, what, outcome).await;
         admitted.map_err(|refused| RpcError::new(code::INVALID_REQUEST, refused.message()))
     }
@@ -78,6 +79,7 @@ pub async fn converse(
     // The caller is the user who started this process.
     let state = ServerState::until(app.clone(), Auth::Off, stopping.clone())?;
     let offering = Arc::new(Offering::new(state, tenant.into()));
+    // There may be no server on this store that looks after the runs and tasks.
     tokio::select! {
         ended = weft_mcp::serving::converse(offering, source, sink) => ended,
         () = app.keep_runs_going() => Ok(()),
@@ -139,6 +141,7 @@ impl Service for Offering {
     }
 
     async fn call(&self, call: Call) -> Result<Outcome, RpcError> {
+        // Built-in tools come first; no agent gets the name of one.
         match tool::all().find(|tool| tool.name == call.name) {
             Some(tool) => {
                 self.admit(tool.needs, &call.name).await?;

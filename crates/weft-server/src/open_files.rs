@@ -13,6 +13,7 @@ pub(crate) fn raise() -> usize {
 
     let now = getrlimit(Resource::Nofile);
     let current = now.current.unwrap_or(u64::MAX);
+    // Never lowered: the limit may have been raised on purpose.
     let wanted = current.max(now.maximum.unwrap_or(u64::MAX).min(ENOUGH));
     // A failure to raise the limit is not an error: the server then accepts fewer connections.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: now.maximum }).is_ok();

@@ -74,6 +74,7 @@ pub fn router(state: ServerState) -> Router {
         .layer(CatchPanicLayer::custom(caught))
         .layer(from_fn_with_state(state.clone(), record_requests))
         .layer(TraceLayer::new_for_http().make_span_with(span))
+        // Outside of those above, so that what they answer is counted, too.
         .layer(from_fn_with_state(state.clone(), count_requests))
         .with_state(state);
     let routes = match cors {

@@ -76,6 +76,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
     let failed = |cause: std::io::Error| Error::internal("the listener failed").because(cause);
+    // By the address that is really bound: an embedding program may have chosen one that the settings do not name.
     check_auth(options.server.auth, listener.local_addr().map_err(failed)?)?;
     let state = ServerState::new(app.clone(), options.server.auth)?;
     let stopping = state.stopping.clone();

@@ -112,6 +112,7 @@ impl<F: Frames> Pump<F> {
         let mut out = Vec::new();
         let silent_until = Instant::now() + HEARTBEAT;
         while out.is_empty() {
+            // Entries first: the comment is only for silence.
             let entry = tokio::select! {
                 biased;
                 entry = self.entries.next() => entry,

@@ -160,6 +160,7 @@ impl App {
     pub async fn take_back_invitation(&self, tenant: &TenantId, name: &str) -> Result<Invitation> {
         let tenants = &self.accounts.stores.tenants;
         let all = tenants.invitations(tenant, 0, LISTED_MAX).await?;
+        // Addresses are stored in lower case.
         let named = |one: &Invitation| one.id() == name || one.email == name.to_lowercase();
         let named = all.into_iter().find(named);
         let named = named.ok_or_else(|| Error::not_found("there is no such invitation"))?;

@@ -194,6 +194,7 @@ impl App {
             role,
             created_ms: user.created_ms,
         };
+        // In one step with the membership: a user who belongs to no tenant could not sign in.
         self.accounts.stores.users.add_user(&user, &[membership]).await?;
         Ok(user)
     }
@@ -209,6 +210,7 @@ impl App {
         };
         let password_hash = match password {
             Some(password) => self.accounts.limits.passwords.hash(password).await?,
+            // An empty hash matches no password.
             None => String::new(),
         };
         Ok(User {

@@ -294,7 +294,8 @@ impl App {
     /// Removes a user and what is kept of them, in tenants that they have left as well: conversations with their runs
     /// and files, the files that they have attached, what memories have of them, sign-ins, API keys, memberships. What
     /// the audit log says stays, with an id that leads to nobody any more, also where it had their address; so do the
-    /// agents, the datasets and the file manager of their tenants. In the tenant that has their own id everything stays if they have left it.
+    /// agents, the datasets and the file manager of their tenants. In the tenant that has their own id everything stays
+    /// if they have left it.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` for the last owner of a tenant that has other members, or while one of their turns is

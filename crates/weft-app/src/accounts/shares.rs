@@ -72,6 +72,7 @@ impl App {
             // It ends with its key, however that was revoked.
             self.tokens.find(key.as_str()).await?;
         }
+        // Counted only for a token that exists, so that invented ones take up no memory.
         let rate = Rate { limit: self.accounts.config.share_calls_per_minute, per: Duration::from_secs(60) };
         if !self.accounts.limits.shares.take(&share.hash, rate, self.clock.running()) {
             let error = Error::new(ErrorKind::RateLimited, "too many calls with this share token");

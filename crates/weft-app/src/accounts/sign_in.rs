@@ -200,6 +200,7 @@ impl App {
         if !self.accounts.config.sign_up {
             return Err(Error::new(ErrorKind::Denied, "User registration is disabled!"));
         }
+        // Not given back on success: each registration stores a user and a tenant.
         let counted = Attempts::Address(address.to_owned());
         let rate = Accounts::rate(self.accounts.config.sign_in_attempts_per_address);
         if !self.accounts.limits.attempts.take(&counted, rate, self.clock.running()) {

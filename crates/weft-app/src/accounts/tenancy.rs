@@ -54,6 +54,7 @@ impl App {
         self.remove_agents_in(id).await?;
         self.stop_runs_in(id).await?;
         loop {
+            // Always from the start, because removed entries leave the list; the same below.
             let filter = DatasetFilter { limit: AT_ONCE, ..DatasetFilter::default() };
             let (datasets, _) = self.datasets.datasets(id, &filter).await?;
             if datasets.is_empty() {

@@ -22,6 +22,7 @@ pub(super) fn accounts(config: &Config, store: &Store) -> Result<Accounts> {
         shares: store.shares(),
         audit: store.audit_log(),
     };
+    // The operator names the providers, so their addresses may be private.
     let http: Arc<dyn StreamingHttp> = Arc::new(OperatorHttp::new()?);
     Ok(Accounts::new(stores, config.accounts.clone()).with_providers(&http))
 }

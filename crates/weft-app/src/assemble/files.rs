@@ -19,6 +19,7 @@ pub(super) fn files(
 ) -> (Arc<dyn FileStore>, FileManager) {
     let limits = FolderLimits { bytes: config.limits.tenant_document_bytes, ..FolderLimits::default() };
     let tree = Arc::new(Folders::new(store, limits));
+    // A file of the file manager can become a document, so both have the same limit.
     let file_bytes_max = config.documents.file_bytes_max as u64;
     let manager = FileManager::new(tree, Arc::clone(&blobs), Arc::clone(clock), file_bytes_max);
     let AttachmentsConfig { file_bytes_max, tenant_bytes_max } = config.attachments;

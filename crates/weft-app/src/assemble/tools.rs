@@ -58,6 +58,7 @@ fn tool_servers(
 ) -> Result<Servers> {
     // The operator has configured the servers, but not the addresses that these name.
     let reach = Reach { servers: Arc::new(OperatorHttp::new()?), named: outbound };
+    // Servers of the operator belong to no tenant; their sign-ins are stored under the default one.
     let credentials = Credentials { store: credentials, tenant: TenantId::new(DEFAULT_TENANT) };
     Servers::open(config.mcp.clone(), &reach, store.pins(), Arc::new(SystemClock), &credentials)
 }

@@ -111,6 +111,7 @@ pub fn text<'a>(prompt: &'a Map<String, Json>, key: &str) -> &'a str {
 pub fn flag(value: Option<&Json>) -> bool {
     match value {
         Some(Json::Bool(flag)) => *flag,
+        // Settings written by other programs have switches as texts or numbers, too.
         Some(Json::String(text)) => text.eq_ignore_ascii_case("true") || text == "1",
         Some(Json::Number(number)) => number.as_f64().is_some_and(|number| number > 0.0),
         _ => false,
@@ -232,6 +233,7 @@ impl App {
         if let Some(plan) = self.plans.get(key, &version) {
             return Ok(plan);
         }
+        // Stored before it runs: a process that resumes the run reads the canvas by its version.
         let stored = self.canvases.put(key, &head(key), &dsl).await?;
         self.canvas_stays_with_chat(key).await?;
         let compiled = self.compiled(&key.tenant, stored.dsl, Purpose::Run).await?;

@@ -54,12 +54,14 @@ pub enum AuditLevel {
 impl Default for AccountsConfig {
     fn default() -> Self {
         Self {
+            // Otherwise everyone who reaches the server could have a tenant of their own.
             sign_up: false,
             session_days: 14,
             invitation_days: 7,
             sign_in_attempts: 10,
             sign_in_attempts_per_address: 100,
             share_calls_per_minute: 60,
+            // Recording reads and runs as well would cost a write per request.
             audit: AuditLevel::Changes,
             audit_days: 365,
             public_url: String::new(),

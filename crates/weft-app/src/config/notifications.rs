@@ -66,6 +66,7 @@ impl Default for NotificationsConfig {
         Self {
             budget_percent: 80,
             task_hours: 24,
+            // With the growing pauses between them, these take about five hours.
             attempts: 12,
             per_hour: 100,
             mail: MailConfig::default(),
@@ -78,6 +79,7 @@ impl Default for MailConfig {
     fn default() -> Self {
         Self {
             host: String::new(),
+            // The port for submitting mail (RFC 6409).
             port: 587,
             user: String::new(),
             password: Secret::default(),

@@ -65,6 +65,7 @@ pub(crate) fn is_private_way(url: &str) -> bool {
     let Ok(url) = url::Url::parse(url) else { return false };
     match (url.scheme(), url.host()) {
         ("https", host) => host.is_some(),
+        // Other names are not resolved here, and may lead to another machine.
         ("http", Some(url::Host::Domain(name))) => name == "localhost",
         ("http", Some(url::Host::Ipv4(ip))) => ip.is_loopback(),
         ("http", Some(url::Host::Ipv6(ip))) => ip.is_loopback(),

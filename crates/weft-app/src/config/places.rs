@@ -10,6 +10,7 @@ use super::{Config, STORE_FILE};
 fn folder(name: &str, url: &str, data: &Path, absent: &str) -> Result<PathBuf> {
     match url.split_once(':') {
         None if url.is_empty() => Ok(data.join(absent)),
+        // An absolute path replaces the data folder.
         Some(("folder", path)) if !path.is_empty() => Ok(data.join(path)),
         _ => {
             // The URL may contain a key, so it is not repeated.

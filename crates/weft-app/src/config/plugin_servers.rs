@@ -50,6 +50,7 @@ impl Config {
                 Err(problem) => problems.push(format!("{}: {problem}", path.display())),
             }
         }
+        // The entries of a folder come in no fixed order.
         problems.sort_unstable();
         if problems.is_empty() { Ok(self) } else { Err(Error::invalid(problems.join("; "))) }
     }
@@ -58,10 +59,12 @@ impl Config {
 fn server(path: &Path) -> Result<ServerConfig, String> {
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(|cause| cause.to_string())?;
+    // With one byte more, so that a file which is too large can be told from one that just fits.
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|cause| cause.to_string())?;
     if u64::try_from(text.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
         return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
     }
+    // Only the message: the whole error repeats the line, which may contain a key.
     toml::from_str(&text).map_err(|cause| cause.message().to_owned())
 }
 

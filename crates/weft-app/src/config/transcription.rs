@@ -54,6 +54,7 @@ impl Default for TranscriptionConfig {
             language: "auto".to_owned(),
             read: Vec::new(),
             threads: 4,
+            // One recording already takes several threads.
             at_once: 1,
             seconds: 1_800.0,
             memory_bytes: 3 << 30,

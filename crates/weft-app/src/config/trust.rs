@@ -160,9 +160,11 @@ impl Trust {
     /// Returns whether a value allows no more than the value without it.
     fn allows(self, value: &Json, without: Option<&Json>) -> bool {
         match value {
+            // Turning something off allows nothing more.
             Json::Bool(value) => !value,
             Json::Number(number) => {
                 let number = number.as_f64().unwrap_or(f64::INFINITY);
+                // Without a value there is no limit that this one could exceed.
                 let most = without.and_then(Json::as_f64).unwrap_or(f64::INFINITY);
                 let most = if self == Quota && most == 0.0 { f64::INFINITY } else { most };
                 let enough = number > 0.0 || (self == LowerOrNone && number == 0.0);

@@ -102,6 +102,7 @@ impl App {
                 telling.push(self.tell(lease, stored));
             }
             while telling.next().await.is_some() {}
+            // A full batch: more may be waiting.
             if count < AT_ONCE {
                 return Ok(tried);
             }
@@ -188,6 +189,7 @@ impl App {
             "id": message.id, "event": notice.key.kind, "tenant_id": notice.key.tenant, "time": notice.at_ms,
             "text": message.title, "data": message.data,
         });
+        // The time of this attempt, so that a receiver can refuse a recorded call that is sent again.
         let time = self.clock.now_ms().div_euclid(1_000).to_string();
         // The client serializes it in the same way: a JSON value has one serialized form.
         let text = body.to_string();

@@ -64,6 +64,7 @@ impl App {
     async fn of_failed_run(&self, notice: &Notice) -> (String, Map<String, Json>) {
         let mut data = object(notice.said.clone());
         data.insert("run_id".into(), notice.key.subject.clone().into());
+        // A notification without these details is better than none.
         let run = self.runs.get(&RunKey::new(&notice.key.tenant, notice.key.subject.as_str())).await.ok();
         if let Some(run) = &run {
             data.extend(object(json!({

@@ -71,6 +71,7 @@ impl Notifications {
         // Marked only after they were stored: failed ones are tried again at the next check.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.len() + notices.len() > SEEN_MAX {
+            // Forgotten keys cost one more write each, which stores nothing new.
             seen.clear();
         }
         seen.extend(notices.into_iter().map(|notice| notice.key));

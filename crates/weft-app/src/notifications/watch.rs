@@ -74,6 +74,7 @@ impl App {
             .into_iter()
             .map(|spent| spent.canvas)
             .collect();
+        // Each of the two days lists its own canvases.
         canvases.sort_unstable();
         canvases.dedup();
         for canvas in canvases {
@@ -148,6 +149,7 @@ fn budget_key(
 ) -> NoticeKey {
     let whose = canvas.map_or_else(|| "tenant".to_owned(), |canvas| format!("canvas/{canvas}"));
     let subject = format!("{limit}/{}/{}/{whose}", period.as_str(), date(since));
+    // Hashed and not cut, because long ids may begin alike.
     let subject = if subject.len() > SUBJECT_BYTES_MAX { tokens::hash(&subject) } else { subject };
     NoticeKey { tenant: tenant.clone(), kind: NoticeKind::Budget, subject }
 }
@@ -163,6 +165,7 @@ struct LimitUse {
 impl LimitUse {
     /// Returns the used percentage, rounded down.
     fn percent(&self) -> f64 {
+        // So that 100 % is only reported for a limit that is used up.
         (self.used / self.max * 100.0).floor()
     }
 }

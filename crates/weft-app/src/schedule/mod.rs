@@ -105,6 +105,7 @@ pub struct Fire {
 fn run_of(schedule: &ScheduleKey, fire_ms: i64) -> RunId {
     let mut hash = Sha256::new();
     for part in [schedule.tenant.as_str(), schedule.id.as_str()] {
+        // The length separates each part from the next.
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
@@ -321,6 +322,7 @@ impl App {
             let page = due.len() as u64;
             let mut failed = false;
             for schedule in due {
+                // One that fails must not keep the others waiting.
                 if let Err(error) = self.fire_times(&schedule, now_ms).await {
                     failed = true;
                     tracing::warn!(schedule.id = %schedule.key.id, error = error.detail(), "a schedule could not fire");

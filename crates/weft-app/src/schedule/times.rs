@@ -11,6 +11,7 @@ use weft_core::seam::schedule_store::Timing;
 use weft_core::{Error, Result};
 
 /// The shortest interval, in milliseconds.
+// Workers look for schedules that are due about once a second.
 const EVERY_MS_MIN: i64 = 1_000;
 
 /// The longest interval, in milliseconds: a hundred years.
@@ -162,8 +163,10 @@ pub fn interval(text: &str) -> Result<Duration> {
         Error::invalid(format!("`{shown}` is not an interval"))
             .help("write a number and a unit, such as 90s, 15m, 2h or 1d")
     };
-    let days = text.trim().strip_suffix(['d', 'D']).and_then(|days| days.trim().parse::<u32>().ok());
-    if let Some(days) = days {
+    // A day means 24 hours here. The parser below accepts no days, because their length depends on clock changes.
+    let small = text.trim().to_ascii_lowercase();
+    let days = ["days", "day", "d"].iter().find_map(|unit| small.strip_suffix(unit));
+    if let Some(days) = days.and_then(|days| days.trim().parse::<u32>().ok()) {
         return Ok(Duration::from_secs(u64::from(days) * 86_400));
     }
     // Without the parser's message, which is about formats that are not documented here.
@@ -300,6 +303,10 @@ mod tests {
         let seconds = |text: &str| interval(text).map(|interval| interval.as_secs()).ok();
         let texts = ["90s", "15m", "2h", "1h30m", "1d", " 2 d ", "PT15M", "15 minutes"];
         assert_eq!(texts.map(seconds), [90, 900, 7_200, 5_400, 86_400, 172_800, 900, 900].map(Some));
+        assert_eq!(
+            ["1 day", "2 days", "3DAYS", "1D"].map(seconds),
+            [1, 2, 3, 1].map(|days| Some(days * 86_400))
+        );
         let texts = [90_000, 900_000, 7_200_000, 86_400_000, 1_500].map(interval_text);
         assert_eq!(texts, ["90s", "15m", "2h", "1d", "1500ms"]);
         assert_eq!(["", "15", "m", "-5m", "soon", "1 fortnight"].map(seconds), [None; 6]);

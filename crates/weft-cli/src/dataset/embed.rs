@@ -49,6 +49,7 @@ pub(super) async fn run(args: &DatasetEmbedArgs, app: &App, setup: &Setup) -> Ou
             ended = until_end(&dataset, app) => ended.map(Some),
             () = stopped() => Ok(None),
         };
+        // The worker has to end in either case, because it is joined below.
         stop.cancel();
         ended
     };

@@ -223,6 +223,7 @@ async fn put(
         }
         return Ok(AddedDocument::New(document.key.id));
     };
+    // The sizes come first, because comparing the bytes means reading the stored file.
     if before.size == bytes.len() as u64 && app.library.file(&before.key).await? == *bytes {
         return unchanged(before, wishes, app).await;
     }
@@ -350,6 +351,7 @@ impl Watch {
     ) -> Outcome<()> {
         loop {
             let looked = Instant::now();
+            // One query for all of them instead of one each.
             let seen = documents(&dataset.key, &[], app).await?;
             let seen: BTreeMap<&DocumentId, &Document> = seen.iter().map(|one| (&one.key.id, one)).collect();
             let mut share = 0.0;

@@ -106,6 +106,7 @@ const WRITTEN: [&str; 22] = [
 /// Finds an operator in a condition, after a key. An operator of letters must be a separate word.
 fn place(text: &str, written: &str) -> Option<usize> {
     let place = if written.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        // With a space at its end, so that an operator without a value is found, too.
         format!("{text} ").find(&format!(" {written} "))? + 1
     } else {
         text.find(written)?
@@ -116,6 +117,7 @@ fn place(text: &str, written: &str) -> Option<usize> {
 /// Parses a condition such as `year>=2020`, `author contains ada`, `tags in a,b`, `draft empty`.
 fn condition(text: &str) -> Outcome<Condition> {
     let found = WRITTEN.iter().filter_map(|written| Some((place(text, written)?, *written)));
+    // Some operators begin with another one, such as `>=` with `>`: the longest is meant.
     let found = found.min_by_key(|(place, written)| (*place, usize::MAX - written.len()));
     let read = found.and_then(|(place, written)| {
         let key = text[..place].trim();

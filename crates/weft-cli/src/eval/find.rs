@@ -24,10 +24,12 @@ pub(super) fn files(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
             return Err(Failure::usage(format!("there is no eval in the folder {}", path.display()))
                 .help("evals are files named eval.yaml or *.eval.yaml; `weft eval record` writes one"));
         }
+        // The entries of a folder come in no fixed order.
         found.sort();
         all.extend(found);
     }
     let mut seen = std::collections::HashSet::new();
+    // A file may be named and be in a named folder as well.
     all.retain(|path| seen.insert(path.clone()));
     Ok(all)
 }

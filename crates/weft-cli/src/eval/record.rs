@@ -145,6 +145,7 @@ async fn turns_up_to(app: &App, run: &StoredRun) -> Outcome<Vec<StoredRun>> {
     if runs.len() as u64 > TURNS_MAX {
         return Err(Failure::usage(format!("session {} has more than {TURNS_MAX} turns", run.session)));
     }
+    // The list begins with the newest.
     runs.reverse();
     let at = runs.iter().position(|known| known.key == run.key).map_or(0, |at| at + 1);
     runs.truncate(at);
@@ -206,6 +207,7 @@ fn relative(file: &Path, folder: &Path) -> PathBuf {
     let whole = |path: &Path| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        // Links are resolved, because `..` after one of them would lead elsewhere.
         whole.canonicalize().unwrap_or(whole)
     };
     let (file, folder) = (whole(file), whole(folder));

@@ -14,6 +14,7 @@ use crate::words::plural;
 
 /// Formats an entry: `   4  +0.013 s  finished Reply (Message:Hello), 12 ms: {"content":"hello"}`
 pub(super) fn entry_line(entry: &Entry, began_ms: i64) -> String {
+    // The difference is negative if the clock was set back.
     let since = Duration::from_millis(u64::try_from(entry.at_ms - began_ms).unwrap_or(0));
     format!("{:>5}  +{:.3} s  {}", entry.seq, since.as_secs_f64(), fact(&entry.record))
 }
@@ -33,6 +34,7 @@ fn fact(record: &Record) -> String {
         },
         Record::Said { node, text, .. } => format!("{node} said {}", short(&json!(text).to_string())),
         Record::Played { node, audio, .. } => {
+            // Only roughly, because padding is counted as well.
             format!("{node} read it aloud: {} bytes of {}", audio.base64.len() / 4 * 3, audio.media_type)
         }
         Record::ThinkingStarted { node, .. } => format!("{node} started reasoning"),

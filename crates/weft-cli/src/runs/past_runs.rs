@@ -33,6 +33,7 @@ pub(super) async fn replay(args: &RunsReplayArgs, app: &App) -> Outcome {
     found(&key, app).await?;
     let replayed = app.replay(&key).await?;
     let mut data = Data::stdout();
+    // The first entry names the session.
     let mut view = RunView::new(&key.id, &"".into());
     let mut events = 0;
     for entry in &replayed.entries {

@@ -39,6 +39,7 @@ pub(crate) struct LiveLine(ProgressBar);
 
 impl LiveLine {
     fn of(bar: ProgressBar, template: &str) -> Self {
+        // This only fails for an invalid template, and all of them are constants.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }

@@ -39,6 +39,7 @@ impl<S> WatchedStream<S> {
             self.stalled = None;
             return written;
         }
+        // Only when a write stalls: most connections need no timer.
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL)));
         stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }

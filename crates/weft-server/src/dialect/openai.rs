@@ -269,6 +269,7 @@ impl Completion {
     /// The answer as a single object.
     pub fn whole(&self, answer: &Answer) -> Json {
         let content = match answer.failure() {
+            // The compatible API reports failures in this form.
             Some(reason) => format!("**ERROR**: {reason}"),
             None => answer.text(),
         };

@@ -66,12 +66,14 @@ impl RunView {
                 self.session = session.clone();
                 self.version = Arc::clone(canvas_version);
                 self.started_ms = entry.at_ms;
+                // The last frame repeats them.
                 self.inputs.clone_from(&input.inputs);
                 self.common = common(&self.run, &self.session, self.started_ms);
             }
             Record::NodeStarted { who } if !who.frame.is_empty() => {
                 self.frames.insert(who.activation, Arc::clone(&who.frame));
             }
+            // A loop has many activations, and those that have ended say nothing more.
             Record::NodeFinished { who, .. } if !who.frame.is_empty() => {
                 self.frames.remove(&who.activation);
             }

@@ -192,6 +192,7 @@ impl ResponseRun {
             open.text.clear();
         }
         self.close(activation, "incomplete", events);
+        // Text that is said again begins a new message.
         for place in self.said.remove(&activation).unwrap_or_default() {
             TextKind::Text.empty(&mut self.output[place]);
         }
@@ -206,6 +207,7 @@ impl ResponseRun {
             self.close(activation, if stopped { "incomplete" } else { "completed" }, events);
         }
         let mut calls: Vec<usize> = self.calls.drain().map(|(_, place)| place).collect();
+        // The map of calls has no order, either.
         calls.sort_unstable();
         for place in calls {
             self.output[place]["status"] = json!("incomplete");

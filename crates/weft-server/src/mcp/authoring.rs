@@ -18,6 +18,7 @@ use crate::answer::Answer;
 use crate::body::unseen;
 
 /// Maximum number of characters of an output that are shown.
+// Clients put results into the context of a model, where room is scarce.
 const OUTPUT_CHARS_MAX: usize = 2_000;
 /// Maximum number of activations of a run that are shown.
 const STEPS_MAX: usize = 500;
@@ -89,6 +90,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
             });
             arguments(&properties, &["id"])
         },
+        // The only one of these tools that may ask the client something, so it returns an outcome of its own.
         run: |offering, call| Box::pin(offering.run_canvas(call)),
     },
     BuiltIn {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 /// Maximum number of characters of a name.
+// OpenAI, for one, accepts no longer names of functions.
 const CHARS_MAX: usize = 64;
 /// Number of characters of an id that distinguish equal names.
 const ID_CHARS: usize = 8;

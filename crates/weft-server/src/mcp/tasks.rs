@@ -144,6 +144,7 @@ impl Offering {
         let after = cursor.map(|cursor| place_of(cursor).ok_or_else(strange)).transpose()?;
         let filter = RunFilter { after, limit: PAGE, ..RunFilter::default() };
         let runs = self.app().runs.list(self.tenant(), &filter).await?;
+        // A page that is not full is the last one.
         let last = runs.last().filter(|_| runs.len() as u64 == PAGE);
         let next = last.map(|run| format!("{}.{}", run.started_ms, run.key.id));
         let mut views = Vec::new();

@@ -189,6 +189,7 @@ pub(super) fn sent(name: &str, kind: &str, bytes: Bytes) -> Response {
     if let Ok(attachment) = HeaderValue::from_str(&document::attachment(name)) {
         headers.insert(header::CONTENT_DISPOSITION, attachment);
     }
+    // Even where a browser shows it, it is not taken for another type, and nothing in it runs.
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
     response

@@ -186,6 +186,7 @@ pub(crate) async fn complete(
     let answer = answered(handle, &mut view).await?;
     about.started_ms = view.started_ms;
     Ok(match answer.failure() {
+        // Clients read the code in the body, and expect this status even for failures.
         Some(reason) => respond(StatusCode::OK, &failed(reason)),
         None => Success(about.whole(&answer)).into_response(),
     })
@@ -226,6 +227,7 @@ async fn greeting(
     };
     let mut data = about.whole(&Answer::default());
     data["answer"] = opening.first().map(|(_, words)| words.as_str()).unwrap_or_default().into();
+    // Without a run there is no message that it could identify.
     data["id"] = Json::Null;
     if response_mode(body, ResponseMode::Stream)? == ResponseMode::Whole {
         return Ok(Success(data).into_response());

@@ -303,6 +303,7 @@ async fn all_of(store: &dyn DatasetStore, dataset: &DatasetKey) -> weft_core::Re
         let filter = DocumentFilter { ids, limit: PAGE, ..DocumentFilter::default() };
         all.extend(store.documents(dataset, &filter).await?.0);
     }
+    // The pages are ordered by id.
     all.sort_by(|one, other| (other.created_ms, &other.key.id).cmp(&(one.created_ms, &one.key.id)));
     Ok(all)
 }

@@ -240,6 +240,7 @@ pub(crate) async fn delete(
 async fn remove_all(state: &ServerState, caller: &Caller) -> Result<u64, ApiError> {
     let mut removed = 0;
     loop {
+        // Always from the start: removed entries leave the list.
         let filter =
             DatasetFilter { limit: REMOVED_AT_ONCE, counting: Counting::Without, ..DatasetFilter::default() };
         let (datasets, _) = state.app.datasets.datasets(&caller.tenant, &filter).await?;

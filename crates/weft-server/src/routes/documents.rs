@@ -165,6 +165,7 @@ async fn file(
     id: &str,
     document: &str,
 ) -> Result<Response, ApiError> {
+    // A refusal is answered in the form of this route, too.
     let caller = caller?;
     let missing = |_: &str| ApiError::data("document not found");
     let dataset = owned::dataset(state, &caller, id, missing).await?;

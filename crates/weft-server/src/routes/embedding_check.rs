@@ -42,6 +42,7 @@ pub(crate) async fn check(
             Some(number.as_u64().ok_or_else(wrong)?)
         }
     };
+    // A number that is out of range exceeds the maximum as well.
     let count = asked.map_or(usual, |count| usize::try_from(count).unwrap_or(most)).clamp(1, most);
     let compared = state.app.library.compared(&dataset.key, &model, count).await?;
     if compared.is_empty() {

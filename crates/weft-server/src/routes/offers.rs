@@ -53,6 +53,7 @@ pub(crate) async fn defaults(State(state): State<ServerState>, caller: Caller) -
 fn by_provider(state: &ServerState, caller: &Caller) -> BTreeMap<String, Vec<ModelInfo>> {
     let models = &state.app.models;
     let mut providers = BTreeMap::<String, Vec<ModelInfo>>::new();
+    // Both lists contain the models in the same order.
     for (model, maker) in models.list(&caller.tenant).into_iter().zip(models.makers(&caller.tenant)) {
         providers.entry(maker).or_default().push(model);
     }

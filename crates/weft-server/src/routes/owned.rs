@@ -68,6 +68,7 @@ pub(crate) async fn documents(
     };
     let (mut found, _) = state.app.datasets.documents(dataset, &filter).await?;
     let place = |id: &str| ids.iter().position(|one| one == id);
+    // In the order of the request: the store has one of its own.
     found.sort_by_key(|document| place(document.key.id.as_str()));
     let there = |id: &&String| found.iter().any(|document| document.key.id.as_str() == id.as_str());
     let missing = ids.iter().filter(|id| !there(id)).cloned().collect();

@@ -105,6 +105,7 @@ pub(crate) async fn stop(
     Path(id): Path<String>,
     AnyJson(json): AnyJson,
 ) -> Result<Response, ApiError> {
+    // Only called with at least one id.
     let first_not_owned = |missing: &[String]| document_not_owned(&missing[0]);
     let stopped = call_off(&state, &caller, &id, &object(json)?, first_not_owned).await?;
     match stopped.over.first() {
@@ -162,6 +163,7 @@ async fn call_off(
     for Document { key, .. } in &documents {
         match state.app.library.stop(key, Wanted::Cancel).await {
             Ok(()) => {}
+            // There is nothing to stop, which the answer says.
             Err(error) if error.kind == ErrorKind::Conflict => over.push(key.id.clone()),
             Err(error) if error.kind == ErrorKind::NotFound => {
                 return Err(document_not_owned(key.id.as_str()));

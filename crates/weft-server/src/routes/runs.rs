@@ -93,6 +93,7 @@ pub(crate) async fn events(
 }
 
 fn after(headers: &HeaderMap, params: &Params) -> Result<u64, ApiError> {
+    // A value that is not text is refused below, as one that is not a number.
     let header = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?").trim());
     match header.filter(|value| !value.is_empty()).or_else(|| params.get("after")) {
         None => Ok(0),

@@ -212,6 +212,7 @@ pub(crate) async fn mind_map(
     let app = named(&state, &caller, &body).await?;
     let asked = single(&app, &mut body)?;
     let turn = turn_of(&state, &caller, &app, &ChatOptions::read(&body)?, &body).await?;
+    // An outline has no place for marks of citations.
     let turn = ChatTurn { system: Some(MIND_MAP.to_owned()), quote: false, ..turn };
     let request = question(&body, &caller, None, asked.clone(), ResponseMode::Whole)?;
     let outline = said_once(&state, &caller, &app, &turn, request).await?;

@@ -305,6 +305,7 @@ async fn path(
     messages: &[SessionMessage],
 ) -> weft_core::Result<VecDeque<ComponentId>> {
     let mut runs: Vec<&RunId> = messages.iter().filter_map(|message| message.run.as_ref()).collect();
+    // A question and its answer name the same run.
     runs.dedup();
     let mut path = VecDeque::new();
     // From the last turn backwards, so that the latest nodes are kept if there is no room for all.

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 use weft_core::CanvasId;
 use weft_core::access::{MemberRole, Permission};
 use weft_core::seam::share_store::ShareTarget;
-use weft_core::seam::token_store::{StoredToken, TokenFilter};
+use weft_core::seam::token_store::TokenFilter;
 
 use super::owned::or;
 use crate::auth::Caller;
@@ -20,13 +20,6 @@ use weft_app::tokens::{self, NewKey};
 
 /// Default name of a token.
 const UNNAMED: &str = "api";
-
-/// Returns whether a caller may see and revoke a key.
-fn may_see(caller: &Caller, key: &StoredToken) -> bool {
-    // A key without a user is owned by nobody; `None == None` would make it everybody's.
-    let own = key.user.is_some() && key.user == caller.user;
-    own || caller.role.may(Permission::Administer)
-}
 
 /// `POST /api/v1/system/tokens {"name"?, "role"?}`: creates a key. No other answer contains the key itself. Its role
 /// is at most that of its creator.
@@ -105,10 +98,14 @@ pub(crate) async fn remove(
 ) -> Result<Response, ApiError> {
     let unknown = || ApiError::data("Token not found!");
     let told = |error| or(error, unknown());
-    let found = tokens::named(&*state.app.tokens, &caller.tenant, &token).await.map_err(told)?;
-    if !may_see(&caller, &found) {
+    let sees_all = caller.role.may(Permission::Administer);
+    let user = caller.user.as_ref().filter(|_| !sees_all);
+    // A key without a user is owned by nobody.
+    if user.is_none() && !sees_all {
         return Err(unknown());
     }
+    // Only among those that the caller may see: a key of another user with the same name must not be in the way.
+    let found = tokens::named(&*state.app.tokens, &caller.tenant, user, &token).await.map_err(told)?;
     // The share token of the key is useless without it.
     let target = ShareTarget::OfKey(CanvasId::from(found.hash.as_str()));
     state.app.accounts.stores.shares.remove_shares(&caller.tenant, &target).await?;

@@ -63,6 +63,7 @@ pub(crate) async fn upload(
         }
     }
     let app = state.app.clone();
+    // Not dropped with the connection: what has been stored of the form is then removed.
     let kept = app.whole(async move |given_up| {
         let form = form(request, &state, given_up).await?;
         keep_all(&state, &dataset, form).await
@@ -126,6 +127,7 @@ impl MultipartForm {
     pub(super) async fn next_part(&mut self) -> Result<Option<Field<'_>>, ApiError> {
         self.limit.left.store(HEAD_BYTES_MAX, Ordering::Relaxed);
         let next = timely(self.parts.next_field()).await;
+        // This limit is for heads only: the content of a part has its own.
         self.limit.left.store(usize::MAX, Ordering::Relaxed);
         if self.limit.exceeded.load(Ordering::Relaxed) {
             let message =

@@ -257,6 +257,7 @@ async fn read(webhook: &Webhook, body: Body) -> Result<Bytes, ApiError> {
     let reading = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, most));
     match reading.await {
         Ok(Ok(bytes)) => Ok(bytes),
+        // A connection that breaks off is an error, too, but then nobody receives the answer.
         Ok(Err(_)) => Err(refused(format!("Request body too large: it has more than {most} bytes"))),
         Err(_) => Err(refused("the body of the request did not arrive in time")),
     }
@@ -295,6 +296,7 @@ async fn body_of(
         Some("application/x-www-form-urlencoded") => {
             payload::form(&bytes).map(Json::Object).ok_or_else(|| refused("the form cannot be read"))
         }
+        // Some senders name JSON as the type of an empty body.
         _ if bytes.iter().all(u8::is_ascii_whitespace) => Ok(nothing()),
         _ if crate::body::values_of(&bytes) > VALUES_MAX => {
             Err(refused(format!("the body has more than {VALUES_MAX} values")))

@@ -65,6 +65,7 @@ fn basic(headers: &HeaderMap) -> Option<(String, String)> {
     let (scheme, encoded) = text(headers, header::AUTHORIZATION.as_str())?.split_once(' ')?;
     let decoded = STANDARD.decode(encoded.trim()).ok().filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
     let decoded = String::from_utf8(decoded).ok()?;
+    // A password may contain colons, a name cannot (RFC 7617, 2).
     let (name, password) = decoded.split_once(':')?;
     Some((name.to_owned(), password.to_owned()))
 }
@@ -121,6 +122,7 @@ fn verified(
     };
     #[expect(clippy::cast_precision_loss, reason = "exact for every time within 280,000 years")]
     let now = now_ms as f64 / 1000.0;
+    // A token is no longer valid at the very time of `exp` (RFC 7519, 4.1.4).
     if time("exp")?.is_some_and(|end| now >= end) {
         return invalid("Signature has expired");
     }
@@ -184,6 +186,7 @@ fn timely(time: Option<&str>, tolerance: u64, now_ms: i64) -> Result<&str, Refus
     let Some(time) = time else { return Err("Missing timestamp of the signature".to_owned()) };
     let signed: i64 =
         time.parse().map_err(|_| "The timestamp of the signature is not a number".to_owned())?;
+    // In both directions: with a time in the future a call could be replayed for longer.
     if now_ms.div_euclid(1000).abs_diff(signed) > tolerance {
         return Err("The signature is too old".to_owned());
     }

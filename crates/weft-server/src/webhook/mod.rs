@@ -64,6 +64,7 @@ pub(crate) fn check_call(
     }
     match peer {
         Some(Peer(address)) if webhook.networks.iter().any(|network| network.contains(address)) => Ok(()),
+        // A socket for both families shows an IPv4 address as one of IPv6.
         Some(Peer(address)) => Err(format!("IP {} is not allowed by whitelist", address.to_canonical())),
         None => Err("IP unknown is not allowed by whitelist".to_owned()),
     }
@@ -76,6 +77,7 @@ pub(crate) fn too_large(length: &str, webhook: &Webhook) -> Refusal {
 
 /// Returns the media type of a request in lower case.
 pub(crate) fn media_type(headers: &HeaderMap) -> Option<String> {
+    // A type that is not readable differs from every expected one, while an absent one is accepted.
     let value = headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or("?");
     let kind = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     (!kind.is_empty()).then_some(kind)

@@ -110,6 +110,7 @@ pub(super) fn within(key: &str, text: &str) -> Result<(), ApiError> {
 
 /// Checks the size of all settings together.
 pub(super) fn fits(settings: &ChatSettings) -> Result<(), ApiError> {
+    // Serializing cannot fail, because all keys are strings.
     let bytes = serde_json::to_vec(settings).map_or(0, |json| json.len());
     if bytes > SETTINGS_BYTES_MAX {
         let message = format!(

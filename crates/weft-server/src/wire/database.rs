@@ -44,6 +44,7 @@ fn of_server(body: &Body, kind: Option<DatabaseKind>) -> Result<Database, ApiErr
     if !empty.is_empty() {
         return Err(ApiError::argument(format!("required argument are missing: {}; ", empty.join(","))));
     }
+    // Clients send it as a number or as a text.
     let port = body.get("port").map(weft_core::value::to_text).unwrap_or_default();
     let port = port.trim().parse::<u16>().ok().filter(|port| *port > 0);
     let port = port.ok_or_else(|| ApiError::argument("`port` must be a whole number from 1 to 65535"))?;

@@ -20,6 +20,7 @@ use crate::error::{ApiError, code};
 
 type Object = serde_json::Map<String, Json>;
 
+// The limit of the compatible API.
 const TEXT_MAX: usize = 65_535;
 
 /// Fields of a dataset, in the order of the API.
@@ -116,6 +117,7 @@ impl DatasetFields {
         for (key, message) in
             [("name", "Input should be a valid string"), ("pagerank", "Input should be a valid integer")]
         {
+            // `get` takes null as absent, which these two fields do not allow.
             if let Some(null) = body.0.get(key).filter(|value| value.is_null()) {
                 problems.add(key, message, null);
             }
@@ -152,6 +154,7 @@ impl DatasetFields {
             embedding_model: text(body, "embedding_model").map(|model| model.trim().to_owned()),
             permission: text(body, "permission"),
             method: text(body, "chunk_method").and_then(|name| method::method(&name)),
+            // Ids are stored in lower case.
             pipeline: text(body, "pipeline_id").map(|id| id.to_lowercase()),
             settings: body.object("parser_config")?,
             pagerank: body.get("pagerank").and_then(Json::as_u64).and_then(|rank| u32::try_from(rank).ok()),

@@ -130,6 +130,7 @@ pub(crate) fn attachment(name: &str) -> String {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => encoded.push(char::from(byte)),
             byte => {
+                // Writing to a String cannot fail.
                 let _ = write!(encoded, "%{byte:02X}");
             }
         }
@@ -219,6 +220,7 @@ fn renamed(name: String, document: &Document) -> Result<Option<String>, ApiError
     if name == document.name {
         return Ok(None);
     }
+    // The extension decides how the file is parsed.
     if ending(&name) != ending(&document.name) {
         return Err(ApiError::argument("The extension of file can't be changed"));
     }

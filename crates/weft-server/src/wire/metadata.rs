@@ -323,6 +323,7 @@ impl Summary {
     /// Returns the keys by name, and their values by number of documents.
     pub fn into_json(self) -> Json {
         let mut keys: Vec<_> = self.0.into_iter().collect();
+        // The map has no fixed order.
         keys.sort_by(|one, other| one.0.cmp(&other.0));
         let shown = keys.into_iter().map(|(key, KeySummary { kind, values })| {
             let mut values: Vec<_> = values.into_iter().collect();

@@ -11,6 +11,7 @@ use weft_knowledge::ingest::PIPELINE;
 use super::rules::{Problems, Rule};
 
 /// Maximum length of settings as JSON.
+// The limit of the compatible API, whose message names it.
 const SETTINGS_MAX: usize = 65_535;
 
 /// The names of the methods, in the order of the API's messages.

@@ -67,6 +67,7 @@ fn point(line: &str) -> Option<(OutlineLevel, &str)> {
         ),
         _ => (OutlineLevel::Heading(level), &text[level..]),
     };
+    // Models often set points in bold.
     let said = said.trim().trim_matches('*').trim();
     (!said.is_empty()).then_some((place, said))
 }

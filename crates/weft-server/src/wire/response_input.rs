@@ -97,6 +97,7 @@ impl ResponseInput {
             id.ok_or_else(|| wrong(place, &format!("it needs a `{key}`")))
         };
         match text("type") {
+            // Clients may omit the type of a message.
             None | Some("message") if item.is_object() => return self.take_message(place, item),
             Some("function_call_output") => {
                 let output = item.get("output").map(output_text).unwrap_or_default();
@@ -231,6 +232,7 @@ fn file_of(part: &Json) -> Result<Json, String> {
 
 /// Returns a data URI that contains the name of its file, if the name can be written there.
 fn named_uri(data: &str, name: Option<&str>) -> String {
+    // Some clients send only the encoded bytes.
     let data = if data.starts_with("data:") { data.to_owned() } else { format!("data:;base64,{data}") };
     // A name with one of these would be parsed as the next part of the URI.
     let plain = |name: &&str| !name.contains([';', ',', '=']) && !name.chars().any(char::is_control);

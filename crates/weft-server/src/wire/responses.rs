@@ -11,6 +11,7 @@ use crate::dialect::responses::{Note, PREFIX};
 use crate::error::ApiError;
 
 /// Maximum number of metadata entries, and of characters in each, that clients may attach.
+// The limits of OpenAI's API.
 const METADATA_MAX: usize = 16;
 const METADATA_CHARS_MAX: usize = 512;
 
@@ -90,6 +91,7 @@ impl ResponseRequest {
             return Err(ApiError::argument(message));
         }
         let instructions = body.text("instructions")?.into_iter().chain(instructions).collect::<Vec<_>>();
+        // OpenAI has replaced `user` by `safety_identifier`; clients send either.
         let user = body.text("safety_identifier")?.or(body.text("user")?).filter(|user| !user.is_empty());
         let note = Note {
             store: body.flag("store")?.unwrap_or(true),
@@ -131,6 +133,7 @@ pub fn run_of(response: &str) -> Result<RunId, ApiError> {
 
 /// The error for a response that does not exist or that the caller cannot see.
 pub fn no_response(id: &str) -> ApiError {
+    // The id comes from the client, so it may be of any length.
     let id: String = id.chars().take(64).collect();
     ApiError::data(format!("There is no response `{id}`."))
 }

@@ -13,6 +13,7 @@ use crate::body::{Body, Params, excerpt};
 use crate::error::{ApiError, code};
 
 /// Default number of hits on a page.
+// The default of the compatible API.
 const PAGE_SIZE: usize = 30;
 
 /// A search in datasets. The API's names for weights and thresholds are not used beyond this type.
@@ -128,7 +129,10 @@ impl RetrievalRequest {
             }
         }
         for (key, absent) in [("similarity_threshold", 0.0), ("vector_similarity_weight", 0.3)] {
-            body.0.entry(key).or_insert_with(|| json!(absent));
+            // Null, too, means the default of this route, and not that of the other one.
+            if body.get(key).is_none() {
+                body.0.insert(key.to_owned(), json!(absent));
+            }
         }
         let request = Self::read(&body, size_max)?;
         let wanted = body.get("meta_data_filter").unwrap_or(&Json::Null);
@@ -501,6 +505,10 @@ mod tests {
         let read = |json: Json, dataset| RetrievalRequest::of_datasets(body(json), dataset, 100);
         let request = read(json!({"question": "q", "page": null}), Some("d")).unwrap();
         assert_eq!((request.datasets.as_slice(), request.limit), (&["d".to_owned()][..], 30));
+        assert_eq!((request.similarity_min, request.vector_weight), (0.0, 0.3));
+        let nothing =
+            json!({"question": "q", "similarity_threshold": null, "vector_similarity_weight": null});
+        let request = read(nothing, Some("d")).unwrap();
         assert_eq!((request.similarity_min, request.vector_weight), (0.0, 0.3));
         let asked = json!({"question": "q", "dataset_ids": ["a", "b"], "doc_ids": ["x"], "page": 2, "size": 5,
             "similarity_threshold": 0.5, "meta_data_filter": {"method": "manual", "logic": "or", "manual": [

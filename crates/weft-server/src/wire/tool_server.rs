@@ -60,6 +60,7 @@ pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer
             texts(given, &variables)
         }
         None => {
+            // Variables are never shown, while a header may consist of names of variables only.
             let hidden = !variables.is_empty();
             (variables, hidden)
         }
@@ -202,6 +203,7 @@ pub fn seconds(body: &Body) -> Result<u64, ApiError> {
     let number = number.ok_or_else(|| {
         ApiError::argument(format!("`timeout` must be a number of seconds from 1 to {SECONDS_MAX}"))
     })?;
+    // Rounded up, so that the server has at least the time that was asked for.
     Ok(number.ceil() as u64)
 }
 

@@ -491,8 +491,10 @@ async fn a_key_may_do_at_most_what_its_creator_may() {
     let others = first.as_array().unwrap().iter().find(|key| key["user_id"].is_null()).unwrap();
     let others = format!("{path}/{}", others["id"].as_str().unwrap());
     assert_eq!(editor.ask("DELETE", &others, Json::Null).await.refusal(), (102, "Token not found!".into()));
+    bench.post(path, json!({"name": "reads"})).await.data();
     assert_eq!(editor.ask("DELETE", &format!("{path}/reads"), Json::Null).await.data(), true);
     assert_eq!(reads.get("/api/v1/agents").await.status, 401);
+    assert_eq!(bench.get(path).await.data().as_array().unwrap().len(), 2, "the owner's key stays");
     // API keys cannot access what belongs to a person.
     for (method, path) in [
         ("GET", "/api/v1/users/me/logins"),

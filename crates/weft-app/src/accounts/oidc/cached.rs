@@ -56,6 +56,7 @@ impl<T> CachedState<T> {
     }
 
     async fn ask(&mut self, asking: impl Future<Output = Result<T>>, now_ms: i64) -> Result<Arc<T>> {
+        // Noted before the request, so that one that fails or is dropped counts as well.
         self.asked_ms = Some(now_ms);
         match asking.await {
             Ok(value) => {

@@ -73,6 +73,7 @@ pub(super) fn check(claims: &Claims, expected: &ExpectedClaims<'_>) -> Result<()
     if issued_ms > now_ms.saturating_add(SKEW_MS) {
         return Err("the ID token was issued in the future; are the clocks right?");
     }
+    // A token of an earlier sign-in may be replayed.
     if issued_ms < expected.begun_ms.saturating_sub(SKEW_MS) {
         return Err("the ID token was issued before the sign-in began; are the clocks right?");
     }
@@ -81,6 +82,7 @@ pub(super) fn check(claims: &Claims, expected: &ExpectedClaims<'_>) -> Result<()
         Some(Some(from_ms)) if from_ms <= now_ms.saturating_add(SKEW_MS) => {}
         Some(_) => return Err("the ID token is not valid yet"),
     }
+    // A missing nonce reads as empty, which never equals the random one that was sent.
     let nonce = text(claims, "nonce").unwrap_or_default();
     if !same(nonce.as_bytes(), expected.nonce.as_bytes()) {
         return Err("the ID token is for another sign-in");
@@ -114,6 +116,7 @@ pub(super) fn person(claims: &Claims) -> Result<Person, &'static str> {
     if subject.is_empty() || subject.len() > SUBJECT_BYTES_MAX || subject.chars().any(char::is_control) {
         return Err("the ID token names no subject");
     }
+    // An invalid address is no reason to refuse: the subject identifies the person.
     let email = text(claims, "email").and_then(|email| address::check(email).ok());
     let name = text(claims, "name").or_else(|| text(claims, "preferred_username"));
     // Some providers send a string.

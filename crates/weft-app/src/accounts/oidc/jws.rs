@@ -81,6 +81,7 @@ fn decoded(text: Option<&String>) -> Option<Vec<u8>> {
 impl Jwk {
     /// Returns the key, unless it is of an unsupported type.
     fn key(self) -> Option<ProviderKey> {
+        // A key for encryption must not verify signatures.
         if self.usage.as_ref().is_some_and(|usage| usage != "sig") {
             return None;
         }
@@ -96,6 +97,7 @@ impl Jwk {
             ("EC", Some("P-256")) => PublicKey::P256(point(32)?),
             ("EC", Some("P-384")) => PublicKey::P384(point(48)?),
             ("OKP", Some("Ed25519")) => PublicKey::Ed25519(decoded(self.x.as_ref())?),
+            // Symmetric keys are not accepted: whoever can read one could sign tokens with it.
             _ => return None,
         };
         Some(ProviderKey { id: self.kid, algorithm: self.alg, public })
@@ -168,6 +170,7 @@ impl Keys {
         let (header, payload) = signed.split_once('.').ok_or_else(unreadable)?;
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| unreadable());
         let header: TokenHeader = serde_json::from_slice(&decode(header)?).map_err(|_| unreadable())?;
+        // Extensions that are not understood must be refused (RFC 7515, 4.1.11).
         if header.crit.is_some() {
             return Err(wrong("the ID token requires an unknown extension"));
         }
@@ -181,6 +184,7 @@ impl Keys {
             match key.public.verifies(&header.alg, signed.as_bytes(), &signature) {
                 Some(true) => return serde_json::from_slice(&decode(payload)?).map_err(|_| unreadable()),
                 Some(false) => tried = Some(wrong("the signature of the ID token is not valid")),
+                // Its type does not fit the algorithm, so another key may be the one.
                 None => {}
             }
         }

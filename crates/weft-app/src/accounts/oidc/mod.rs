@@ -126,6 +126,7 @@ impl Accounts {
     pub fn oidc_cookie(&self, state: &str) -> String {
         let prefix = if self.is_over_tls() { "__Host-" } else { "" };
         let hash = tokens::hash(state);
+        // A part of the hash is enough to tell the sign-ins of one browser apart; the value is what is compared.
         format!("{prefix}weft-oidc-{}", hash.get(..16).unwrap_or_default())
     }
 
@@ -187,6 +188,7 @@ impl App {
         let random = || tokens::random("");
         let (state, browser, nonce, verifier) = (random()?, random()?, random()?, random()?);
         let request = AuthorizationRequest {
+            // As hashes, so that whoever reads the store cannot finish the sign-in.
             hash: tokens::hash(state.reveal()),
             browser_hash: tokens::hash(browser.reveal()),
             provider: name.to_owned(),

@@ -51,6 +51,7 @@ impl App {
         if !user.enabled {
             return Err(SignInRefusal::Disabled);
         }
+        // Before the sign-in, which reads the role.
         self.follow_groups(provider, claims, &user.id).await?;
         let hash = hash(&provider.config.issuer, &person.subject);
         let email = person.email.as_deref().unwrap_or_default();
@@ -65,6 +66,7 @@ impl App {
         claims: &Claims,
     ) -> Result<User, SignInRefusal> {
         let stores = &self.accounts.stores;
+        // The subject stands for one person for ever, while an address may pass to another (OpenID Connect Core, 5.7).
         match stores.identities.identity(&hash(&provider.config.issuer, &person.subject)).await {
             Ok(identity) => return Ok(stores.users.user(&identity.user).await?),
             Err(error) if error.kind == ErrorKind::NotFound => {}
@@ -133,6 +135,7 @@ impl App {
         };
         if let Some(first) = &first {
             stores.tenants.accept_invitation(first, Joining::New(&user), now_ms).await?;
+            // All of them were sent to the address that the provider has verified.
             for one in invitations {
                 stores.tenants.accept_invitation(&one, Joining::Known(&user.id), now_ms).await?;
             }

@@ -120,6 +120,7 @@ impl Provider {
 
     /// Sends a request, and returns the status and the whole body.
     async fn ask(&self, request: StreamRequest) -> Result<(u16, Vec<u8>)> {
+        // One time limit for both, so that a response that arrives slowly holds up no sign-in.
         let asking = async {
             let response = self.http.open(request).await?;
             let status = response.status;
@@ -162,6 +163,7 @@ impl Provider {
             let error = self.failed(ErrorKind::Garbled, "names a different issuer");
             return Err(error.help("`issuer` in the settings must be exactly the one in its metadata"));
         }
+        // Codes and secrets are sent to them, and keys are received from them.
         let all = [&found.authorization_endpoint, &found.token_endpoint, &found.jwks_uri];
         if !all.into_iter().chain(&found.userinfo_endpoint).all(|url| is_private_way(url)) {
             return Err(self.failed(ErrorKind::Garbled, "names URLs that are not https://"));
@@ -191,6 +193,7 @@ impl Provider {
             .append_pair("nonce", nonce)
             .append_pair("code_challenge", &URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes())))
             .append_pair("code_challenge_method", "S256");
+        // The URL of an endpoint must not contain a fragment (RFC 6749, 3.1).
         url.set_fragment(None);
         Ok(url.into())
     }

@@ -169,6 +169,7 @@ fn both(filter: Option<Filter>, wanted: Vec<Condition>) -> Result<Option<Filter>
     if wanted.is_empty() {
         return Ok(Some(filter));
     }
+    // A filter has one logic for all of its conditions.
     if filter.logic == Logic::Or && filter.conditions.len() > 1 {
         let message = "metadata cannot go together with a metadata_condition of the logic `or`.";
         return Err(ApiError::data(message));
