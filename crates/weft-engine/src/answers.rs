@@ -241,6 +241,7 @@ fn strangers(machine: &Machine, open: &[WaitingForm], given: &Given) -> Vec<Stri
 }
 
 fn clipped(text: &str) -> &str {
+    // Keys and texts come from a caller, have any length, and end up in the tips of a form.
     const SHOWN_MAX: usize = 100;
     &text[..text.floor_char_boundary(SHOWN_MAX)]
 }

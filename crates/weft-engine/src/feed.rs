@@ -415,6 +415,7 @@ impl EntryReader {
         });
         tokio::time::sleep(self.pause).await;
         self.pause = LOOK_MAX.min(self.pause * 2);
+        // In the meantime, this process may have picked the run up: then it is fed here.
         let found = self.find.as_ref().and_then(|find| find(key));
         self.enter(found);
         Ok(true)

@@ -274,6 +274,7 @@ fn insert_sql(backend: DbBackend, rows: usize) -> String {
     sql.push_str("INSERT INTO journal (tenant_id, run_id, first_seq, last_seq, body) VALUES ");
     for row in 0..rows {
         let at = |value| Placeholder(backend, row * VALUES + value);
+        // The lock keeps another process from taking the run over between this look at its fence and the commit.
         let comma = if row == 0 { "" } else { "," };
         // Writing to a `String` cannot fail.
         let _ = write!(

@@ -212,6 +212,7 @@ pub(crate) fn put(body: &mut Vec<u8>, mut number: u64) {
 
 pub(crate) fn take(rest: &mut &[u8]) -> Result<u64> {
     let mut number = 0_u64;
+    // Ten bytes hold 64 bits: a number that goes on after them is damaged.
     for shift in (0..64).step_by(7) {
         let (&byte, after) = rest.split_first().ok_or_else(damaged)?;
         *rest = after;

@@ -138,6 +138,7 @@ impl Store {
         }
         let row = user::Entity::find_by_id(who).one(&*transaction).await?;
         let has_password = row.is_some_and(|row| !row.password_hash.is_empty());
+        // Without a password, nobody could sign in as this user any more.
         if !has_password && theirs().count(&*transaction).await? == 1 {
             transaction.rollback().await?;
             return Ok(IdentityChange::Last);

@@ -98,6 +98,7 @@ impl Store {
         let mut taken = if bytes_max > 0 { taken_by_documents(&transaction, &tenant).await?.1 } else { 0 };
         let (mut names, mut new) = (Vec::new(), Vec::new());
         for PictureSize { name, bytes } in pictures {
+            // A picture that several chunks show, or that an earlier attempt has counted, counts once.
             if !counted.contains(name) {
                 let with = taken.saturating_add(*bytes);
                 if bytes_max > 0 && with > bytes_max {

@@ -273,6 +273,7 @@ async fn settle_in(
     };
     let rows = derived.iter().zip(memory.last_number + 1..);
     let rows = rows.map(|(new, number)| memory_message::Model::new(key, number, Some(raw), new));
+    // The message itself stays: those derived from it name it as their source.
     append(db, &memory, rows.collect(), Some(raw)).await
 }
 

@@ -67,6 +67,7 @@ impl Store {
         let found =
             Entity::find_by_id((row.tenant_id.clone(), row.name.clone())).one(&self.inner.write).await;
         let found = found.map_err(|error| self.fail(DOING, error))?;
+        // It may have been removed again already; it was stored all the same.
         Ok(found.as_ref().unwrap_or(row).info())
     }
 
