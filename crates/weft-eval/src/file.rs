@@ -123,6 +123,7 @@ impl Turn {
 
     /// Creates a turn from the input of an engine, without expectations.
     pub fn of(input: TurnInput) -> Self {
+        // Without `..`, so that a new field of an input is not forgotten here.
         let TurnInput {
             query,
             user_id,
@@ -287,6 +288,7 @@ impl EvalFile {
     /// When a text names a column that a row does not have, or two cases have the same name.
     pub fn cases(&self, rows: Option<&[Row]>) -> Result<Vec<Case>, Invalid> {
         let mut cases: Vec<Case> = Vec::new();
+        // An eval without a data set is one case, as with a single row without columns.
         let whole = [Row::new()];
         let column = self.dataset.as_ref().and_then(|dataset| dataset.name.as_deref());
         for (at, row) in rows.unwrap_or(&whole).iter().enumerate() {
