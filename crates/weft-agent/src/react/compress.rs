@@ -294,13 +294,7 @@ impl Turn<'_> {
             ..ChatRequest::default()
         };
         let asking = ask_structured(&self.ctx, &**model, request, &schema, REPAIRS_MAX);
-        let value = tokio::select! {
-            biased;
-            () = self.ctx.cancel.cancelled() => {
-                return Err(Error::new(ErrorKind::Cancelled, "the reply was interrupted"));
-            }
-            value = Box::pin(asking) => value?,
-        };
+        let value = self.unless_interrupted(Box::pin(asking)).await??;
         serde_json::from_value(value)
             .map_err(|cause| Error::new(ErrorKind::Garbled, "the model returned no summary").because(cause))
     }

@@ -162,7 +162,7 @@ impl Turn<'_> {
         let Some(memory) = extras.memory.as_ref().filter(|memory| memory.control.is_static()) else {
             return Ok(());
         };
-        match memory.recalled(asked).await {
+        match self.unless_interrupted(memory.recalled(asked)).await? {
             Ok(Some(text)) => self.inform("long_term_memory", text).await,
             Ok(None) => Ok(()),
             Err(error) => self.warn("memories are left out", &error).await,
