@@ -22,6 +22,7 @@ use crate::window::{head_and_tail, room, tokens};
 /// The prompt that asks for a summary.
 const SUMMARIZE: &str = include_str!("../prompts/summarize.md");
 /// How often the model may correct a summary that does not follow its schema.
+// A conversation that is not summarized is only longer, so more attempts are not worth their requests.
 const REPAIRS_MAX: u32 = 2;
 /// Tokens of a message in addition to its text.
 // Roles and separators in the templates of the usual models.
