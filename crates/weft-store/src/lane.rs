@@ -105,6 +105,7 @@ impl Lane {
                 let log_is_due = log.is_due(traffic);
                 writer.call(|connection| {
                     let written = insert(connection, rows);
+                    // The rows do not depend on it, so it is no error of their writer.
                     if log_is_due && let Err(error) = LogLength::limit(connection, traffic) {
                         tracing::warn!(%error, "the size of the store's log could not be set");
                     }

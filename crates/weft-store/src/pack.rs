@@ -102,6 +102,7 @@ pub(crate) fn parts(entries: &[StoredEntry]) -> Vec<u8> {
     }
     let mut before = 0_i64;
     for entry in entries {
+        // A difference takes one or two bytes; it is signed, because a clock may be set back.
         put(&mut parts, zigzag(entry.at_ms.wrapping_sub(before)));
         before = entry.at_ms;
     }

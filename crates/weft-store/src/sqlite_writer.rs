@@ -130,6 +130,7 @@ impl ToSql for Bound<'_> {
 fn failed(error: &rusqlite::Error) -> DbErr {
     let told = match error {
         rusqlite::Error::SqliteFailure(code, _) => sqlx::Error::Database(Box::new(WriteFailure {
+            // The primary code is the same for every kind of constraint.
             code: code.extended_code,
             message: error.to_string(),
         })),

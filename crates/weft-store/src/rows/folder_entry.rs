@@ -266,6 +266,7 @@ impl Folders {
             let some = || some.iter().map(String::as_str);
             let inside = of(tenant).filter(Column::ParentId.is_in(some()));
             if inside
+                // What is removed together with its folder does not keep the folder.
                 .filter(Column::Id.is_not_in(ids.iter().map(String::as_str)))
                 .one(&*transaction)
                 .await?
@@ -344,6 +345,7 @@ impl FolderStore for Folders {
     async fn get(&self, tenant: &TenantId, id: &str) -> Result<FolderEntry> {
         let row = one(&self.store.inner.read, &text(tenant.as_str()), &text(id)).await;
         let row = row.map_err(|error| self.store.fail("read the details of a file", error))?;
+        // Its bytes may be incomplete, or never come.
         row.filter(|row| row.kind != ARRIVING).map(FolderEntry::from).ok_or_else(|| missing(id))
     }
 

@@ -130,6 +130,7 @@ impl Store {
 
     async fn erase_identity(&self, who: &str, hash: &str) -> Result<IdentityChange, DbErr> {
         let transaction = self.begin().await?;
+        // If the user is gone, so are the identities, which the next query notices.
         hold(&*transaction, who).await?;
         let theirs = || Entity::find().filter(Column::UserId.eq(who));
         if theirs().filter(Column::Hash.eq(hash)).one(&*transaction).await?.is_none() {

@@ -20,6 +20,7 @@ use crate::rows::{dataset, memory, run, session};
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
 /// Maximum number of nodes and models of one run that are recorded separately; the rest is added to the last one.
+// Each is a row for every run.
 const PLACES_MAX: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]

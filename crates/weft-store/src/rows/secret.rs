@@ -74,6 +74,7 @@ impl Store {
     /// Returns whether there was room for it.
     async fn write_secret(&self, row: &Model) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
+        // Until it is written, no other secret of the tenant is counted or added.
         tenant_lock::hold(&transaction, &row.tenant_id, "secret").await?;
         let changed = Entity::update_many()
             .col_expr(Column::KeyName, Expr::value(row.key_name.as_str()))

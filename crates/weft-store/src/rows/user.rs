@@ -132,6 +132,7 @@ impl Store {
             transaction.rollback().await?;
             return Ok(MemberChange::NoUser);
         }
+        // Last: an identity that was being added has held the user's row, so it is there by now.
         identity::forget(&*transaction, id).await?;
         transaction.commit().await?;
         Ok(MemberChange::Done)
