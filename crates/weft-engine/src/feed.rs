@@ -432,6 +432,7 @@ impl EntryReader {
             self.page.push_back(Arc::new(entry));
         }
         if !self.page.is_empty() {
+            // A run that has just written will probably write again soon.
             self.pause = LOOK_MIN;
         }
         Ok(!self.page.is_empty())
