@@ -41,6 +41,7 @@ const ANSWERS_BYTES_MAX: usize = 8 << 20;
 // The description is part of every request; the other tools are found by searching.
 const SIGNATURES_TOKENS_MAX: usize = 4_000;
 /// Maximum characters of a tool's description after its signature.
+// The signatures share one limit: a longer text here would leave other tools out.
 const SUMMARY_LETTERS_MAX: usize = 160;
 /// Maximum characters of the description of a tool's result.
 const RETURNS_LETTERS_MAX: usize = 120;
@@ -48,6 +49,7 @@ const RETURNS_LETTERS_MAX: usize = 120;
 // With more digits a script would get a different number, and keys of records are written like that.
 const DIGITS_MAX: usize = 15;
 /// Time limit of a script, including all its calls.
+// Far above the limit of a single call, because a script waits for many of them.
 const TIME_LIMIT: Duration = Duration::from_secs(20 * 60);
 /// Limits of one run of a script.
 // Short, because a script only computes between two rounds of calls: the calls take the time, and that is counted

@@ -23,6 +23,7 @@ const HEAD_LETTERS: usize = 2_000;
 /// Default number of characters of one read.
 const PART_LETTERS: usize = 8_000;
 /// Maximum number of characters of one read.
+// About as many tokens as a result may have in the conversation by default.
 const PART_LETTERS_MAX: usize = 40_000;
 /// The prefix of the names of the files.
 const FILE_PREFIX: &str = "result-";

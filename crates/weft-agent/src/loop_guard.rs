@@ -13,6 +13,7 @@ use text::{ComparisonBudget, TextPrint};
 use crate::calls::Done;
 
 /// Minimum number of similar rounds that make a loop.
+// A single round has none before it that it could repeat.
 const WINDOW_MIN: usize = 2;
 /// Minimum similarity of two texts that count as the same, from 0 (nothing in common) to 1 (equal).
 pub(crate) const SIMILAR: f64 = 0.90;

@@ -94,6 +94,7 @@ impl MarkFilter {
             mark.numbers.iter().filter(|number| sources.iter().any(|source| source.number == **number));
         let marks: String = known.map(|number| format!("[ID:{number}]")).collect();
         Some(match (marks.is_empty(), mark.after_blank) {
+            // Something has to stand there, or the text before and behind it would join to a mark.
             (true, _) if self.begun > 0 => "…".to_owned(),
             (true, _) => String::new(),
             (false, true) => format!(" {marks}"),

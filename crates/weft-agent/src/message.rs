@@ -219,6 +219,7 @@ pub fn content_of(output: &ToolOutput) -> Vec<ContentBlock> {
 pub(crate) fn text_of(content: &[ContentBlock]) -> String {
     let shown = |what: &str, source: &Source| match source {
         Source::Base64 { .. } => format!("[{what}]"),
+        // A model would read the bytes as text.
         Source::Url { url } if url.starts_with("data:") => format!("[{what}]"),
         Source::Url { url } => format!("[{what}: {url}]"),
     };

@@ -21,6 +21,7 @@ pub const PLAN_GROUP: &str = "plan_related";
 // The history is part of a session's state, which is written as a whole.
 pub const HISTORY_MAX: usize = 100;
 /// Default maximum of subtasks in one plan.
+// The hint before each step lists all of them.
 pub const SUBTASKS_MAX: usize = 50;
 
 /// How far a plan or a subtask is.

@@ -67,6 +67,7 @@ impl Driver for Planner {
                 }
                 PlannerStep::Call(open) => {
                     let end =
+                        // A list of calls that was cut off was refused when it was read.
                         calls::make(job, open, &std::mem::take(&mut answers), Ending::Whole, None).await?;
                     if job.options.verbose {
                         blocks(open, &end.over).for_each(|block| voice.say(&block));

@@ -152,6 +152,7 @@ fn search_tool(tools: &Toolkit, all: &[Arc<Tool>]) -> Tool {
     });
     let (mut names, mut left, mut spent) = (Vec::new(), all.len(), 0);
     for tool in all {
+        // One for the separator between two names.
         spent += tokens(&tool.name) + 1;
         if spent > NAMES_TOKENS_MAX {
             break;
@@ -214,6 +215,7 @@ impl ToolBody for Search {
 }
 
 /// A word of the name counts as much as this many words of the description.
+// A name says what a tool is; a description also names other things.
 const NAME_WEIGHT: usize = 3;
 
 /// The positions of the tools that contain words of the query, best first.

@@ -88,6 +88,7 @@ pub fn tidy<'a>(
             let nobodys = id.strip_prefix("call_").unwrap_or(id);
             let nobodys = nobodys.bytes().all(|b| b.is_ascii_digit());
             let stem = if nobodys { "call".to_owned() } else { id.clone() };
+            // From there on, because the numbers below are mostly taken.
             let mut free = (taken.len()..).map(|n| format!("{stem}_{n}")).filter(|id| !taken.contains(id));
             *id = free.next().unwrap_or_default();
         }

@@ -18,6 +18,7 @@ const PER_IMAGE: usize = 1_000;
 // A shorter part of a question would probably ask something else.
 pub const QUESTION_MIN: usize = 200;
 /// The result of a tool is never cut to fewer than this many tokens while its round is kept.
+// Enough for the beginning and the end, which usually tell what a result is.
 const RESULT_MIN: usize = 100;
 /// The same minimum when there are so many results that they would still not fit.
 const MANY_RESULTS_MIN: usize = 12;

@@ -169,15 +169,20 @@ pub(crate) fn check_beginning(machine: &Machine, given: &Given) -> Result<()> {
 /// # Errors
 /// `Invalid`, with every field that does not fit; nothing has begun.
 fn check(machine: &Machine, given: &Given, query: &str) -> Result<()> {
-    let waiting = machine
-        .waiting_nodes()
-        .into_iter()
-        .filter(|(scope, ix)| machine.suspended_node(*scope, *ix).is_none());
-    let open: Vec<_> = waiting.map(|(scope, ix)| machine.form(scope, ix)).collect();
+    let (mut open, mut fields) = (Vec::new(), 0);
+    for (scope, ix) in machine.waiting_nodes() {
+        let waiting = machine.form(scope, ix);
+        fields += waiting.form.fields.len();
+        if machine.suspended_node(scope, ix).is_none() {
+            open.push(waiting);
+        }
+    }
+    // Where several fields are open, a bare question is given to none of them, so it cannot be wrong for one.
+    let bare = given.is_empty() && !query.is_empty() && fields == 1;
     let mut wrong = Vec::new();
     for waiting in &open {
         let mut answers = answers(waiting, given);
-        if let (true, Some(field)) = (given.is_empty() && !query.is_empty(), only_field(&waiting.form)) {
+        if let (true, Some(field)) = (bare, only_field(&waiting.form)) {
             answers.insert(field.to_owned(), Json::String(query.to_owned()));
         }
         wrong.extend(problems(&waiting.address(), &waiting.form, &answers));
@@ -241,6 +246,7 @@ fn strangers(machine: &Machine, open: &[WaitingForm], given: &Given) -> Vec<Stri
 }
 
 fn clipped(text: &str) -> &str {
+    // Keys and texts come from a caller, have any length, and end up in the tips of a form.
     const SHOWN_MAX: usize = 100;
     &text[..text.floor_char_boundary(SHOWN_MAX)]
 }

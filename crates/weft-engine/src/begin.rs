@@ -157,6 +157,7 @@ fn take_edges(run: &mut ScopeRun, plan: &Plan, ix: NodeIx) -> Vec<usize> {
             EdgeState::Early => EdgeState::EarlyTaken,
             _ => return,
         };
+        // A listener that is requeued has to get them back.
         if plan.nodes[ix].shape.listens {
             taken.push(edge);
         }

@@ -111,6 +111,7 @@ impl Story {
     fn of(entries: &[Entry]) -> Self {
         let mut story = Self::default();
         let mut counts: BTreeMap<Where, usize> = BTreeMap::new();
+        // Kept until the end of their activation, because calls are reported while it works.
         let mut tools: BTreeMap<u32, Vec<Json>> = BTreeMap::new();
         for entry in entries {
             match &entry.record {

@@ -187,6 +187,7 @@ impl<'a> RunDriver<'a> {
         cancel: CancellationToken,
         limits: DriveLimits,
     ) -> Self {
+        // Bounded, so that work which says more than can be recorded waits.
         let (to_driver, signals) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
         let floor = if context.input.parallel_messages { Floor::default() } else { Floor::of_one() };
         let reopens = machine.frames.keys().copied().collect();

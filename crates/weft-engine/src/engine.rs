@@ -237,6 +237,7 @@ impl Engine {
             allowances,
             accounts: SharedBudgets::default(),
             ownership: Ownership::new(process),
+            // Limited, because a semaphore panics above its maximum and a configuration may have any number.
             places: Arc::new(Semaphore::new(limits.runs_at_once.min(Semaphore::MAX_PERMITS))),
             counts: Arc::default(),
             running: Mutex::default(),
@@ -272,6 +273,7 @@ impl Engine {
         mut known: Option<&Session>,
     ) -> Result<RunHandle> {
         let stores = self.stores()?;
+        // First, so that a request for which there is no slot reads nothing.
         let place = self.place()?;
         let lock = SessionLock::for_new_turn(self, &request.session)?;
         self.say_at_work(&stores).await?;
@@ -386,6 +388,7 @@ impl Engine {
         }
         let state = SessionState::from_json(&state)?;
         let turns = turns_looked_back(&request.plan);
+        // A turn has two messages: a question and its answer.
         let messages = stores.sessions.messages(&request.session, i64::MAX, 2 * turns as u64).await?;
         let history = messages.into_iter().map(HistoryMessage::from);
         let around = self.account(stores, &request.session.tenant, &request.canvas).await?;

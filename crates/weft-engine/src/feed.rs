@@ -415,6 +415,7 @@ impl EntryReader {
         });
         tokio::time::sleep(self.pause).await;
         self.pause = LOOK_MAX.min(self.pause * 2);
+        // In the meantime, this process may have picked the run up: then it is fed here.
         let found = self.find.as_ref().and_then(|find| find(key));
         self.enter(found);
         Ok(true)
@@ -431,6 +432,7 @@ impl EntryReader {
             self.page.push_back(Arc::new(entry));
         }
         if !self.page.is_empty() {
+            // A run that has just written will probably write again soon.
             self.pause = LOOK_MIN;
         }
         Ok(!self.page.is_empty())

@@ -189,6 +189,7 @@ impl Machine {
             secrets: SecretValues::default(),
             filled: HashMap::new(),
             answered: HashSet::new(),
+            // A machine that is restored begins as this one, and may have nodes that wait.
             newly_waiting: true,
             ended: Vec::new(),
             unused: None,

@@ -111,6 +111,7 @@ impl Paused {
         machine.ready.clear();
         machine.work.clear();
         machine.consequences.clear();
+        // What still counts as running are frames, which take no slot.
         machine.working = 0;
         // Weights are not stored.
         machine.weigh_all();

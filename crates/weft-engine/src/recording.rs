@@ -141,6 +141,7 @@ impl Recording {
                 Record::NodeFinished { who, route: NextEdges::Suspended, suspension: None, .. } => {
                     if let Some(of) = activations.get_mut(&who.activation) {
                         of.again = true;
+                        // The activation that does this work again begins with what it has got so far.
                         carried.insert(of.place.clone(), of.calls.clone());
                     }
                 }

@@ -215,6 +215,7 @@ impl RunStore for RetryingStore<dyn RunStore> {
     async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool> {
         let mut tries = Tries::new(WRITES_TRIED_MAX);
         loop {
+            // Repeated without a check, because asking twice is the same as asking once.
             match in_time(self.0.request_cancel(run, now_ms)).await {
                 Ok(asked) => return Ok(asked),
                 Err(error) => tries.after(error).await?,
@@ -238,6 +239,7 @@ impl RunStore for RetryingStore<dyn RunStore> {
     async fn finish(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         let mut tries = Tries::new(WRITES_TRIED_MAX);
         loop {
+            // Repeated without a check, because recording the same end again changes nothing.
             match in_time(self.0.finish(lease, finished.clone())).await {
                 Ok(()) => return Ok(()),
                 Err(error) => tries.after(error).await?,
@@ -357,6 +359,7 @@ impl SessionStore for RetryingStore<dyn SessionStore> {
     }
 
     async fn rename(&self, key: &SessionKey, name: &str) -> Result<()> {
+        // Tried once, as those that follow: whoever asks for them is told of a failure and can ask again.
         in_time(self.0.rename(key, name)).await
     }
 

@@ -55,6 +55,7 @@ pub(crate) enum Status {
     /// It is running as this activation.
     Running(u32),
     /// A person must answer first.
+    // The name in stored sessions.
     #[serde(rename = "parked")]
     Suspended,
     /// A person has answered what it asked in the middle of its work: it is about to continue.
@@ -88,6 +89,7 @@ pub(crate) struct NodeState {
     pub published: Option<Published>,
     /// Its saved state while a person decides about its work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    // The name in stored sessions.
     #[serde(rename = "asleep")]
     pub suspended: Option<Box<SuspendedNode>>,
     /// Since when it has been waiting for a person, once its run has announced that.

@@ -68,6 +68,7 @@ impl SessionState {
 
     /// Returns the state without its variables, of which a running turn has its own copy.
     pub fn without_globals(&self) -> Self {
+        // Each field by name, so that one that is added is not left out unnoticed.
         let Self { globals: _, turns, paused, spent, calls, run, ending } = self;
         let (paused, calls, run) = (paused.clone(), calls.clone(), run.clone());
         let globals = serde_json::Map::new();

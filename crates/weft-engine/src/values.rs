@@ -155,6 +155,7 @@ fn global(machine: &Machine, name: &str) -> Value {
         let member = name[RUN_USAGE.len()..].strip_prefix('.');
         return member.map(|member| walk(&counts, member.split('.'))).unwrap_or(counts).into();
     }
+    // A name that exists as a whole comes before a member of a shorter one.
     if let Some(value) = machine.globals.get(name) {
         return value.clone().into();
     }

@@ -158,6 +158,7 @@ impl Subject {
 
     async fn run_live(&self, case: &Case, report: &mut CaseReport) -> Result<()> {
         let mut conversation = self.begin();
+        // Kept until all turns have run: a conversation is only repeated as a whole.
         let (mut taken, mut judged_all) = (Vec::new(), Vec::new());
         for (at, turn) in case.turns.iter().enumerate() {
             let given = GivenTurn { input: turn.input(), seed: None, now_ms: None };
@@ -167,6 +168,7 @@ impl Subject {
             let judged = self.judge(turn, &seen).await?;
             let (seed, now_ms) = begun(&tried);
             let usual = usual_endings(case, at);
+            // Without calls to compare: this turn is the recording.
             report.turns.push(looked_at(turn, usual, seen, &judged, &[]));
             taken.push(Taken { input: turn.input(), seed, now_ms, answers: tried.answers });
             judged_all.push(judged);
@@ -224,6 +226,7 @@ impl Subject {
             let input = TurnInput { query, ..TurnInput::default() };
             // A separate conversation: earlier verdicts must not influence it.
             let mut conversation = judging.begin();
+            // Boxed, because few turns are judged, and all would reserve the space.
             let tried = Box::pin(judging.turn(
                 &mut conversation,
                 GivenTurn { input, seed: None, now_ms: None },

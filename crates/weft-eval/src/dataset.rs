@@ -56,6 +56,7 @@ pub fn rows(text: &str, format: Format) -> Result<Vec<Row>, Invalid> {
 fn csv_rows(text: &str) -> Result<Vec<Row>, Invalid> {
     // Some programs begin a file with a byte order mark.
     let text = text.trim_start_matches('\u{feff}');
+    // Only names are trimmed: people align columns, but a space may belong to a value.
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(text.as_bytes());
     let wrong = |error: csv::Error| Invalid::new(error.to_string());
     let names = reader.headers().map_err(wrong)?.clone();

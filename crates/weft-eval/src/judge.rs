@@ -51,5 +51,6 @@ pub fn verdict(criterion: &str, answer: &str, seen: &Observed) -> Result<JudgedC
 
 /// Returns the verdict on this answer, if there is one.
 pub fn of<'a>(judged: &'a [JudgedCriterion], criterion: &str, answer: &str) -> Option<&'a JudgedCriterion> {
+    // A verdict on another answer says nothing about this one.
     judged.iter().find(|verdict| verdict.criterion == criterion && verdict.answer == answer)
 }

@@ -99,8 +99,8 @@ impl Observed {
             Record::ToolFinished { call, .. } if call.failed => {
                 let started = &call.started;
                 let same = |seen: &&mut ToolSeen| {
-                    // The record does not identify the call, so it is matched to the first such call that has not
-                    // failed yet.
+                    // Of several equal calls, the first that has not failed yet: what a test sees of them does not tell
+                    // them apart.
                     !seen.failed && *seen.path == *started.path && seen.arguments == started.arguments
                 };
                 if let Some(seen) = self.tools.iter_mut().find(same) {

@@ -86,6 +86,7 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
             ..CitationsTest::default()
         }));
     }
+    // Calls and not tokens, which differ with every wording.
     if seen.spent.model_calls > 0 {
         let model_calls = Some(seen.spent.model_calls);
         expect.push(Expectation::AtMost(UsageLimits { model_calls, ..UsageLimits::default() }));

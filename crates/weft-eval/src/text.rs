@@ -13,6 +13,7 @@ pub(crate) const SHOWN_MAX: usize = 300;
 /// (Dice). Case and punctuation are ignored; each ideograph is a word.
 pub(crate) fn similarity(one: &str, two: &str) -> f64 {
     let (one, two) = (words(one), words(two));
+    // Their share would be zero divided by zero.
     if one.is_empty() && two.is_empty() {
         return 1.0;
     }

@@ -8,6 +8,7 @@ use weft_core::Json;
 use crate::config::ElicitationMode;
 
 /// Maximum number of rounds of questions in one call.
+// A server that always asks again would otherwise keep a call until its time limit.
 pub(crate) const ROUNDS_MAX: usize = 8;
 
 /// Additional data for repeating a call.

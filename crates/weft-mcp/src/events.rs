@@ -83,6 +83,7 @@ pub(crate) fn events(
                     // Returned as an answer to the request, so that the connection and its other requests continue.
                     Some((asked.and_then(|id| refusal(id, max)).ok_or(error), None))
                 }
+                // Nothing is read after an error: the next bytes may lie within an event.
                 Err(error) => Some((Err(error), None)),
             }
         }

@@ -62,6 +62,7 @@ impl Legacy {
                 .map_err(|cause| Error::internal("cannot write the message").because(cause))?;
             let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
             let response = peer.send(request("POST", url.as_str(), headers, body)).await?;
+            // The answer comes over the stream; the response itself says nothing more.
             if (200..=299).contains(&response.status) {
                 Ok(())
             } else {

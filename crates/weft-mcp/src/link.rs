@@ -122,6 +122,7 @@ impl Link {
             ClientLifecycleMode::Discover { preferred_versions: vec![version] }
         };
         let begun =
+            // Boxed: the future of the handshake is large, and needed only at the beginning.
             Box::pin(serve_client_with_lifecycle::<_, ServerWire, _, _>(handler.clone(), wire, mode)).await;
         let service = match begun {
             Ok(service) => service,
@@ -134,6 +135,7 @@ impl Link {
         let tells = tools.and_then(|tools| tools.list_changed).unwrap_or_default();
         let link = Self {
             peer: service.peer().clone(),
+            // In an option, because closing takes it out of a shared link.
             service: Mutex::new(Some(service)),
             handler,
             sent_log,

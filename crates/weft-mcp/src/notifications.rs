@@ -60,6 +60,7 @@ impl ClientHandler for NotificationHandler {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        // A count instead of a flag: each reader compares it with the number that it has seen.
         self.changes.fetch_add(1, Ordering::Release);
     }
 

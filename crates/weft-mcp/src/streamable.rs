@@ -200,6 +200,7 @@ impl StreamableHttpClient for HttpPeer {
         let response =
             self.send(request("DELETE", &uri, headers, Vec::new())).await.map_err(TransportFault::Client)?;
         match response.status {
+            // Servers need not let clients end sessions, and may have forgotten this one.
             200..=299 | 404 | 405 => Ok(()),
             _ => Err(TransportFault::Client(self.authorization().refusal(&response))),
         }

@@ -138,6 +138,7 @@ impl Cached {
         let ChatRequest { messages, sampling, tools, tool_choice, schema, .. } = request;
         // The tenant is part of the key: an immediate answer would reveal that another tenant has asked the same.
         let model = (self.place, &self.model.info().model, &self.tenant);
+        // Of a kind for which nobody finds two requests with one digest: they contain what people write.
         let mut digest = Sha256::new();
         serde_json::to_writer(&mut digest, &(model, messages, sampling, tools, tool_choice, schema)).ok()?;
         Some(digest.finalize().into())

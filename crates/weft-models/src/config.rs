@@ -415,6 +415,7 @@ impl ModelsConfig {
         let has_embedder = self.entries.iter().any(|entry| entry.kind == ModelKind::Embedding);
         for InstalledModel { name, folder, kind, note } in installed(folder) {
             let by_hand = note.is_none();
+            // An entry of the operator with the same name replaces the installed model.
             let is_known = self.entries.iter().any(|entry| entry.name == name && entry.kind == kind);
             if is_known || by_hand && kind == ModelKind::Embedding && has_embedder {
                 continue;

@@ -55,6 +55,7 @@ impl<M: ChatModel> ChatModel for Deadlines<M> {
         let name = self.model.info().name.clone();
         // A total limit of ten seconds also applies to the first piece.
         let first = self.limits.first.min(self.limits.total);
+        // Some wires wait for the response here, others return at once and wait in the stream.
         let Ok(answer) = tokio::time::timeout(first, self.model.chat(request)).await else {
             return Err(late(&name, "did not begin to answer", first));
         };

@@ -97,10 +97,12 @@ const fn spoken(name: &'static str, provider: Provider, base_url: &'static str) 
     Factory { name, provider, base_url: Some(base_url), search: None }
 }
 
+// Saved canvases contain these names, so none of them may change.
 const FACTORIES: &[Factory] = &[
     spoken("Anthropic", Provider::Anthropic, "https://api.anthropic.com/"),
     spoken("Gemini", Provider::Gemini, "https://generativelanguage.googleapis.com/v1beta/"),
     spoken("Ollama", Provider::Ollama, "http://127.0.0.1:11434/"),
+    // Its compatible routes have no rerankers.
     spoken("Cohere", Provider::OpenAi, "https://api.cohere.ai/compatibility/v1")
         .searching(Provider::Cohere, Some("https://api.cohere.com")),
     spoken("Jina", Provider::Jina, "https://api.jina.ai"),
@@ -135,6 +137,7 @@ const FACTORIES: &[Factory] = &[
     own("LM-Studio"),
     own("Xinference"),
     own("ModelScope"),
+    // Text Embeddings Inference is its server for vectors and scores.
     own("HuggingFace").searching(Provider::Tei, None),
     own("GPUStack"),
     own("xAI"),

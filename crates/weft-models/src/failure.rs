@@ -98,6 +98,7 @@ pub(crate) fn too_long(model: &str, address: &reqwest::Url, what: &str, bytes_ma
 pub(crate) fn no_answer(model: &str, cause: reqwest::Error, key: &Secret) -> Error {
     let kind = match () {
         () if cause.is_timeout() => ErrorKind::Timeout,
+        // Nothing was sent: asking again would fail in the same way.
         () if cause.is_builder() => ErrorKind::Invalid,
         () => ErrorKind::Unavailable,
     };

@@ -131,6 +131,7 @@ pub fn install(models: &Path, source: &Path, name: &str, note: &InstalledNote) -
         std::fs::create_dir_all(&part)?;
         for file in MODEL_FILES.iter().chain(MORE_FILES.iter().filter(|file| source.join(file).is_file())) {
             let target = part.join(file);
+            // One of the optional files is in a folder of its own.
             target.parent().map_or(Ok(()), std::fs::create_dir_all)?;
             std::fs::copy(source.join(file), target)?;
         }

@@ -75,6 +75,7 @@ impl RemoteModel {
                 format!("the model `{}` did not answer within {seconds} s", self.name),
             )
         };
+        // For each try: a first one that is never answered must leave time for the next.
         tokio::time::timeout(self.limit, self.exchange(body)).await.map_err(late)?
     }
 

@@ -2,6 +2,9 @@
 
 /// Longer events are rejected.
 pub(crate) const EVENT_BYTES_MAX: usize = 8 << 20;
+/// Longer answers are rejected. On the wire an answer takes many times the room of its text: with some 200 bytes for
+/// each piece, this is enough for a text of 300,000 tokens.
+pub(crate) const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// Collects bytes and returns the data of complete events.
 #[derive(Debug, Default)]
@@ -23,6 +26,7 @@ impl SseBuffer {
     #[must_use]
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> bool {
         if self.start > 0 {
+            // Once for each piece: after each event, the rest would be moved again and again.
             self.buffer.drain(..self.start);
             self.start = 0;
         }

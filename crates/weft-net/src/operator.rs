@@ -9,7 +9,7 @@ use crate::tls;
 /// Time limit for connecting.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Maximum number of idle connections kept for each server.
-const IDLE_PER_HOST_MAX: usize = 64;
+pub(crate) const IDLE_PER_HOST_MAX: usize = 64;
 /// How long an idle connection is kept; shorter than the usual 60 s of servers, so that they do not close it during a
 /// request.
 const IDLE_LIMIT: Duration = Duration::from_secs(50);

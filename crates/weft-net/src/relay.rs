@@ -26,7 +26,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use url::Url;
 use weft_core::{Error, Result};
 
-use crate::operator::builder;
+use crate::operator::{IDLE_PER_HOST_MAX, builder};
 
 /// Pause after the system failed to accept a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -95,6 +95,8 @@ impl AnswerRelay {
         let listener = UnixListener::bind(&path).map_err(failed)?;
         let inside = builder()?
             .unix_socket(path.as_path())
+            // Both ends of each are descriptors of this process.
+            .pool_max_idle_per_host(IDLE_PER_HOST_MAX)
             .build()
             .map_err(|cause| Error::internal("cannot set up the HTTP client").because(cause))?;
         let state = Arc::new(RelayState { outside, limits, open: Mutex::default() });
@@ -125,6 +127,7 @@ impl AnswerRelay {
     pub fn exchange(&self, url: &Url, events: AnswerEvents) -> RelayedExchange {
         let origin = url.origin().ascii_serialization();
         let exchange = Arc::new(ExchangeState { origin, events, failure: Mutex::default() });
+        // Not a number that counts up: with the ticket of another exchange, a request could reach its server.
         let ticket = ticket();
         self.state.open().insert(ticket.clone(), Arc::clone(&exchange));
         RelayedExchange { ticket, exchange, state: Arc::clone(&self.state) }
@@ -216,6 +219,7 @@ async fn serve(listener: UnixListener, state: Arc<RelayState>) {
 }
 
 /// Whether this process is at the other end.
+// A name outside of the file system has no permissions: every process with this network could connect to it.
 fn is_own(stream: &UnixStream) -> bool {
     let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
     pid.is_some_and(|pid| u32::try_from(pid) == Ok(std::process::id()))
@@ -252,7 +256,7 @@ impl RelayState {
         let (mut parts, body) = request.into_parts();
         // It breaks off only if the library has given up.
         let body = body.collect().await.ok()?.to_bytes();
-        // They describe the connection to this relay, not the one to the server.
+        // These describe the connection inside; the client outside sets its own for the server.
         for name in [TICKET, HOST, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING] {
             parts.headers.remove(name);
         }
@@ -288,7 +292,7 @@ fn bounded(
     } else {
         refused(response, limits.refusal)
     };
-    // They describe the connection to the server, and the relayed body may be shorter.
+    // The length would be a lie where a limit cuts the body off, and the library would wait for the rest.
     for name in [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING] {
         headers.remove(name);
     }

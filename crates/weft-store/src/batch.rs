@@ -72,6 +72,8 @@ impl Batch {
                 ExpectedEffect::Any => transaction.execute_raw(statement).await.map(|_| true)?,
             };
             if !as_expected {
+                // The later steps are not tried: the caller rolls back, and the number tells it which condition was not
+                // met.
                 return Ok(BatchOutcome::Refused(at));
             }
         }

@@ -19,6 +19,7 @@ use crate::private;
 use crate::workspace::{below, folder_name, fresh_file};
 
 /// How often emptying a folder is retried when files were written to it meanwhile, and the pause before each retry.
+// Together a second at most: the removal blocks a thread meanwhile.
 const REMOVALS_MAX: u32 = 50;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 
@@ -113,6 +114,7 @@ fn list(root: &PathBuf, tenant: &TenantId, folder: &str) -> Result<Vec<String>> 
         while let Some(folder) = folders.pop() {
             for entry in root.read_dir(&folder)? {
                 let entry = entry?;
+                // Blobs have names that are text; whatever this is, it is none of ours.
                 let Ok(name) = entry.file_name().into_string() else { continue };
                 let (name, kind) = (format!("{folder}/{name}"), entry.file_type()?);
                 // An entry with any other name is not a blob: a file that is being written, or one of unknown origin.

@@ -27,6 +27,7 @@ use crate::session_dictionary::{self, BASED, SessionDictionary};
 const ROW_BYTES_MAX: usize = 256 * 1024;
 
 /// Rows read at a time.
+// A journal has any length, and all of its rows at once might not fit into memory.
 const ROWS_READ_MAX: u64 = 64;
 
 /// Work on more bytes than this is moved off the async worker threads.
@@ -163,6 +164,7 @@ impl Store {
                     },
                 };
                 if entries.as_ref().is_none_or(|entries| !group.takes(entries)) {
+                    // Written as soon as it is full, so that at most one row of a long journal is held in memory.
                     let full = std::mem::take(&mut group);
                     if let Some(row) = full.row(self, key, session).await {
                         self.replace(&row, lease, session).await?;

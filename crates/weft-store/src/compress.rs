@@ -39,6 +39,7 @@ struct Reusable<T>(Mutex<Option<T>>);
 
 impl<T> Reusable<T> {
     fn lend<U>(&self, make: fn() -> Option<T>, work: impl FnOnce(&mut T) -> U) -> Option<U> {
+        // Not waited for: another thread may be compressing something large, and a second one is set up sooner.
         match self.0.try_lock() {
             Ok(mut kept) => {
                 if kept.is_none() {
@@ -97,8 +98,10 @@ fn opened(decoder: &DecoderDictionary<'static>, compressed: &[u8], length: usize
     if length > LENGTH_MAX {
         return Err(damaged());
     }
+    // The decompressor expects these bytes, which are not stored because they are always the same.
     let whole = [&MAGIC, compressed].concat();
     let mut bytes = Vec::new();
+    // A damaged length may ask for more memory than there is: an error, and not the end of the process.
     bytes.try_reserve_exact(length).map_err(|cause| damaged().because(cause))?;
     let opened = DECOMPRESSOR.lend(DCtx::try_create, |context| {
         context.decompress_using_ddict(&mut bytes, &whole, decoder.as_ddict()).is_ok()

@@ -104,6 +104,7 @@ fn unreachable_in_time(place: &StorePlace) -> (ErrorKind, String, Option<&'stati
 
 /// The low byte of a SQLite result code says what happened, the rest gives details.
 fn sqlite_reason(place: &StorePlace, code: &str) -> (ErrorKind, String, Option<&'static str>) {
+    // In this order: SQLITE_BUSY and SQLITE_LOCKED, READONLY, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB.
     match code.parse::<u32>().map_or(0, |code| code & 0xff) {
         5 | 6 => (
             ErrorKind::Unavailable,
@@ -147,6 +148,7 @@ fn sqlite_reason(place: &StorePlace, code: &str) -> (ErrorKind, String, Option<&
 /// By SQLSTATE, whose first two characters PostgreSQL and MariaDB share.
 fn server_reason(place: &StorePlace, code: &str) -> (ErrorKind, String, Option<&'static str>) {
     match code {
+        // PostgreSQL names these disk_full, read_only_sql_transaction, serialization_failure and deadlock_detected.
         "53100" => (
             ErrorKind::Internal,
             format!("the disk of {place} is full"),

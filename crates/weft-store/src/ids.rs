@@ -32,6 +32,7 @@ pub(crate) fn fits(what: &str, id: &str) -> Result<()> {
         return Err(Error::invalid(format!("the {what} id has {} bytes", id.len()))
             .help(format!("use at most {ID_BYTES_MAX} bytes")));
     }
+    // Refused and not replaced as in texts: two ids must not become one.
     if id.contains('\0') {
         return Err(Error::invalid(format!("the {what} id contains a NUL character")));
     }
@@ -93,6 +94,7 @@ pub(crate) fn containing_as_written(keywords: &str) -> LikeExpr {
 fn pattern(words: &str) -> LikeExpr {
     let mut pattern = String::from("%");
     for c in words.chars() {
+        // Escaped by `!`: in MariaDB's ESCAPE clause, a backslash would have to be escaped itself.
         if matches!(c, '%' | '_' | '!') {
             pattern.push('!');
         }

@@ -235,6 +235,7 @@ impl JournalWriter {
                         continue;
                     }
                 };
+                // The most urgent one decides for all: they are written by the same statement.
                 haste = haste.min(self.take(more, &mut waiting, &mut asked).await);
             }
             let group = next_group(&mut waiting);

@@ -189,6 +189,7 @@ impl KnownRuns {
         let now = Instant::now();
         match runs.get_mut(key) {
             Some(known) => pace.hear(&mut known.heard, haste, now),
+            // Not added here: whether the run exists is known when its row has been stored.
             None => pace.hear(&mut None, haste, now),
         }
     }

@@ -105,6 +105,7 @@ impl Lane {
                 let log_is_due = log.is_due(traffic);
                 writer.call(|connection| {
                     let written = insert(connection, rows);
+                    // The rows do not depend on it, so it is no error of their writer.
                     if log_is_due && let Err(error) = LogLength::limit(connection, traffic) {
                         tracing::warn!(%error, "the size of the store's log could not be set");
                     }
@@ -274,6 +275,7 @@ fn insert_sql(backend: DbBackend, rows: usize) -> String {
     sql.push_str("INSERT INTO journal (tenant_id, run_id, first_seq, last_seq, body) VALUES ");
     for row in 0..rows {
         let at = |value| Placeholder(backend, row * VALUES + value);
+        // The lock keeps another process from taking the run over between this look at its fence and the commit.
         let comma = if row == 0 { "" } else { "," };
         // Writing to a `String` cannot fail.
         let _ = write!(

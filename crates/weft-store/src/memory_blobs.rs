@@ -42,6 +42,7 @@ impl BlobStore for MemoryBlobs {
 
     async fn below(&self, tenant: &TenantId, folder: &str) -> Result<Vec<String>> {
         let (blobs, (tenant, folder)) = self.of(tenant, folder)?;
+        // With the slash, because `ab/c` is not in the folder `a`.
         let folder = format!("{folder}/");
         let found = blobs.keys().filter(|(of, name)| *of == tenant && name.starts_with(&folder));
         Ok(found.map(|(_, name)| name.clone()).collect())

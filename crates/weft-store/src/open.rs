@@ -33,6 +33,7 @@ use crate::sqlite::{self, Connections};
 use crate::write_gate::{WriteGate, WriteTransaction};
 
 /// Maximum number of connections to a database server.
+// PostgreSQL accepts a hundred by default, and several processes may share a server.
 const SERVER_CONNECTIONS_MAX: u32 = 16;
 
 /// How long a caller waits for a connection to a database server.
@@ -407,6 +408,7 @@ async fn connect(url: &str, opened: OpenMode) -> Result<(StorePlace, Connections
 
 fn sqlite_path(rest: &str) -> Result<PathBuf> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
+    // URLs written for other programs end like this; the file is created in any case.
     let path = path.strip_suffix("?mode=rwc").unwrap_or(path);
     if path.is_empty() || path.contains('\0') {
         return Err(Error::invalid("the store URL does not name a file")
@@ -433,6 +435,7 @@ async fn connect_server(kind: &str, url: String) -> Result<(StorePlace, Connecti
         .max_connections(SERVER_CONNECTIONS_MAX)
         .acquire_timeout(SERVER_ACQUIRE_MAX)
         .connect_timeout(SERVER_ACQUIRE_MAX)
+        // It would write a line for each statement.
         .sqlx_logging(false);
     let write = Database::connect(options).await.map_err(|error| failure(&place, "open the store", error))?;
     Ok((place, Connections::pooled(write)))

@@ -117,6 +117,7 @@ impl Pace {
 
     /// Whether few or many runs are active.
     pub(crate) fn traffic(&self) -> Traffic {
+        // At the beginning of a round hardly any run has been heard, so the previous round counts as well.
         if self.speaking.max(self.spoke) <= FEW_MAX { Traffic::Low } else { Traffic::High }
     }
 

@@ -102,6 +102,7 @@ pub(crate) fn parts(entries: &[StoredEntry]) -> Vec<u8> {
     }
     let mut before = 0_i64;
     for entry in entries {
+        // A difference takes one or two bytes; it is signed, because a clock may be set back.
         put(&mut parts, zigzag(entry.at_ms.wrapping_sub(before)));
         before = entry.at_ms;
     }
@@ -212,6 +213,7 @@ pub(crate) fn put(body: &mut Vec<u8>, mut number: u64) {
 
 pub(crate) fn take(rest: &mut &[u8]) -> Result<u64> {
     let mut number = 0_u64;
+    // Ten bytes hold 64 bits: a number that goes on after them is damaged.
     for shift in (0..64).step_by(7) {
         let (&byte, after) = rest.split_first().ok_or_else(damaged)?;
         *rest = after;

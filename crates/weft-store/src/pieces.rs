@@ -87,6 +87,7 @@ impl Cut {
         let rows =
             move || missing.into_iter().map(|(name, range)| (name, row(&key, name, &value[range]))).collect();
         // Compressing a large value takes long, and the async worker threads are shared.
+        // If it fails, `store` prepares the rows itself.
         self.ready = tokio::task::spawn_blocking(rows).await.unwrap_or_default();
         Ok(self)
     }
@@ -135,6 +136,7 @@ pub(crate) async fn whole(
     list: &[u8],
 ) -> Result<Result<Vec<u8>>, DbErr> {
     let Ok((length, names)) = read(list) else { return Ok(Err(damaged())) };
+    // A piece that occurs several times in the value is read once.
     let wanted: HashSet<Name> = names.iter().copied().collect();
     let wanted: Vec<Vec<u8>> = wanted.into_iter().map(|name| name.to_vec()).collect();
     let mut found: HashMap<Vec<u8>, Vec<u8>> = HashMap::with_capacity(wanted.len());
@@ -169,6 +171,7 @@ pub(crate) async fn one(
 /// Stores a piece unless it exists already.
 pub(crate) fn keep(batch: &mut Batch, row: &Model) {
     let key = [Column::TenantId, Column::SessionId, Column::Name];
+    // Its name is the hash of its content, so what is there is the same.
     let there = OnConflict::columns(key).do_nothing_on(key).to_owned();
     batch.then(&Entity::insert(row.clone().into_active_model()).on_conflict(there));
 }

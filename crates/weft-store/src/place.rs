@@ -19,6 +19,7 @@ impl StorePlace {
     pub(crate) fn server(kind: &str, url: &str) -> Self {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
         let rest = rest.split('?').next().unwrap_or_default();
+        // At the last one: a password may contain others.
         let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
         Self::Server(format!("the {kind} database `{rest}`"))
     }

@@ -60,6 +60,7 @@ impl SqliteReaders {
     async fn lend(&self) -> Result<ReadGuard<'_>, DbErr> {
         let place = match tokio::time::timeout(self.wait_max, self.places.acquire()).await {
             Ok(Ok(place)) => place,
+            // The semaphore is only closed together with the file.
             Ok(Err(_)) => return Err(failed(sqlx::Error::PoolClosed)),
             Err(_) => return Err(DbErr::ConnectionAcquire(ConnAcquireErr::Timeout)),
         };

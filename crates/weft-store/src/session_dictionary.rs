@@ -94,6 +94,7 @@ impl SessionDictionaries {
         let row = pieces::row(session, name, &content);
         let dictionary = Arc::new(SessionDictionary { row, content, name, encoder: OnceLock::new() });
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // All at once: no order of use has to be kept, and each session makes a new one with its next run.
         if known.len() >= DICTIONARIES_MAX {
             known.clear();
         }

@@ -109,6 +109,7 @@ pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
     let probe = write.begin_with_options(write_options(&write)).await.map_err(fail)?;
     sea_orm::TransactionSession::rollback(probe).await.map_err(fail)?;
     tighten(path);
+    // Read-only, so that a write that does not go through the gate fails.
     let read =
         StoreReader::File(Arc::new(SqliteReaders::new(options.read_only(true), READERS_MAX, ACQUIRE_MAX)));
     let gate = WriteGate::one_by_one();

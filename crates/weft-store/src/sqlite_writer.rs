@@ -24,6 +24,7 @@ impl SqliteWriter {
         let open = || {
             let connection = Connection::open_with_flags(
                 path,
+                // Only one thread uses the connection, so SQLite need not lock it for each call.
                 OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
             )?;
             connection.busy_timeout(busy)?;
@@ -68,6 +69,7 @@ pub(crate) fn transaction<T>(
         connection.prepare_cached(if keep { "COMMIT" } else { "ROLLBACK" })?.execute(())?;
         Ok(done)
     });
+    // After some failures, such as a full disk, SQLite has ended the transaction by itself.
     if ended.is_err() && !connection.is_autocommit() {
         connection.prepare_cached("ROLLBACK")?.execute(())?;
     }
@@ -128,6 +130,7 @@ impl ToSql for Bound<'_> {
 fn failed(error: &rusqlite::Error) -> DbErr {
     let told = match error {
         rusqlite::Error::SqliteFailure(code, _) => sqlx::Error::Database(Box::new(WriteFailure {
+            // The primary code is the same for every kind of constraint.
             code: code.extended_code,
             message: error.to_string(),
         })),

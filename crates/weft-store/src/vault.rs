@@ -55,6 +55,7 @@ impl VaultKey {
                 .help("create one with `openssl rand -hex 32`")
         };
         let text = text.trim();
+        // Taking two bytes at a time, as below, would fail within a longer character.
         if text.len() != 2 * KEY_BYTES || !text.is_ascii() {
             return Err(wrong());
         }
@@ -74,6 +75,7 @@ impl VaultKey {
     /// A name that distinguishes it from other keys.
     fn name(&self) -> String {
         let mut hash = Sha256::new();
+        // With a beginning of its own, so that no other hash of the key is the same as its name.
         hash.update(b"weft key of secrets\0");
         hash.update(self.0);
         hex(&hash.finalize()[..KEY_NAME_BYTES])
@@ -204,6 +206,7 @@ fn bound_to(tenant: &str, name: &str) -> Vec<u8> {
 }
 
 fn sealed(key: &VaultKey, tenant: &str, name: &str, value: &Secret) -> Result<Vec<u8>> {
+    // Random and not counted: several processes encrypt under one key and know nothing of each other.
     let mut nonce = [0; NONCE_LEN];
     fill(&mut nonce)?;
     let mut bytes = value.reveal().as_bytes().to_vec();
@@ -351,6 +354,7 @@ impl Secrets for Vault {
     }
 
     async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<NamedSecret>> {
+        // First of all, because without any secret there may be no key yet.
         let rows = self.store.secrets_named(tenant, names).await?;
         if rows.is_empty() {
             return Ok(Vec::new());

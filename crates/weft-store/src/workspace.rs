@@ -71,6 +71,7 @@ pub(crate) fn folder_name(tenant: &TenantId) -> String {
     if (1..=TENANT_MAX).contains(&name.len()) && name.chars().all(plain) {
         return name.to_owned();
     }
+    // With a character at its beginning that no unchanged name has.
     let hash: String = Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("_{hash}")
 }

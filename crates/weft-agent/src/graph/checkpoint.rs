@@ -137,6 +137,7 @@ impl Thread {
                 self.saved = Some(Saved { state, id, node, calls: HashMap::new() });
             }
             ThreadEntry::Call(CallNote { key, gave }) => {
+                // A note names the checkpoint before it, so there always is one.
                 if let Some(saved) = &mut self.saved {
                     saved.calls.insert(key, gave.map_or(Known::Begun, Known::Ended));
                 }

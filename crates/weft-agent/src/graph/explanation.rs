@@ -3,6 +3,7 @@
 use super::state::StopReason;
 
 /// Maximum number of characters of a question that are examined.
+// A question shows its script in its first sentences; a pasted document may follow.
 const LOOKED_AT_MAX: usize = 1_000;
 
 #[derive(Clone, Copy)]

@@ -220,6 +220,7 @@ impl GraphTurn<'_> {
             Signal::Limited(why) => notices.warn(format!("the work was cut short: {}", why.as_str())),
             // Everything sent earlier has been recorded by now.
             Signal::Stored(safe) => drop(safe.send(self.agent.seams.clock.running())),
+            // They are for the readers of a canvas's output; a turn has its own events.
             Signal::Speak | Signal::Say(_) | Signal::Play(_) | Signal::Publish(..) => {}
         }
         Ok(())

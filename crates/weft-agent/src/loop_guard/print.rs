@@ -142,6 +142,7 @@ impl Flat<'_> {
 /// never similar.
 fn is_enum_like(text: &str) -> bool {
     let text = text.trim();
+    // Room for a UUID (36 characters) and a SHA-1 in hexadecimal (40).
     text.len() <= 40
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/'))
 }

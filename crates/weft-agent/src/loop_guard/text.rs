@@ -155,6 +155,7 @@ pub(super) struct ComparisonBudget(usize);
 
 impl Default for ComparisonBudget {
     fn default() -> Self {
+        // Four of the most expensive comparisons by edits.
         Self(16_000_000)
     }
 }
@@ -203,6 +204,7 @@ impl Default for Hash {
 impl Hash {
     /// The hash of everything added before and this part.
     pub(super) fn with(self, part: &str) -> Self {
+        // This byte occurs in no UTF-8 text, so parts are never confused with their concatenation.
         let bytes = part.bytes().chain([0xff]);
         Self(bytes.fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)))
     }

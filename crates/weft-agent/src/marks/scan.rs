@@ -9,6 +9,7 @@ const MARK_MAX: usize = 80;
 // Longer ranges are mostly page numbers or years.
 const RANGE_MAX: u32 = 10;
 /// Maximum number of digits in forms that also occur in prose, such as `(ID: 3)`.
+// Four digits are mostly a year, and hardly any answer has a thousand sources.
 const LOOSE_DIGITS_MAX: usize = 3;
 
 /// What a text starts with.
@@ -92,6 +93,7 @@ impl MarkScan<'_> {
     }
 
     fn blanks(&mut self) {
+        // Some models write no-break spaces, and in Chinese and Japanese text wide ones.
         while self.take(' ') || self.take('\u{a0}') || self.take('\u{3000}') {}
     }
 

@@ -15,6 +15,7 @@ use crate::function::arguments_schema;
 /// The name of the tool that asks.
 pub const ASK_FUNCTION: &str = "ask_user";
 /// Maximum number of questions that are open at the same time, over all sessions of an agent.
+// Each is held in memory for up to a day.
 pub const QUESTIONS_OPEN_MAX: usize = 1_000;
 /// How long a question is open; after that its task fails and the model is told.
 // People may answer the next day; the limit is there so that no task waits forever.

@@ -34,6 +34,7 @@ pub const WAIT_FUNCTION: &str = "wait_task";
 /// The tool that stops a task.
 pub const CANCEL_FUNCTION: &str = "cancel_task";
 /// Maximum number of running tasks per session.
+// As many as the background calls of an agent on a canvas, for the same reason: each holds a connection or a process.
 pub const TASKS_RUNNING_MAX: usize = 16;
 /// Maximum number of tasks per session that are kept with their results; beyond that the oldest finished ones are
 /// dropped.

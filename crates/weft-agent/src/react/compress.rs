@@ -22,6 +22,7 @@ use crate::window::{head_and_tail, room, tokens};
 /// The prompt that asks for a summary.
 const SUMMARIZE: &str = include_str!("../prompts/summarize.md");
 /// How often the model may correct a summary that does not follow its schema.
+// A conversation that is not summarized is only longer, so more attempts are not worth their requests.
 const REPAIRS_MAX: u32 = 2;
 /// Tokens of a message in addition to its text.
 // Roles and separators in the templates of the usual models.
@@ -294,13 +295,7 @@ impl Turn<'_> {
             ..ChatRequest::default()
         };
         let asking = ask_structured(&self.ctx, &**model, request, &schema, REPAIRS_MAX);
-        let value = tokio::select! {
-            biased;
-            () = self.ctx.cancel.cancelled() => {
-                return Err(Error::new(ErrorKind::Cancelled, "the reply was interrupted"));
-            }
-            value = Box::pin(asking) => value?,
-        };
+        let value = self.unless_interrupted(Box::pin(asking)).await??;
         serde_json::from_value(value)
             .map_err(|cause| Error::new(ErrorKind::Garbled, "the model returned no summary").because(cause))
     }

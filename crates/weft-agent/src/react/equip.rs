@@ -44,6 +44,7 @@ impl Equip {
         let Some(tools) = self.0.upgrade() else {
             return Err(Error::internal("the tools are not there any more"));
         };
+        // The schema was checked before, so only a boolean can mean a yes.
         let wanted = arguments.iter().filter(|(_, wanted)| **wanted == Json::Bool(true));
         let names: BTreeSet<String> = wanted.map(|(name, _)| name.clone()).collect();
         // Sets all groups together: the model says what it needs from now on, not what changes.

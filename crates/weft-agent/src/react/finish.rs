@@ -76,6 +76,7 @@ pub(crate) fn finish_toolkit(structured: Option<&StructuredOutput>) -> Result<To
     };
     let body = Arc::new(FinishTool { check });
     let mut tool = Tool::new(FINISH_FUNCTION, description, parameters, Origin::Function, body);
+    // Alone, so that the calls beside it have their results when the reply ends.
     tool.traits = ToolTraits { idempotent: true, alone: true, ..ToolTraits::default() };
     let toolkit = Toolkit::new();
     toolkit.register(tool)?;

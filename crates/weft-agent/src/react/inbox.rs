@@ -9,6 +9,7 @@ use super::turn::Turn;
 use crate::message::Message;
 
 /// Maximum number of unread messages in an inbox.
+// All of them are added to the next prompt at once.
 pub const INBOX_MAX: usize = 100;
 
 /// Takes messages for one session while it replies. Clones share the inbox.

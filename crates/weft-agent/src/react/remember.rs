@@ -18,6 +18,7 @@ pub(super) const RETRIEVED: usize = 5;
 /// Maximum number of memories that one call may request.
 const LIMIT_MAX: usize = 50;
 /// Maximum number of keywords in one call.
+// Each is a request to the store, one after another, within the time limit of the call.
 const KEYWORDS_MAX: usize = 20;
 /// How long a reply waits for the memory, at its start and at its end.
 // The memory is optional: a reply without it is better than none.
@@ -162,7 +163,7 @@ impl Turn<'_> {
         let Some(memory) = extras.memory.as_ref().filter(|memory| memory.control.is_static()) else {
             return Ok(());
         };
-        match memory.recalled(asked).await {
+        match self.unless_interrupted(memory.recalled(asked)).await? {
             Ok(Some(text)) => self.inform("long_term_memory", text).await,
             Ok(None) => Ok(()),
             Err(error) => self.warn("memories are left out", &error).await,

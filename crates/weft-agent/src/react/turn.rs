@@ -159,7 +159,8 @@ impl<'a> Turn<'a> {
                 }
             },
         };
-        let (told, problems) = retrieved(&extras.knowledge, &query).await;
+        // The program's own bases have no time limit, so an interruption has to end the wait for them.
+        let (told, problems) = self.unless_interrupted(retrieved(&extras.knowledge, &query)).await?;
         for problem in problems {
             self.warn("a knowledge source is left out", &problem).await?;
         }
@@ -173,13 +174,20 @@ impl<'a> Turn<'a> {
         let model = &*self.agent.model;
         let room = room(model.info().window, None, 0);
         let (messages, _) = self.formatter.format(self.memory.messages(), Some(&self.current), room)?;
-        let asking = rewritten(&self.ctx, model, messages);
+        self.unless_interrupted(Box::pin(rewritten(&self.ctx, model, messages))).await?
+    }
+
+    /// Does some work, unless the reply is interrupted before its end.
+    ///
+    /// # Errors
+    /// `Cancelled` when the reply is interrupted.
+    pub(super) async fn unless_interrupted<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         tokio::select! {
             biased;
             () = self.ctx.cancel.cancelled() => {
                 Err(Error::new(ErrorKind::Cancelled, "the reply was interrupted"))
             }
-            query = Box::pin(asking) => query,
+            done = work => Ok(done),
         }
     }
 

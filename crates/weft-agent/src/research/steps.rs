@@ -3,6 +3,7 @@
 use super::tags;
 
 /// The number of paragraphs at the end that are always kept.
+// They say what the current query is for.
 const LAST: usize = 4;
 /// Replaces paragraphs that are left out.
 const LEFT_OUT: &str = "...";

@@ -19,6 +19,7 @@ const QUESTIONS: &str = include_str!("../prompts/research_questions.md");
 // Each judge is one of many; one that cannot follow the schema is noted and skipped.
 const REPAIRS: u32 = 1;
 /// Passages may fill one part in this many of the model's window.
+// The rest is for the instructions, what is missing, and the answer.
 const WINDOW_SHARE: usize = 2;
 
 static VERDICT: LazyLock<Json> = LazyLock::new(|| {

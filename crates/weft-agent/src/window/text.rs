@@ -38,6 +38,7 @@ pub fn cut(text: &str, max: usize) -> &str {
 /// not enough, or the text is not an object, one that contains the beginning and the end of the text.
 pub(super) fn shorter_object(text: &str, max: usize) -> String {
     if let Ok(mut object @ Json::Object(_)) = serde_json::from_str(text) {
+        // An eighth is left for the names and the brackets around the texts.
         let mut most = max.saturating_sub(max / 8);
         while most >= INNER_TEXT_MIN {
             shorten_texts(&mut object, most);

@@ -1,9 +1,11 @@
 //! Knowledge that is looked up before an agent reasons.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::json;
-use weft_agent::react::{KnowledgeBase, KnowledgeDocument, QueryRewrite};
+use weft_agent::long_term::{LongTermMemory, Owner, Remembered, Storing};
+use weft_agent::react::{KnowledgeBase, KnowledgeDocument, MemoryControl, QueryRewrite};
 use weft_core::{Error, ErrorKind, Result, async_trait};
 use weft_models::Reply;
 
@@ -101,4 +103,45 @@ async fn a_failing_or_empty_knowledge_base_does_not_stop_the_reply() {
     let mut session = agent(vec![nothing]).session();
     session.reply("Q").await.unwrap();
     assert!(!remembered(session.memory()).iter().any(|line| line.contains("retrieved_knowledge")));
+}
+
+/// Knowledge and memories that are never found, because the search does not end.
+struct Endless;
+
+#[async_trait]
+impl KnowledgeBase for Endless {
+    async fn retrieve(&self, _: &str, _: usize) -> Result<Vec<KnowledgeDocument>> {
+        std::future::pending().await
+    }
+}
+
+#[async_trait]
+impl LongTermMemory for Endless {
+    async fn add(&self, _: &Owner, _: &str, _: Storing) -> Result<Vec<String>> {
+        std::future::pending().await
+    }
+
+    async fn search(&self, _: &Owner, _: &str, _: usize) -> Result<Vec<Remembered>> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interruption_ends_the_search_for_knowledge_and_memories() {
+    let model = script([]);
+    let knowing = ada(&model).knowledge(Arc::new(Endless)).query_rewrite(QueryRewrite::Off);
+    let remembering =
+        ada(&model).long_term_memory(Arc::new(Endless), Owner::user("Eve"), MemoryControl::Static);
+    for agent in [knowing, remembering] {
+        let mut session = agent.build().unwrap().session();
+        let interrupt = session.interrupt();
+        let interrupted = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            interrupt.interrupt();
+        };
+        let replied = tokio::time::timeout(Duration::from_secs(1), session.reply("Q"));
+        let ((), reply) = tokio::join!(interrupted, replied);
+        let reply = reply.expect("the reply ends soon after the interruption").unwrap();
+        assert_eq!(reply.metadata["is_interrupted"], json!(true));
+    }
 }

@@ -137,8 +137,9 @@ pub trait UserStore: Send + Sync {
         count_max: u64,
     ) -> Result<Vec<Login>>;
 
-    /// Records that a sign-in was used, and changes nothing else about it: the caller has read the sign-in earlier,
-    /// and its user may work in another tenant by now. A missing one is ignored.
+    /// Records that a sign-in was used, unless a later use is recorded already, and changes nothing else about it:
+    /// the caller has read the sign-in earlier, and its user may work in another tenant by now. A missing one is
+    /// ignored.
     ///
     /// # Errors
     /// When the store cannot be written.

@@ -100,6 +100,7 @@ impl Engine {
         stores.sessions.create(&forked, &messages).await?;
         let new = StoredRun {
             query: run.query.clone(),
+            // From the start: a run without an owner could be picked up elsewhere before its entries are stored.
             owner: Some(self.0.ownership.process.id.clone()),
             ..StoredRun::begun(key.clone(), forked.key.id, run.canvas.clone(), now_ms)
         };

@@ -78,6 +78,7 @@ impl Drop for LeftMessage {
                 tracing::warn!(run.id = %run.id, error = error.detail(), "cannot take back a message that nobody waits for");
             }
         };
+        // Among the tasks of the engine, so that a process which ends waits for it.
         self.engine.0.tasks.spawn_on(take_back, &runtime);
     }
 }

@@ -373,6 +373,7 @@ impl Engine {
     /// Removes this process from the store, so that others need not wait until it counts as dead.
     async fn deregister(&self, stores: &Stores) -> Result<()> {
         let own = &self.0.ownership.process.id;
+        // It has never registered: there is nothing to remove.
         if self.0.ownership.sent.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             return Ok(());
         }

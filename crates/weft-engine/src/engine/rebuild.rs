@@ -89,6 +89,7 @@ impl Engine {
         let history = messages.into_iter().map(HistoryMessage::from);
         let mut input = (**input).clone();
         if resumes.is_some() {
+            // The input was completed with the question of the first run; the text of the answer is beside it.
             input.query.clone_from(reply);
         }
         let (canvas, key) = (run.canvas.clone(), session.key.clone());

@@ -48,6 +48,7 @@ pub(super) async fn note_again_and_again(
 }
 
 async fn note_once(stores: &Stores, lease: &RunLease, engine: &Engine, used: &RunUsage) {
+    // Reported before the others are looked up: what the store returns then includes it.
     let noted = engine.note_spent(stores, lease, used.so_far()).await;
     if let Err(error) = noted.and(engine.account(stores, &lease.run.tenant, &used.canvas).await.map(drop)) {
         tracing::warn!(run.id = %lease.run.id, error = error.detail(), "cannot compare what the run has used");

@@ -295,3 +295,19 @@ async fn values_that_do_not_match_their_fields_start_no_run() {
     let second = go_on(&plan, first.state, filled(&json!({"n": "3", "c": "b"})), Default::default()).await;
     assert_eq!(second.report.said, "3 b");
 }
+
+/// Without a field, a text is for none of several forms: all of them are asked again, whatever their fields take.
+#[tokio::test]
+async fn a_plain_question_is_wrong_for_none_of_several_forms() {
+    let number = || Does::AskTyped(json!({"n": {"type": "integer"}}));
+    let plan = plan(&[
+        node("begin", Does::Echo, &["ask", "other"]),
+        node("ask", number(), &["m"]),
+        node("other", Does::Ask(vec!["ok"]), &["m"]),
+        node("m", Does::Say(false), &[]).text("{ask@n} {other@ok}"),
+    ]);
+    let first = go_on(&plan, SessionState::new(&plan), asking("q"), Default::default()).await;
+    assert_eq!(first.report.forms.len(), 2);
+    let second = go_on(&plan, elsewhere(&first.state), asking("many"), Default::default()).await;
+    assert_eq!((second.report.ending, second.report.forms.len()), (Ending::Waiting, 2));
+}

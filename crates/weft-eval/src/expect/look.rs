@@ -16,8 +16,10 @@ use crate::text::{differing, short, similarity};
 /// The default minimum similarity of texts.
 const SIMILAR_MIN: f64 = 0.7;
 /// Maximum number of bytes in a compiled regular expression.
+// A short pattern with nested repetitions can compile to gigabytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of schema violations that are reported.
+// One mistake usually shows in many places.
 const BREACHES_MAX: usize = 5;
 
 /// Compiles a regular expression.
@@ -188,6 +190,7 @@ pub(super) fn includes(value: &Json, part: &Json) -> bool {
             part.iter().all(|(key, part)| value.get(key).is_some_and(|value| includes(value, part)))
         }
         (Json::Array(value), Json::Array(part)) => {
+            // One iterator for all parts, so that each is looked for behind the one before it.
             let mut items = value.iter();
             part.iter().all(|part| items.any(|item| includes(item, part)))
         }

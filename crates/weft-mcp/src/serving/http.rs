@@ -148,6 +148,7 @@ impl Host {
             },
             None => {
                 let revision = headers::text(headers, VERSION).and_then(ProtocolRevision::parse);
+                // The protocol assumes this revision for a request without the header.
                 Arc::new(ServedSession::without_session(revision.unwrap_or(ProtocolRevision::UNNAMED)))
             }
         };

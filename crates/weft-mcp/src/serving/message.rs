@@ -56,6 +56,7 @@ impl RpcError {
 
     /// There is no such method.
     pub fn no_method(method: &str) -> Self {
+        // A client may send a method of any length.
         let shown: String = method.chars().take(100).collect();
         Self::new(code::NO_METHOD, format!("there is no method `{shown}`"))
     }

@@ -238,6 +238,7 @@ pub trait Service: Send + Sync {
 }
 
 fn no_task(id: &str) -> RpcError {
+    // A client may send an id of any length.
     let shown: String = id.chars().take(128).collect();
     RpcError::new(code::INVALID_PARAMS, format!("there is no task `{shown}`"))
 }

@@ -192,6 +192,7 @@ impl Sessions {
     pub(super) fn open(&self, owner: &str, session: ServedSession) -> String {
         let id = weft_core::id::generate();
         let mut all = held(&self.0);
+        // Counted each time: there are ten thousand at most, and sessions begin rarely.
         let own = all.values().filter(|open| open.owner == owner).count();
         if own >= PER_OWNER_MAX || all.len() >= ALL_MAX {
             // A caller at its own limit only displaces its own sessions.

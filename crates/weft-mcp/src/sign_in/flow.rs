@@ -110,6 +110,7 @@ impl SignIn {
         manager.set_state_store(states.clone());
         let url = manager.get_authorization_url(&scopes).await.map_err(|error| failed(&error))?;
         let state = state_of(&url).ok_or_else(|| Error::internal("a sign-in has no state"))?;
+        // rmcp keeps the verifier there, and another process may have to finish the sign-in.
         let kept = states.load(&state).await.map_err(|error| failed(&error))?;
         let kept = kept.ok_or_else(|| Error::internal("a sign-in has no state"))?;
         let now_ms = inner.clock.now_ms();

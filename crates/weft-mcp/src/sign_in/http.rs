@@ -101,6 +101,7 @@ impl OauthHttp {
         request: http::Request<Vec<u8>>,
         policy: OAuthHttpRedirectPolicy,
     ) -> Result<Answer> {
+        // Any other request carries a secret in its body.
         let follows = policy == OAuthHttpRedirectPolicy::Follow && request.method() == http::Method::GET;
         let mut request = plain(request)?;
         for _ in 0..=REDIRECTS_MAX {

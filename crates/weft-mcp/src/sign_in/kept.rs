@@ -241,6 +241,7 @@ impl CredentialRow {
     /// Claims the renewal of these tokens for the caller. Returns false if another process has claimed it or has
     /// already renewed them.
     pub(super) async fn claim(&self, before: &StoredCredentials, now_ms: i64) -> Result<bool> {
+        // Set from within, because the change may be tried several times and returns only whether to write.
         let is_claimed = AtomicBool::default();
         let claim = |kept: &mut KeptSignIn| {
             let is_same = kept.credentials.as_ref().is_some_and(|there| are_same(there, before));

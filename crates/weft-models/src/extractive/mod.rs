@@ -125,6 +125,7 @@ fn best<'a>(question: &str, candidates: &'a [Sentence]) -> Vec<&'a Sentence> {
         .iter()
         .enumerate()
         .map(|(at, sentence)| {
+            // A title is the same for all sentences of a passage, so it must not outweigh what they say.
             let title = 0.3 * weights.overlap(&DistinctTerms::of(&sentence.title));
             (weights.overlap(&read[at]) + if read[at].is_empty() { 0.0 } else { title }, at)
         })

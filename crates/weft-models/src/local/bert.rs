@@ -144,6 +144,7 @@ impl NamedWeights<'_> {
 
     fn dense(&self, name: &str) -> Computed<Dense> {
         let (matrix, row) = (self.get(&format!("{name}.weight"))?, self.get(&format!("{name}.bias"))?);
+        // Transposed once here, and not for each product.
         Ok(Dense { matrix: matrix.t()?.contiguous()?, row })
     }
 
@@ -172,6 +173,7 @@ impl Bert {
         let kind = kinds.get(0)?;
         let places = weights.get("embeddings.position_embeddings.weight")?.broadcast_add(&kind)?;
         let second = match kinds.dim(0)? {
+            // RoBERTa has a single token type.
             0 | 1 => None,
             _ => Some((kinds.get(1)? - &kind)?.unsqueeze(0)?),
         };
@@ -288,12 +290,14 @@ impl BertLayer {
     }
 
     fn forward(&self, rows: &Tensor, spans: &[TokenSpan]) -> Computed<Tensor> {
+        // Only attention keeps the texts apart; every other product is one for all of them, without padding.
         let projected = self.attention.forward(rows)?;
         let seen: Vec<Tensor> =
             spans.iter().map(|span| self.attend(&projected, *span)).collect::<Computed<_>>()?;
         let seen = self.joined.forward(&Tensor::cat(&seen, 0)?)?;
         let rows = self.joined_norm.forward(&(seen + rows)?)?;
         let wide = self.wide.forward(&rows)?;
+        // In place, because this is the widest matrix of a layer.
         wide.inplace_op1(&Gelu)?;
         self.norm.forward(&(self.narrow.forward(&wide)? + rows)?)
     }

@@ -79,6 +79,7 @@ impl Reranker for LocalReranker {
                 let chosen: Vec<&TokenIds> = batch.iter().map(|at| &pairs[*at]).collect();
                 model.scores(&chosen).map(|scores| (batch, scores))
             };
+            // A permit for each batch, so that another question waits for one of them and not for all.
             let (batch, computed) = blocking(permit(&self.room).await?, compute).await?;
             for (at, score) in batch.into_iter().zip(computed) {
                 scores[at] = score;

@@ -110,6 +110,7 @@ impl NativeAssembly {
                         let so_far = assembly.so_far();
                         match assembly.asking.ask(&so_far).await {
                             Ok((more, exchange)) => {
+                                // The failure of the former exchange would say nothing about the new answer.
                                 (answer, assembly.exchange) = (more, exchange);
                                 assembly.stage = Stage::Coming;
                             }
@@ -118,6 +119,7 @@ impl NativeAssembly {
                     }
                     Stage::Coming => match answer.next().await {
                         Some(Ok(event)) => assembly.take(event),
+                        // genai fails at a piece of a search, which `blocks` has read, and goes on with the next piece.
                         Some(Err(_)) if assembly.frames().blocks.take_misread() => {}
                         Some(Err(cause)) => assembly.broken(cause),
                         None => assembly.ended_early(),

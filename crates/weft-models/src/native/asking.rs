@@ -41,6 +41,7 @@ impl Asking {
             _ => AnswerEvents::ServerSent,
         };
         let exchange = self.client.relay.exchange(&self.address, events);
+        // The relay takes it off again, so the server does not see it.
         self.options.extra_headers = Some(exchange.header().into());
         let asking = self.client.client.exec_chat_stream(self.spec.clone(), question, Some(&self.options));
         let asked = asking.await.map_err(|cause| answer::failed(&self.model, cause, &self.key))?;

@@ -83,6 +83,7 @@ impl Blocks {
     }
 
     fn push(&mut self, block: Json) {
+        // Hidden reasoning is the only other block that is kept whole.
         self.searched |= block["type"] != "redacted_thinking";
         self.bytes += block.to_string().len();
         self.blocks.push(Block::Whole(block));

@@ -78,6 +78,7 @@ impl NativeModel {
         if let Some(open) = relayed.as_ref().filter(|known| known.relay.is_open()) {
             return Ok(Arc::clone(open));
         }
+        // Under the lock, so that two questions at once open one relay.
         let opened = Arc::new(RelayedClient::open(self.client.clone())?);
         *relayed = Some(Arc::clone(&opened));
         Ok(opened)
@@ -109,6 +110,7 @@ fn base(provider: Provider, address: &str) -> String {
     match provider {
         Provider::Anthropic => versioned("v1"),
         Provider::Gemini => versioned("v1beta"),
+        // The address of its OpenAI-compatible interface is often configured instead, and that has a version.
         _ => format!("{}/", address.trim_end_matches("/v1").trim_end_matches("/api")),
     }
 }

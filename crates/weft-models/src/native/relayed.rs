@@ -6,11 +6,8 @@ use weft_net::{AnswerLimits, AnswerRelay, ExchangeFailure};
 
 use super::asking::Asking;
 use crate::failure;
-use crate::sse::EVENT_BYTES_MAX;
+use crate::sse::{ANSWER_BYTES_MAX, EVENT_BYTES_MAX};
 
-/// Longer answers are rejected. On the wire an answer takes many times the room of its text: with some 200 bytes for
-/// each piece, this is enough for a text of 300,000 tokens.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// How much of an error response is read.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 

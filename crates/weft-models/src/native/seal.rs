@@ -23,6 +23,7 @@ pub(super) fn of_anthropic(parts: &[ContentPart]) -> Option<String> {
             }
             ContentPart::ReasoningContent(text) => {
                 if let Some(block) = blocks.last_mut() {
+                    // genai hands on the signature before the reasoning that it signs.
                     block["thinking"] = json!(text);
                 }
             }

@@ -18,7 +18,7 @@ use super::{content, halves};
 use crate::estimate::SentUsage;
 use crate::inline_tags::{InlineTags, TaggedPart};
 use crate::secret::Secret;
-use crate::sse::{EVENT_BYTES_MAX, SseBuffer};
+use crate::sse::{ANSWER_BYTES_MAX, EVENT_BYTES_MAX, SseBuffer};
 use crate::{estimate, failure, sent_tokens};
 
 #[derive(Deserialize)]
@@ -191,6 +191,7 @@ impl OpenAiAssembly {
             return self.odd(data);
         }
         self.understood = true;
+        // Where several events have one, the last one includes those before.
         self.usage = chunk.usage.or(self.usage);
         for choice in choices {
             self.choice(choice);
@@ -343,6 +344,12 @@ impl OpenAiAnswer {
         }
         while let Some(data) = self.events.next() {
             self.assembly.take(data);
+        }
+        // What is kept counts, and not what was sent: some servers repeat the whole text with each piece.
+        if self.assembly.said.len() > ANSWER_BYTES_MAX && !self.assembly.over {
+            let OpenAiAssembly { model, address, .. } = &self.assembly;
+            let error = failure::too_long(model, address, "an answer", ANSWER_BYTES_MAX);
+            self.assembly.fail(error);
         }
     }
 }

@@ -29,6 +29,7 @@ pub(super) fn body(
     body.insert("model".to_owned(), json!(model));
     body.insert("messages".to_owned(), Json::Array(messages));
     body.insert("stream".to_owned(), json!(true));
+    // Without it, a stream reports no usage, and budgets would depend on an estimate.
     body.insert("stream_options".to_owned(), json!({"include_usage": true}));
     body.extend(settled.params.clone());
     if !offer.tools.is_empty() {

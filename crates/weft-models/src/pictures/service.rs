@@ -73,6 +73,7 @@ impl HttpPictureReader {
 
     fn lines(&self, body: &[u8], picture: &Picture) -> Result<Vec<PictureLine>> {
         let answer: OcrAnswer = serde_json::from_slice(body).map_err(|cause| self.remote.garbled(cause))?;
+        // It answers with status 200 in both cases, so the code decides.
         let Some(found) = answer.result.filter(|_| answer.error_code == 0) else {
             let why = format!("error {}: {}", answer.error_code, answer.error_msg);
             return Err(

@@ -45,6 +45,7 @@ impl<E: Embedder> Embedder for KeptQueries<E> {
         if purpose == EmbeddingPurpose::Passage {
             return self.embedder.embed(purpose, texts).await;
         }
+        // Digests, because a question may be as long as a prompt.
         let keys: Vec<Key> = texts.iter().map(|text| Sha256::digest(text.as_bytes()).into()).collect();
         // The lock is released while the model is asked: two callers with the same question may both ask, but none
         // waits for another's question.

@@ -47,6 +47,7 @@ impl HttpReranker {
             model: entry.provider_name().to_owned(),
             remote: RemoteModel::new(entry, &(wire.url)(entry.address()?), client)?,
             wire,
+            // With 0, the passages could not be split.
             passages_max: entry.batch.unwrap_or(wire.passages_max).max(1),
             tokens_max: entry.own_window().unwrap_or(wire.tokens_max).max(1),
             scores,

@@ -162,6 +162,7 @@ impl Reply {
                     self.say.push(Step::CallPart(CallPart { index, id: None, name: None, arguments: piece }));
                 }
             }
+            // With 0 there would be no progress.
             at += characters.max(1);
         }
         self

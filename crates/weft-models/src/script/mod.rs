@@ -256,6 +256,7 @@ impl Script {
     /// # Errors
     /// `Invalid` with the location of the error.
     pub fn parse(source: &str) -> Result<Self> {
+        // No TOML document starts like this.
         let parsed = if source.trim_start().starts_with('{') {
             serde_json::from_str(source).map_err(|e| e.to_string())
         } else {

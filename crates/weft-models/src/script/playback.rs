@@ -92,6 +92,7 @@ impl Playback {
             }
         }
         let last = request.messages.last().map_or("", |m| m.text.as_str());
+        // A prompt may be long; its beginning tells which request it is.
         let shown: String = last.chars().take(80).collect();
         Err(Error::invalid(format!("the script has no reply left for `{shown}`"))
             .help("add a reply, or set `times: 0` for one of them"))

@@ -96,6 +96,15 @@ async fn events_without_end_are_refused() {
 }
 
 #[tokio::test]
+async fn a_text_without_end_is_refused() {
+    let text = "x".repeat(32 * 1024 - 64);
+    let piece = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n");
+    let piece: &'static str = Box::leak(piece.into_boxed_str());
+    let endless = Endless { status: StatusCode::OK, kind: "text/event-stream", begin: piece, piece };
+    check(Wire::OpenAi, endless.error(Wire::OpenAi).await, "an answer of more than 67108864 bytes");
+}
+
+#[tokio::test]
 async fn an_error_without_end_is_read_up_to_a_limit() {
     for wire in Wire::ALL {
         let endless = Endless {

@@ -1,6 +1,11 @@
 //! Limits on answers that a library reads.
 
+use std::time::Duration;
+
 use reqwest::{Response, StatusCode};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use url::Url;
 use weft_net::{AnswerEvents, AnswerLimits, AnswerRelay, ExchangeFailure, RelayedExchange, operator_client};
 
@@ -83,6 +88,81 @@ async fn a_server_that_is_gone_is_the_failure_of_the_exchange() {
     assert_eq!(ask(&relay, &exchange, &url).await.status(), StatusCode::BAD_GATEWAY);
     let failure = exchange.failure();
     assert!(matches!(&failure, Some(ExchangeFailure::Lost(cause)) if cause.is_connect()), "{failure:?}");
+}
+
+/// Reads a request up to the end of its head.
+async fn head(stream: &mut TcpStream) {
+    let mut read = Vec::new();
+    while !read.windows(4).any(|end| end == b"\r\n\r\n") {
+        assert_ne!(stream.read_buf(&mut read).await.unwrap(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_waits_for_ends_at_the_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: Url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+    let relay = relay(1_000, 1_000);
+    let ask = |exchange: &RelayedExchange| {
+        let (name, ticket) = exchange.header();
+        relay.client().get(AnswerRelay::inside_url(&url)).header(name, ticket).send()
+    };
+    let ends = async |stream: &mut TcpStream| {
+        // A connection that breaks is as good as one that ends.
+        let read = timeout(Duration::from_secs(20), stream.read(&mut [0; 100])).await;
+        assert!(matches!(read, Ok(Ok(0) | Err(_))), "{read:?}");
+    };
+    // Before the answer has begun.
+    let exchange = relay.exchange(&url, AnswerEvents::Lines);
+    let mut stream = tokio::select! {
+        response = ask(&exchange) => panic!("{response:?}"),
+        stream = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            head(&mut stream).await;
+            stream
+        } => stream,
+    };
+    ends(&mut stream).await;
+    // In the middle of it.
+    let exchange = relay.exchange(&url, AnswerEvents::Lines);
+    let (response, mut stream) = tokio::join!(ask(&exchange), async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        head(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\none\n").await.unwrap();
+        stream
+    });
+    let mut response = response.unwrap();
+    assert_eq!(response.chunk().await.unwrap().unwrap(), "one\n");
+    drop(response);
+    ends(&mut stream).await;
+}
+
+/// How many connections of relays are open in this process. The tests beside this one have a few, too.
+#[cfg(target_os = "linux")]
+fn connections() -> usize {
+    let sockets = std::fs::read_to_string("/proc/self/net/unix").unwrap();
+    sockets.lines().filter(|line| line.contains("@weft-answers-")).count()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn few_connections_are_kept_after_many_exchanges_at_once() {
+    let server = server().await;
+    let (relay, url) = (relay(1_000, 1_000), url(&server, "/echo"));
+    let before = connections();
+    let exchanges: Vec<_> = (0..150).map(|_| relay.exchange(&url, AnswerEvents::Lines)).collect();
+    let asking = exchanges.iter().map(|exchange| ask(&relay, exchange, &url));
+    for response in futures::future::join_all(asking).await {
+        assert_eq!(response.bytes().await.unwrap(), "hello");
+    }
+    // Those that are not kept are closed by tasks of their own.
+    timeout(Duration::from_secs(20), async {
+        while connections() > before + 100 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .unwrap();
 }
 
 #[test]

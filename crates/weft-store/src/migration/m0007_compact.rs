@@ -41,6 +41,7 @@ async fn end_forgotten_runs(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         let end = Query::update()
             .table("run")
             .value("ending", "failed")
+            // Its last sign of life is the best that is known of its end.
             .value("finished_ms", alive_ms)
             .and_where(Expr::col("tenant_id").eq(tenant))
             .and_where(Expr::col("id").eq(id))
@@ -78,6 +79,7 @@ CREATE INDEX run_of_session ON run (tenant_id, session_id, started_ms);
 /// Large values are stored in pieces, which are removed with their session.
 async fn pieces(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     let c = Columns::of(manager).await?;
+    // MariaDB commits a table change immediately: after an interrupted migration this column already exists.
     if !manager.has_column("session", "state_list").await? {
         let list = c.long_bytes("state_list").null().take();
         manager.alter_table(Table::alter().table("session").add_column(list).take()).await?;

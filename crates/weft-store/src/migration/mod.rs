@@ -57,6 +57,7 @@ use crate::open::write_options;
 use crate::place::StorePlace;
 
 /// Distinguishes our migration lock from other locks on the same server.
+// The letters `weft` in ASCII.
 const LOCK_NUMBER: i64 = 0x77_65_66_74;
 
 /// How long to wait for another process that migrates, in seconds.
@@ -158,6 +159,7 @@ pub(crate) async fn run(db: &DatabaseConnection, place: &StorePlace) -> Result<(
         );
     }
     let outcome = Migrator::up(&transaction, None).await;
+    // Before the transaction ends: with it, the connection that holds the lock goes back to the pool.
     unlock(&transaction).await.map_err(fail)?;
     outcome.map_err(fail)?;
     transaction.commit().await.map_err(fail)

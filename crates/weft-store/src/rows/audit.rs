@@ -84,6 +84,7 @@ impl AuditStore for Store {
         }
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         if let Some(after) = &filter.after {
+            // Not an offset: entries that are added meanwhile would move the others to later pages.
             let time = (Column::AtMs, order.clone(), after.at_ms);
             found = found.filter(behind(time, (Column::Id, order.clone(), text(&after.id))));
         }

@@ -71,6 +71,7 @@ fn checked(key: &CanvasKey, head: &CanvasHead, dsl: &str) -> Result<()> {
         return Err(Error::invalid(format!("the title of the canvas `{}` is too long", key.id))
             .help(format!("use at most {TITLE_CHARS_MAX} characters")));
     }
+    // Refused and not replaced: the version is the hash of exactly this text.
     if dsl.contains('\0') {
         return Err(Error::invalid(format!("the DSL of the canvas `{}` contains a NUL character", key.id)));
     }
@@ -314,6 +315,7 @@ impl CanvasStore for Store {
             .select_only()
             .column(Column::TenantId)
             .filter(Column::Id.eq(text(id.as_str())))
+            // An id may exist in several tenants: the answer is always the oldest of them.
             .order_by_asc(Column::CreatedMs)
             .order_by_asc(Column::TenantId)
             .into_tuple();
@@ -376,6 +378,7 @@ impl CanvasStore for Store {
         let found = found.order_by(by, order.clone()).order_by(Column::Id, order);
         let page = self.inner.read.page(found, filter.offset, filter.limit).await;
         let (rows, total) = page.map_err(|error| self.fail("list the canvases", error))?;
+        // Without the DSLs, which would make a page of large canvases large itself.
         Ok((rows.into_iter().map(|row| row.with("".into())).collect(), total))
     }
 

@@ -107,6 +107,7 @@ impl ChatStore for Store {
 
     async fn change(&self, chat: &Chat, now_ms: i64) -> Result<Option<Chat>> {
         let row = Model::new(chat)?;
+        // Revisions are only compared for equality, so this one may wrap.
         let next = chat.revision.wrapping_add(1);
         let change = Entity::update_many()
             .col_expr(Column::Name, Expr::value(row.name.as_str()))

@@ -41,6 +41,7 @@ fn bytes(vector: &[f32]) -> Vec<u8> {
 }
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
+    // A rest could only come from a damaged row.
     let (values, _) = bytes.as_chunks::<4>();
     values.iter().map(|value| f32::from_le_bytes(*value)).collect()
 }

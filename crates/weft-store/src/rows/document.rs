@@ -283,6 +283,7 @@ fn filtered(dataset: &DatasetKey, filter: &DocumentFilter) -> Select<Entity> {
         found = found.filter(Column::Suffix.is_not_in(endings(&filter.other_suffixes)));
     }
     if filter.bare {
+        // As JSON, an empty map is written in exactly this way.
         found = found.filter(Column::Metadata.eq("{}"));
     }
     if !filter.states.is_empty() {

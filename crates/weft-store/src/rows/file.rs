@@ -102,6 +102,7 @@ impl Files {
             .select_only()
             .column_as(sum, "bytes")
             .filter(Column::TenantId.eq(&row.tenant_id))
+            // The row that this one replaces takes no room beside it.
             .filter(Column::Id.ne(&row.id))
             .into_tuple()
             .one(&*transaction)
@@ -141,6 +142,7 @@ impl FileStore for Files {
         ids::fits("session", session)?;
         let user = file.user.as_ref().map(UserId::as_str);
         ids::fits("user", user.unwrap_or_default())?;
+        // Before the row is written: bytes that cannot be stored must not reserve space.
         weft_core::seam::blob_store::checked(&blob(&file.id))?;
         let row = Model {
             tenant_id: tenant.as_str().to_owned(),

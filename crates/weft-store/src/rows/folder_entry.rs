@@ -152,6 +152,7 @@ async fn path(db: &impl ConnectionTrait, tenant: &str, id: &str) -> Attempt<Vec<
     let mut next = id.to_owned();
     while !next.is_empty() {
         let row = granted!(one(db, tenant, &next).await?.ok_or_else(|| missing(&next)));
+        // Writers cannot make a circle, because they lock the root, but a damaged table may contain one.
         if path.len() >= PATH_MAX {
             return Ok(Err(Error::new(ErrorKind::Garbled, "a folder is stored below itself")));
         }
@@ -248,6 +249,7 @@ impl Folders {
             (row.name, row.name_folded) = granted!(ids::name("file", name));
         }
         row.updated_ms = now_ms;
+        // Of a row that was read, no column counts as changed until it is marked so.
         Entity::update(row.clone().into_active_model().reset_all()).exec(&*transaction).await?;
         transaction.commit().await?;
         Ok(Ok(row.into()))
@@ -264,6 +266,7 @@ impl Folders {
             let some = || some.iter().map(String::as_str);
             let inside = of(tenant).filter(Column::ParentId.is_in(some()));
             if inside
+                // What is removed together with its folder does not keep the folder.
                 .filter(Column::Id.is_not_in(ids.iter().map(String::as_str)))
                 .one(&*transaction)
                 .await?
@@ -342,6 +345,7 @@ impl FolderStore for Folders {
     async fn get(&self, tenant: &TenantId, id: &str) -> Result<FolderEntry> {
         let row = one(&self.store.inner.read, &text(tenant.as_str()), &text(id)).await;
         let row = row.map_err(|error| self.store.fail("read the details of a file", error))?;
+        // Its bytes may be incomplete, or never come.
         row.filter(|row| row.kind != ARRIVING).map(FolderEntry::from).ok_or_else(|| missing(id))
     }
 

@@ -47,6 +47,7 @@ pub(super) async fn sizes(
     for (place, id) in ids.iter().enumerate() {
         level.entry(text(id)).or_default().push(place);
     }
+    // Bounded, because a damaged table may contain a circle.
     for _ in 0..PATH_MAX {
         if level.is_empty() {
             break;
@@ -107,6 +108,7 @@ pub(super) async fn by_size(
     let whole = |id: &str, size| count(size) + below.get(id).copied().unwrap_or_default();
     let mut ordered: Vec<(u64, String)> =
         all.into_iter().map(|(id, size, _)| (whole(&id, size), id)).collect();
+    // With the ids, so that entries of one size have the same order on every page.
     ordered.sort_unstable();
     if !filter.ascending {
         ordered.reverse();

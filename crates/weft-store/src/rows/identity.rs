@@ -130,6 +130,7 @@ impl Store {
 
     async fn erase_identity(&self, who: &str, hash: &str) -> Result<IdentityChange, DbErr> {
         let transaction = self.begin().await?;
+        // If the user is gone, so are the identities, which the next query notices.
         hold(&*transaction, who).await?;
         let theirs = || Entity::find().filter(Column::UserId.eq(who));
         if theirs().filter(Column::Hash.eq(hash)).one(&*transaction).await?.is_none() {
@@ -138,6 +139,7 @@ impl Store {
         }
         let row = user::Entity::find_by_id(who).one(&*transaction).await?;
         let has_password = row.is_some_and(|row| !row.password_hash.is_empty());
+        // Without a password, nobody could sign in as this user any more.
         if !has_password && theirs().count(&*transaction).await? == 1 {
             transaction.rollback().await?;
             return Ok(IdentityChange::Last);

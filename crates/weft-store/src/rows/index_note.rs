@@ -67,6 +67,7 @@ impl Store {
     pub(crate) async fn note_indexed(&self, document: &DocumentKey, number: i64) -> Result<bool> {
         let note = async || {
             let transaction = self.begin().await?;
+            // Of a document that is gone, nothing has to be indexed any more.
             let Some(row) = document::locked(&transaction, document).await? else { return Ok(true) };
             let same = row.unindexed == number && !is_busy(&row);
             // Something has changed since, or a worker is writing just now: the index may be out of date again.

@@ -271,6 +271,7 @@ impl Store {
                 failed.push(to(Column::Message, text(reason)));
                 failed
             }
+            // Its fresh chunks stay: when it is queued again, reading continues with them.
             IngestOutcome::Abandoned { reason } => {
                 let mut failed = into_state(DocumentState::Failed);
                 failed.push(to(Column::Message, text(reason)));

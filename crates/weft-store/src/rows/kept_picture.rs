@@ -81,6 +81,7 @@ impl Store {
         let key = &lease.document;
         let tenant = text(key.dataset.tenant.as_str());
         let transaction = self.begin().await?;
+        // Only where there is a limit to check: whatever else is counted for the tenant waits for this lock.
         if bytes_max > 0 {
             tenant_lock::hold(&transaction, &tenant, "document").await?;
         }
@@ -98,8 +99,10 @@ impl Store {
         let mut taken = if bytes_max > 0 { taken_by_documents(&transaction, &tenant).await?.1 } else { 0 };
         let (mut names, mut new) = (Vec::new(), Vec::new());
         for PictureSize { name, bytes } in pictures {
+            // A picture that several chunks show, or that an earlier attempt has counted, counts once.
             if !counted.contains(name) {
                 let with = taken.saturating_add(*bytes);
+                // A smaller one after it may still fit.
                 if bytes_max > 0 && with > bytes_max {
                     continue;
                 }

@@ -273,6 +273,7 @@ async fn settle_in(
     };
     let rows = derived.iter().zip(memory.last_number + 1..);
     let rows = rows.map(|(new, number)| memory_message::Model::new(key, number, Some(raw), new));
+    // The message itself stays: those derived from it name it as their source.
     append(db, &memory, rows.collect(), Some(raw)).await
 }
 
@@ -363,6 +364,7 @@ impl MemoryStore for Store {
 
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenMessage>> {
         const DOING: &str = "take messages";
+        // Read without a lock: a message is taken only if it is still as it was read here.
         let due = memory_message::due(&self.inner.read, now_ms, bounded(count_max)).await;
         let mut taken = Vec::new();
         for row in due.map_err(|error| self.fail(DOING, error))? {

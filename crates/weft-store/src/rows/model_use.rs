@@ -20,6 +20,7 @@ use crate::rows::{dataset, memory, run, session};
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
 /// Maximum number of nodes and models of one run that are recorded separately; the rest is added to the last one.
+// Each is a row for every run.
 const PLACES_MAX: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -191,6 +192,7 @@ const KEY: [Column; 9] = [
 fn insert(row: SelectStatement, batch: &mut Batch) {
     let mut insert = Query::insert();
     insert.into_table(Entity).columns(KEY.into_iter().chain(SUMMED));
+    // It only fails when the numbers of columns differ, and both are fixed here.
     if insert.select_from(row).is_ok() {
         batch.steps.push(BatchStep { statement: batch.backend.build(&insert), kind: ExpectedEffect::Any });
     }
@@ -260,6 +262,7 @@ impl UsageStore for Store {
         for (side, value) in &filter.only {
             found = match (side, value.parse::<i64>()) {
                 (UsageBy::Day, Ok(day)) => found.filter(Column::Day.eq(day)),
+                // No row has a day that is not a number.
                 (UsageBy::Day, Err(_)) => return Ok(Vec::new()),
                 (side, _) => found.filter(column(*side).eq(text(value))),
             };

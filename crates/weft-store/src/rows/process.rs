@@ -62,6 +62,7 @@ impl ProcessStore for Store {
         })?;
         let row = Model::first(id, place).into_active_model();
         let again = OnConflict::column(Column::Id)
+            // A counter and not a time: each process watches with its own clock whether it still grows.
             .value(Column::Beat, Expr::col((Entity, Column::Beat)).add(1))
             .to_owned();
         let _permit = self.inner.gate.permit().await;

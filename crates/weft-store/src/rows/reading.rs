@@ -113,6 +113,7 @@ pub(crate) async fn note(
         .order_by_desc(Column::EndedMs)
         .order_by_desc(Column::Id)
         .offset(READINGS_MAX)
+        // MariaDB accepts no offset without a limit.
         .limit(READINGS_MAX);
     let ids: Vec<String> = too_many.into_tuple().all(transaction).await?;
     if !ids.is_empty() {

@@ -112,6 +112,7 @@ impl Store {
             blob: blob.to_owned(),
             from_ms,
         };
+        // Nearly always there is no such row yet, and a single statement is enough.
         let first = async || {
             let _permit = self.inner.gate.permit().await;
             Entity::insert(row.clone().into_active_model()).exec_without_returning(&self.inner.write).await

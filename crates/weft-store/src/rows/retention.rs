@@ -74,6 +74,7 @@ impl Store {
             let remove = async || {
                 let _permit = self.inner.gate.permit().await;
                 let ended = run::Entity::delete_many().filter(run::any_of(some));
+                // Whatever the caller names, a run that is under way stays.
                 ended.filter(run::Column::Ending.is_not_null()).exec(&self.inner.write).await
             };
             removed += repeated(remove).await.map_err(fail)?.rows_affected;
@@ -167,6 +168,7 @@ async fn lists(db: &DatabaseTransaction, key: &SessionKey) -> Result<Vec<Vec<u8>
         for row in page {
             match row.body.first() {
                 Some(&LIST) => lists.push(row.body),
+                // Its dictionary is named at the beginning; the rest would only take memory.
                 Some(&BASED) => lists.push(row.body[..row.body.len().min(pieces::NAMED_BASE_BYTES)].to_vec()),
                 _ => {}
             }

@@ -320,6 +320,7 @@ impl RunStore for Store {
         let _permit = self.inner.gate.permit().await;
         let change = async || {
             Entity::update_many()
+                // The first request counts, however often it is repeated.
                 .col_expr(Column::CancelMs, Expr::col(Column::CancelMs).if_null(now_ms))
                 .filter(of(run))
                 .filter(Column::Ending.is_null())

@@ -67,12 +67,14 @@ impl Store {
         let found =
             Entity::find_by_id((row.tenant_id.clone(), row.name.clone())).one(&self.inner.write).await;
         let found = found.map_err(|error| self.fail(DOING, error))?;
+        // It may have been removed again already; it was stored all the same.
         Ok(found.as_ref().unwrap_or(row).info())
     }
 
     /// Returns whether there was room for it.
     async fn write_secret(&self, row: &Model) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
+        // Until it is written, no other secret of the tenant is counted or added.
         tenant_lock::hold(&transaction, &row.tenant_id, "secret").await?;
         let changed = Entity::update_many()
             .col_expr(Column::KeyName, Expr::value(row.key_name.as_str()))

@@ -77,6 +77,7 @@ pub(crate) async fn sizes(
     key: &SessionKey,
     count_max: u64,
 ) -> Result<Vec<u64>, DbErr> {
+    // MariaDB has its own name for an integer in a cast.
     let whole = if db.get_database_backend() == DbBackend::MySql { "SIGNED" } else { "BIGINT" };
     let length = |column: Column| Expr::expr(Func::char_length(Expr::col(column)));
     let size = length(Column::Content).add(length(Column::Reference)).cast_as(whole);

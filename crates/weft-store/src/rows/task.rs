@@ -115,6 +115,7 @@ pub(crate) fn change(batch: &mut Batch, key: &SessionKey, change: &TaskChange) -
             .col_expr(Column::EndedMs, Expr::value(change.at_ms))
             .filter(open())
     };
+    // One statement for each status, because a statement sets the same value in all its rows.
     for status in [TaskStatus::Answered, TaskStatus::TimedOut] {
         let ids = change.ended.iter().filter(|(_, how)| *how == status).map(|(id, _)| id.as_str());
         for some in ids.collect::<Vec<_>>().chunks(ROWS_AT_ONCE_MAX) {
@@ -202,6 +203,7 @@ impl TaskStore for Store {
             let tenant = || text(key.tenant.as_str());
             let of_tenant =
                 Condition::all().add(Column::TenantId.eq(tenant())).add(Column::Id.gt(text(key.id.as_str())));
+            // Ids are unique only within a tenant, so the position consists of three columns.
             let of_others = Condition::any().add(Column::TenantId.gt(tenant())).add(of_tenant);
             let of_time = Condition::all().add(Column::DueMs.eq(*due_ms)).add(of_others);
             found = found.filter(Condition::any().add(Column::DueMs.gt(*due_ms)).add(of_time));

@@ -144,6 +144,7 @@ impl Store {
             transaction.rollback().await?;
             return Ok(MemberChange::NoMember);
         }
+        // In the same transaction: a former member's sign-ins and API keys must not outlive the membership.
         user::forget(&*transaction, Some(tenant), who).await?;
         transaction.commit().await?;
         Ok(MemberChange::Done)
@@ -282,6 +283,7 @@ impl TenantStore for Store {
             .map_err(|error| self.fail("list the memberships", error))?;
         let mut found =
             rows.into_iter().map(membership::Model::into_membership).collect::<Result<Vec<_>>>()?;
+        // Not by the database, which would sort the roles as words.
         found.sort_by(|a, b| {
             b.role.cmp(&a.role).then(a.created_ms.cmp(&b.created_ms)).then_with(|| a.tenant.cmp(&b.tenant))
         });
@@ -311,6 +313,7 @@ impl TenantStore for Store {
             users.extend(found.map_err(fail)?.into_iter().map(|row| (row.id.clone(), User::from(row))));
         }
         let both = rows.into_iter().filter_map(|row| {
+            // The user may have been removed since the first query.
             let user = users.remove(&row.user_id)?;
             Some(row.into_membership().map(|membership| (membership, user)))
         });

@@ -1,7 +1,7 @@
 //! Users. The table is called `account`, because `user` is a reserved word in SQL.
 
 use sea_orm::entity::prelude::*;
-use sea_orm::{ConnectionTrait, IntoActiveModel, Order, QueryOrder, QuerySelect};
+use sea_orm::{Condition, ConnectionTrait, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::access::MemberRole;
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::UserStore;
@@ -77,21 +77,24 @@ fn taken() -> Error {
     Error::new(ErrorKind::Conflict, "another user has this e-mail address")
 }
 
+fn of_login(hash: &str) -> Condition {
+    Condition::all().add(login::Column::Hash.eq(text(hash)))
+}
+
 pub(crate) fn no_user() -> Error {
     Error::not_found("there is no such user")
 }
 
 impl Store {
-    async fn user_by(&self, condition: sea_orm::Condition) -> Result<User> {
+    async fn user_by(&self, condition: Condition) -> Result<User> {
         let found = Entity::find().filter(condition).one(&self.inner.read).await;
         let found = found.map_err(|error| self.fail("read the user", error))?;
         found.map(User::from).ok_or_else(no_user)
     }
 
-    async fn change_login(&self, hash: &str, column: login::Column, value: Expr) -> Result<()> {
+    async fn change_login(&self, which: Condition, column: login::Column, value: Expr) -> Result<()> {
         let _permit = self.inner.gate.permit().await;
-        let change =
-            login::Entity::update_many().col_expr(column, value).filter(login::Column::Hash.eq(text(hash)));
+        let change = login::Entity::update_many().col_expr(column, value).filter(which);
         let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
         changed.map(drop).map_err(|error| self.fail("change the sign-in", error))
     }
@@ -132,6 +135,7 @@ impl Store {
             transaction.rollback().await?;
             return Ok(MemberChange::NoUser);
         }
+        // Last: an identity that was being added has held the user's row, so it is there by now.
         identity::forget(&*transaction, id).await?;
         transaction.commit().await?;
         Ok(MemberChange::Done)
@@ -261,11 +265,13 @@ impl UserStore for Store {
     }
 
     async fn login_used(&self, hash: &str, at_ms: i64) -> Result<()> {
-        self.change_login(hash, login::Column::LastUsedMs, Expr::value(at_ms)).await
+        // Uses are recorded concurrently, in any order: an earlier one must not replace a later one.
+        let used_before = of_login(hash).add(login::Column::LastUsedMs.lt(at_ms));
+        self.change_login(used_before, login::Column::LastUsedMs, Expr::value(at_ms)).await
     }
 
     async fn move_login(&self, hash: &str, tenant: &TenantId) -> Result<()> {
-        self.change_login(hash, login::Column::TenantId, Expr::value(text(tenant.as_str()))).await
+        self.change_login(of_login(hash), login::Column::TenantId, Expr::value(text(tenant.as_str()))).await
     }
 
     async fn remove_logins(&self, user: &UserId, which: Logins<'_>) -> Result<u64> {

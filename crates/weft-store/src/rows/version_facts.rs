@@ -78,6 +78,7 @@ impl Store {
             .one(&self.inner.read)
             .await?;
         let published = published.and_then(|(version, at_ms)| Some((version?, at_ms?)));
+        // All labels of the canvas: they are limited, and one query serves every version of a page.
         let labels = canvas_label::Entity::find()
             .filter(of_label(key))
             .order_by_asc(canvas_label::Column::Label)
@@ -106,6 +107,7 @@ impl Store {
     /// Returns whether there was room for it.
     async fn write_label(&self, row: &canvas_label::Model) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
+        // Two writers that count at the same time would exceed the maximum together.
         tenant_lock::hold(&transaction, &row.tenant_id, "canvas_label").await?;
         let changed = canvas_label::Entity::update_many()
             .col_expr(canvas_label::Column::Version, Expr::value(row.version.as_str()))

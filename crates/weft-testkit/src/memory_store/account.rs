@@ -195,7 +195,7 @@ impl UserStore for MemoryStore {
 
     async fn login_used(&self, hash: &str, at_ms: i64) -> Result<()> {
         if let Some(login) = self.tables().accounts.logins.get_mut(hash) {
-            login.last_used_ms = Some(at_ms);
+            login.last_used_ms = login.last_used_ms.max(Some(at_ms));
         }
         Ok(())
     }

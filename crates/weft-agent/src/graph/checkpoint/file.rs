@@ -78,6 +78,8 @@ impl FolderCheckpointer {
                 ThreadEntry::Call(_) => last,
             };
             let mut ends = held(&ends);
+            // All at once: an order of use would have to be kept for each call, and this only costs reading files
+            // again.
             if ends.len() >= ENDS_MAX {
                 ends.clear();
             }

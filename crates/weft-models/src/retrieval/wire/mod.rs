@@ -196,6 +196,7 @@ impl Numbers {
             Self::Plain(numbers) => return Ok(numbers),
             Self::Base64(text) => text,
         };
+        // Some servers send it although plain numbers were requested.
         let bytes = STANDARD.decode(text)?;
         let (numbers, rest) = bytes.as_chunks::<4>();
         if !rest.is_empty() {

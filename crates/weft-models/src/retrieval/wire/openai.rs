@@ -32,6 +32,7 @@ fn embed(asked: &EmbeddingTexts<'_>) -> Json {
 }
 
 pub(super) fn rerank(asked: &Passages<'_>) -> Json {
+    // The passages are known here: the response need not repeat them.
     json!({"model": asked.model, "query": asked.question, "documents": asked.passages,
         "top_n": asked.passages.len(), "return_documents": false})
 }

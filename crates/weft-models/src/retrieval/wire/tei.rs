@@ -29,6 +29,7 @@ fn root(base: &str) -> &str {
 }
 
 fn embed(asked: &EmbeddingTexts<'_>) -> Json {
+    // Our count of tokens is not exact: a text that is still too long is truncated instead of rejected.
     let mut body = json!({"inputs": asked.texts, "truncate": true, "normalize": true});
     if let Some(dimensions) = asked.dimensions {
         body["dimensions"] = json!(dimensions);
