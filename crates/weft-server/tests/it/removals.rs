@@ -262,7 +262,7 @@ async fn only_one_question_continues_from_a_run() {
 async fn a_question_that_must_not_wait_is_told_only_that_the_session_is_busy() {
     let bench = bench(Script::new()).await;
     let session = SessionKey::new(&default_tenant(), "s");
-    let begins = || async { std::future::pending::<Result<(), Error>>().await }.boxed();
+    let begins = || async { std::future::pending::<weft_core::Result<()>>().await }.boxed();
     let waiting = Waiting::default();
     let mut first = Box::pin(bench.app.take_turn(&session, &waiting, begins));
     assert!((&mut first).now_or_never().is_none());
