@@ -16,7 +16,7 @@ use weft_engine::{RunHandle, SessionState, StartRun};
 use crate::checking::{Purpose, refusal};
 use crate::config::LimitsConfig;
 use crate::late::is_values_alone;
-use crate::new_session::{NewSession, Said, messages};
+use crate::new_session::{NewSession, Said, messages, named};
 use crate::parts::Parts;
 use crate::plans::{Plans, compact};
 use crate::tokens;
@@ -213,8 +213,17 @@ impl App {
         let version = self.find_version(canvas, version).await?;
         let plan = self.plan(canvas, &version).await?;
         let now_ms = self.clock.now_ms();
-        let session = new.session(canvas, &plan.version, SessionState::new(&plan), now_ms)?;
-        self.sessions.create(&session, &opening(&plan, new.before, now_ms)).await?;
+        let mut session = new.session(canvas, &plan.version, SessionState::new(&plan), now_ms)?;
+        let mut opening = opening(&plan, new.before, now_ms);
+        if !(new.name.is_empty() && new.before.is_empty()) {
+            // A person may have written a secret into the question that the name is taken from.
+            let masks = self.engine.masks_at_first(&plan, &canvas.tenant).await?;
+            session.name = named(&masks.text(new.name));
+            for message in &mut opening {
+                message.content = masks.text(&message.content).into_owned();
+            }
+        }
+        self.sessions.create(&session, &opening).await?;
         self.stays_with_canvas(canvas, &session.key).await?;
         Ok(session)
     }
