@@ -15,7 +15,8 @@ use weft_engine::{RunHandle, SessionState, StartRun};
 
 use crate::checking::{Purpose, refusal};
 use crate::config::LimitsConfig;
-use crate::new_session::{NewSession, Said, messages};
+use crate::late::is_values_alone;
+use crate::new_session::{NewSession, Said, messages, named};
 use crate::parts::Parts;
 use crate::plans::{Plans, compact};
 use crate::tokens;
@@ -213,8 +214,17 @@ impl App {
         let version = self.find_version(canvas, version).await?;
         let plan = self.plan(canvas, &version).await?;
         let now_ms = self.clock.now_ms();
-        let session = new.session(canvas, &plan.version, SessionState::new(&plan), now_ms)?;
-        self.sessions.create(&session, &opening(&plan, new.before, now_ms)).await?;
+        let mut session = new.session(canvas, &plan.version, SessionState::new(&plan), now_ms)?;
+        let mut opening = opening(&plan, new.before, now_ms);
+        if !(new.name.is_empty() && new.before.is_empty()) {
+            // A person may have written a secret into the question that the name is taken from.
+            let masks = self.engine.masks_at_first(&plan, &canvas.tenant).await?;
+            session.name = named(&masks.text(new.name));
+            for message in &mut opening {
+                message.content = masks.text(&message.content).into_owned();
+            }
+        }
+        self.sessions.create(&session, &opening).await?;
         self.stays_with_canvas(canvas, &session.key).await?;
         Ok(session)
     }
@@ -223,8 +233,8 @@ impl App {
     /// are handled first.
     ///
     /// # Errors
-    /// `NotFound` for an unknown session, `Conflict` while another turn of it is under way, `Invalid` for a canvas
-    /// with errors, `RateLimited` when too many runs are under way.
+    /// `NotFound` for an unknown session, `Conflict` while another turn of it is under way and for values that answer a
+    /// task which has ended, `Invalid` for a canvas with errors, `RateLimited` when too many runs are under way.
     pub async fn start_turn(&self, session: &SessionKey, input: TurnInput) -> Result<RunHandle> {
         let session = self.sessions.load(session).await?;
         self.start_turn_of(&session, input).await
@@ -239,7 +249,8 @@ impl App {
         self.start_turn_read(RunId::generate(), session, input, None).await
     }
 
-    /// The same for an input whose files were already read; with a task, only while that is open.
+    /// The same for an input whose files were already read; with a task, only while that is open. Values that answer a
+    /// task of the session start nothing else, whether that is open or has ended.
     pub(crate) async fn start_turn_read(
         &self,
         id: RunId,
@@ -247,6 +258,10 @@ impl App {
         input: TurnInput,
         task: Option<&TaskKey>,
     ) -> Result<RunHandle> {
+        let task = match task {
+            Some(task) => Some(task.clone()),
+            None => Box::pin(self.answered_by(session, &input)).await?,
+        };
         if session.state.get("paused").is_some_and(|paused| !paused.is_null()) {
             // Boxed, because most turns have no expired tasks and should not reserve the space.
             Box::pin(self.time_out_before(session)).await?;
@@ -257,9 +272,13 @@ impl App {
         } else {
             self.plan(&canvas, &session.canvas_version).await?
         };
-        let (key, task) = (session.key.clone(), task.map(|task| task.id.clone()));
-        let request = StartRun { plan, canvas: canvas.id, session: key, input, seed: None, task };
-        self.engine.start_of(id, request, Some(session)).await
+        if task.is_none() && is_values_alone(&input) {
+            Box::pin(self.refuse_late(session, &plan, &input.inputs)).await?;
+        }
+        let (key, answered) = (session.key.clone(), task.as_ref().map(|task| task.id.clone()));
+        let request = StartRun { plan, canvas: canvas.id, session: key, input, seed: None, task: answered };
+        let outcome = self.engine.start_of(id, request, Some(session)).await;
+        self.unless_ended(task.as_ref(), outcome).await
     }
 
     /// Checks that the store can be written.

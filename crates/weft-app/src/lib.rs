@@ -20,6 +20,7 @@ pub mod fault_points;
 pub mod file_manager;
 pub mod hmac;
 pub mod idempotency;
+pub mod late;
 pub mod metrics;
 pub mod new_session;
 pub mod notifications;

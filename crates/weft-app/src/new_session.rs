@@ -38,7 +38,7 @@ impl NewSession<'_> {
         let turns = self.before.iter().filter(|(role, _)| *role == "user").count() as u64;
         Ok(Session {
             user_id: self.user_id.to_owned(),
-            name: self.name.chars().take(NAME_CHARS_MAX).collect(),
+            name: named(self.name),
             ..Session::new(
                 SessionKey::new(&canvas.tenant, self.id.clone().unwrap_or_else(SessionId::generate)),
                 canvas.id.clone(),
@@ -48,6 +48,11 @@ impl NewSession<'_> {
             )
         })
     }
+}
+
+/// Returns a name for lists of sessions, cut to a readable length.
+pub(crate) fn named(text: &str) -> String {
+    text.chars().take(NAME_CHARS_MAX).collect()
 }
 
 /// Converts earlier messages into messages of this time.

@@ -16,6 +16,7 @@ use weft_engine::form::satisfied;
 use weft_engine::{RunHandle, SessionState, StartRun};
 
 use crate::app::App;
+use crate::late::ended;
 use crate::notifications::overdue;
 use crate::turns::Waiting;
 
@@ -397,17 +398,6 @@ fn not_of_session(key: &TaskKey) -> Error {
 /// Returns whether a task was ended by an answer or by its deadline, so that it cannot be taken back.
 fn is_past(task: &Task) -> bool {
     matches!(task.status, TaskStatus::Answered | TaskStatus::TimedOut)
-}
-
-fn ended(task: &Task) -> Error {
-    let how = match task.status {
-        TaskStatus::Open => "is open",
-        TaskStatus::Answered => "was answered already",
-        TaskStatus::TimedOut => "was not answered in time",
-        TaskStatus::Dropped => "was dropped: its run was stopped, or its session continued without it",
-    };
-    let by = task.ended_by.as_ref().map(|run| format!(" (run {run})")).unwrap_or_default();
-    Error::new(ErrorKind::Conflict, format!("task {} {how}{by}", task.key.id))
 }
 
 /// Returns whether values of a caller are for a task: under its address or its node, or by the names of its fields.

@@ -49,8 +49,19 @@ impl Plan {
         self.reads_of_start(key) || self.asks_at(key)
     }
 
+    /// Whether an input of this name is a value of the component that a run starts with: a field of its form, or read as
+    /// its output.
+    pub fn takes_at_start(&self, key: &str) -> bool {
+        let form = self.start().map(|start| start.component.form(&Inputs::default()));
+        form.is_some_and(|form| form.fields.contains_key(key)) || self.reads_of_start(key)
+    }
+
+    fn start(&self) -> Option<&PlanNode> {
+        self.scopes.first().and_then(|top| self.nodes.get(top.start))
+    }
+
     fn reads_of_start(&self, key: &str) -> bool {
-        let start = self.scopes.first().and_then(|top| self.nodes.get(top.start));
+        let start = self.start();
         let mut read = self
             .nodes
             .iter()

@@ -4,7 +4,8 @@
 //! numbers of the rounds around it (`Agent:A[2]`); by the node's id alone, in which case the first round that
 //! asks gets them; or they can be unaddressed, with the fields' keys at the top level.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::Map;
 use weft_core::component::{Form, Role};
@@ -12,17 +13,21 @@ use weft_core::form::problem;
 use weft_core::journal::WaitingForm;
 use weft_core::reference::Inputs;
 use weft_core::seam::task_store::TaskStatus;
-use weft_core::{ComponentId, Error, Json, Result};
+use weft_core::value::listed;
+use weft_core::{ComponentId, Error, Json, Result, TurnInput};
 use weft_dsl::plan::{NodeIx, Plan};
 
 use crate::engine::StartRun;
 use crate::form::{left_out, only_field, unwrap, unwrapped};
-use crate::machine::Machine;
+use crate::machine::{Machine, MachineLimits};
+use crate::pause::Paused;
 use crate::scope::ScopeId;
-use crate::session::QUERY;
+use crate::session::{QUERY, SessionState};
 use crate::tasks;
 
 type Given = Map<String, Json>;
+/// The names of fields, in a fixed order.
+type Fields<'a> = BTreeSet<&'a String>;
 
 /// Whether the answers that a run begins with are new.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,6 +38,29 @@ pub(crate) enum AnswerStatus {
     Taken,
     /// There are none: the run only stops the one that waits for them.
     Withheld,
+}
+
+/// Returns the run that a turn resumes: the one that its session waits for, unless the turn is a new question. A text
+/// is one if the only field that is open cannot take it: otherwise a session could not go on until somebody answers.
+pub(crate) fn resumed(state: &SessionState, request: &StartRun, limits: MachineLimits) -> Option<Paused> {
+    let TurnInput { inputs, query, .. } = &request.input;
+    let paused = state.paused.as_deref().filter(|paused| paused.is_answered_by(&request.input))?;
+    let bare = inputs.is_empty() && !query.is_empty();
+    if !bare || paused.fields != 1 || paused.waits_within() {
+        return Some(paused.clone());
+    }
+    let text = Json::String(query.clone());
+    match paused.clone().restore(Arc::clone(&request.plan), state.globals.clone(), limits) {
+        Ok(machine) => suits(&machine, &text).then(|| paused.clone()),
+        // Whoever resumes it reports that it cannot be.
+        Err(_) => Some(paused.clone()),
+    }
+}
+
+/// Whether the fields of all open forms can take a value.
+fn suits(machine: &Machine, value: &Json) -> bool {
+    let forms = machine.waiting_nodes().into_iter().map(|(scope, ix)| machine.form(scope, ix).form);
+    forms.flat_map(|form| form.fields).all(|(_, field)| problem(&field, value).is_none())
 }
 
 /// Ends the waits whose time is up when a turn begins that resumes a run, and gives its answers to the forms that they
@@ -169,12 +197,14 @@ pub(crate) fn check_beginning(machine: &Machine, given: &Given) -> Result<()> {
 /// # Errors
 /// `Invalid`, with every field that does not fit; nothing has begun.
 fn check(machine: &Machine, given: &Given, query: &str) -> Result<()> {
-    let (mut open, mut fields) = (Vec::new(), 0);
+    let (mut open, mut fields, mut waits_within) = (Vec::new(), 0, false);
     for (scope, ix) in machine.waiting_nodes() {
         let waiting = machine.form(scope, ix);
         fields += waiting.form.fields.len();
         if machine.suspended_node(scope, ix).is_none() {
             open.push(waiting);
+        } else {
+            waits_within = true;
         }
     }
     // Where several fields are open, a bare question is given to none of them, so it cannot be wrong for one.
@@ -187,14 +217,19 @@ fn check(machine: &Machine, given: &Given, query: &str) -> Result<()> {
         }
         wrong.extend(problems(&waiting.address(), &waiting.form, &answers));
     }
+    wrong.extend(misaddressed(&open, given));
+    // A decision that nobody asks for is mentioned when the work that waits midway is asked about again.
+    if !waits_within {
+        wrong.extend(unaddressed(&machine.plan, &open, given));
+    }
     for node in machine.plan.nodes.iter().filter(|node| node.role == Role::Pause) {
         let ahead = given.iter().filter(|(address, _)| {
-            let id = address.split_once('[').map_or(address.as_str(), |(id, _)| id);
-            id == node.id.as_str() && !open.iter().any(|waiting| waiting.node == node.id)
+            id_of(address) == node.id.as_str() && !open.iter().any(|waiting| waiting.node == node.id)
         });
         for (address, own) in ahead.filter_map(|(address, own)| Some((address, own.as_object()?))) {
             let form = node.component.form(&Inputs::default());
             wrong.extend(problems(address, &form, &unwrap(own)));
+            wrong.extend(unknown(address, &form.fields.keys().collect(), own));
         }
     }
     refuse(wrong).map_err(|error| error.help("send other values: the form is still open"))
@@ -218,6 +253,58 @@ fn problems(address: &str, form: &Form, answers: &Given) -> Vec<String> {
         Some(format!("field `{field}` of {address} {problem}"))
     });
     fields.collect()
+}
+
+/// Returns what is wrong with answers that are addressed to open forms but name none of their fields.
+fn misaddressed(open: &[WaitingForm], given: &Given) -> Vec<String> {
+    // Answers under a node's id are for any of its rounds.
+    let mut asked: HashMap<String, Fields<'_>> = HashMap::new();
+    for waiting in open {
+        for address in [waiting.address(), waiting.node.to_string()] {
+            asked.entry(address).or_default().extend(waiting.form.fields.keys());
+        }
+    }
+    let wrong = given.iter().flat_map(|(address, own)| {
+        let of_form = asked.get(address).zip(own.as_object());
+        of_form.map_or_else(Vec::new, |(fields, own)| unknown(address, fields, own))
+    });
+    wrong.take(WRONG_MAX).collect()
+}
+
+/// Returns what is wrong with answers to a form with these fields. Whatever is said to one without fields is its
+/// answer.
+fn unknown(address: &str, fields: &Fields<'_>, own: &Given) -> Vec<String> {
+    let unknown = own.keys().filter(|field| !fields.is_empty() && !fields.contains(field));
+    let told = unknown.take(WRONG_MAX).map(|field| {
+        let known = listed(fields.iter().take(NAMED_MAX));
+        format!("{address} has no field `{}`: its fields are {known}", clipped(field))
+    });
+    told.collect()
+}
+
+/// Returns what is wrong with unaddressed answers that name no field of an open form, and with answers to nodes that
+/// ask nothing. Values for the form that a run starts with may be repeated with each turn.
+fn unaddressed(plan: &Plan, open: &[WaitingForm], given: &Given) -> Vec<String> {
+    let fields: Fields<'_> = open.iter().flat_map(|waiting| waiting.form.fields.keys()).collect();
+    if fields.is_empty() {
+        return Vec::new();
+    }
+    let pauses = |key: &str| {
+        let node = plan.by_id.get(id_of(key)).and_then(|&ix| plan.nodes.get(ix));
+        node.is_some_and(|node| node.role == Role::Pause)
+    };
+    let strange =
+        given.keys().filter(|key| !fields.contains(key) && !pauses(key) && !plan.takes_at_start(key));
+    let told = strange.take(WRONG_MAX).map(|key| {
+        let known = listed(fields.iter().take(NAMED_MAX));
+        format!("no open form has a field `{}`: the fields are {known}", clipped(key))
+    });
+    told.collect()
+}
+
+/// Returns the id of the node in an address.
+fn id_of(address: &str) -> &str {
+    address.split_once('[').map_or(address, |(id, _)| id)
 }
 
 /// Returns the answers that match no open form.
@@ -275,9 +362,10 @@ pub(crate) fn unasked(plan: &Plan, given: &Given) -> Option<(ComponentId, String
         let node = plan.nodes.iter().find(|node| node.id == *id)?;
         (node.role == Role::Step).then(|| id.clone())
     };
-    let address = |key: &str| ComponentId::from(key.split_once('[').map_or(key, |(id, _)| id));
-    let node =
-        given.iter().filter(|(_, value)| value.is_object()).find_map(|(key, _)| of_a_step(&address(key)))?;
+    let node = given
+        .iter()
+        .filter(|(_, value)| value.is_object())
+        .find_map(|(key, _)| of_a_step(&ComponentId::from(id_of(key))))?;
     let message = format!("no node is waiting for an answer, so the values for `{node}` have no effect");
     Some((node, message))
 }

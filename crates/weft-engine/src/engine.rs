@@ -436,8 +436,7 @@ impl Engine {
             tasks::must_be_open(task, state.paused.as_deref())?;
         }
         let seed = request.seed.unwrap_or_else(|| seed_of(&key.id));
-        let going_on =
-            state.paused.as_deref().cloned().filter(|paused| paused.is_answered_by(&request.input));
+        let going_on = answers::resumed(&state, &request, limits);
         let question = going_on.as_ref().map_or(&request.input.query, |paused| &paused.input.query);
         let (history, past_calls) = earlier(&mut state.calls, messages, question, going_on.as_ref());
         let (mut machine, resumes, reply, citations, spent) = match going_on {

@@ -123,8 +123,8 @@ impl Paused {
         self.began.as_ref().unwrap_or(&self.run)
     }
 
-    /// Whether a caller's input answers this run. A bare question does when the form has at most one field;
-    /// otherwise it begins a new turn, except that work waiting midway is not abandoned for it.
+    /// Whether a caller's input may answer this run. A bare question may when the form has at most one field, which has
+    /// to suit it; otherwise it begins a new turn, except that work waiting midway is not abandoned for it.
     pub fn is_answered_by(&self, input: &TurnInput) -> bool {
         // An empty turn resumes it too: the wait may have timed out.
         !input.inputs.is_empty() || input.query.is_empty() || self.fields <= 1 || self.waits_within()

@@ -108,18 +108,35 @@ fn from_state(state: &NodeState, path: &str, read: &PlannedRead) -> Value {
 /// secret globals. If there are too many, [`hide_secrets`] reports it when the first node starts.
 pub(crate) fn take_secrets(machine: &mut Machine, secrets: SecretValues) -> Masks {
     machine.secrets = secrets;
+    let masks = of_tenant(&machine.plan, &machine.secrets);
+    drop(hide_secrets(machine, &masks));
+    masks
+}
+
+/// Returns the masks for the secrets that a plan names and for the values that its secret globals have in a new session.
+pub(crate) fn masks_at_first(plan: &Plan, secrets: &SecretValues) -> Masks {
+    let masks = of_tenant(plan, secrets);
+    for name in plan.secrets.iter().filter(|name| !name.starts_with(PREFIX)) {
+        if let Some(value) = stored(&plan.globals, name) {
+            drop(masks.add(name, &value));
+        }
+    }
+    masks
+}
+
+/// Returns the masks for the tenant's secrets that a plan names.
+fn of_tenant(plan: &Plan, secrets: &SecretValues) -> Masks {
     let masks = Masks::default();
-    if !machine.plan.secrets.is_empty() {
+    if !plan.secrets.is_empty() {
         masks.expect();
     }
     // The tenant's secrets first: a variable may have the value of one, and is stored where the secret is not.
-    for name in machine.plan.secret_names() {
+    for name in plan.secret_names() {
         let name = format!("{PREFIX}{name}");
-        if let Some(value) = machine.secrets.global(&name) {
+        if let Some(value) = secrets.global(&name) {
             drop(masks.add(&name, &Json::from(value)));
         }
     }
-    drop(hide_secrets(machine, &masks));
     masks
 }
 
@@ -138,12 +155,17 @@ pub(crate) fn hide_secrets(machine: &Machine, masks: &Masks) -> Result<()> {
 
 /// Returns a secret by the name in its mark in the journal.
 pub(crate) fn secret(globals: &serde_json::Map<String, Json>, name: &str) -> Option<String> {
+    stored(globals, name).map(|value| to_text(&value))
+}
+
+/// Returns the value of a global, or of a member of one.
+fn stored(globals: &serde_json::Map<String, Json>, name: &str) -> Option<Json> {
     let found = globals.get(name).cloned().or_else(|| {
         let known = weft_dsl::prefixes(name).filter_map(|known| Some((known.len(), globals.get(known)?)));
         let (dot, whole) = known.last()?;
         Some(walk(whole, name[dot + 1..].split('.')))
     });
-    found.filter(|value| !value.is_null()).map(|value| to_text(&value))
+    found.filter(|value| !value.is_null())
 }
 
 fn global(machine: &Machine, name: &str) -> Value {

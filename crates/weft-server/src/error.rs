@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
+use weft_app::late::is_of_ended_task;
 use weft_core::{Error, ErrorKind};
 
 use crate::audit::Outcome;
@@ -184,7 +185,9 @@ impl From<Error> for ApiError {
         if error.kind == ErrorKind::Internal && !error.is_private() {
             return Self::internal(&error.detail());
         }
-        let (code, status) = codes(error.kind);
+        // Unlike a session that is busy, it does not get better with time.
+        let (code, status) =
+            if is_of_ended_task(&error) { (code::CONFLICT, StatusCode::CONFLICT) } else { codes(error.kind) };
         Self { status, ..Self::new(code, error.full()) }
     }
 }

@@ -40,6 +40,10 @@ fn a_task_is_listed_shown_and_answered() {
     let said = &answered.stdout;
     assert!(said.contains("Going on with: Sandwiches. Note: 1.10"), "{said}");
     home.weft(&["tasks", "answer", id, "--input", "go=true"]).with(1).says(&["was answered already"]);
+    let late = r#"UserFillUp:Approval={"go": true}"#;
+    home.weft(&["run", &sample("form_pause"), "--session", "s", "--input", late])
+        .with(1)
+        .says(&["was answered already"]);
     home.weft(&["tasks"]).with(0).says(&["there are no tasks; --status all"]);
     let none = home.weft(&["tasks", "--status", "all", "--session", "none"]).with(0).stderr;
     assert_eq!(none, "there are no tasks\n");

@@ -44,9 +44,11 @@ impl Engine {
     /// Returns the run's row as it is announced in the store.
     pub(super) fn stored_run(&self, prepared: &Prepared) -> StoredRun {
         let request = &prepared.request;
+        // Masked before it is cut: a part of a secret would not be recognized.
+        let query = prepared.context.masks.text(&request.input.query);
         StoredRun {
             // Shortened for lists of runs; the journal has the whole question.
-            query: request.input.query.chars().take(QUERY_KEPT_MAX).collect(),
+            query: query.chars().take(QUERY_KEPT_MAX).collect(),
             owner: Some(self.0.ownership.process.id.clone()),
             ..StoredRun::begun(
                 prepared.key.clone(),

@@ -1,8 +1,9 @@
 //! Reads journals back from the store: with the values of secrets to resume a run, and masked for people.
 
-use weft_core::masking;
+use weft_core::masking::{self, Masks};
 use weft_core::seam::secrets::PREFIX;
-use weft_core::{Entry, Error, ErrorKind, Record, Result, RunKey, SessionKey};
+use weft_core::{Entry, Error, ErrorKind, Record, Result, RunKey, SessionKey, TenantId};
+use weft_dsl::Plan;
 
 use super::{Engine, Stores};
 use crate::secrets::SecretValues;
@@ -41,6 +42,14 @@ impl Values {
 }
 
 impl Engine {
+    /// Returns the masks with which a run of a new session would begin, for texts that are stored before there is a run.
+    ///
+    /// # Errors
+    /// When the secrets cannot be read.
+    pub async fn masks_at_first(&self, plan: &Plan, tenant: &TenantId) -> Result<Masks> {
+        Ok(values::masks_at_first(plan, &self.secrets_of(plan, tenant).await?))
+    }
+
     /// Returns the values that marks in a journal stand for: those of its session's variables and of the
     /// secrets that its plan names. The session is named by `begun`, the first record of the journal, if that
     /// can be read without the values.

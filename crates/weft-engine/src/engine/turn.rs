@@ -439,7 +439,8 @@ fn tasks(
 }
 
 /// Returns the messages that a turn adds to the conversation. `question` is what was asked, or `None` if the
-/// turn resumed an earlier one: the answers to a form are not a question of their own.
+/// turn resumed an earlier one: the answers to a form are not a question of their own. Secrets are masked: a person may
+/// have written one.
 pub(super) fn messages(
     report: &RunReport,
     context: &RunContext,
@@ -448,7 +449,7 @@ pub(super) fn messages(
 ) -> Vec<SessionMessage> {
     let message = |role: &str, content: &str, reference| SessionMessage {
         role: role.to_owned(),
-        content: content.to_owned(),
+        content: context.masks.text(content).into_owned(),
         run: Some(context.run.clone()),
         reference,
         created_ms: now_ms,

@@ -213,19 +213,59 @@ async fn a_pause_of_another_version_is_refused_with_a_remedy() {
     assert!(error.help.is_some());
 }
 
-/// Inputs that are not fields of a form do not count as its answer, even if it requires none.
+/// Inputs that are not fields of a form are refused, even if it requires none.
 #[tokio::test]
-async fn inputs_for_other_nodes_are_no_answer() {
+async fn inputs_that_no_form_asks_for_are_refused() {
     let plan = plan(&[
         node("begin", Does::Echo, &["ask"]),
         node("ask", Does::AskIfYouLike("ok"), &["m"]),
         node("m", Does::Say(false), &[]).text("<{ask@ok}>"),
     ]);
     let first = go_on(&plan, SessionState::new(&plan), asking("q"), Default::default()).await;
-    let second = go_on(&plan, first.state, filled(&json!({"nosuch": 1})), Default::default()).await;
-    assert_eq!(second.report.ending, Ending::Waiting);
-    let third = go_on(&plan, second.state, TurnInput::default(), Default::default()).await;
+    let engine = weft_engine::Engine::new(crate::kit::seams(), None, Default::default());
+    let new = SessionState::new(&plan);
+    for (state, inputs, expected) in [
+        (&first.state, json!({"nosuch": 1}), "no open form has a field `nosuch`: the fields are `ok`"),
+        (&first.state, json!({"ok": 1, "m": {"ok": 1}}), "no open form has a field `m`"),
+        (&first.state, json!({"ask": {"ok": 1, "ko": 2}}), "ask has no field `ko`: its fields are `ok`"),
+        (&new, json!({"ask": {"ko": 2}}), "ask has no field `ko`: its fields are `ok`"),
+    ] {
+        let request = crate::kit::turn(&plan, filled(&inputs));
+        let Err(error) = engine.run_unstored(request, state.clone(), Vec::new()).await else { panic!() };
+        assert_eq!(error.kind, weft_core::ErrorKind::Invalid);
+        assert!(error.full().contains(expected), "{}", error.full());
+    }
+    let third = go_on(&plan, first.state, TurnInput::default(), Default::default()).await;
     assert_eq!(third.report.said, "<>", "an empty answer is one");
+}
+
+/// Values for the form that a run starts with may come with every turn.
+#[tokio::test]
+async fn inputs_that_a_run_starts_with_may_be_repeated_with_an_answer() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["ask"]),
+        node("ask", Does::Ask(vec!["ok"]), &["m"]),
+        node("m", Does::Say(false), &[]).text("{begin@out} {ask@ok}"),
+    ]);
+    let first = go_on(&plan, SessionState::new(&plan), asking("q"), Default::default()).await;
+    let again = filled(&json!({"out": "tea", "ok": "yes"}));
+    let second = go_on(&plan, first.state, again, Default::default()).await;
+    assert_eq!(second.report.ending, Ending::Succeeded);
+}
+
+/// Otherwise a session could not go on until somebody answers.
+#[tokio::test]
+async fn a_question_that_the_only_field_cannot_take_begins_a_new_turn() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["ask"]),
+        node("ask", Does::AskTyped(json!({"go": {"type": "boolean"}})), &["m"]),
+        node("m", Does::Say(false), &[]).text("{sys.query}: {ask@go}"),
+    ]);
+    let first = go_on(&plan, SessionState::new(&plan), asking("one"), Default::default()).await;
+    let second = go_on(&plan, elsewhere(&first.state), asking("what else?"), Default::default()).await;
+    assert_eq!((second.report.ending, second.started()), (Ending::Waiting, vec!["begin"]));
+    let third = go_on(&plan, elsewhere(&second.state), asking("true"), Default::default()).await;
+    assert_eq!(third.report.said, "what else?: true");
 }
 
 /// Whoever answers one form has said nothing about another one, even if that needs no value.

@@ -134,6 +134,34 @@ fn saying(text: &str) -> Json {
     }})
 }
 
+/// Neither in the list of runs, nor in the conversation or its name.
+#[tokio::test]
+async fn a_secret_that_a_person_writes_is_stored_nowhere() {
+    let bench = bench(Script::new()).await;
+    put(&bench, "KEY", KEPT).await;
+    let id = bench.store("Says", saying("{sys.query} {secret.KEY}")).await;
+    let question = format!("is {KEPT} right?");
+    let body = json!({"question": question, "stream": false});
+    let answer = bench.post(&format!("/api/v1/agents/{id}/completions"), body).await;
+    assert!(!holds_kept(&answer.text), "{}", answer.text);
+    let ids = answer.data();
+    let (run, session) = (ids["message_id"].as_str().unwrap(), ids["session_id"].as_str().unwrap());
+    for path in [
+        format!("/api/v1/runs/{run}"),
+        "/api/v1/runs".to_owned(),
+        format!("/api/v1/agents/{id}/sessions"),
+        format!("/api/v1/agents/{id}/sessions/{session}"),
+    ] {
+        let shown = bench.get(&path).await;
+        assert!(shown.text.contains("is *** right?") && !holds_kept(&shown.text), "{path}: {}", shown.text);
+    }
+    let key = weft_core::SessionKey::new(&default_tenant(), session);
+    let stored = weft_core::seam::SessionStore::load(&*bench.store, &key).await.unwrap();
+    assert_eq!(stored.name, "is *** right?");
+    assert!(!holds_kept(&stored.state.to_string()), "{}", stored.state);
+    assert!(!holds_kept(&journal(&bench, run).await));
+}
+
 #[tokio::test]
 async fn a_run_with_a_missing_secret_fails_and_names_it() {
     let bench = bench(Script::new()).await;

@@ -221,6 +221,7 @@ async fn values_submitted_twice_at_once_start_one_run() {
         let run = first.data()["message_id"].as_str().unwrap().to_owned();
         let refused = second.refusal();
         assert!(refused.1.contains("answered already") && refused.1.contains(&run), "{refused:?}");
+        assert_eq!((second.status, refused.0), (StatusCode::CONFLICT, 409));
         let open = bench.inbox(&format!("?session_id={}", session.as_str().unwrap())).await;
         assert!(open.is_empty(), "no new task was created: {open:?}");
     }
@@ -410,6 +411,34 @@ async fn an_answer_in_time_counts_and_a_late_one_is_refused() {
     assert_eq!(refused.status, StatusCode::CONFLICT);
     assert!(refused.text.contains("was not answered in time"), "{}", refused.text);
     assert_eq!(too_late.time_out().await, ["too late: "]);
+}
+
+/// Otherwise the values would pass the form by in a new run with an empty question.
+#[tokio::test]
+async fn an_answer_to_an_ended_task_starts_nothing_as_values_of_a_turn() {
+    let store = Arc::new(MemoryStore::new());
+    let first = later(&store, None, 0).await;
+    let params = json!({"timeout_seconds": 60, "timeout_goto": ["Message:Late"]});
+    let agent = first.store("Timed", timed(&params)).await;
+    let path = format!("/api/v1/agents/{agent}/completions");
+    let (answered, unanswered) = (first.wait(&agent).await, first.wait(&agent).await);
+    let values =
+        |session: &Json, inputs: &Json| json!({"session_id": session, "inputs": inputs, "stream": false});
+    let go = json!({"UserFillUp:F": {"go": true}});
+    assert_eq!(first.post(&path, values(&answered, &go)).await.data()["data"]["content"], "go: true");
+    let second = later(&store, Some(&first), 60).await;
+    for (session, how) in [(&answered, "was answered already"), (&unanswered, "was not answered in time")] {
+        for inputs in [&go, &json!({"go": {"value": true}}), &json!({"UserFillUp:F": {}})] {
+            let late = second.post(&path, values(session, inputs)).await;
+            assert_eq!((late.status, late.refusal().0), (StatusCode::CONFLICT, 409), "{}", late.text);
+            assert!(late.text.contains(how), "{}", late.text);
+        }
+        let listed = second.get(&format!("/api/v1/runs?session_id={}", session.as_str().unwrap())).await;
+        assert_eq!(listed.data()["runs"].as_array().unwrap().len(), 2, "{}", listed.text);
+    }
+    // With a question it is a new turn, whose form may be filled in beforehand.
+    let asked = json!({"session_id": answered, "query": "again", "inputs": go, "stream": false});
+    assert_eq!(second.post(&path, asked).await.data()["data"]["content"], "go: true");
 }
 
 /// Nobody has said anything about the other form, even though it needs no value.
