@@ -33,7 +33,6 @@ struct AskedPermission {
     tenant: TenantId,
     actor: String,
     action: String,
-    target: String,
     permission: Permission,
     address: String,
 }
@@ -65,7 +64,6 @@ pub(crate) fn asked(parts: &Parts, caller: &Caller, permission: Permission) {
         tenant: caller.tenant.clone(),
         actor: caller.actor.to_string(),
         action: action(&parts.method, path),
-        target: shown_path(parts.uri.path()),
         permission,
         address: address_of(parts.extensions.get::<Peer>()),
     };
@@ -89,6 +87,8 @@ pub(crate) async fn record_requests(
         return next.run(request).await;
     }
     let slot = AuditSlot::default();
+    // Kept from here, because the handler of a nested route gets a path without its prefix.
+    let uri = request.uri().clone();
     request.extensions_mut().insert(slot.clone());
     let response = next.run(request).await;
     // Nobody was authenticated, so there is no tenant to whose log it would belong.
@@ -101,7 +101,8 @@ pub(crate) async fn record_requests(
     };
     // Logged before the answer is sent: what a client knows is in the log.
     if is_noted(level, asked.permission, outcome) {
-        let AskedPermission { tenant, actor, action, target, address, .. } = asked;
+        let AskedPermission { tenant, actor, action, address, .. } = asked;
+        let target = &shown_path(uri.path());
         state.app.note(Audited { tenant, actor, action, target, outcome, address }).await;
     }
     response
