@@ -292,7 +292,8 @@ impl App {
     }
 
     /// Removes a user and what is kept of them, in tenants that they have left as well: conversations with their runs
-    /// and files, the files that they have attached, what memories have of them, sign-ins, API keys, memberships. What
+    /// and files, the files that they have attached, what memories have of them, schedules that run in their name,
+    /// sign-ins, API keys, memberships. The tenant of their registration loses the name that it has from them. What
     /// the audit log says stays, with an id that leads to nobody any more, also where it had their address; so do the
     /// agents, the datasets and the file manager of their tenants. In the tenant that has their own id everything stays if they have left it.
     ///
@@ -317,6 +318,9 @@ impl App {
         }
         // In the logs of all tenants, because those that they have left contain the address as well.
         self.accounts.stores.audit.replace_audit_target(&user.email, id.as_str()).await?;
+        // The tenant of a registration is named after its user.
+        let own = TenantId::new(id.as_str());
+        found(self.accounts.stores.tenants.rename_tenant(&own, id.as_str()).await)?;
         // The user is removed last, so that an interrupted removal can be repeated.
         self.accounts.stores.users.remove_user(id).await
     }
@@ -336,6 +340,8 @@ impl App {
     }
 
     async fn erase_in(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
+        // Before the conversations, because each of their runs would start another one.
+        self.remove_schedules_of(tenant, user).await?;
         loop {
             // Always from the beginning, because removed conversations leave the list.
             let sessions = self.sessions_of(tenant, user, None).await?;
@@ -347,23 +353,8 @@ impl App {
             }
         }
         self.erase_files(tenant, user).await?;
-        let store = &self.memories.store;
-        for memory in store.list(tenant).await? {
-            loop {
-                let (messages, _) = store.messages(&memory.key, &of_user(user)).await?;
-                let mut forgotten = 0;
-                for message in &messages {
-                    let now_ms = self.clock.now_ms();
-                    forgotten +=
-                        u64::from(found(store.forget(&memory.key, message.number, now_ms).await)?.is_some());
-                }
-                // Messages that cannot be forgotten stay in the list, so the loop would not end.
-                if forgotten == 0 {
-                    break;
-                }
-            }
-        }
-        Ok(())
+        // Only after the conversations: a turn that is under way would add to the memories again.
+        self.memories.store.remove_user(tenant, user.as_str()).await
     }
 
     async fn erase_files(&self, tenant: &TenantId, user: &UserId) -> Result<()> {

@@ -6,10 +6,13 @@ pub mod times;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use sha2::{Digest as _, Sha256};
+use weft_core::error::found;
 use weft_core::seam::run_store::StoredRun;
-use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
+use weft_core::seam::schedule_store::{Misfire, Schedule, ScheduleFilter, SessionPolicy, Timing};
 use weft_core::seam::work_queue::{StoredWork, Work, WorkFilter};
-use weft_core::{CanvasKey, Error, ErrorKind, Result, RunId, RunKey, ScheduleId, ScheduleKey, TurnInput};
+use weft_core::{
+    CanvasKey, Error, ErrorKind, Result, RunId, RunKey, ScheduleId, ScheduleKey, TenantId, TurnInput, UserId,
+};
 
 use crate::app::App;
 use crate::removal::stays_with;
@@ -90,6 +93,15 @@ impl Terms {
         }
         Times::parse(&self.timing)
     }
+}
+
+/// Whether the user in whose name a schedule runs may act in its tenant.
+enum UserStanding {
+    Active,
+    /// The account is disabled, which may be temporary.
+    Disabled,
+    /// The user is no member of the tenant.
+    Left,
 }
 
 /// A run that a schedule has queued.
@@ -263,6 +275,45 @@ impl App {
         self.queue.withdraw(&key.tenant, key.id.as_str()).await.map(drop)
     }
 
+    /// Removes the schedules of a tenant that run in the name of a user.
+    pub(crate) async fn remove_schedules_of(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
+        let mut theirs = Vec::new();
+        let mut filter = ScheduleFilter { limit: DUE_AT_ONCE, ..ScheduleFilter::default() };
+        loop {
+            let (page, _) = self.schedules.list(tenant, &filter).await?;
+            if page.is_empty() {
+                break;
+            }
+            filter.offset = filter.offset.saturating_add(page.len() as u64);
+            let of_user = page.into_iter().filter(|one| one.input.user_id == user.as_str());
+            theirs.extend(of_user.map(|one| one.key));
+        }
+        // Removed after all pages have been read, because removals shift the pages.
+        for key in &theirs {
+            found(self.remove_schedule(key).await)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the user in whose name a schedule runs may still act in its tenant.
+    async fn standing_of_user(&self, schedule: &Schedule) -> Result<UserStanding> {
+        let (tenant, user) = (&schedule.key.tenant, UserId::from(schedule.input.user_id.as_str()));
+        // In the tenant of a registration, callers without a user run under the id of its first user as well.
+        if user.as_str() == tenant.as_str() {
+            return Ok(UserStanding::Active);
+        }
+        // API keys may choose any name, and most of these are no users.
+        let Some(known) = found(self.accounts.stores.users.user(&user).await)? else {
+            return Ok(UserStanding::Active);
+        };
+        let member = found(self.accounts.stores.tenants.membership(tenant, &user).await)?;
+        Ok(match member {
+            None => UserStanding::Left,
+            Some(_) if known.enabled => UserStanding::Active,
+            Some(_) => UserStanding::Disabled,
+        })
+    }
+
     /// Queues a run of a schedule now, even if it is disabled.
     ///
     /// # Errors
@@ -344,6 +395,20 @@ impl App {
             }
         };
         let Some(decision) = decide(&times, schedule, now_ms) else { return Ok(()) };
+        // Looked up at each time, because a user can be removed or disabled in several ways and by other processes.
+        match self.standing_of_user(schedule).await? {
+            UserStanding::Active => {}
+            UserStanding::Disabled => {
+                // These times are over when the user is enabled again, and are not made up for.
+                let Decision { next_ms, decided_ms, .. } = decision;
+                return self.schedules.advance(schedule, next_ms, decided_ms).await.map(drop);
+            }
+            UserStanding::Left => {
+                tracing::warn!(schedule.id = %schedule.key.id, "a schedule is disabled: its user has left the tenant");
+                self.schedules.advance(schedule, None, now_ms).await?;
+                return self.withdraw_times(&schedule.key).await;
+            }
+        }
         // If there is no room for all, the latest ones are queued. Each contains the whole input, so no more are
         // created than fit.
         let skipped = decision.fires.len().saturating_sub(usize::try_from(OPEN_MAX).unwrap_or(usize::MAX));
@@ -359,7 +424,7 @@ impl App {
             return Ok(());
         }
         // Another worker was faster, or the schedule was just disabled.
-        let now = weft_core::error::found(self.schedules.get(&schedule.key).await)?;
+        let now = found(self.schedules.get(&schedule.key).await)?;
         if now.is_some_and(|now| now.is_enabled()) {
             Ok(())
         } else {
@@ -371,7 +436,6 @@ impl App {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_core::TenantId;
 
     #[test]
     fn each_time_of_each_schedule_has_its_own_run_id() {

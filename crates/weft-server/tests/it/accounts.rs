@@ -15,6 +15,7 @@ use weft_core::id::UserId;
 use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::memory_store::NewMessage;
 use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
+use weft_core::seam::tenant_store::Tenant;
 use weft_core::seam::token_store::StoredToken;
 use weft_core::seam::user_store::{Login, Logins, UserChange};
 use weft_core::{ErrorKind, SessionKey, TenantId};
@@ -604,6 +605,27 @@ async fn the_audit_log_holds_no_token() {
     assert_eq!(entries.matches("/api/v1/agents/weft-***").count(), 4, "{entries}");
 }
 
+/// The handlers of nested routes get paths without the prefix, which would not tell what was changed.
+#[tokio::test]
+async fn the_audit_log_has_whole_paths() {
+    let bench = bench(Script::new()).await;
+    let (owner, _) = bench.as_member("default", MemberRole::Owner).await;
+    let sent = [
+        ("PUT", "/api/v1/datasets/d"),
+        ("PUT", "/api/v1/datasets/d/documents/e"),
+        ("DELETE", "/api/v1/agents/a/schedules/s"),
+        ("POST", "/v1/file/rm"),
+        ("POST", "/v1/canvas/rm"),
+    ];
+    for (method, path) in sent {
+        owner.ask(method, path, json!({})).await;
+    }
+    let entries = owner.get("/api/v1/audit?page_size=50").await.data()["entries"].clone();
+    let targets = entries.as_array().unwrap().iter().rev();
+    let targets: Vec<&str> = targets.map(|entry| entry["target"].as_str().unwrap()).collect();
+    assert_eq!(targets, sent.map(|(_, path)| path));
+}
+
 #[tokio::test]
 async fn the_audit_log_records_reads_if_configured_and_nothing_when_off() {
     for (audit, expected) in [(AuditLevel::All, 2), (AuditLevel::Off, 0)] {
@@ -867,6 +889,36 @@ async fn the_audit_log_has_the_id_of_an_erased_user_and_not_the_address() {
         .collect();
     assert_eq!(logins.len(), 2, "{entries}");
     assert!(logins.iter().all(|entry| entry["target"] == id.as_str()), "{entries}");
+}
+
+#[tokio::test]
+async fn memories_keep_nothing_of_an_erased_user_not_even_what_was_forgotten() {
+    let bench = bench(Script::new()).await;
+    let id = with_ann(&bench, MemberRole::User).await;
+    let memories = &bench.app.memories.store;
+    let key = memories.create(&memory(&default_tenant(), "m")).await.unwrap().key;
+    let hers = NewMessage { user: id.clone(), ..message("her words") };
+    for origin in ["forgotten", "there"] {
+        memories.add(&key, origin, &hers, 1).await.unwrap();
+    }
+    memories.add(&key, "other", &message("other words"), 1).await.unwrap();
+    memories.forget(&key, 1, 1).await.unwrap();
+    bench.app.erase_user(&UserId::from(id.as_str())).await.unwrap();
+    // What is forgotten is in no list, and still due for extraction.
+    let due = memories.take(i64::MAX - 1, i64::MAX, 9).await.unwrap();
+    let due: Vec<&str> = due.iter().map(|taken| taken.message.message.content.as_str()).collect();
+    assert_eq!(due, ["other words"]);
+}
+
+#[tokio::test]
+async fn the_tenant_of_a_registration_is_not_named_after_an_erased_user() {
+    let bench = bench(Script::new()).await;
+    let id = with_ann(&bench, MemberRole::User).await;
+    let own = TenantId::from(id.as_str());
+    let tenants = &bench.app.accounts.stores.tenants;
+    tenants.add_tenant(&Tenant { id: own.clone(), name: "Ann".to_owned(), created_ms: 1 }).await.unwrap();
+    bench.app.erase_user(&UserId::from(id.as_str())).await.unwrap();
+    assert_eq!(tenants.tenant(&own).await.unwrap().name, id);
 }
 
 #[tokio::test]
