@@ -126,6 +126,13 @@ impl ApiError {
         &self.message
     }
 
+    /// Calls a field by the name that it has in the protocol of the request, in which `usual` is called `name`.
+    #[must_use]
+    pub fn naming(mut self, usual: &str, name: &str) -> Self {
+        self.message = self.message.replacen(usual, name, 1);
+        self
+    }
+
     /// Adds data for programs.
     #[must_use]
     pub fn with_data(mut self, data: Json) -> Self {
