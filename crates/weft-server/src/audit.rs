@@ -24,6 +24,10 @@ use crate::webhook::payload::decoded;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome(pub u16);
 
+/// The tenant in whose log a request is recorded if it is not the caller's. Attached to the response as an extension.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedIn(pub TenantId);
+
 /// The caller of a request and the permission it needed; filled in when they are known.
 #[derive(Clone, Debug, Default)]
 struct AuditSlot(Arc<OnceLock<AskedPermission>>);
@@ -103,6 +107,7 @@ pub(crate) async fn record_requests(
     if is_noted(level, asked.permission, outcome) {
         let AskedPermission { tenant, actor, action, address, .. } = asked;
         let target = &shown_path(uri.path());
+        let tenant = response.extensions().get::<RecordedIn>().map_or(tenant, |RecordedIn(other)| other);
         state.app.note(Audited { tenant, actor, action, target, outcome, address }).await;
     }
     response
