@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use weft_app::spending::USAGE_DAYS_MAX;
 use weft_dsl::{Problem, unseen_in_member, unseen_in_text};
 
+use crate::audit::AuditSlot;
 use crate::error::ApiError;
 
 /// Time limit for the body of a request to arrive.
@@ -62,7 +63,12 @@ const MALFORMED: &str = "Malformed JSON syntax: Missing commas/brackets or inval
 
 /// Reads the JSON of a request; `None` if its body is empty.
 async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Json>, ApiError> {
-    text(request, state).await?.map(|bytes| parsed(&bytes)).transpose()
+    let slot = request.extensions().get::<AuditSlot>().cloned();
+    let json = text(request, state).await?.map(|bytes| parsed(&bytes)).transpose()?;
+    if let (Some(slot), Some(json)) = (slot, &json) {
+        slot.name_ids(json);
+    }
+    Ok(json)
 }
 
 fn parsed(bytes: &[u8]) -> Result<Json, ApiError> {

@@ -627,6 +627,27 @@ async fn the_audit_log_has_whole_paths() {
 }
 
 #[tokio::test]
+async fn the_audit_log_names_what_is_removed_together() {
+    let bench = bench(Script::new()).await;
+    let (owner, _) = bench.as_member("default", MemberRole::Owner).await;
+    let many: Vec<String> = (0..22).map(|nth| format!("id-{nth}")).collect();
+    let sent = [
+        ("/api/v1/datasets", json!({"ids": ["a", "b"]}), ": a, b".to_owned()),
+        ("/api/v1/chats", json!({"ids": many}), format!(": {}, and 2 more", many[..20].join(", "))),
+        // The log has no content.
+        ("/api/v1/files", json!({"ids": ["a", "some words", 1]}), ": a, and 2 more".to_owned()),
+        ("/api/v1/files", json!({"ids": []}), String::new()),
+    ];
+    for (path, body, _) in &sent {
+        owner.ask("DELETE", path, body.clone()).await;
+    }
+    let entries = owner.get("/api/v1/audit?page_size=50").await.data()["entries"].clone();
+    let targets = entries.as_array().unwrap().iter().rev();
+    let targets: Vec<&str> = targets.map(|entry| entry["target"].as_str().unwrap()).collect();
+    assert_eq!(targets, sent.map(|(path, _, ids)| format!("{path}{ids}")));
+}
+
+#[tokio::test]
 async fn the_audit_log_records_reads_if_configured_and_nothing_when_off() {
     for (audit, expected) in [(AuditLevel::All, 2), (AuditLevel::Off, 0)] {
         let bench = with_config(AccountsConfig { audit, ..AccountsConfig::default() });
