@@ -126,7 +126,7 @@ impl ApiError {
         &self.message
     }
 
-    /// Calls a field by the name that it has in the protocol of the request, in which `usual` is called `name`.
+    /// Replaces `usual` in the message by `name`, for protocols in which a field has another name.
     #[must_use]
     pub fn naming(mut self, usual: &str, name: &str) -> Self {
         self.message = self.message.replacen(usual, name, 1);
