@@ -341,7 +341,7 @@ impl App {
 
     async fn erase_in(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
         // Before the conversations, because each of their runs would start another one.
-        self.remove_schedules_of(tenant, user).await?;
+        self.stop_schedules_of(tenant, user).await?;
         loop {
             // Always from the beginning, because removed conversations leave the list.
             let sessions = self.sessions_of(tenant, user, None).await?;
@@ -352,6 +352,7 @@ impl App {
                 self.erase_session(&session.key).await?;
             }
         }
+        self.remove_schedules_of(tenant, user).await?;
         self.erase_files(tenant, user).await?;
         // Only after the conversations: a turn that is under way would add to the memories again.
         self.memories.store.remove_user(tenant, user.as_str()).await

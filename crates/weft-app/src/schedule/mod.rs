@@ -3,6 +3,8 @@
 mod decide;
 pub mod times;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use sha2::{Digest as _, Sha256};
@@ -40,6 +42,12 @@ const DUE_AT_ONCE: u64 = 100;
 
 /// Maximum number of batches of one check.
 const DUE_ROUNDS_MAX: usize = 20;
+
+/// How often to check whether the runs of a schedule that is to be removed have ended.
+const LOOKED_MAX: u32 = 100;
+
+/// Pause between these checks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The settings of a schedule.
 #[derive(Clone, Debug, PartialEq)]
@@ -275,24 +283,65 @@ impl App {
         self.queue.withdraw(&key.tenant, key.id.as_str()).await.map(drop)
     }
 
-    /// Removes the schedules of a tenant that run in the name of a user.
+    /// Disables the schedules of a tenant that run in the name of a user, and withdraws their runs that no worker has
+    /// taken.
+    pub(crate) async fn stop_schedules_of(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
+        for key in self.schedules_of(tenant, user).await? {
+            // Again if a worker has advanced it in the meantime.
+            while let Some(schedule) = found(self.schedules.get(&key).await)? {
+                if self.schedules.advance(&schedule, None, schedule.decided_ms).await? {
+                    break;
+                }
+            }
+            self.queue.withdraw(tenant, key.id.as_str()).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the schedules of a tenant that run in the name of a user, which were stopped, with what the queue has
+    /// of them: the input of each of their runs.
+    ///
+    /// # Errors
+    /// `Conflict` while a worker is at work on one of their runs. Repeating the call continues.
     pub(crate) async fn remove_schedules_of(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
+        for key in self.schedules_of(tenant, user).await? {
+            self.until_settled(&key).await?;
+            self.queue.remove_settled(tenant, key.id.as_str()).await?;
+            // The schedule goes last, because it tells which work is the user's.
+            found(self.remove_schedule(&key).await)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until no worker is at work on a run of a schedule. A run that was stopped is settled a moment later.
+    async fn until_settled(&self, key: &ScheduleKey) -> Result<()> {
+        let source = Some(key.id.to_string());
+        let filter = WorkFilter { source, open: true, limit: 1, ..WorkFilter::default() };
+        for _ in 0..LOOKED_MAX {
+            // Also what a worker has just given back.
+            self.queue.withdraw(&key.tenant, key.id.as_str()).await?;
+            if self.queue.list(&key.tenant, &filter).await?.0.is_empty() {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        let message = format!("a run of the schedule `{}` has not ended in time", key.id);
+        Err(Error::new(ErrorKind::Conflict, message).help("try again when it has ended"))
+    }
+
+    /// Returns the schedules of a tenant that run in the name of a user.
+    async fn schedules_of(&self, tenant: &TenantId, user: &UserId) -> Result<Vec<ScheduleKey>> {
         let mut theirs = Vec::new();
         let mut filter = ScheduleFilter { limit: DUE_AT_ONCE, ..ScheduleFilter::default() };
         loop {
             let (page, _) = self.schedules.list(tenant, &filter).await?;
             if page.is_empty() {
-                break;
+                return Ok(theirs);
             }
             filter.offset = filter.offset.saturating_add(page.len() as u64);
             let of_user = page.into_iter().filter(|one| one.input.user_id == user.as_str());
             theirs.extend(of_user.map(|one| one.key));
         }
-        // Removed after all pages have been read, because removals shift the pages.
-        for key in &theirs {
-            found(self.remove_schedule(key).await)?;
-        }
-        Ok(())
     }
 
     /// Returns whether the user in whose name a schedule runs may still act in its tenant.

@@ -15,6 +15,7 @@ use weft_core::journal::Ending;
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
+use weft_core::seam::work_queue::WorkFilter;
 use weft_core::{CanvasId, CanvasKey, TurnInput};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Script, ScriptedModel};
@@ -160,13 +161,19 @@ async fn the_schedules_of_an_erased_user_are_removed() {
     for _ in 0..3 {
         editor.post(&served.path(""), json!({"every": "10m", "query": "my words"})).await.data();
     }
+    served.clock.go_on(10 * MINUTE);
+    served.work().await;
     served.bench.app.erase_user(&user).await.unwrap();
+    // Nor does the queue keep the questions of their runs.
+    let all = WorkFilter { limit: 99, ..WorkFilter::default() };
+    let (queued, _) = served.bench.app.queue.list(&default_tenant(), &all).await.unwrap();
+    assert_eq!(queued.iter().map(|one| one.work.source.as_str()).collect::<Vec<_>>(), [other.as_str()]);
     let left = served.bench.get(&served.path("")).await.data();
     assert_eq!((&left["total"], &left["schedules"][0]["id"]), (&json!(1), &json!(other)), "{left}");
     served.clock.go_on(10 * MINUTE);
     served.work().await;
     let filter = RunFilter { limit: 9, ..RunFilter::default() };
-    assert_eq!(served.bench.app.runs.list(&default_tenant(), &filter).await.unwrap().len(), 1);
+    assert_eq!(served.bench.app.runs.list(&default_tenant(), &filter).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
