@@ -20,6 +20,7 @@ use weft_engine::session::date;
 
 use super::LISTED_MAX;
 use crate::app::App;
+use crate::schedule::timing_text;
 
 /// Number of conversations, messages or entries read in one batch. The next batch starts after the last of these, so
 /// that concurrent changes neither hide nor repeat any.
@@ -34,7 +35,7 @@ type Sink = mpsc::Sender<Result<Json>>;
 impl App {
     /// Returns all stored data of a user, in one tenant or in all of theirs, one item at a time: the account,
     /// memberships, sign-ins, identities at providers and API keys without their secrets, conversations, metadata of
-    /// attached files, messages in memories, and entries of the audit log.
+    /// attached files, schedules that run in their name, messages in memories, and entries of the audit log.
     pub fn personal_data(
         &self,
         user: User,
@@ -71,6 +72,7 @@ impl App {
             self.gather_keys(tenant, &user.id, sink).await?;
             self.gather_sessions(tenant, &user.id, sink).await?;
             self.gather_files(tenant, &user.id, sink).await?;
+            self.gather_schedules(tenant, &user.id, sink).await?;
             self.gather_memories(tenant, &user.id, sink).await?;
             self.gather_audit(tenant, &user.id, sink).await?;
         }
@@ -244,6 +246,21 @@ impl App {
     ) -> Result<Vec<StoredFile>> {
         let after = last.map(|file| (file.created_ms, &file.id));
         self.files.of_user(tenant, user, after, AT_ONCE).await
+    }
+
+    async fn gather_schedules(&self, tenant: &TenantId, user: &UserId, sink: &mut Sink) -> Result<()> {
+        for key in self.schedules_of(tenant, user).await? {
+            // It may have been removed in the meantime.
+            let Some(one) = found(self.schedules.get(&key).await)? else { continue };
+            give(
+                sink,
+                json!({"kind": "schedule", "id": key.id, "tenant": tenant, "agent": one.canvas, "name": one.name,
+                "timing": timing_text(&one.timing), "query": one.input.query, "inputs": one.input.inputs,
+                "created": date(one.created_ms)}),
+            )
+            .await?;
+        }
+        Ok(())
     }
 
     async fn gather_memories(&self, tenant: &TenantId, user: &UserId, sink: &mut Sink) -> Result<()> {

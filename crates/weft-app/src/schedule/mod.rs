@@ -330,7 +330,7 @@ impl App {
     }
 
     /// Returns the schedules of a tenant that run in the name of a user.
-    async fn schedules_of(&self, tenant: &TenantId, user: &UserId) -> Result<Vec<ScheduleKey>> {
+    pub(crate) async fn schedules_of(&self, tenant: &TenantId, user: &UserId) -> Result<Vec<ScheduleKey>> {
         let mut theirs = Vec::new();
         let mut filter = ScheduleFilter { limit: DUE_AT_ONCE, ..ScheduleFilter::default() };
         loop {

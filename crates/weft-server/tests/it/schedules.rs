@@ -163,6 +163,9 @@ async fn the_schedules_of_an_erased_user_are_removed() {
     }
     served.clock.go_on(10 * MINUTE);
     served.work().await;
+    let told = editor.get("/api/v1/users/me/export").await.data();
+    let told: Vec<&Json> = told.as_array().unwrap().iter().filter(|one| one["kind"] == "schedule").collect();
+    assert_eq!((told.len(), &told[0]["query"]), (3, &json!("my words")));
     served.bench.app.erase_user(&user).await.unwrap();
     // Nor does the queue keep the questions of their runs.
     let all = WorkFilter { limit: 99, ..WorkFilter::default() };
