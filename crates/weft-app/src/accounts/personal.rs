@@ -372,7 +372,7 @@ impl App {
         self.remove_schedules_of(tenant, user).await?;
         self.erase_files(tenant, user).await?;
         // Only after the conversations: a turn that is under way would add to the memories again.
-        self.memories.store.remove_user(tenant, user.as_str()).await
+        self.memories.store.remove_of_user(tenant, user.as_str()).await
     }
 
     async fn erase_files(&self, tenant: &TenantId, user: &UserId) -> Result<()> {

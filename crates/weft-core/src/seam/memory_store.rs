@@ -329,7 +329,7 @@ pub trait MemoryStore: Send + Sync {
     ///
     /// # Errors
     /// When they cannot be removed.
-    async fn remove_user(&self, tenant: &TenantId, user: &str) -> Result<()>;
+    async fn remove_of_user(&self, tenant: &TenantId, user: &str) -> Result<()>;
 
     /// Takes raw messages whose extraction is due, those that have waited longest first. They become due again at
     /// `until_ms` unless they are settled before.

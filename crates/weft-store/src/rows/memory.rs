@@ -233,10 +233,14 @@ async fn delete_in(db: &DatabaseTransaction, key: &MemoryKey) -> Result<(), Chan
 }
 
 /// Removes the messages of a user from a memory.
-async fn remove_user_in(db: &DatabaseTransaction, key: &MemoryKey, user: &str) -> Result<(), ChangeFailure> {
+async fn remove_of_user_in(
+    db: &DatabaseTransaction,
+    key: &MemoryKey,
+    user: &str,
+) -> Result<(), ChangeFailure> {
     // A memory that was just removed has no messages any more.
     let Some(memory) = locked(db, key).await? else { return Ok(()) };
-    let freed = memory_message::remove_user(db, key, user).await?;
+    let freed = memory_message::remove_of_user(db, key, user).await?;
     Entity::update_many()
         .col_expr(Column::UsedBytes, Expr::value(number(count(memory.used_bytes).saturating_sub(freed))))
         .filter(of(key))
@@ -374,7 +378,7 @@ impl MemoryStore for Store {
         self.set(key, number, memory_message::Column::ForgottenMs, now_ms).await
     }
 
-    async fn remove_user(&self, tenant: &TenantId, user: &str) -> Result<()> {
+    async fn remove_of_user(&self, tenant: &TenantId, user: &str) -> Result<()> {
         const DOING: &str = "remove the messages of a user";
         let rows = of_tenant(&self.inner.read, tenant).await.map_err(|error| self.fail(DOING, error))?;
         // One memory at a time, so that no transaction has to lock all of them.
@@ -382,7 +386,7 @@ impl MemoryStore for Store {
             let key = MemoryKey::new(tenant, row.id);
             let attempt = async || {
                 let transaction = self.begin().await?;
-                let outcome = remove_user_in(&transaction.transaction, &key, user).await;
+                let outcome = remove_of_user_in(&transaction.transaction, &key, user).await;
                 ended(transaction, outcome).await
             };
             repeated(attempt).await.map_err(|error| self.fail(DOING, error))??;

@@ -156,7 +156,11 @@ pub(crate) async fn remove_all(db: &DatabaseTransaction, key: &MemoryKey) -> Res
 }
 
 /// Removes the messages of a user, forgotten ones included. Returns the bytes that they took.
-pub(crate) async fn remove_user(db: &DatabaseTransaction, key: &MemoryKey, user: &str) -> Result<u64, DbErr> {
+pub(crate) async fn remove_of_user(
+    db: &DatabaseTransaction,
+    key: &MemoryKey,
+    user: &str,
+) -> Result<u64, DbErr> {
     let theirs = of_memory(key).add(Column::UserId.eq(text(user)));
     let sizes: Vec<i64> =
         Entity::find().select_only().column(Column::Size).filter(theirs.clone()).into_tuple().all(db).await?;

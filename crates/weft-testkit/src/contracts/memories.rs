@@ -233,7 +233,7 @@ async fn the_messages_of_a_user_are_removed(store: &dyn MemoryStore) {
     let at_work = taken(store, &key, 1).await;
     assert_eq!((at_work.len(), at_work[0].message.number), (2, 1));
     fine(store.forget(&key, 1, 1).await);
-    fine(store.remove_user(&ours, "ada").await);
+    fine(store.remove_of_user(&ours, "ada").await);
     // Not even those with the same origin are left: one that was merely forgotten would be found here.
     assert_eq!(fine(store.add(&key, "one", &large("carl"), 1).await), 3);
     // They take up no room: nothing had to go for the new one.
@@ -243,7 +243,7 @@ async fn the_messages_of_a_user_are_removed(store: &dyn MemoryStore) {
     let derived = vec![NewMessage { kind: MessageType::Semantic, ..message("a fact") }];
     let done = ExtractionOutcome::Done { vector: Vec::new(), derived };
     refused(store.settle(&at_work[0], &done).await, Conflict);
-    fine(store.remove_user(&ours, "ada").await);
-    fine(store.remove_user(&tenant(), "ada").await);
+    fine(store.remove_of_user(&ours, "ada").await);
+    fine(store.remove_of_user(&tenant(), "ada").await);
     assert_eq!(numbers(store, &key, &all()).await, [3, 2]);
 }

@@ -198,7 +198,7 @@ impl weft_core::seam::MemoryStore for MemoryStore {
         Ok(())
     }
 
-    async fn remove_user(&self, tenant: &TenantId, user: &str) -> Result<()> {
+    async fn remove_of_user(&self, tenant: &TenantId, user: &str) -> Result<()> {
         let memories = &mut self.tables().memories;
         let own = memories.iter_mut().filter(|((owner, _), _)| owner == tenant);
         own.for_each(|(_, kept)| kept.messages.retain(|_, row| row.message.message.user != user));
