@@ -113,7 +113,7 @@ impl App {
             return Ok(());
         }
         Err(Error::invalid("the idempotency key was used for another question")
-            .help("use a new key for each question, and the same one only to repeat it"))
+            .help("use a new one for each question, and the same one only to repeat it"))
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use weft_app::spending::USAGE_DAYS_MAX;
 use weft_dsl::{Problem, unseen_in_member, unseen_in_text};
 
+use crate::audit::AuditSlot;
 use crate::error::ApiError;
 
 /// Time limit for the body of a request to arrive.
@@ -42,6 +43,10 @@ const PAGE_SIZE: u64 = 30;
 /// Default number of days in a report.
 const DAYS: u32 = 30;
 
+/// Fields with a name or a question, in which a NUL character is refused. PostgreSQL cannot store it: a stored name
+/// would differ from the one that the answer to the request has.
+const WITHOUT_NUL: [&str; 6] = ["name", "new_name", "title", "nickname", "question", "query"];
+
 /// The JSON object of a request; an absent body counts as an empty object.
 #[derive(Clone, Debug, Default)]
 pub struct Body(pub serde_json::Map<String, Json>);
@@ -59,7 +64,12 @@ const MALFORMED: &str = "Malformed JSON syntax: Missing commas/brackets or inval
 
 /// Reads the JSON of a request; `None` if its body is empty.
 async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Json>, ApiError> {
-    text(request, state).await?.map(|bytes| parsed(&bytes)).transpose()
+    let slot = request.extensions().get::<AuditSlot>().cloned();
+    let json = text(request, state).await?.map(|bytes| parsed(&bytes)).transpose()?;
+    if let (Some(slot), Some(json)) = (slot, &json) {
+        slot.name_ids(json);
+    }
+    Ok(json)
 }
 
 fn parsed(bytes: &[u8]) -> Result<Json, ApiError> {
@@ -238,10 +248,19 @@ impl Body {
     /// Converts an object; null counts as an empty object.
     ///
     /// # Errors
-    /// 101 when the value is of another type.
+    /// 101 when the value is of another type, or a name or a question in it contains a NUL character.
     pub fn of(json: Json) -> Result<Self, ApiError> {
         match json {
-            Json::Object(map) => Ok(Self(map)),
+            Json::Object(map) => {
+                let has_nul =
+                    |key: &str| map.get(key).and_then(Json::as_str).is_some_and(|text| text.contains('\0'));
+                match WITHOUT_NUL.iter().find(|key| has_nul(key)) {
+                    Some(key) => {
+                        Err(ApiError::argument(format!("`{key}` contains a NUL character (U+0000)")))
+                    }
+                    None => Ok(Self(map)),
+                }
+            }
             Json::Null => Ok(Self::default()),
             other => {
                 let message = format!("Invalid request payload: expected object, got {}", type_name(&other));
@@ -479,6 +498,16 @@ mod tests {
         assert!(body.texts("d").is_err());
         assert!(message(body.flag("d").unwrap_err()).contains("Input should be a valid boolean"));
         assert!(message(body.require(&["a", "b", "e"]).unwrap_err()).contains("missing: b,e; "));
+    }
+
+    #[test]
+    fn names_and_questions_have_no_nul_character() {
+        for key in WITHOUT_NUL {
+            let told = Body::of(json!({key: "a\0b"})).unwrap_err();
+            assert_eq!(told.message(), format!("`{key}` contains a NUL character (U+0000)"));
+        }
+        // Text that programs extract from files often contains some.
+        assert!(Body::of(json!({"content": "a\0b", "name": "ab", "query": 1})).is_ok());
     }
 
     #[test]

@@ -128,6 +128,13 @@ impl ApiError {
         &self.message
     }
 
+    /// Replaces `usual` in the message by `name`, for protocols in which a field has another name.
+    #[must_use]
+    pub fn naming(mut self, usual: &str, name: &str) -> Self {
+        self.message = self.message.replacen(usual, name, 1);
+        self
+    }
+
     /// Adds data for programs.
     #[must_use]
     pub fn with_data(mut self, data: Json) -> Self {

@@ -20,6 +20,7 @@ use weft_engine::session::date;
 
 use super::LISTED_MAX;
 use crate::app::App;
+use crate::schedule::timing_text;
 
 /// Number of conversations, messages or entries read in one batch. The next batch starts after the last of these, so
 /// that concurrent changes neither hide nor repeat any.
@@ -34,7 +35,7 @@ type Sink = mpsc::Sender<Result<Json>>;
 impl App {
     /// Returns all stored data of a user, in one tenant or in all of theirs, one item at a time: the account,
     /// memberships, sign-ins, identities at providers and API keys without their secrets, conversations, metadata of
-    /// attached files, messages in memories, and entries of the audit log.
+    /// attached files, schedules that run in their name, messages in memories, and entries of the audit log.
     pub fn personal_data(
         &self,
         user: User,
@@ -71,6 +72,7 @@ impl App {
             self.gather_keys(tenant, &user.id, sink).await?;
             self.gather_sessions(tenant, &user.id, sink).await?;
             self.gather_files(tenant, &user.id, sink).await?;
+            self.gather_schedules(tenant, &user.id, sink).await?;
             self.gather_memories(tenant, &user.id, sink).await?;
             self.gather_audit(tenant, &user.id, sink).await?;
         }
@@ -246,6 +248,21 @@ impl App {
         self.files.of_user(tenant, user, after, AT_ONCE).await
     }
 
+    async fn gather_schedules(&self, tenant: &TenantId, user: &UserId, sink: &mut Sink) -> Result<()> {
+        for key in self.schedules_of(tenant, user).await? {
+            // It may have been removed in the meantime.
+            let Some(one) = found(self.schedules.get(&key).await)? else { continue };
+            give(
+                sink,
+                json!({"kind": "schedule", "id": key.id, "tenant": tenant, "agent": one.canvas, "name": one.name,
+                "timing": timing_text(&one.timing), "query": one.input.query, "inputs": one.input.inputs,
+                "created": date(one.created_ms)}),
+            )
+            .await?;
+        }
+        Ok(())
+    }
+
     async fn gather_memories(&self, tenant: &TenantId, user: &UserId, sink: &mut Sink) -> Result<()> {
         let store = &self.memories.store;
         for memory in store.list(tenant).await? {
@@ -292,7 +309,8 @@ impl App {
     }
 
     /// Removes a user and what is kept of them, in tenants that they have left as well: conversations with their runs
-    /// and files, the files that they have attached, what memories have of them, sign-ins, API keys, memberships. What
+    /// and files, the files that they have attached, what memories have of them, schedules that run in their name,
+    /// sign-ins, API keys, memberships. The tenant of their registration loses the name that it has from them. What
     /// the audit log says stays, with an id that leads to nobody any more, also where it had their address; so do the
     /// agents, the datasets and the file manager of their tenants. In the tenant that has their own id everything stays
     /// if they have left it.
@@ -318,6 +336,9 @@ impl App {
         }
         // In the logs of all tenants, because those that they have left contain the address as well.
         self.accounts.stores.audit.replace_audit_target(&user.email, id.as_str()).await?;
+        // The tenant of a registration is named after its user.
+        let own = TenantId::new(id.as_str());
+        found(self.accounts.stores.tenants.rename_tenant(&own, id.as_str()).await)?;
         // The user is removed last, so that an interrupted removal can be repeated.
         self.accounts.stores.users.remove_user(id).await
     }
@@ -337,6 +358,8 @@ impl App {
     }
 
     async fn erase_in(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
+        // Before the conversations, because each of their runs would start another one.
+        self.stop_schedules_of(tenant, user).await?;
         loop {
             // Always from the beginning, because removed conversations leave the list.
             let sessions = self.sessions_of(tenant, user, None).await?;
@@ -347,24 +370,10 @@ impl App {
                 self.erase_session(&session.key).await?;
             }
         }
+        self.remove_schedules_of(tenant, user).await?;
         self.erase_files(tenant, user).await?;
-        let store = &self.memories.store;
-        for memory in store.list(tenant).await? {
-            loop {
-                let (messages, _) = store.messages(&memory.key, &of_user(user)).await?;
-                let mut forgotten = 0;
-                for message in &messages {
-                    let now_ms = self.clock.now_ms();
-                    forgotten +=
-                        u64::from(found(store.forget(&memory.key, message.number, now_ms).await)?.is_some());
-                }
-                // Messages that cannot be forgotten stay in the list, so the loop would not end.
-                if forgotten == 0 {
-                    break;
-                }
-            }
-        }
-        Ok(())
+        // Only after the conversations: a turn that is under way would add to the memories again.
+        self.memories.store.remove_of_user(tenant, user.as_str()).await
     }
 
     async fn erase_files(&self, tenant: &TenantId, user: &UserId) -> Result<()> {

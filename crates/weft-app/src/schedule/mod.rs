@@ -3,13 +3,18 @@
 mod decide;
 pub mod times;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use sha2::{Digest as _, Sha256};
+use weft_core::error::found;
 use weft_core::seam::run_store::StoredRun;
-use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
+use weft_core::seam::schedule_store::{Misfire, Schedule, ScheduleFilter, SessionPolicy, Timing};
 use weft_core::seam::work_queue::{StoredWork, Work, WorkFilter};
-use weft_core::{CanvasKey, Error, ErrorKind, Result, RunId, RunKey, ScheduleId, ScheduleKey, TurnInput};
+use weft_core::{
+    CanvasKey, Error, ErrorKind, Result, RunId, RunKey, ScheduleId, ScheduleKey, TenantId, TurnInput, UserId,
+};
 
 use crate::app::App;
 use crate::removal::stays_with;
@@ -37,6 +42,12 @@ const DUE_AT_ONCE: u64 = 100;
 
 /// Maximum number of batches of one check.
 const DUE_ROUNDS_MAX: usize = 20;
+
+/// How often to check whether the runs of a schedule that is to be removed have ended.
+const LOOKED_MAX: u32 = 100;
+
+/// Pause between these checks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The settings of a schedule.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,6 +101,15 @@ impl Terms {
         }
         Times::parse(&self.timing)
     }
+}
+
+/// Whether the user in whose name a schedule runs may act in its tenant.
+enum UserStanding {
+    Active,
+    /// The account is disabled, which may be temporary.
+    Disabled,
+    /// The user is no member of the tenant.
+    Left,
 }
 
 /// A run that a schedule has queued.
@@ -264,6 +284,86 @@ impl App {
         self.queue.withdraw(&key.tenant, key.id.as_str()).await.map(drop)
     }
 
+    /// Disables the schedules of a tenant that run in the name of a user, and withdraws their runs that no worker has
+    /// taken.
+    pub(crate) async fn stop_schedules_of(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
+        for key in self.schedules_of(tenant, user).await? {
+            // Again if a worker has advanced it in the meantime.
+            while let Some(schedule) = found(self.schedules.get(&key).await)? {
+                if self.schedules.advance(&schedule, None, schedule.decided_ms).await? {
+                    break;
+                }
+            }
+            self.queue.withdraw(tenant, key.id.as_str()).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the schedules of a tenant that run in the name of a user, which were stopped, with what the queue has
+    /// of them: the input of each of their runs.
+    ///
+    /// # Errors
+    /// `Conflict` while a worker is at work on one of their runs. Repeating the call continues.
+    pub(crate) async fn remove_schedules_of(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
+        for key in self.schedules_of(tenant, user).await? {
+            self.until_settled(&key).await?;
+            self.queue.remove_settled(tenant, key.id.as_str()).await?;
+            // The schedule goes last, because it tells which work is the user's.
+            found(self.remove_schedule(&key).await)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until no worker is at work on a run of a schedule. A run that was stopped is settled a moment later.
+    async fn until_settled(&self, key: &ScheduleKey) -> Result<()> {
+        let source = Some(key.id.to_string());
+        let filter = WorkFilter { source, open: true, limit: 1, ..WorkFilter::default() };
+        for _ in 0..LOOKED_MAX {
+            // Also what a worker has just given back.
+            self.queue.withdraw(&key.tenant, key.id.as_str()).await?;
+            if self.queue.list(&key.tenant, &filter).await?.0.is_empty() {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        let message = format!("a run of the schedule `{}` has not ended in time", key.id);
+        Err(Error::new(ErrorKind::Conflict, message).help("try again when it has ended"))
+    }
+
+    /// Returns the schedules of a tenant that run in the name of a user.
+    pub(crate) async fn schedules_of(&self, tenant: &TenantId, user: &UserId) -> Result<Vec<ScheduleKey>> {
+        let mut theirs = Vec::new();
+        let mut filter = ScheduleFilter { limit: DUE_AT_ONCE, ..ScheduleFilter::default() };
+        loop {
+            let (page, _) = self.schedules.list(tenant, &filter).await?;
+            if page.is_empty() {
+                return Ok(theirs);
+            }
+            filter.offset = filter.offset.saturating_add(page.len() as u64);
+            let of_user = page.into_iter().filter(|one| one.input.user_id == user.as_str());
+            theirs.extend(of_user.map(|one| one.key));
+        }
+    }
+
+    /// Returns whether the user in whose name a schedule runs may still act in its tenant.
+    async fn standing_of_user(&self, schedule: &Schedule) -> Result<UserStanding> {
+        let (tenant, user) = (&schedule.key.tenant, UserId::from(schedule.input.user_id.as_str()));
+        // In the tenant of a registration, callers without a user run under the id of its first user as well.
+        if user.as_str() == tenant.as_str() {
+            return Ok(UserStanding::Active);
+        }
+        // API keys may choose any name, and most of these are no users.
+        let Some(known) = found(self.accounts.stores.users.user(&user).await)? else {
+            return Ok(UserStanding::Active);
+        };
+        let member = found(self.accounts.stores.tenants.membership(tenant, &user).await)?;
+        Ok(match member {
+            None => UserStanding::Left,
+            Some(_) if known.enabled => UserStanding::Active,
+            Some(_) => UserStanding::Disabled,
+        })
+    }
+
     /// Queues a run of a schedule now, even if it is disabled.
     ///
     /// # Errors
@@ -346,6 +446,20 @@ impl App {
             }
         };
         let Some(decision) = decide(&times, schedule, now_ms) else { return Ok(()) };
+        // Looked up at each time, because a user can be removed or disabled in several ways and by other processes.
+        match self.standing_of_user(schedule).await? {
+            UserStanding::Active => {}
+            UserStanding::Disabled => {
+                // These times are over when the user is enabled again, and are not made up for.
+                let Decision { next_ms, decided_ms, .. } = decision;
+                return self.schedules.advance(schedule, next_ms, decided_ms).await.map(drop);
+            }
+            UserStanding::Left => {
+                tracing::warn!(schedule.id = %schedule.key.id, "a schedule is disabled: its user has left the tenant");
+                self.schedules.advance(schedule, None, now_ms).await?;
+                return self.withdraw_times(&schedule.key).await;
+            }
+        }
         // If there is no room for all, the latest ones are queued. Each contains the whole input, so no more are
         // created than fit.
         let skipped = decision.fires.len().saturating_sub(usize::try_from(OPEN_MAX).unwrap_or(usize::MAX));
@@ -361,7 +475,7 @@ impl App {
             return Ok(());
         }
         // Another worker was faster, or the schedule was just disabled.
-        let now = weft_core::error::found(self.schedules.get(&schedule.key).await)?;
+        let now = found(self.schedules.get(&schedule.key).await)?;
         if now.is_some_and(|now| now.is_enabled()) {
             Ok(())
         } else {
@@ -373,7 +487,6 @@ impl App {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_core::TenantId;
 
     #[test]
     fn each_time_of_each_schedule_has_its_own_run_id() {

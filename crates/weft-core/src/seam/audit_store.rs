@@ -18,7 +18,7 @@ pub struct AuditEntry {
     pub actor: String,
     /// The action: `PUT /api/v1/agents/{id}`, `login` …
     pub action: String,
-    /// The object of the action: the path of the request, an address, or another name.
+    /// The object of the action: the path of the request with the ids that its body names, an address, or another name.
     pub target: String,
     /// 0 if it succeeded, otherwise the code of the refusal or failure.
     pub outcome: u16,

@@ -324,6 +324,13 @@ pub trait MemoryStore: Send + Sync {
     /// `NotFound` when it does not exist or has been forgotten before.
     async fn forget(&self, key: &MemoryKey, number: i64, now_ms: i64) -> Result<()>;
 
+    /// Removes all messages of a user from the memories of a tenant, also those that were forgotten or whose extraction
+    /// is pending. The memories stay. The change is atomic for each memory; if interrupted, it can be repeated.
+    ///
+    /// # Errors
+    /// When they cannot be removed.
+    async fn remove_of_user(&self, tenant: &TenantId, user: &str) -> Result<()>;
+
     /// Takes raw messages whose extraction is due, those that have waited longest first. They become due again at
     /// `until_ms` unless they are settled before.
     ///

@@ -96,6 +96,12 @@ pub trait TenantStore: Send + Sync {
     /// When the store cannot be read.
     async fn tenants(&self, after: Option<&TenantId>, count_max: u64) -> Result<Vec<Tenant>>;
 
+    /// Changes what people call a tenant.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn rename_tenant(&self, id: &TenantId, name: &str) -> Result<()>;
+
     /// Removes everything that could start anything in a tenant: API keys, share tokens, invitations, schedules,
     /// queued work, and all members with their sign-ins except the owners, who may have to request its removal again.
     ///

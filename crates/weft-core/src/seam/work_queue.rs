@@ -186,6 +186,12 @@ pub trait WorkQueue: Send + Sync {
     /// When the store cannot be written.
     async fn withdraw_runs(&self, tenant: &TenantId, runs: &[RunId]) -> Result<u64>;
 
+    /// Removes work that a source requested and that was settled for good. Returns how much was removed.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn remove_settled(&self, tenant: &TenantId, source: &str) -> Result<u64>;
+
     /// Removes work of all tenants that was settled for good before this time. Returns how much was removed.
     ///
     /// # Errors

@@ -31,6 +31,8 @@ pub struct NewChunk {
     pub questions: Vec<String>,
     /// Its tags.
     pub tags: Vec<String>,
+    /// Its positions in the document.
+    pub positions: Vec<Position>,
 }
 
 /// Changes of a chunk. Whatever is absent stays as it is.
@@ -87,7 +89,7 @@ impl Library {
             content: new.content,
             searched: None,
             headings: Vec::new(),
-            positions: Vec::new(),
+            positions: new.positions,
             keywords: new.keywords,
             questions: new.questions,
             fields: serde_json::Map::new(),

@@ -254,9 +254,10 @@ static SHARE: Shape = Shape {
         time("last_used_time", "time of last use").nullable(),
     ],
 };
-const SHARE_BODY: [Member; 2] = [
+const SHARE_BODY: [Member; 3] = [
     text("name", "name of the token").optional(),
-    time("expires_time", "time of expiry; default: never").optional(),
+    time("expires_time", "time of expiry; default: never").optional().nullable(),
+    time("expire_time", "the same, under the name that answers have").optional().nullable(),
 ];
 /// `GET …/shares`.
 pub static SHARES: Operation =

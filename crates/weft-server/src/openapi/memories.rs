@@ -175,7 +175,7 @@ pub static RECENT: Operation = Operation::reads("Lists the latest messages of me
 pub static SEARCH: Operation = Operation::reads("Searches memories.")
     .query(&[
         text("query", "the question"),
-        text("memory_id", "ids of memories; without any, nothing is found").optional(),
+        text("memory_id", "ids of memories"),
         text("agent_id", "only those of these agents").optional(),
         text("session_id", "only those of this conversation").optional(),
         text("user_id", "only those of this user").optional(),

@@ -27,7 +27,9 @@ pub(crate) async fn run(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    begun(&state, &caller, id, &body).await.map_err(ApiError::for_openai)
+    let begun = begun(&state, &caller, id, &body).await;
+    // The id of a run is used as its idempotency key, a word that the protocol does not have.
+    begun.map_err(|error| error.naming("the idempotency key", "`runId`").for_openai())
 }
 
 async fn begun(state: &ServerState, caller: &Caller, id: String, body: &Body) -> Result<Response, ApiError> {

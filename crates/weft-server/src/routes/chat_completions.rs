@@ -161,6 +161,8 @@ pub(crate) async fn complete(
         // A question that is not to be stored in the conversation gets one of its own.
         session = None;
     }
+    // Read before anything starts, also when the answer comes whole.
+    let pieces = if body.flag("legacy")? == Some(true) { PieceMode::SoFar } else { PieceMode::New };
     let turn = turn_of(state, caller, &chat, &ChatOptions::read(body)?, sent).await?;
     let request = question(body, caller, session, asked, ResponseMode::Stream)?.with_headers(headers)?;
     let request = asking(request, &chat, &turn, before)?;
@@ -179,7 +181,6 @@ pub(crate) async fn complete(
         started_ms: 0,
     };
     if request.response_mode == ResponseMode::Stream {
-        let pieces = if body.flag("legacy")? == Some(true) { PieceMode::SoFar } else { PieceMode::New };
         return Ok(sse::respond(handle.entries, ChatFrames::new(about, pieces)));
     }
     let mut view = RunView::new(&handle.key.id, &session);

@@ -435,7 +435,7 @@ fn share(params: &Params, key: &str) -> Result<Option<f64>, ApiError> {
 /// `GET /api/v1/messages/search`.
 ///
 /// # Errors
-/// 101 for a number that is not valid, 404 for an unknown memory.
+/// 101 without a memory or for a number that is not valid, 404 for an unknown memory.
 pub(crate) async fn search(
     State(state): State<ServerState>,
     caller: Caller,
@@ -443,9 +443,6 @@ pub(crate) async fn search(
 ) -> Result<Response, ApiError> {
     let weights = Interface::Memory;
     let threshold = share(&params, "similarity_threshold")?;
-    if params.all("memory_id").next().is_none() {
-        return Ok(Success(json!([])).into_response());
-    }
     let most = usize::try_from(state.app.limits.page_size).unwrap_or(usize::MAX);
     // Each result is read separately, and a memory may hold tens of thousands of messages.
     let top_n = params.get("top_n").and_then(|text| text.parse().ok()).unwrap_or(TOP_N).min(most);

@@ -19,7 +19,7 @@ use super::chats::owned;
 use super::owned::or;
 use super::turn::{Manner, UnknownSession, canvas_key, run};
 use crate::auth::Caller;
-use crate::body::Body;
+use crate::body::{Body, excerpt};
 use crate::error::{ApiError, code};
 use crate::frames::{Kinds, Terminator};
 use crate::path::Path;
@@ -28,6 +28,9 @@ use crate::wire::account;
 use crate::wire::completion::{CompletionRequest, ResponseMode};
 use crate::wire::envelope::Success;
 use weft_app::accounts::LISTED_MAX;
+
+/// The names of the field with the time of expiry. Answers have the second one, which clients send as well.
+const EXPIRY: [&str; 2] = ["expires_time", "expire_time"];
 
 /// Default name of a share token.
 const UNNAMED: &str = "page";
@@ -135,15 +138,31 @@ async fn made(
     body: &Body,
 ) -> Result<Response, ApiError> {
     let name = body.text("name")?.unwrap_or_else(|| UNNAMED.to_owned());
-    let expires = match body.get("expires_time") {
-        None => None,
-        Some(time) => {
-            let wrong = || ApiError::argument("`expires_time` must be a time in milliseconds since 1970");
-            Some(time.as_i64().ok_or_else(wrong)?)
-        }
-    };
+    let expires = expiry(body)?;
     let (share, secret) = state.app.share(&caller.tenant, target, &name, expires).await?;
     Ok(Success(account::share(&share, Some(secret.reveal()))).into_response())
+}
+
+/// Returns the time of expiry of a new share token, in milliseconds since 1970.
+///
+/// # Errors
+/// 101 for a value that is no time, and for any unknown field: the token would be open for longer than meant.
+fn expiry(body: &Body) -> Result<Option<i64>, ApiError> {
+    let known = |name: &String| name == "name" || EXPIRY.contains(&name.as_str());
+    if let Some(name) = body.0.keys().find(|name| !known(name)) {
+        let message =
+            format!("unknown field `{}`: a share token has `name` and `expires_time`", excerpt(name));
+        return Err(ApiError::argument(message));
+    }
+    let mut given = EXPIRY.iter().filter_map(|name| Some((name, body.get(name)?)));
+    let Some((name, time)) = given.next() else { return Ok(None) };
+    if given.any(|(_, other)| other != time) {
+        return Err(ApiError::argument(
+            "`expires_time` and `expire_time` are different times: give one of them",
+        ));
+    }
+    let wrong = || ApiError::argument(format!("`{name}` must be a time in milliseconds since 1970"));
+    time.as_i64().map(Some).ok_or_else(wrong)
 }
 
 async fn removed(

@@ -9,6 +9,7 @@ use weft_core::id::UserId;
 use weft_core::{ErrorKind, TenantId};
 
 use super::users::{ClientAddress, address, note_signed_in, password, refused, signed_in, welcome};
+use crate::audit::RecordedIn;
 use crate::auth::Caller;
 use crate::body::{Body, Page, Params};
 use crate::error::{ApiError, code};
@@ -17,6 +18,7 @@ use crate::state::ServerState;
 use crate::wire::account;
 use crate::wire::envelope::{Part, Success, streamed};
 use weft_app::accounts::LISTED_MAX;
+use weft_app::app::DEFAULT_TENANT;
 
 /// The error for every tenant but the caller's, whether it exists or not.
 fn foreign() -> ApiError {
@@ -147,7 +149,10 @@ pub(crate) async fn remove(
         ));
     }
     state.app.remove_tenant(&caller.tenant).await?;
-    Ok(Success(true).into_response())
+    let mut response = Success(true).into_response();
+    // The log of the tenant was removed with it, and a new tenant with its id must not find this entry.
+    response.extensions_mut().insert(RecordedIn(TenantId::new(DEFAULT_TENANT)));
+    Ok(response)
 }
 
 /// `GET /api/v1/tenants/{tenant}/users`: the members, then the invitations, by `page` and `page_size`.

@@ -35,7 +35,9 @@ impl RunInput {
     pub fn read(body: &Body, caller: &Caller) -> Result<Self, ApiError> {
         body.require(&["threadId", "runId"])?;
         let id = |key: &str| body.id(key).map(Option::unwrap_or_default);
-        let names = ClientNames { thread: id("threadId")?, run: checked_key(&id("runId")?)? };
+        let run = checked_key(&id("runId")?);
+        let run = run.map_err(|error| error.naming("an idempotency key", "`runId`"))?;
+        let names = ClientNames { thread: id("threadId")?, run };
         let entries = body.list("resume")?.unwrap_or_default();
         if entries.len() > ANSWERS_MAX {
             return Err(ApiError::argument(format!("`resume` has more than {ANSWERS_MAX} entries")));

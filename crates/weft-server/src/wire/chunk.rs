@@ -28,7 +28,8 @@ pub fn new(body: &Body) -> Result<NewChunk, ApiError> {
     let texts = |key| list(body, key, "is required to be a list").map(Option::unwrap_or_default);
     let (keywords, questions, tags) = (texts("important_keywords")?, texts("questions")?, texts("tag_kwd")?);
     refuse_what_is_not_kept(body)?;
-    Ok(NewChunk { content, keywords, questions: not_blank(&questions), tags })
+    let positions = positions(body)?.unwrap_or_default();
+    Ok(NewChunk { content, keywords, questions: not_blank(&questions), tags, positions })
 }
 
 /// Reads the body of an update.
@@ -47,13 +48,7 @@ pub fn edit(body: &Body) -> Result<ChunkEdit, ApiError> {
         (Some(value), _) | (None, Some(value)) => Some(switch(value)?),
         (None, None) => None,
     };
-    let positions = match body.get("positions") {
-        None => None,
-        Some(Json::Array(list)) if list.len() <= LIST_MAX => {
-            Some(list.iter().map(position).collect::<Result<_, _>>()?)
-        }
-        Some(_) => return Err(ApiError::data("`positions` should be a list")),
-    };
+    let positions = positions(body)?;
     let questions = questions.map(|questions| not_blank(&questions));
     Ok(ChunkEdit { content, keywords, questions, tags, positions, available })
 }
@@ -130,6 +125,16 @@ fn switch(value: &Json) -> Result<bool, ApiError> {
         );
         ApiError::new(code::EXCEPTION, message)
     })
+}
+
+fn positions(body: &Body) -> Result<Option<Vec<Position>>, ApiError> {
+    match body.get("positions") {
+        None => Ok(None),
+        Some(Json::Array(list)) if list.len() <= LIST_MAX => {
+            list.iter().map(position).collect::<Result<_, _>>().map(Some)
+        }
+        Some(_) => Err(ApiError::data("`positions` should be a list")),
+    }
 }
 
 fn position(json: &Json) -> Result<Position, ApiError> {
@@ -365,12 +370,13 @@ mod tests {
     fn a_new_chunk_needs_content() {
         let fields = new(&body(json!({
             "content": "text", "important_keywords": ["a", "a", ""], "tag_kwd": ["t"], "questions": [" q ", " "],
-            "image_base64": null,
+            "image_base64": null, "positions": [[2, 1, 2.5, 3, 4]],
         })))
         .unwrap();
         assert_eq!(fields.keywords, ["a", "a", ""]);
         assert_eq!((fields.content.as_str(), fields.questions), ("text", vec!["q".to_owned()]));
         assert_eq!(fields.tags, ["t"]);
+        assert_eq!(fields.positions[0].as_json(), json!([2, 1.0, 2.5, 3.0, 4.0]));
         let check = |json: Json, words: &str| {
             let error = told(new(&body(json.clone())).unwrap_err());
             assert!(error.contains("code: 102") && error.contains(&format!("{words:?}")), "{json}: {error}");
@@ -378,6 +384,7 @@ mod tests {
         check(json!({}), "`content` is required");
         check(json!({"content": null}), "`content` is required");
         check(json!({"content": " \n"}), "`content` is required");
+        check(json!({"content": "x", "positions": "y"}), "`positions` should be a list");
         for key in ["important_keywords", "questions", "tag_kwd"] {
             check(json!({"content": "x", key: "y"}), &format!("`{key}` is required to be a list"));
             check(json!({"content": "x", key: [1]}), &format!("`{key}` must be a list of strings"));

@@ -68,7 +68,8 @@ impl RetrievalRequest {
         }
         let question = match body.get("question") {
             None => return Err(ApiError::data("`question` is required.")),
-            Some(question) => weft_core::value::to_text(question).trim().to_owned(),
+            Some(Json::String(question)) => question.trim().to_owned(),
+            Some(_) => return Err(ApiError::data("`question` should be a string")),
         };
         let documents = match body.get("document_ids") {
             None => Vec::new(),
@@ -116,7 +117,7 @@ impl RetrievalRequest {
     /// # Errors
     /// 101 without a question, and for a filter that is not valid; otherwise as [`RetrievalRequest::read`].
     pub fn of_datasets(mut body: Body, dataset: Option<&str>, size_max: usize) -> Result<Self, ApiError> {
-        if body.get("question").is_none() {
+        if body.text("question")?.is_none() {
             return Err(ApiError::argument(line("question", "Field required", &Json::Object(body.0))));
         }
         if let Some(id) = dataset {
@@ -463,6 +464,9 @@ mod tests {
         check(with("dataset_ids", json!([])), 102, "\"`dataset_ids` is required.\"");
         check(with("dataset_ids", json!("d")), 102, "\"`dataset_ids` should be a list\"");
         check(json!({"dataset_ids": ["d"]}), 102, "\"`question` is required.\"");
+        for value in [json!(["q"]), json!({"q": 1}), json!(7), json!(true)] {
+            check(with("question", value), 102, "\"`question` should be a string\"");
+        }
         check(with("document_ids", json!("x")), 102, "\"`documents` should be a list\"");
         check(with("top_k", json!(0)), 102, "\"`top_k` must be greater than 0\"");
         check(with("top_k", json!(-5)), 102, "must be greater than 0");
@@ -523,6 +527,8 @@ mod tests {
             assert!(error.contains(words), "{error}");
         };
         check(json!({"dataset_ids": ["d"]}), "Field: <question> - Message: <Field required>");
+        let wrong = "Field: <question> - Message: <Input should be a valid string> - Value: <7>";
+        check(json!({"dataset_ids": ["d"], "question": 7}), wrong);
         check(json!({"question": "q"}), "`dataset_ids` is required.");
         let odd = json!({"question": "q", "dataset_ids": ["d"], "meta_data_filter": {"method": "odd"}});
         check(odd, "`meta_data_filter/method` must be manual, auto or semi_auto");

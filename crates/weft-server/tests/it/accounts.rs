@@ -15,6 +15,7 @@ use weft_core::id::UserId;
 use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::memory_store::NewMessage;
 use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
+use weft_core::seam::tenant_store::Tenant;
 use weft_core::seam::token_store::StoredToken;
 use weft_core::seam::user_store::{Login, Logins, UserChange};
 use weft_core::{ErrorKind, SessionKey, TenantId};
@@ -606,6 +607,48 @@ async fn the_audit_log_holds_no_token() {
     assert_eq!(entries.matches("/api/v1/agents/weft-***").count(), 4, "{entries}");
 }
 
+/// The handlers of nested routes get paths without the prefix, which would not tell what was changed.
+#[tokio::test]
+async fn the_audit_log_has_whole_paths() {
+    let bench = bench(Script::new()).await;
+    let (owner, _) = bench.as_member("default", MemberRole::Owner).await;
+    let sent = [
+        ("PUT", "/api/v1/datasets/d"),
+        ("PUT", "/api/v1/datasets/d/documents/e"),
+        ("DELETE", "/api/v1/agents/a/schedules/s"),
+        ("POST", "/v1/file/rm"),
+        ("POST", "/v1/canvas/rm"),
+    ];
+    for (method, path) in sent {
+        owner.ask(method, path, json!({})).await;
+    }
+    let entries = owner.get("/api/v1/audit?page_size=50").await.data()["entries"].clone();
+    let targets = entries.as_array().unwrap().iter().rev();
+    let targets: Vec<&str> = targets.map(|entry| entry["target"].as_str().unwrap()).collect();
+    assert_eq!(targets, sent.map(|(_, path)| path));
+}
+
+#[tokio::test]
+async fn the_audit_log_names_what_is_removed_together() {
+    let bench = bench(Script::new()).await;
+    let (owner, _) = bench.as_member("default", MemberRole::Owner).await;
+    let many: Vec<String> = (0..22).map(|nth| format!("id-{nth}")).collect();
+    let sent = [
+        ("/api/v1/datasets", json!({"ids": ["a", "b"]}), ": a, b".to_owned()),
+        ("/api/v1/chats", json!({"ids": many}), format!(": {}, and 2 more", many[..20].join(", "))),
+        // The log has no content.
+        ("/api/v1/files", json!({"ids": ["a", "some words", 1]}), ": a, and 2 more".to_owned()),
+        ("/api/v1/files", json!({"ids": []}), String::new()),
+    ];
+    for (path, body, _) in &sent {
+        owner.ask("DELETE", path, body.clone()).await;
+    }
+    let entries = owner.get("/api/v1/audit?page_size=50").await.data()["entries"].clone();
+    let targets = entries.as_array().unwrap().iter().rev();
+    let targets: Vec<&str> = targets.map(|entry| entry["target"].as_str().unwrap()).collect();
+    assert_eq!(targets, sent.map(|(path, _, ids)| format!("{path}{ids}")));
+}
+
 #[tokio::test]
 async fn the_audit_log_records_reads_if_configured_and_nothing_when_off() {
     for (audit, expected) in [(AuditLevel::All, 2), (AuditLevel::Off, 0)] {
@@ -872,6 +915,36 @@ async fn the_audit_log_has_the_id_of_an_erased_user_and_not_the_address() {
 }
 
 #[tokio::test]
+async fn memories_keep_nothing_of_an_erased_user_not_even_what_was_forgotten() {
+    let bench = bench(Script::new()).await;
+    let id = with_ann(&bench, MemberRole::User).await;
+    let memories = &bench.app.memories.store;
+    let key = memories.create(&memory(&default_tenant(), "m")).await.unwrap().key;
+    let hers = NewMessage { user: id.clone(), ..message("her words") };
+    for origin in ["forgotten", "there"] {
+        memories.add(&key, origin, &hers, 1).await.unwrap();
+    }
+    memories.add(&key, "other", &message("other words"), 1).await.unwrap();
+    memories.forget(&key, 1, 1).await.unwrap();
+    bench.app.erase_user(&UserId::from(id.as_str())).await.unwrap();
+    // What is forgotten is in no list, and still due for extraction.
+    let due = memories.take(i64::MAX - 1, i64::MAX, 9).await.unwrap();
+    let due: Vec<&str> = due.iter().map(|taken| taken.message.message.content.as_str()).collect();
+    assert_eq!(due, ["other words"]);
+}
+
+#[tokio::test]
+async fn the_tenant_of_a_registration_is_not_named_after_an_erased_user() {
+    let bench = bench(Script::new()).await;
+    let id = with_ann(&bench, MemberRole::User).await;
+    let own = TenantId::from(id.as_str());
+    let tenants = &bench.app.accounts.stores.tenants;
+    tenants.add_tenant(&Tenant { id: own.clone(), name: "Ann".to_owned(), created_ms: 1 }).await.unwrap();
+    bench.app.erase_user(&UserId::from(id.as_str())).await.unwrap();
+    assert_eq!(tenants.tenant(&own).await.unwrap().name, id);
+}
+
+#[tokio::test]
 async fn a_removed_user_leaves_no_conversation_in_a_tenant_they_left_before() {
     let bench = bench(Script::new()).await;
     let ann = with_ann(&bench, MemberRole::User).await;
@@ -948,6 +1021,13 @@ async fn a_tenant_is_removed_with_all_its_data() {
         );
     }
     assert!(!new.get("/api/v1/chats").await.text.contains(chat["id"].as_str().unwrap()));
+    // The removal is recorded, but not in a log that was removed with the tenant.
+    let removal = |log: &Json| {
+        let entries = log["entries"].as_array().unwrap().iter();
+        entries.filter(|entry| entry["target"] == path && entry["code"] == 0).count()
+    };
+    let logs = [new.get("/api/v1/audit").await.data(), bench.get("/api/v1/audit").await.data()];
+    assert_eq!(logs.each_ref().map(removal), [0, 1], "{logs:?}");
 }
 
 #[tokio::test]

@@ -72,6 +72,14 @@ async fn a_run_is_streamed_and_its_thread_continues() {
     assert!(finished["usage"][0]["totalTokens"].as_u64().is_some());
     // A repeated request returns the same run.
     assert_eq!(words(&events(&bench, &id, asked("t1", "r1", "France?")).await), "Paris.");
+    let path = format!("/api/v1/agents/{id}/ag-ui");
+    for (thread, question, told) in
+        [("t1", "Spain?", "used for another question"), ("t2", "France?", "used in another session")]
+    {
+        let reused = bench.post(&path, asked(thread, "r1", question)).await;
+        assert_eq!(reused.status, 400, "{}", reused.text);
+        assert!(reused.text.contains(&format!("`runId` was {told}")), "{}", reused.text);
+    }
     let second = events(&bench, &id, asked("t1", "r2", "Italy?")).await;
     assert_eq!(words(&second), "Rome.");
     let session = bench.get(&format!("/api/v1/agents/{id}/sessions/t1")).await.data();
@@ -194,6 +202,9 @@ async fn invalid_requests_are_refused_before_anything_starts() {
     assert_eq!(bench.post("/api/v1/agents/gone/ag-ui", asked("t", "r", "q")).await.status, 404);
     let long = "x".repeat(10_000);
     assert_eq!(bench.post(&path, asked("t", &long, "q")).await.status, 400);
+    let unnamed = bench.post(&path, asked("t", "", "q")).await;
+    assert_eq!(unnamed.status, 400);
+    assert!(unnamed.text.contains("`runId` must be a text of 1 to"), "{}", unnamed.text);
     let mut picture = asked("t", "r", "q");
     picture["messages"][0]["content"] = json!([{"type": "binary", "mimeType": "image/png", "data": "eA=="}]);
     assert_eq!(bench.post(&path, picture).await.status, 400, "the agent exists, the request is wrong");

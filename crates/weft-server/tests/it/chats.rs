@@ -392,6 +392,11 @@ async fn deep_research_can_be_switched_on_and_its_reasoning_is_separate() {
     let frames = bench.post(&path, legacy).await.frames();
     let last = frames[frames.len() - 2].json()["data"]["answer"].as_str().unwrap().to_owned();
     assert!(last.starts_with("<think>") && last.ends_with("</think>The fox is quick."), "{last}");
+    for stream in [true, false] {
+        let wrong = json!({"question": "quick fox", "legacy": "maybe", "stream": stream});
+        let (code, message) = bench.post(&path, wrong).await.refusal();
+        assert!(code == 101 && message.contains("<legacy>"), "{code}: {message}");
+    }
 }
 
 #[tokio::test]

@@ -10,10 +10,12 @@ use tokio_util::sync::CancellationToken;
 use weft_app::config::LimitsConfig;
 use weft_app::schedule::{OPEN_MAX, Terms};
 use weft_app::{App, Auth, Config, Worker, WorkerConfig, assemble};
+use weft_core::access::MemberRole;
 use weft_core::journal::Ending;
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
+use weft_core::seam::work_queue::WorkFilter;
 use weft_core::{CanvasId, CanvasKey, TurnInput};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Script, ScriptedModel};
@@ -121,6 +123,60 @@ async fn a_schedule_fires_at_its_times_in_its_zone_and_keeps_its_runs() {
     assert!(crate::support::said(&events.frames()).contains("good morning"));
     // Each run has its own session.
     assert_ne!(runs["runs"][0]["session_id"], runs["runs"][1]["session_id"]);
+}
+
+#[tokio::test]
+async fn a_schedule_runs_in_the_name_of_a_user_only_while_they_may_act_in_the_tenant() {
+    let served = Served::new().await;
+    let app = &served.bench.app;
+    let (editor, user) = served.bench.as_member("default", MemberRole::Editor).await;
+    let theirs = editor.post(&served.path(""), json!({"every": "10m", "query": "tick"})).await.data();
+    let theirs = theirs["id"].as_str().unwrap();
+    // API keys that belong to nobody may choose any name.
+    let other = served.add(json!({"every": "10m", "query": "tick", "user_id": "visitor"})).await;
+    let ten_minutes = async || {
+        served.clock.go_on(10 * MINUTE);
+        served.work().await;
+    };
+    let done = |minutes: i64| (minutes, "succeeded".to_owned());
+    ten_minutes().await;
+    app.disable_user(&user).await.unwrap();
+    ten_minutes().await;
+    app.enable_user(&user).await.unwrap();
+    ten_minutes().await;
+    assert_eq!(served.fires(theirs).await, [done(10), done(30)]);
+    let member = format!("/api/v1/tenants/default/users/{user}");
+    served.bench.ask("DELETE", &member, Json::Null).await.data();
+    ten_minutes().await;
+    assert_eq!(served.fires(theirs).await, [done(10), done(30)]);
+    assert_eq!(served.get(theirs).await["enabled"], false);
+    assert_eq!(served.fires(&other).await, [done(10), done(20), done(30), done(40)]);
+}
+
+#[tokio::test]
+async fn the_schedules_of_an_erased_user_are_removed() {
+    let served = Served::new().await;
+    let (editor, user) = served.bench.as_member("default", MemberRole::Editor).await;
+    let other = served.add(json!({"every": "10m", "query": "tick"})).await;
+    for _ in 0..3 {
+        editor.post(&served.path(""), json!({"every": "10m", "query": "my words"})).await.data();
+    }
+    served.clock.go_on(10 * MINUTE);
+    served.work().await;
+    let told = editor.get("/api/v1/users/me/export").await.data();
+    let told: Vec<&Json> = told.as_array().unwrap().iter().filter(|one| one["kind"] == "schedule").collect();
+    assert_eq!((told.len(), &told[0]["query"]), (3, &json!("my words")));
+    served.bench.app.erase_user(&user).await.unwrap();
+    // Nor does the queue keep the questions of their runs.
+    let all = WorkFilter { limit: 99, ..WorkFilter::default() };
+    let (queued, _) = served.bench.app.queue.list(&default_tenant(), &all).await.unwrap();
+    assert_eq!(queued.iter().map(|one| one.work.source.as_str()).collect::<Vec<_>>(), [other.as_str()]);
+    let left = served.bench.get(&served.path("")).await.data();
+    assert_eq!((&left["total"], &left["schedules"][0]["id"]), (&json!(1), &json!(other)), "{left}");
+    served.clock.go_on(10 * MINUTE);
+    served.work().await;
+    let filter = RunFilter { limit: 9, ..RunFilter::default() };
+    assert_eq!(served.bench.app.runs.list(&default_tenant(), &filter).await.unwrap().len(), 2);
 }
 
 #[tokio::test]

@@ -220,8 +220,20 @@ async fn share_tokens_expire_are_revoked_and_are_removed_with_their_target() {
     let agent = editor.store("Shown", echo_canvas()).await;
     let path = format!("/api/v1/agents/{agent}/shares");
     let make = async |body: Json| editor.post(&path, body).await;
-    for wrong in [json!({"expires_time": NOW_MS}), json!({"expires_time": "x"}), json!({"name": "a\nb"})] {
+    let later = NOW_MS + 1_000;
+    for wrong in [
+        json!({"expires_time": NOW_MS}),
+        json!({"expires_time": "x"}),
+        json!({"expire_time": NOW_MS}),
+        json!({"expires": later}),
+        json!({"expires_time": later, "expire_time": later + 1}),
+        json!({"name": "a\nb"}),
+    ] {
         assert_eq!(make(wrong.clone()).await.refusal().0, 101, "{wrong}");
+    }
+    // A name that answers have, which clients send as well.
+    for body in [json!({"expire_time": later}), json!({"expire_time": later, "expires_time": later})] {
+        assert_eq!(make(body).await.data()["expire_time"], later);
     }
     assert_eq!(editor.post("/api/v1/agents/none/shares", json!({})).await.refusal().0, 102);
     let brief = make(json!({"expires_time": NOW_MS + 1_000})).await.data();
@@ -239,7 +251,9 @@ async fn share_tokens_expire_are_revoked_and_are_removed_with_their_target() {
     clock.go_on(60_000);
     let listed = editor.get(&path).await;
     assert!(!listed.text.contains("weftshare-"), "{}", listed.text);
-    assert_eq!(listed.data()[1]["last_used_time"], NOW_MS);
+    let rows = listed.data();
+    let used = rows.as_array().unwrap().iter().find(|row| row["id"] == lasting["id"]);
+    assert_eq!(used.unwrap()["last_used_time"], NOW_MS);
     let one = format!("{path}/{}", lasting["id"].as_str().unwrap());
     assert_eq!(editor.ask("DELETE", &one, Json::Null).await.data(), true);
     assert_eq!(editor.ask("DELETE", &one, Json::Null).await.refusal().0, 102);

@@ -232,6 +232,23 @@ async fn delete_in(db: &DatabaseTransaction, key: &MemoryKey) -> Result<(), Chan
     Ok(())
 }
 
+/// Removes the messages of a user from a memory.
+async fn remove_of_user_in(
+    db: &DatabaseTransaction,
+    key: &MemoryKey,
+    user: &str,
+) -> Result<(), ChangeFailure> {
+    // A memory that was just removed has no messages any more.
+    let Some(memory) = locked(db, key).await? else { return Ok(()) };
+    let freed = memory_message::remove_of_user(db, key, user).await?;
+    Entity::update_many()
+        .col_expr(Column::UsedBytes, Expr::value(number(count(memory.used_bytes).saturating_sub(freed))))
+        .filter(of(key))
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
 /// Adds a message to be processed, unless it already exists.
 async fn add_in(
     db: &DatabaseTransaction,
@@ -360,6 +377,22 @@ impl MemoryStore for Store {
 
     async fn forget(&self, key: &MemoryKey, number: i64, now_ms: i64) -> Result<()> {
         self.set(key, number, memory_message::Column::ForgottenMs, now_ms).await
+    }
+
+    async fn remove_of_user(&self, tenant: &TenantId, user: &str) -> Result<()> {
+        const DOING: &str = "remove the messages of a user";
+        let rows = of_tenant(&self.inner.read, tenant).await.map_err(|error| self.fail(DOING, error))?;
+        // One memory at a time, so that no transaction has to lock all of them.
+        for row in rows {
+            let key = MemoryKey::new(tenant, row.id);
+            let attempt = async || {
+                let transaction = self.begin().await?;
+                let outcome = remove_of_user_in(&transaction.transaction, &key, user).await;
+                ended(transaction, outcome).await
+            };
+            repeated(attempt).await.map_err(|error| self.fail(DOING, error))??;
+        }
+        Ok(())
     }
 
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenMessage>> {

@@ -155,6 +155,19 @@ pub(crate) async fn remove_all(db: &DatabaseTransaction, key: &MemoryKey) -> Res
     Entity::delete_many().filter(of_memory(key)).exec(db).await.map(drop)
 }
 
+/// Removes the messages of a user, forgotten ones included. Returns the bytes that they took.
+pub(crate) async fn remove_of_user(
+    db: &DatabaseTransaction,
+    key: &MemoryKey,
+    user: &str,
+) -> Result<u64, DbErr> {
+    let theirs = of_memory(key).add(Column::UserId.eq(text(user)));
+    let sizes: Vec<i64> =
+        Entity::find().select_only().column(Column::Size).filter(theirs.clone()).into_tuple().all(db).await?;
+    Entity::delete_many().filter(theirs).exec(db).await?;
+    Ok(sizes.into_iter().map(count).sum())
+}
+
 /// The message with this origin.
 pub(crate) async fn with_origin(
     db: &DatabaseTransaction,

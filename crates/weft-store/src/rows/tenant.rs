@@ -260,6 +260,19 @@ impl TenantStore for Store {
         Ok(rows.into_iter().map(Tenant::from).collect())
     }
 
+    async fn rename_tenant(&self, id: &TenantId, name: &str) -> Result<()> {
+        let _permit = self.inner.gate.permit().await;
+        let change = async || {
+            Entity::update_many()
+                .col_expr(Column::Name, Expr::value(text(name)))
+                .filter(Column::Id.eq(text(id.as_str())))
+                .exec(&self.inner.write)
+                .await
+        };
+        let changed = repeated(change).await.map_err(|error| self.fail("rename the tenant", error))?;
+        if changed.rows_affected == 0 { Err(no_tenant()) } else { Ok(()) }
+    }
+
     async fn close_tenant(&self, id: &TenantId) -> Result<()> {
         self.close_whole_tenant(id).await
     }

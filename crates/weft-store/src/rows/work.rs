@@ -340,6 +340,20 @@ impl WorkQueue for Store {
         Ok(count)
     }
 
+    async fn remove_settled(&self, tenant: &TenantId, source: &str) -> Result<u64> {
+        let _permit = self.inner.gate.permit().await;
+        let remove = async || {
+            Entity::delete_many()
+                .filter(Column::TenantId.eq(text(tenant.as_str())))
+                .filter(Column::Source.eq(text(source)))
+                .filter(Column::State.is_in([DONE, GIVEN_UP]))
+                .exec(&self.inner.write)
+                .await
+        };
+        let removed = repeated(remove).await.map_err(|error| self.fail("remove settled work", error))?;
+        Ok(removed.rows_affected)
+    }
+
     async fn prune(&self, before_ms: i64) -> Result<u64> {
         let _permit = self.inner.gate.permit().await;
         let remove = async || {

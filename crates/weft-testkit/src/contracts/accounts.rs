@@ -88,6 +88,10 @@ async fn a_tenant_is_removed_with_its_data(stores: ContractStores<'_>) {
     fine(users.add_user(&bob, &[member(&home, &bob, MemberRole::Editor)]).await);
     let his = login(&home, &bob, 30);
     fine(users.add_login(&his).await);
+    let before = fine(tenants.tenant(&home).await);
+    fine(tenants.rename_tenant(&home, "Ünïcode 汉").await);
+    assert_eq!(fine(tenants.tenant(&home).await), Tenant { name: "Ünïcode 汉".to_owned(), ..before });
+    refused(tenants.rename_tenant(&tenant(), "x").await, NotFound);
     refused(tenants.close_tenant(&tenant()).await, NotFound);
     fine(tenants.close_tenant(&home).await);
     // Only a user who may have to request its removal again gets in.

@@ -69,6 +69,7 @@ pub async fn memory_store_keeps_its_contract(store: &dyn MemoryStore) {
     messages_are_kept(store).await;
     old_messages_make_room_for_new_ones(store).await;
     turns_are_taken_for_extraction(store).await;
+    the_messages_of_a_user_are_removed(store).await;
 }
 
 async fn memories_are_kept(store: &dyn MemoryStore) {
@@ -219,4 +220,30 @@ async fn turns_are_taken_for_extraction(store: &dyn MemoryStore) {
     fine(store.settle(&given_up[0], &failed).await);
     assert_eq!(fine(store.message(&key, 4).await).extraction, Extraction::Failed("no model".to_owned()));
     assert!(taken(store, &key, 99_000).await.is_empty());
+}
+
+async fn the_messages_of_a_user_are_removed(store: &dyn MemoryStore) {
+    let (ours, theirs) = (tenant(), tenant());
+    let key = fine(store.create(&memory(&ours, "m")).await).key;
+    let strange = fine(store.create(&memory(&theirs, "m")).await).key;
+    let large = |user: &str| NewMessage { user: user.to_owned(), ..message(&"x".repeat(4_000)) };
+    fine(store.add(&strange, "one", &large("ada"), 1).await);
+    fine(store.add(&key, "one", &large("ada"), 1).await);
+    fine(store.add(&key, "two", &large("bob"), 1).await);
+    let at_work = taken(store, &key, 1).await;
+    assert_eq!((at_work.len(), at_work[0].message.number), (2, 1));
+    fine(store.forget(&key, 1, 1).await);
+    fine(store.remove_of_user(&ours, "ada").await);
+    // Not even those with the same origin are left: one that was merely forgotten would be found here.
+    assert_eq!(fine(store.add(&key, "one", &large("carl"), 1).await), 3);
+    // They take up no room: nothing had to go for the new one.
+    assert_eq!(numbers(store, &key, &all()).await, [3, 2]);
+    assert_eq!(numbers(store, &strange, &all()).await, [1]);
+    // An extraction that was under way adds nothing from a removed message.
+    let derived = vec![NewMessage { kind: MessageType::Semantic, ..message("a fact") }];
+    let done = ExtractionOutcome::Done { vector: Vec::new(), derived };
+    refused(store.settle(&at_work[0], &done).await, Conflict);
+    fine(store.remove_of_user(&ours, "ada").await);
+    fine(store.remove_of_user(&tenant(), "ada").await);
+    assert_eq!(numbers(store, &key, &all()).await, [3, 2]);
 }

@@ -256,6 +256,12 @@ impl TenantStore for MemoryStore {
         Ok(found.take(usize::try_from(count_max).unwrap_or(usize::MAX)).cloned().collect())
     }
 
+    async fn rename_tenant(&self, id: &TenantId, name: &str) -> Result<()> {
+        let mut tables = self.tables();
+        name.clone_into(&mut tables.accounts.tenants.get_mut(id).ok_or_else(no_tenant)?.name);
+        Ok(())
+    }
+
     async fn close_tenant(&self, id: &TenantId) -> Result<()> {
         let mut tables = self.tables();
         if !tables.accounts.tenants.contains_key(id) {

@@ -198,6 +198,13 @@ impl weft_core::seam::MemoryStore for MemoryStore {
         Ok(())
     }
 
+    async fn remove_of_user(&self, tenant: &TenantId, user: &str) -> Result<()> {
+        let memories = &mut self.tables().memories;
+        let own = memories.iter_mut().filter(|((owner, _), _)| owner == tenant);
+        own.for_each(|(_, kept)| kept.messages.retain(|_, row| row.message.message.user != user));
+        Ok(())
+    }
+
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenMessage>> {
         let memories = &mut self.tables().memories;
         let rows = memories.values_mut().flat_map(|kept| {

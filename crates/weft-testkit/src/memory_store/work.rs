@@ -180,6 +180,17 @@ impl WorkQueue for MemoryStore {
         Ok((before - tables.work.len()) as u64)
     }
 
+    async fn remove_settled(&self, tenant: &TenantId, source: &str) -> Result<u64> {
+        let mut tables = self.tables();
+        let before = tables.work.len();
+        tables.work.retain(|_, Queued { stored, .. }| {
+            stored.work.run.tenant != *tenant
+                || stored.work.source != source
+                || !matches!(stored.state, WorkState::Done { .. } | WorkState::Abandoned { .. })
+        });
+        Ok((before - tables.work.len()) as u64)
+    }
+
     async fn prune(&self, before_ms: i64) -> Result<u64> {
         let mut tables = self.tables();
         let before = tables.work.len();

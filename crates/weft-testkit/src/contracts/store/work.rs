@@ -307,6 +307,14 @@ async fn untaken_work_can_be_withdrawn(queue: &dyn WorkQueue) {
     push(queue, &ours_all[1..2], 0).await;
     queue.get(&ours_all[1].run).await.unwrap();
     queue.renew(&taken.lease, END).await.unwrap();
+    // What was settled can be removed by its source as well, and nothing else.
+    assert_eq!(queue.remove_settled(&ours, "daily").await.unwrap(), 0);
+    queue.settle(&taken.lease, &WorkOutcome::Done, 9_000).await.unwrap();
+    assert_eq!(queue.remove_settled(&theirs, "daily").await.unwrap(), 0);
+    assert_eq!(queue.remove_settled(&ours, "other").await.unwrap(), 0);
+    assert_eq!(queue.remove_settled(&ours, "daily").await.unwrap(), 1);
+    refused(queue.get(&taken.lease.run).await, NotFound);
+    queue.get(&ours_all[1].run).await.unwrap();
     drain(queue).await;
 }
 
