@@ -186,6 +186,7 @@ async fn answer(
         // the rest arrives; otherwise the client must know before it sends another request.
         let arrives = !waits && arrives(rest).await;
         if !arrives {
+            seat.linger();
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
     }
@@ -376,6 +377,19 @@ mod tests {
             let mut stream = server.connect(format!("{REFUSED}{head}\r\n\r\n{body}").as_bytes()).await;
             let told = rest(&mut stream).await;
             assert!(told.starts_with("HTTP/1.1 405") && told.contains("connection: close"), "{head}: {told}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_still_sends_its_body_can_read_the_response() {
+        let server = Server::start(10, 10).await;
+        let mut stream =
+            server.connect(format!("{REFUSED}Content-Length: 100000000\r\n\r\n").as_bytes()).await;
+        assert!(rest(&mut stream).await.contains("connection: close"));
+        // A socket that is closed resets the connection at the first of these, and the next one fails.
+        for _ in 0..3 {
+            stream.write_all(&[0; 1_000]).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
