@@ -333,7 +333,13 @@ impl FileManager {
             self.blobs.remove(tenant, &blob(&file.id)).await?;
         }
         let ids: Vec<String> = files.iter().map(|file| file.id.clone()).collect();
-        self.tree.remove(tenant, &ids).await
+        let removed = self.tree.remove(tenant, &ids).await?;
+        // The bytes of an arriving file may have been stored, and the file become visible, between the two. Without an
+        // entry it cannot become visible any more, and a request that stores its bytes later removes them itself.
+        for file in files.iter().filter(|file| file.kind == EntryKind::Arriving) {
+            self.blobs.remove(tenant, &blob(&file.id)).await?;
+        }
+        Ok(removed)
     }
 
     /// Returns the files among these entries and below them, without repetitions.
@@ -376,7 +382,7 @@ impl FileManager {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
-    use tokio::sync::Semaphore;
+    use tokio::sync::{Notify, Semaphore};
     use weft_core::async_trait;
     use weft_core::seam::clock::FixedClock;
     use weft_core::seam::folder_store::FolderLimits;
@@ -485,6 +491,62 @@ mod tests {
         assert_eq!(kept.unwrap_err().kind, ErrorKind::NotFound);
         cut.assert_no_bytes(&left).await;
         assert_eq!(manager.files_below(tenant, vec![root], 9).await.unwrap().len(), 0);
+    }
+
+    /// A blob store that stores bytes only once some were removed, and returns from a removal only with a permit.
+    #[derive(Default)]
+    struct Overtaken {
+        blobs: MemoryBlobs,
+        removed: Notify,
+        arrived: Notify,
+    }
+
+    #[async_trait]
+    impl BlobStore for Overtaken {
+        async fn put(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<()> {
+            self.removed.notified().await;
+            self.blobs.put(tenant, name, bytes).await
+        }
+
+        async fn get(&self, tenant: &TenantId, name: &str) -> Result<Bytes> {
+            self.blobs.get(tenant, name).await
+        }
+
+        async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()> {
+            self.blobs.remove(tenant, name).await?;
+            self.removed.notify_one();
+            self.arrived.notified().await;
+            self.arrived.notify_one();
+            Ok(())
+        }
+
+        async fn below(&self, tenant: &TenantId, folder: &str) -> Result<Vec<String>> {
+            self.blobs.below(tenant, folder).await
+        }
+
+        async fn remove_all(&self, tenant: &TenantId) -> Result<()> {
+            self.blobs.remove_all(tenant).await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_arrives_while_its_folder_is_removed_leaves_no_bytes() {
+        let tree = Arc::new(MemoryFolders::within(FolderLimits::default()));
+        let (blobs, tenant) = (Arc::new(Overtaken::default()), TenantId::new("t"));
+        let stored = Arc::clone(&blobs) as Arc<dyn BlobStore>;
+        let manager = FileManager::new(tree, stored, Arc::new(FixedClock(0)), 10);
+        let root = manager.root(&tenant).await.unwrap();
+        let folder = manager.make_folder(&tenant, &root, "folder").await.unwrap();
+        let keeping = async {
+            let kept = manager.keep(&tenant, &folder, "f", "bytes".into()).await.unwrap();
+            assert_eq!(manager.read(&tenant, &kept.id).await.unwrap().1, "bytes");
+            blobs.arrived.notify_one();
+            kept
+        };
+        let (kept, removed) = tokio::join!(keeping, manager.remove(&tenant, &folder));
+        assert_eq!(removed.unwrap(), 2);
+        let left = blobs.get(&tenant, &blob(&kept.id)).await;
+        assert_eq!(left.unwrap_err().kind, ErrorKind::NotFound);
     }
 
     fn manager(limits: FolderLimits) -> (FileManager, Arc<MemoryBlobs>, TenantId) {

@@ -62,6 +62,15 @@ impl<S: Send + Sync> FromRequest<S> for Body {
 /// Message for a text that is not JSON.
 const MALFORMED: &str = "Malformed JSON syntax: Missing commas/brackets or invalid encoding";
 
+/// What to do about a text that is not accepted although its commas and brackets are right, by the beginning of the
+/// parser's message.
+const REMEDIES: [(&str, &str); 4] = [
+    ("recursion limit exceeded", "nest objects and lists at most 127 levels deep"),
+    ("number out of range", "send a number beyond the range of 64-bit floating point as a string"),
+    ("lone leading surrogate", "write both halves of a surrogate pair, or the character itself"),
+    ("unexpected end of hex escape", "write both halves of a surrogate pair, or the character itself"),
+];
+
 /// Reads the JSON of a request; `None` if its body is empty.
 async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Json>, ApiError> {
     let slot = request.extensions().get::<AuditSlot>().cloned();
@@ -73,7 +82,16 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Json
 }
 
 fn parsed(bytes: &[u8]) -> Result<Json, ApiError> {
-    serde_json::from_slice(bytes).map_err(|_| ApiError::argument(MALFORMED))
+    serde_json::from_slice(bytes).map_err(|error| ApiError::argument(unreadable(&error)))
+}
+
+fn unreadable(error: &serde_json::Error) -> String {
+    let reason = error.to_string();
+    match REMEDIES.iter().find(|(start, _)| reason.starts_with(*start)) {
+        Some((_, remedy)) => format!("Malformed JSON syntax: {reason} ({remedy})"),
+        // Clients compare the whole message.
+        None => MALFORMED.to_owned(),
+    }
 }
 
 /// Reads the body of a request if its type and number of values allow parsing; `None` if it is empty.
@@ -527,6 +545,25 @@ mod tests {
             (json!([true]), None),
         ] {
             assert_eq!(flag_of(&value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_reason_is_given_where_commas_and_brackets_are_right() {
+        let told = |json: &str| parsed(json.as_bytes()).unwrap_err().message().to_owned();
+        for json in ["{", "not json", "[1 2]", "[1,]", "\"\0\""] {
+            assert_eq!(told(json), MALFORMED, "{json}");
+        }
+        let deep = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        assert!(parsed(deep(127).as_bytes()).is_ok());
+        for (json, reason) in [
+            (deep(128).as_str(), "recursion limit exceeded at line 1 column 128 (nest objects"),
+            ("{\"a\": 1e999}", "number out of range at line 1"),
+            (r#"["\ud83d"]"#, "unexpected end of hex escape at line 1"),
+            (r#"["\udc00"]"#, "lone leading surrogate in hex escape at line 1"),
+        ] {
+            let told = told(json);
+            assert!(told.starts_with(&format!("Malformed JSON syntax: {reason}")), "{told}");
         }
     }
 

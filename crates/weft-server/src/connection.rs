@@ -7,6 +7,7 @@
 
 pub(crate) mod body;
 mod places;
+mod request_body;
 mod watched;
 
 use std::convert::Infallible;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, Response, StatusCode, Version, header};
+use axum::http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use axum::response::IntoResponse as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -33,6 +34,7 @@ use crate::error::{ApiError, code};
 use crate::webhook::Peer;
 use body::GuardedBody;
 use places::{Busy, Places, Seat};
+use request_body::{arrives, lent};
 use watched::WatchedStream;
 use weft_app::config::ConnectionLimits;
 
@@ -167,14 +169,27 @@ async fn answer(
         || host.stopping.is_cancelled()
         || seat.is_reserved()
         || request.headers().get(header::CONNECTION).is_some_and(|said| said.as_bytes() != b"keep-alive");
+    // Such a client sends its body only when asked, and reading would ask for it.
+    let waits = request.headers().contains_key(header::EXPECT);
+    let (parts, body) = request.into_parts();
+    let (body, lent) = lent(Body::new(body));
+    let request = Request::from_parts(parts, body);
     let mut response = if seat.is_reserved() && !OF_OPERATORS.contains(&request.uri().path()) {
         too_many()
     } else {
-        host.router.clone().oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {})
+        host.router.clone().oneshot(request).await.unwrap_or_else(|never| match never {})
     };
     if closes {
         // Only the server decides whether the connection is kept alive.
         response.headers_mut().remove(header::CONNECTION);
+    } else if let Some(rest) = lent.unread() {
+        // Requests that are refused are often answered before their body was read. The connection can only be kept if
+        // the rest arrives; otherwise the client must know before it sends another request.
+        let arrives = !waits && arrives(rest).await;
+        if !arrives {
+            seat.linger();
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
     }
     Ok(response.map(|body| GuardedBody::new(body, busy)))
 }
@@ -183,7 +198,7 @@ fn too_many() -> Response<Body> {
     let message = "the server has reached its maximum number of connections; try again later";
     let error = ApiError::new(code::TOO_MANY, message).with_status(StatusCode::SERVICE_UNAVAILABLE);
     let mut response = error.into_response();
-    response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("5"));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
     response
 }
 
@@ -327,6 +342,56 @@ mod tests {
         let count = stream.read(&mut bytes).await.unwrap();
         let kept = String::from_utf8_lossy(&bytes[..count]);
         assert!(kept.contains("connection: keep-alive") && !kept.contains("close"), "{kept}");
+    }
+
+    /// The head of a request that is refused before its body is read, because of its method.
+    const REFUSED: &str = "POST /healthz HTTP/1.1\r\nHost: x\r\n";
+    const LAST: &str = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+    #[tokio::test]
+    async fn a_refused_request_keeps_its_connection_if_its_body_arrives() {
+        let server = Server::start(10, 10).await;
+        let long = "x".repeat(60 << 10);
+        for (head, body) in [
+            ("Content-Length: 4".to_owned(), "body"),
+            (format!("Content-Length: {}", long.len()), long.as_str()),
+            ("Transfer-Encoding: chunked".to_owned(), "4\r\nbody\r\n0\r\n\r\n"),
+        ] {
+            let mut stream = server.connect(format!("{REFUSED}{head}\r\n\r\n").as_bytes()).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            stream.write_all(format!("{body}{REFUSED}{head}\r\n\r\n{body}{LAST}").as_bytes()).await.unwrap();
+            let told = rest(&mut stream).await;
+            assert_eq!(told.matches("HTTP/1.1 405").count(), 2, "{head}: {told}");
+            assert!(told.matches("connection: close").count() == 1 && told.ends_with("well"), "{told}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_response_tells_that_the_connection_closes_without_the_rest_of_a_body() {
+        let server = Server::start(10, 10).await;
+        for (head, body) in [
+            ("Content-Length: 4", "bod"),
+            ("Content-Length: 100000000", "body"),
+            ("Transfer-Encoding: chunked", "4\r\nbody\r\n"),
+            ("Content-Length: 4\r\nExpect: 100-continue", ""),
+        ] {
+            let mut stream = server.connect(format!("{REFUSED}{head}\r\n\r\n{body}").as_bytes()).await;
+            let told = rest(&mut stream).await;
+            assert!(told.starts_with("HTTP/1.1 405") && told.contains("connection: close"), "{head}: {told}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_still_sends_its_body_can_read_the_response() {
+        let server = Server::start(10, 10).await;
+        let mut stream =
+            server.connect(format!("{REFUSED}Content-Length: 100000000\r\n\r\n").as_bytes()).await;
+        assert!(rest(&mut stream).await.contains("connection: close"));
+        // A socket that is closed resets the connection at the first of these, and the next one fails.
+        for _ in 0..3 {
+            stream.write_all(&[0; 1_000]).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     #[tokio::test]

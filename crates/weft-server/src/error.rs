@@ -258,6 +258,11 @@ pub(crate) async fn no_method() -> ApiError {
     ApiError::new(code::EXCEPTION, "<MethodNotAllowed '405: Method Not Allowed'>")
 }
 
+/// The same for a route that OpenAI's clients call.
+pub(crate) async fn no_openai_method() -> ApiError {
+    no_method().await.with_status(StatusCode::METHOD_NOT_ALLOWED).for_openai()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,7 @@ pub mod frames;
 pub mod mcp;
 pub mod metrics;
 mod open_files;
+mod openai;
 pub mod openapi;
 mod path;
 pub mod router;

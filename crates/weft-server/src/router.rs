@@ -10,10 +10,11 @@ use std::any::Any;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
+use axum::handler::Handler;
 use axum::http::Uri;
 use axum::middleware::{from_fn_with_state, map_request};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{on, post};
+use axum::routing::{MethodRouter, on, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowHeaders, CorsLayer};
 use tower_http::trace::TraceLayer;
@@ -24,7 +25,7 @@ use self::files::of_files;
 use self::older::{of_any_documents, of_offers, of_readings};
 use self::tool_servers::of_tool_servers;
 use crate::audit::{record_requests, shown_path};
-use crate::error::{ApiError, no_method, no_route};
+use crate::error::{ApiError, no_method, no_openai_method, no_route};
 use crate::metrics::count_requests;
 use crate::openapi::accounts as of_account;
 use crate::openapi::agents as of_agent;
@@ -127,6 +128,15 @@ fn all(upload_max: usize) -> Routes {
         .nest("/api/canvas", of_canvases())
 }
 
+/// A path of OpenAI's clients: they would take the response of other routes to a wrong method for a success.
+fn for_openai<H, T>(method: MethodFilter, handler: H) -> MethodRouter<ServerState>
+where
+    H: Handler<T, ServerState>,
+    T: 'static,
+{
+    on(method, handler).fallback(no_openai_method)
+}
+
 /// Routes without authentication, except the metrics.
 fn public() -> Routes {
     Routes::new("The server")
@@ -204,6 +214,7 @@ fn of_speech(upload_max: usize) -> Routes {
 }
 
 fn of_sessions() -> Routes {
+    let openai = for_openai(POST, openai::of_agent);
     Routes::new("Sessions and answers")
         .on(GET, "/api/v1/agents/{id}/sessions", sessions::list, &of_agent::LIST_SESSIONS)
         .on(POST, "/api/v1/agents/{id}/sessions", sessions::create, &of_agent::CREATE_SESSION)
@@ -213,7 +224,7 @@ fn of_sessions() -> Routes {
         .on(POST, "/api/v1/agents/{id}/completions", completions::of_agent, &of_agent::COMPLETE)
         .on(POST, "/api/v1/agents/{id}/ag-ui", ag_ui::run, &of_agent::AG_UI)
         .on(POST, "/api/v1/agents/chat/completions", completions::of_named_agent, &of_agent::COMPLETE_NAMED)
-        .on(POST, "/api/v1/agents_openai/{id}/chat/completions", openai::of_agent, &of_agent::COMPLETE_OPENAI)
+        .with(POST, "/api/v1/agents_openai/{id}/chat/completions", openai, &of_agent::COMPLETE_OPENAI)
         .on(POST, "/api/v1/completion", conversations::complete, &of_agent::COMPLETE_CONVERSATION)
         .on(POST, "/v1/api/completion", conversations::complete, &of_agent::COMPLETE_CONVERSATION)
 }
@@ -243,14 +254,16 @@ fn of_webhooks() -> Routes {
 /// Below `/v1`, where OpenAI's clients expect them, as well as with all other routes.
 fn of_responses() -> Routes {
     Routes::new("Responses")
-        .on(POST, "/", responses::create, &of_response::CREATE)
-        .on(GET, "/{id}", responses::get, &of_response::GET)
+        .with(POST, "/", for_openai(POST, responses::create), &of_response::CREATE)
+        .with(GET, "/{id}", for_openai(GET, responses::get), &of_response::GET)
+        // The path has its fallback already, and can have only one.
         .on(DELETE, "/{id}", responses::delete, &of_response::DELETE)
-        .on(POST, "/{id}/cancel", responses::cancel, &of_response::CANCEL)
-        .on(GET, "/{id}/input_items", responses::input_items, &of_response::INPUT_ITEMS)
+        .with(POST, "/{id}/cancel", for_openai(POST, responses::cancel), &of_response::CANCEL)
+        .with(GET, "/{id}/input_items", for_openai(GET, responses::input_items), &of_response::INPUT_ITEMS)
 }
 
 fn of_chats() -> Routes {
+    let openai = || for_openai(POST, chat_openai::of_chat);
     Routes::new("Chat assistants")
         .on(GET, "/api/v1/chats", chats::list, &of_chat::LIST)
         .on(POST, "/api/v1/chats", chats::create, &of_chat::CREATE)
@@ -262,17 +275,12 @@ fn of_chats() -> Routes {
         .nest("/api/v1/chats/{id}/sessions", of_chat_sessions())
         .on(POST, "/api/v1/chats/{id}/completions", chat_completions::of_chat, &of_chat::COMPLETE)
         .on(POST, "/api/v1/chat/completions", chat_completions::of_named_chat, &of_chat::COMPLETE)
-        .on(POST, "/api/v1/openai/{id}/chat/completions", chat_openai::of_chat, &of_chat::COMPLETE_OPENAI)
+        .with(POST, "/api/v1/openai/{id}/chat/completions", openai(), &of_chat::COMPLETE_OPENAI)
         .on(POST, "/api/v1/chat/recommendation", chat_completions::related, &of_chat::RELATED)
         .on(GET, "/api/v1/chatbots/{id}/info", chat_completions::chatbot, &of_chat::CHATBOT)
         .on(POST, "/api/v1/chatbots/{id}/completions", chat_completions::of_chatbot, &of_chat::ASK_CHATBOT)
         // Older names.
-        .on(
-            POST,
-            "/api/v1/chats_openai/{id}/chat/completions",
-            chat_openai::of_chat,
-            &of_chat::COMPLETE_OPENAI,
-        )
+        .with(POST, "/api/v1/chats_openai/{id}/chat/completions", openai(), &of_chat::COMPLETE_OPENAI)
         .on(POST, "/api/v1/sessions/related_questions", chat_completions::related, &of_chat::RELATED)
         .on(POST, "/api/v1/searchbots/related_questions", chat_completions::related, &of_chat::RELATED)
 }

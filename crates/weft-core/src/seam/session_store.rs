@@ -72,7 +72,7 @@ pub struct SessionMessage {
     ///
     /// [`TurnInput::all_sources`]: crate::TurnInput::all_sources
     pub reference: Json,
-    /// When it was written, in milliseconds since 1970.
+    /// When a question was asked or an answer was complete, in milliseconds since 1970.
     pub created_ms: i64,
     /// Its reader's feedback.
     pub feedback: Option<Feedback>,

@@ -183,7 +183,7 @@ impl Engine {
     ) -> Result<PickedUp> {
         let CutOffRun { lease, entries, .. } = cut_off;
         let (ending, error) = cut_off.given_up_for(error);
-        let Some(Record::RunStarted { input, resumes, revision, .. }) =
+        let Some(Record::RunStarted { input, resumes, now_ms, revision, .. }) =
             entries.first().map(|entry| &entry.record)
         else {
             return Err(Error::internal("a journal without a beginning"));
@@ -206,7 +206,7 @@ impl Engine {
             content: input.query.clone(),
             run: Some(lease.run.id.clone()),
             reference: Json::Null,
-            created_ms: self.now_ms(),
+            created_ms: *now_ms,
             feedback: None,
         };
         // The answers to a form are not a question of their own.

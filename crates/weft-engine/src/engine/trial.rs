@@ -103,8 +103,7 @@ impl Engine {
         let mut journal = RunJournal::new(RunLease::first(&prepared.key), None, Arc::clone(&feed), clock);
         let (report, context) = engine.drive(prepared, &mut journal, CancellationToken::new()).await;
         let state = next_state(&before, &report, &context);
-        let question = (!resumed).then_some(context.input.query.as_str());
-        let said = messages(&report, &context, question, 0).into_iter();
+        let said = messages(&report, &context, (!resumed).then_some(0), 0).into_iter();
         history.extend(said.map(HistoryMessage::from));
         journal.note(last_record(&report));
         journal.flush().await?;

@@ -52,8 +52,8 @@ struct BegunTurn<'a> {
     /// The session before the turn, without its variables.
     state: SessionState,
     revision: i64,
-    /// Whether it resumes an earlier turn that waited.
-    goes_on: bool,
+    /// When its question was asked; `None` if it resumes an earlier turn that waited.
+    asked_ms: Option<i64>,
 }
 
 /// A turn whose canvas has run to completion.
@@ -176,7 +176,7 @@ impl Engine {
             canvas: prepared.request.canvas.clone(),
             state: prepared.state.without_globals(),
             revision: prepared.revision,
-            goes_on: prepared.resumes.is_some(),
+            asked_ms: prepared.resumes.is_none().then_some(prepared.now_ms),
         };
         let clock = Arc::clone(&self.0.seams.clock);
         let journal = RunJournal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock)
@@ -247,11 +247,10 @@ impl Engine {
         {
             return Err(Error::new(error.kind, error.full()));
         }
-        let BegunTurn { lease, session, canvas, state: before, revision, goes_on, .. } = begun;
+        let BegunTurn { lease, session, canvas, state: before, revision, asked_ms, .. } = begun;
         let (lease, revision) = (*lease, *revision);
         let state = next_state(before, &report, &context);
-        let question = (!goes_on).then_some(context.input.query.as_str());
-        let messages = messages(&report, &context, question, self.now_ms());
+        let messages = messages(&report, &context, *asked_ms, self.now_ms());
         let tasks = tasks(before, &report, &context, canvas, self.now_ms());
         let committed = match (flushed, state.to_json()) {
             (Ok(()), Ok(mut state)) => {
@@ -438,13 +437,12 @@ fn tasks(
     })
 }
 
-/// Returns the messages that a turn adds to the conversation. `question` is what was asked, or `None` if the
-/// turn resumed an earlier one: the answers to a form are not a question of their own. Secrets are masked: a person may
-/// have written one.
+/// Returns the messages that a turn adds to the conversation. `asked_ms` is when its question was asked, or `None` if
+/// the turn resumed an earlier one. Secrets are masked: a person may have written one.
 pub(super) fn messages(
     report: &RunReport,
     context: &RunContext,
-    question: Option<&str>,
+    asked_ms: Option<i64>,
     now_ms: i64,
 ) -> Vec<SessionMessage> {
     let message = |role: &str, content: &str, reference| SessionMessage {
@@ -456,8 +454,9 @@ pub(super) fn messages(
         feedback: None,
     };
     let mut messages = Vec::new();
-    if let Some(question) = question.filter(|question| !question.is_empty()) {
-        messages.push(message("user", question, Json::Null));
+    let question = &context.input.query;
+    if let Some(created_ms) = asked_ms.filter(|_| !question.is_empty()) {
+        messages.push(SessionMessage { created_ms, ..message("user", question, Json::Null) });
     }
     // After the question and before the answer, which takes them into account.
     messages.extend(report.heard.iter().map(|text| message("user", text, Json::Null)));

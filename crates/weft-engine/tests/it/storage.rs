@@ -1,14 +1,14 @@
 //! Stored turns: rows 20, 22, 23 and 26 of the scheduling table, and what a reader sees.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 use weft_core::journal::{Ending, Record};
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
-use weft_core::seam::{RunStore, SessionStore};
+use weft_core::seam::{Clock, RunStore, Seams, SessionStore};
 use weft_core::{ErrorKind, Json, SessionKey, TurnInput};
 use weft_dsl::Plan;
 use weft_engine::engine::Stores;
@@ -91,6 +91,41 @@ async fn a_turn_stores_question_and_answer_in_the_session() {
     );
     let state = SessionState::from_json(&b.store.load(&b.key).await.unwrap().state).unwrap();
     assert_eq!((state.turns, &state.globals["env.n"]), (2, &serde_json::json!(2)));
+}
+
+/// A clock that advances by a millisecond whenever it is read.
+struct Ticking(AtomicI64);
+
+impl Clock for Ticking {
+    fn now_ms(&self) -> i64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn running(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[tokio::test]
+async fn a_question_has_the_time_at_which_it_was_asked() {
+    let plan = plan(&[node("begin", Does::Echo, &["m"]), node("m", Does::Say(false), &[]).text("yes")]);
+    let b = bench(&plan).await;
+    let clock = Arc::new(Ticking(AtomicI64::new(1_000)));
+    let seams = Seams { clock, ..Arc::into_inner(seams()).unwrap() };
+    let stores = Stores {
+        runs: b.store.clone(),
+        sessions: b.store.clone(),
+        spending: b.store.clone(),
+        processes: b.store.clone(),
+        messages: b.store.clone(),
+    };
+    let engine = Engine::new(Arc::new(seams), Some(stores), EngineLimits::default());
+    let records = rest(&mut engine.start(turn(&plan, asking("q"))).await.unwrap()).await;
+    let Some(Record::RunStarted { now_ms, .. }) = records.first() else { panic!("{records:?}") };
+    let messages = b.store.messages(&b.key, i64::MAX, 10).await.unwrap();
+    assert_eq!((messages[0].role.as_str(), messages[0].created_ms), ("user", *now_ms));
+    assert_eq!(messages[1].role, "assistant");
+    assert!(messages[1].created_ms > *now_ms, "the answer is dated when it is complete: {messages:?}");
 }
 
 /// Row 22: one turn of a session at a time.

@@ -77,8 +77,8 @@ impl Places {
         }
         let leave = CancellationToken::new();
         let id = inner.take(TakenPlace { address, reserved, idle: None, leave: leave.clone() });
-        let (busy, answered) = (AtomicBool::new(false), AtomicBool::new(false));
-        Some(Seat { places: Arc::clone(self), id, reserved, busy, answered, leave })
+        let [busy, answered, lingers] = [const { AtomicBool::new(false) }; 3];
+        Some(Seat { places: Arc::clone(self), id, reserved, busy, answered, lingers, leave })
     }
 
     /// Evicts the connection that has been idle longest.
@@ -169,6 +169,8 @@ pub(super) struct Seat {
     busy: AtomicBool,
     /// Whether the whole answer has been handed over for writing.
     answered: AtomicBool,
+    /// Whether the client may still be sending a body that nobody reads.
+    lingers: AtomicBool,
     leave: CancellationToken,
 }
 
@@ -181,6 +183,16 @@ impl Seat {
     /// Returns whether a request is being answered, or its answer is still being written.
     pub(super) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the connection closes although its client may still be sending.
+    pub(super) fn linger(&self) {
+        self.lingers.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the client may still be sending when the connection closes.
+    pub(super) fn lingers(&self) -> bool {
+        self.lingers.load(Ordering::Relaxed)
     }
 
     /// Completes when the connection has been evicted.

@@ -4,7 +4,7 @@ use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -18,6 +18,12 @@ const STALL: Duration = Duration::from_secs(60);
 /// accepted. A head is one packet or two; this allows for the slowest of networks.
 const HEAD: Duration = Duration::from_secs(15);
 
+/// Time for which the rest of a body that nobody reads is received after the response was sent. A socket that is closed
+/// with unread data resets the connection, and the client may lose the response.
+const LINGER: Duration = Duration::from_secs(2);
+/// Number of bytes received in one piece of such a body.
+const PIECE: usize = 8 << 10;
+
 /// A connection that fails if its peer has not read for [`STALL`], or has not sent the head of a request within
 /// [`HEAD`].
 pub(super) struct WatchedStream<S> {
@@ -26,11 +32,14 @@ pub(super) struct WatchedStream<S> {
     stalled: Option<Pin<Box<Sleep>>>,
     /// Set while the head of a request is expected.
     head: Option<Pin<Box<Sleep>>>,
+    /// Set while the rest of a body is received.
+    lingering: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WatchedStream<S> {
     pub(super) fn new(stream: S, seat: Arc<Seat>) -> Self {
-        Self { stream, seat, stalled: None, head: Some(Box::pin(tokio::time::sleep(HEAD))) }
+        let head = Some(Box::pin(tokio::time::sleep(HEAD)));
+        Self { stream, seat, stalled: None, head, lingering: None }
     }
 
     fn written<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -42,6 +51,23 @@ impl<S> WatchedStream<S> {
         // Only when a write stalls: most connections need no timer.
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL)));
         stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> WatchedStream<S> {
+    /// Receives what the client still sends until it closes the connection, for at most [`LINGER`].
+    fn discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let lingering = self.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+        while lingering.as_mut().poll(cx).is_pending() {
+            let mut bytes = [0; PIECE];
+            let mut piece = ReadBuf::new(&mut bytes);
+            let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut piece));
+            // The end, or a connection that is broken.
+            if read.is_err() || piece.filled().is_empty() {
+                break;
+            }
+        }
+        Poll::Ready(())
     }
 }
 
@@ -69,7 +95,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.written(cx, written)
@@ -85,8 +111,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let ended = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.written(cx, ended)
+        // The stream is shut down once: when this is polled again, the client may have closed it.
+        if self.lingering.is_none() {
+            let ended = Pin::new(&mut self.stream).poll_shutdown(cx);
+            ready!(self.written(cx, ended))?;
+        }
+        if self.seat.lingers() { self.discard(cx).map(Ok) } else { Poll::Ready(Ok(())) }
     }
 
     fn poll_write_vectored(
@@ -154,6 +184,24 @@ mod tests {
             read = read => assert_eq!(read.unwrap_err().kind(), io::ErrorKind::TimedOut),
         }
         assert!(begun.elapsed() <= HEAD + Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_nobody_reads_is_received_for_a_short_time_only() {
+        let (ours, _theirs) = tokio::io::duplex(10);
+        let seat = seat();
+        let mut connection = WatchedStream::new(ours, Arc::clone(&seat));
+        let begun = Instant::now();
+        connection.shutdown().await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::ZERO, "there is nothing to wait for");
+        let (ours, mut sender) = tokio::io::duplex(10);
+        let mut connection = WatchedStream::new(ours, Arc::clone(&seat));
+        seat.linger();
+        let (ended, ()) = tokio::join!(connection.shutdown(), async {
+            sender.write_all(&[0; 100]).await.unwrap();
+        });
+        ended.unwrap();
+        assert_eq!(begun.elapsed(), LINGER);
     }
 
     #[tokio::test(start_paused = true)]

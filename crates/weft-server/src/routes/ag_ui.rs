@@ -9,6 +9,7 @@ use crate::auth::Caller;
 use crate::body::Body;
 use crate::error::ApiError;
 use crate::frames::{AgUiEvents, given_up};
+use crate::openai::OpenAi;
 use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
@@ -23,9 +24,9 @@ use weft_app::tasks::Answering;
 /// 101, 102, 103 or 106, see the message; with a matching HTTP status.
 pub(crate) async fn run(
     State(state): State<ServerState>,
-    caller: Caller,
-    Path(id): Path<String>,
-    body: Body,
+    OpenAi(caller): OpenAi<Caller>,
+    OpenAi(Path(id)): OpenAi<Path<String>>,
+    OpenAi(body): OpenAi<Body>,
 ) -> Result<Response, ApiError> {
     let begun = begun(&state, &caller, id, &body).await;
     // The id of a run is used as its idempotency key, a word that the protocol does not have.

@@ -17,6 +17,7 @@ use crate::body::Body;
 use crate::chat_frames::Quoting;
 use crate::dialect::openai::{Completion, CompletionStyle};
 use crate::error::ApiError;
+use crate::openai::OpenAi;
 use crate::path::Path;
 use crate::source_metadata::SourceMetadata;
 use crate::state::ServerState;
@@ -32,10 +33,10 @@ const OWN_MODEL: &str = "model";
 /// 101, 102 or 106, see the message; in both formats, with an HTTP status for failures.
 pub(crate) async fn of_chat(
     State(state): State<ServerState>,
-    caller: Caller,
-    Path(id): Path<String>,
+    OpenAi(caller): OpenAi<Caller>,
+    OpenAi(Path(id)): OpenAi<Path<String>>,
     headers: HeaderMap,
-    body: Body,
+    OpenAi(body): OpenAi<Body>,
 ) -> Result<Response, ApiError> {
     complete(&state, &caller, &id, &headers, body).await.map_err(ApiError::for_openai)
 }

@@ -140,7 +140,7 @@ pub(crate) async fn upload(
     Ok(Success(shown).into_response())
 }
 
-/// Stores the files of a form in their folder: all of them, or none.
+/// Stores the files of a form in their folder: all of them, or none unless the process ends in between.
 async fn keep_all(
     state: &ServerState,
     caller: &Caller,

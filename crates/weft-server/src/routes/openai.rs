@@ -18,6 +18,7 @@ use crate::dialect::openai::{Completion, CompletionStyle};
 use crate::dialect::ragflow::RunView;
 use crate::error::ApiError;
 use crate::frames::CompletionChunks;
+use crate::openai::OpenAi;
 use crate::path::Path;
 use crate::source_metadata::SourceMetadata;
 use crate::sse;
@@ -34,10 +35,10 @@ const NO_MESSAGES: &str = "No valid messages found (user or assistant).";
 /// 101, 102, 103 or 106, see the message; in both formats, with an HTTP status for failures.
 pub(crate) async fn of_agent(
     State(state): State<ServerState>,
-    caller: Caller,
-    Path(id): Path<String>,
+    OpenAi(caller): OpenAi<Caller>,
+    OpenAi(Path(id)): OpenAi<Path<String>>,
     headers: HeaderMap,
-    body: Body,
+    OpenAi(body): OpenAi<Body>,
 ) -> Result<Response, ApiError> {
     complete(&state, &caller, id, &headers, &body).await.map_err(ApiError::for_openai)
 }

@@ -25,6 +25,7 @@ use crate::body::{Body, Params};
 use crate::dialect::responses::{Note, ResponseRun, response_id};
 use crate::error::{ApiError, code};
 use crate::frames::ResponseEvents;
+use crate::openai::OpenAi;
 use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
@@ -48,9 +49,9 @@ const INSTRUCTIONS: &str = "instructions";
 /// or task, 409 for a conversation that has continued since.
 pub(crate) async fn create(
     State(state): State<ServerState>,
-    caller: Caller,
+    OpenAi(caller): OpenAi<Caller>,
     headers: HeaderMap,
-    body: Body,
+    OpenAi(body): OpenAi<Body>,
 ) -> Result<Response, ApiError> {
     begun(&state, &caller, &headers, &body).await.map_err(ApiError::for_openai)
 }
@@ -302,9 +303,9 @@ fn answer(task: &Task, reply: ResponseReply) -> TaskAnswer {
 /// 404 for an unknown one and for one that is not stored, 400 for a `starting_after` that is not a number.
 pub(crate) async fn get(
     State(state): State<ServerState>,
-    caller: Caller,
-    Path(id): Path<String>,
-    params: Params,
+    OpenAi(caller): OpenAi<Caller>,
+    OpenAi(Path(id)): OpenAi<Path<String>>,
+    OpenAi(params): OpenAi<Params>,
 ) -> Result<Response, ApiError> {
     shown(&state, &caller.tenant, &id, &params).await.map_err(ApiError::for_openai)
 }
@@ -333,9 +334,9 @@ async fn shown(
 /// 404 as [`get`], 400 for a page that is not valid.
 pub(crate) async fn input_items(
     State(state): State<ServerState>,
-    caller: Caller,
-    Path(id): Path<String>,
-    params: Params,
+    OpenAi(caller): OpenAi<Caller>,
+    OpenAi(Path(id)): OpenAi<Path<String>>,
+    OpenAi(params): OpenAi<Params>,
 ) -> Result<Response, ApiError> {
     asked_with(&state, &caller.tenant, &id, &params).await.map_err(ApiError::for_openai)
 }
@@ -362,8 +363,8 @@ async fn asked_with(
 /// 404 as [`get`].
 pub(crate) async fn cancel(
     State(state): State<ServerState>,
-    caller: Caller,
-    Path(id): Path<String>,
+    OpenAi(caller): OpenAi<Caller>,
+    OpenAi(Path(id)): OpenAi<Path<String>>,
 ) -> Result<Response, ApiError> {
     cancelled(&state, &caller.tenant, &id).await.map_err(ApiError::for_openai)
 }
@@ -389,8 +390,8 @@ async fn cancelled(state: &ServerState, tenant: &TenantId, id: &str) -> Result<R
 /// 404 as [`get`], 409 while it is under way, or when its conversation has continued from it.
 pub(crate) async fn delete(
     State(state): State<ServerState>,
-    caller: Caller,
-    Path(id): Path<String>,
+    OpenAi(caller): OpenAi<Caller>,
+    OpenAi(Path(id)): OpenAi<Path<String>>,
 ) -> Result<Response, ApiError> {
     deleted(&state, &caller.tenant, &id).await.map_err(ApiError::for_openai)
 }

@@ -1,4 +1,5 @@
-//! Uploads of files that become documents. Only one file at a time is in memory; a failed request stores nothing.
+//! Uploads of files that become documents. Only one file at a time is in memory; a request that fails removes what it
+//! has stored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -160,7 +161,7 @@ impl HeadLimit {
     }
 }
 
-/// Stores the files of a form as documents: all of them, or none.
+/// Stores the files of a form as documents: all of them, or none unless the process ends in between.
 async fn keep_all(
     state: &ServerState,
     dataset: &Dataset,

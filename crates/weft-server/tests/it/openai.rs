@@ -1,9 +1,10 @@
 //! Agents behind OpenAI's chat completions API.
 
+use axum::body::Body;
 use serde_json::{Value as Json, json};
 use weft_testkit::{Reply, Script};
 
-use crate::support::{bench, chat_canvas, echo_canvas};
+use crate::support::{Reading, bench, chat_canvas, echo_canvas};
 
 fn request(content: &str) -> Json {
     json!({"model": "any", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": content}]})
@@ -87,6 +88,46 @@ async fn errors_come_in_both_formats() {
     assert_eq!(refused.status.as_u16(), 200, "a native route reports errors in its code");
     assert_eq!(refused.json()["error"]["message"], "You must provide at least one message.");
     assert_eq!(refused.refusal().0, 102);
+}
+
+/// OpenAI's libraries look only at the status, also of requests that no handler sees.
+#[tokio::test]
+async fn requests_that_cannot_be_read_are_errors_in_both_formats() {
+    let bench = bench(Script::new()).await;
+    let check = |answer: &Reading, (status, code): (u16, u64), words: &str| {
+        assert_eq!(answer.status, status, "{words}: {}", answer.text);
+        let (told, message) = answer.refusal();
+        assert!(told == code && message.contains(words), "{words}: {}", answer.text);
+        assert_eq!(answer.json()["error"]["message"], message);
+    };
+    let asked = [
+        "/api/v1/agents_openai/x/chat/completions",
+        "/api/v1/openai/x/chat/completions",
+        "/api/v1/chats_openai/x/chat/completions",
+        "/v1/responses",
+        "/api/v1/responses",
+    ];
+    for path in asked.iter().copied().chain(["/api/v1/agents/x/ag-ui"]) {
+        for (header, value, body, words) in [
+            ("content-type", "application/json", "{\"model\": ", "Malformed JSON syntax"),
+            ("content-type", "application/json", "[]", "expected object, got list"),
+            ("content-type", "application/json", "\"model\"", "expected object, got str"),
+            ("content-type", "text/plain", "{}", "Unsupported content type"),
+            ("content-encoding", "gzip", "{}", "the body is compressed (gzip)"),
+        ] {
+            let mut request = bench.request("POST", path, &Json::Null);
+            request.headers_mut().insert(header, value.parse().unwrap());
+            *request.body_mut() = Body::from(body);
+            check(&bench.send(request).await, (400, 101), words);
+        }
+        check(&bench.with("wrong").post(path, json!({})).await, (401, 401), "401: Unauthorized");
+    }
+    for path in asked {
+        check(&bench.get(path).await, (405, 100), "Method Not Allowed");
+    }
+    check(&bench.ask("PUT", "/v1/responses/x", json!({})).await, (405, 100), "Method Not Allowed");
+    check(&bench.get("/v1/responses/x/cancel").await, (405, 100), "Method Not Allowed");
+    check(&bench.get("/v1/responses/%FF").await, (400, 101), "the path of the request is not valid");
 }
 
 /// A waiting run tells text-only clients what it asks and how to answer.
