@@ -268,13 +268,13 @@ mod tests {
         for name in ["ci", "twice", "twice"] {
             made.push(create(&store, &tenant, name, 7).await.unwrap());
         }
-        let of = async |name: &str| named(&store, &tenant, name, None).await.map(|token| token.hash);
+        let of = async |name: &str| named(&store, &tenant, None, name).await.map(|token| token.hash);
         assert_eq!(of("ci").await.unwrap(), made[0].stored.hash);
         assert_eq!(of(made[1].stored.id()).await.unwrap(), made[1].stored.hash);
         assert_eq!(of(made[2].reveal()).await.unwrap(), made[2].stored.hash);
         assert!(of("twice").await.unwrap_err().full().contains("2 tokens"));
         assert_eq!(of("none").await.unwrap_err().kind, weft_core::ErrorKind::NotFound);
-        assert!(named(&store, &TenantId::new("other"), "ci", None).await.is_err());
+        assert!(named(&store, &TenantId::new("other"), None, "ci").await.is_err());
     }
 
     #[test]
