@@ -383,7 +383,7 @@ impl Component for DataOperations {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Node, Setting, outputs};
-    use serde_json::{RuleValue as Json, json};
+    use serde_json::{Value as Json, json};
 
     async fn result(mut params: Json) -> Json {
         params["query"] = json!(["{Agent:A@o}", "Agent:B@l"]);
