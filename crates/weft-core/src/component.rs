@@ -283,6 +283,19 @@ impl Reads {
     }
 }
 
+/// What the value of a reference must be for the node that reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// A list; the node fails on anything else.
+    List,
+    /// A text, or what can be written as one; the node fails on a list or an object.
+    Text,
+    /// A list of objects or lists, an object, or one of them as JSON text; the node fails on anything else.
+    Rows,
+    /// An object or a list of objects; anything else is skipped.
+    Objects,
+}
+
 /// The facts about one built node that do not change while it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
@@ -320,8 +333,8 @@ pub struct Shape {
     pub main_output: &'static str,
     /// The outputs it has besides those of its type.
     pub outputs: NodeOutputs,
-    /// The references whose values must be lists; the node fails on anything else.
-    pub lists: Vec<Reference>,
+    /// The references whose values must be of a certain kind, and what each must be.
+    pub expects: Vec<(Reference, Expected)>,
     /// The outputs that its `retry_if` reads by name, as `(pointer inside params, name)`.
     pub retry_outputs: Vec<(String, String)>,
     /// Parameters that were given but have no effect, and similar problems. `check` shows them as warnings.

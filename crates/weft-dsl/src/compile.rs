@@ -201,12 +201,12 @@ impl<'a> Compiler<'a> {
 
     /// Checks references to outputs and texts, once all nodes are built and their outputs are known.
     fn outputs(&mut self, built: &[Built], assigned: &Assigned<'_>, problems: &mut ProblemList) {
-        let outputs = CanvasOutputs::new(built, assigned);
+        let outputs = CanvasOutputs::new(self.canvas, &self.globals, built, assigned);
         let ways = GlobalWays::new(self.canvas, &self.globals, assigned);
         // Each was built from one node, in this order.
         for (node, built) in self.canvas.nodes.values().zip(built) {
             let text = NodeText { node, names: self.builder.names(node) };
-            outputs.check(self.canvas, text, &mut self.suggester, problems);
+            outputs.check(text, &mut self.suggester, problems);
             ways.check(text, built.shape().reads.all(), problems);
             let known = KnownNames { names: text.names, globals: &self.globals, outputs: &outputs };
             texts::check(&self.builder, known, node, &mut self.suggester, problems);

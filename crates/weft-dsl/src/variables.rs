@@ -57,6 +57,17 @@ fn mismatch(kind: &str, value: &Json) -> Option<&'static str> {
     (!suits).then_some(must)
 }
 
+/// Returns the JSON Schema type of the items of a list that is declared as `array<string>` or the like.
+pub(crate) fn item_kind(declared: &str) -> Option<&'static str> {
+    match declared.strip_prefix("array<")?.strip_suffix('>')?.trim() {
+        "string" => Some("string"),
+        "number" | "integer" | "float" => Some("number"),
+        "boolean" => Some("boolean"),
+        "object" => Some("object"),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
