@@ -109,6 +109,8 @@ pub struct NodeOutputs {
     pub named: Vec<NodeOutput>,
     /// Whether there may be others, whose names are not known before it runs.
     pub open: bool,
+    /// The outputs of its type that it never sets with these parameters.
+    pub without: &'static [&'static str],
 }
 
 /// An output of one node.
@@ -132,12 +134,12 @@ impl NodeOutputs {
     pub fn typed(outputs: impl IntoIterator<Item = (impl Into<String>, &'static str)>) -> Self {
         let named = outputs.into_iter();
         let named = named.map(|(name, kind)| NodeOutput { name: name.into(), kind, members: None });
-        Self { named: named.collect(), open: false }
+        Self { named: named.collect(), ..Self::default() }
     }
 
     /// Any outputs.
     pub fn any() -> Self {
-        Self { named: Vec::new(), open: true }
+        Self { open: true, ..Self::default() }
     }
 }
 

@@ -155,9 +155,7 @@ impl<'a> CanvasOutputs<'a> {
         problems: &mut ProblemList,
     ) {
         let Some(shape) = built.whole_shape() else { return };
-        let by_type = |name: &str| {
-            built.draft.spec.outputs.iter().any(|output| !output.optional && output.name == name)
-        };
+        let by_type = |name: &str| always(built).any(|output| output.name == name);
         let known = |name: &str| {
             by_type(name) || self.named.get(&node.id).is_some_and(|named| named.contains_key(name))
         };
@@ -231,7 +229,7 @@ impl<'a> CanvasOutputs<'a> {
             let known = members.as_ref()?.contains(member);
             return (!known).then_some((of, Missing::Member { output, member }));
         }
-        let by_type = draft.spec.outputs.iter().find(|output| !output.optional && leads_to(output.name));
+        let by_type = always(of).find(|output| leads_to(output.name));
         if let Some(output) = by_type {
             return self.step(of, path, output.name, output.kind).map(|step| (of, step));
         }
@@ -255,9 +253,12 @@ impl<'a> CanvasOutputs<'a> {
 
 impl MeantOutputs for CanvasOutputs<'_> {
     fn main(&self, component: &str) -> Option<&str> {
-        let draft = &self.nodes.get(&ComponentId::from(component))?.draft;
-        let by_type = draft.spec.outputs.iter().find(|output| !output.optional).map(|output| output.name);
-        by_type.or_else(|| draft.shape.outputs.named.first().map(|output| output.name.as_str()))
+        let of = *self.nodes.get(&ComponentId::from(component))?;
+        if !of.shape().outputs.without.is_empty() {
+            return Some(of.shape().main_output);
+        }
+        let by_type = always(of).map(|output| output.name).next();
+        by_type.or_else(|| of.draft.shape.outputs.named.first().map(|output| output.name.as_str()))
     }
 
     fn has(&self, component: &str, path: &str) -> bool {
@@ -271,6 +272,12 @@ impl MeantOutputs for CanvasOutputs<'_> {
 const LOOKS_MAX: usize = 1_000;
 /// Maximum number of a component's outputs compared with a name.
 const COMPARED_MAX: usize = 256;
+
+/// Returns the outputs of a node's type that the node sets.
+fn always(of: &Built) -> impl Iterator<Item = &OutputSpec> + Clone {
+    let without = of.shape().outputs.without;
+    of.draft.spec.outputs.iter().filter(move |output| !output.optional && !without.contains(&output.name))
+}
 
 /// Returns the prefixes of a path that end before a dot, and the whole path.
 fn beginnings(path: &str) -> impl Iterator<Item = &str> {
@@ -311,9 +318,9 @@ fn describe(
             let is_of_type =
                 |named: &NodeOutput| draft.spec.outputs.iter().any(|output| *output.name == *named.name);
             let asked_for = |output: &&OutputSpec| output.optional && output.name == *name;
-            let by_type =
-                draft.spec.outputs.iter().filter(|output| !output.optional).map(|output| output.name);
-            let known = by_type.chain(of.shape().outputs.named.iter().map(|output| output.name.as_str()));
+            let known = always(of)
+                .map(|output| output.name)
+                .chain(of.shape().outputs.named.iter().map(|output| output.name.as_str()));
             let guessed = known.clone().chain([ERROR]);
             let message = format!("`{reference}` is empty: `{}` has no output `{name}`", draft.id);
             let problem = Problem::warning("unknown-output", pointer, message);

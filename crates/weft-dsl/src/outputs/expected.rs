@@ -3,7 +3,7 @@
 use weft_core::component::Expected;
 use weft_core::{Json, Reference};
 
-use super::CanvasOutputs;
+use super::{CanvasOutputs, always};
 use crate::build::Built;
 use crate::problem::{Problem, ProblemList};
 use crate::references::{NodeText, ReferencesWritten};
@@ -100,7 +100,7 @@ impl<'a> CanvasOutputs<'a> {
     ) -> Option<&'static str> {
         let of = *self.nodes.get(component)?;
         let named = self.named.get(component).and_then(|named| named.get(path));
-        let by_type = of.draft.spec.outputs.iter().find(|output| !output.optional && *output.name == *path);
+        let by_type = always(of).find(|output| *output.name == *path);
         let kind = named.map(|known| known.output.kind).or(by_type.map(|output| output.kind))?;
         of.sound.then_some(kind)
     }
