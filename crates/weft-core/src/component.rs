@@ -327,6 +327,8 @@ pub struct Shape {
     pub aloud: Option<&'static str>,
     /// The datasets it searches, by name or id, as `(pointer inside params, name)`.
     pub datasets: Vec<(String, String)>,
+    /// The memories it searches or adds to, by id, as `(pointer inside params, id)`.
+    pub memories: Vec<(String, String)>,
     /// The SQL that it and its tools send, if all of it is written in the canvas.
     pub sql: Vec<WrittenSql>,
     /// The programs of the node and of its tools, if their whole text is written in the canvas.

@@ -134,7 +134,8 @@ fn queries(params: &mut Params<'_>) -> Vec<Reference> {
             Json::Null => {}
             other => {
                 let message = format!("must be a reference, and is {}", described(other));
-                params.problem(ParamProblem::new(at, message).help("write it as `Invoke:Fetch@result.items`"));
+                params
+                    .problem(ParamProblem::new(at, message).help("write it as `Invoke:Fetch@result.items`"));
             }
         }
     }

@@ -290,6 +290,7 @@ impl Component for Message {
             aloud: self.aloud.then_some("/auto_play"),
             main_output: "content",
             outputs: NodeOutputs::named(self.format.map(|_| "attachment").into_iter().chain(["downloads"])),
+            memories: self.memory.named(),
             warnings: self.warnings.clone(),
             ..Shape::default()
         }
