@@ -85,9 +85,12 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         // A Jinja template needs all of its values before it writes any text.
         let listens = params.take(&STREAM) && parsed.iter().all(|text| matches!(text, Text::Plain(_)));
         let status = params.take(&STATUS);
-        if let Some(other) = status.filter(|status| !(100..=599).contains(status)) {
-            let problem =
-                ParamProblem::new(params.pointer(&STATUS), format!("{other} is not an HTTP status"));
+        // An answer below 200 is not the final one, which HTTP requires.
+        if let Some(other) = status.filter(|status| !(200..=599).contains(status)) {
+            let problem = ParamProblem::new(
+                params.pointer(&STATUS),
+                format!("{other} is not the HTTP status of an answer"),
+            );
             params.warn(problem.help("write a number such as 200, or remove it"));
         }
         let format = params.take(&OUTPUT_FORMAT);
