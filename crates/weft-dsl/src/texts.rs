@@ -44,6 +44,17 @@ pub(crate) fn check(
     }
 }
 
+/// Returns the parts of a text between two marks, such as `{%` and `%}`.
+pub(crate) fn blocks<'t>(text: &'t str, open: &'t str, close: &'t str) -> impl Iterator<Item = &'t str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (_, inside) = rest.split_once(open)?;
+        let (inside, behind) = inside.split_once(close)?;
+        rest = behind;
+        Some(inside)
+    })
+}
+
 struct TextCheck<'a> {
     node: &'a CanvasNode,
     known: KnownNames<'a>,
