@@ -228,8 +228,22 @@ pub(crate) async fn must_run(document: &Document, app: &App, setup: &Setup) -> O
     let added = app.beside.datasets().datasets(&local::tenant(), &[]).await?;
     let added = added.into_iter().map(|dataset| dataset.name);
     let datasets = datasets.map(|stored| stored.into_iter().chain(beside).chain(added).collect());
-    compile_with(document, app, setup, Measuring::No, &Stored { datasets, ..Stored::default() })
-        .map_err(|problems| refused(document, problems, setup.colour))
+    let memories = Some(app.memory_names(&local::tenant()).await?);
+    let mut stored = Stored { datasets, memories, ..Stored::default() };
+    let compiled = |stored: &Stored| {
+        compile_with(document, app, setup, Measuring::No, stored)
+            .map_err(|problems| refused(document, problems, setup.colour))
+    };
+    let first = compiled(&stored)?;
+    let programs = std::mem::take(&mut stored.programs);
+    // In a box, because running an interpreter takes much state.
+    match Box::pin(programs.parsed(&*app.sandbox, &local::tenant())).await {
+        Some(programs) => {
+            stored.programs = programs;
+            compiled(&stored)
+        }
+        None => Ok(first),
+    }
 }
 
 /// Prints the errors of a canvas that cannot run.

@@ -40,6 +40,8 @@ static OUTPUT_FORMAT: Field<String> =
         choice("xlsx", "the tables of the text, one per sheet"),
         choice("html", ""),
         choice("markdown", ""),
+        choice("txt", ""),
+        choice("csv", "the first table of the text"),
     ]);
 static AUTO_PLAY: Field<bool> =
     Field::flag("auto_play", "whether to read it aloud, with the default speech model");
@@ -100,7 +102,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 let message =
                     format!("`{}` is not a supported format, so the file is Markdown", format.trim());
                 let problem = ParamProblem::new("/output_format", message);
-                params.warn(problem.help("use pdf, docx, xlsx, html or markdown"));
+                params.warn(problem.help("use pdf, docx, xlsx, html, markdown, txt or csv"));
                 DocumentFormat::Markdown
             })
         });
