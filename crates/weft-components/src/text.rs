@@ -119,7 +119,9 @@ fn missing_component<'t>(text: &'t str, names: Names<'_>) -> Option<&'t str> {
     text.match_indices('@').find_map(|(at, _)| {
         let before = &text[..at];
         let id = &before[before.trim_end_matches(of_id).len()..];
-        (id.contains(':') && !names.components.contains(id)).then_some(id)
+        // In lower case, it may be the beginning of an address, such as `mailto:`.
+        let is_id = id.contains(':') && id.starts_with(char::is_uppercase);
+        (is_id && !names.components.contains(id)).then_some(id)
     })
 }
 

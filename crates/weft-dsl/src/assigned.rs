@@ -67,7 +67,7 @@ impl<'a> Assigned<'a> {
 
     /// Returns the parameters of the changes that replace the whole value of a variable.
     pub(crate) fn replacing(&self, variable: &str) -> &[&'a Json] {
-        self.replaced.get(variable).map_or(&[], Vec::as_slice)
+        self.replaced.get(variable).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Whether another component may assign to an output of this one.
