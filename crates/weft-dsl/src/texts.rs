@@ -29,7 +29,11 @@ fn is_program(node: &CanvasNode, key: &str) -> bool {
 fn is_literal(node: &CanvasNode, key: &str) -> bool {
     let param = |name: &str| node.params.get(name);
     match key {
-        "prologue" => node.is_a("Begin") && param("enablePrologue").and_then(truth).unwrap_or(true),
+        // It opens conversations, and a task has none.
+        "prologue" => {
+            let is_task = param("mode").and_then(Json::as_str).is_some_and(|mode| mode.trim() == "task");
+            node.is_a("Begin") && !is_task && param("enablePrologue").and_then(truth).unwrap_or(true)
+        }
         "inputs" => node.is_a("Begin") || node.is_a("UserFillUp"),
         "empty_response" => node.is_a("Retrieval"),
         "filter" => node.is_a("ListOperations"),
