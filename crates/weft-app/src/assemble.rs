@@ -4,6 +4,7 @@ mod accounts;
 mod documents;
 mod files;
 mod models;
+mod names;
 mod secrets;
 mod tools;
 
@@ -45,6 +46,7 @@ pub use weft_models::{Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer
 pub use weft_parse::work as document_work;
 pub use weft_sandbox::work as sandbox_work;
 
+pub use self::names::{dataset_names, memory_names};
 pub use self::secrets::secret_names;
 pub use self::tools::ToolServers;
 
@@ -53,7 +55,6 @@ use self::files::files;
 use self::models::{Models, meters};
 use self::tools::tool_sources;
 use crate::app::App;
-use crate::checking::names_of_datasets;
 use crate::config::{Config, STORE_FILE, SandboxConfig};
 use crate::conversations::StoredConversations;
 use crate::notifications::Notifications;
@@ -102,20 +103,6 @@ pub(crate) async fn copy_database(source: &Path, into: &Path) -> Result<()> {
     let copied = store.copy_into(into).await;
     store.close().await?;
     copied
-}
-
-/// Returns the names and ids of a tenant's datasets. Creates nothing: without a store there are none.
-///
-/// # Errors
-/// When the store cannot be read.
-pub async fn dataset_names(config: &Config, tenant: &TenantId) -> Result<Vec<String>> {
-    if secrets::is_missing(config) {
-        return Ok(Vec::new());
-    }
-    let store = Store::open_to_read(&config.store_url()).await?;
-    let names = names_of_datasets(&*store.datasets(), tenant, u64::MAX).await;
-    store.close().await?;
-    Ok(names?.unwrap_or_default())
 }
 
 async fn make_folder(config: &Config) -> Result<()> {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use weft_core::component::WrittenProgram;
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{Counting, DatasetFilter};
+use weft_core::seam::memory_store::MemoryStore;
 use weft_core::seam::secrets::PREFIX;
 use weft_core::{Error, ErrorKind, Result, TenantId, blocking};
-use weft_dsl::{CompileOptions, LeftOutTool, Plan, Problem};
+use weft_dsl::{CompileOptions, LeftOutTool, Plan, PluginTools, Problem};
 use weft_plugins::Plugin;
 
 use crate::app::App;
@@ -16,6 +17,8 @@ use crate::programs::ProgramChecks;
 
 /// Maximum number of datasets whose names are checked; with more of them, none is reported as missing.
 const DATASETS_MAX: u64 = 2_000;
+/// The parameter that names memories.
+const MEMORIES: &str = "memory_ids";
 /// Number of datasets read in one batch.
 const PAGE: u64 = 200;
 
@@ -35,8 +38,10 @@ pub(crate) enum Purpose {
 struct ExistingNames {
     secrets: Option<Vec<String>>,
     datasets: Option<Vec<String>>,
+    memories: Option<Vec<String>>,
     tool_servers: Option<Vec<String>>,
     left_out_tools: Vec<LeftOutTool>,
+    plugin_tools: Vec<PluginTools>,
 }
 
 /// A plan with its warnings, or all problems.
@@ -54,6 +59,11 @@ impl App {
         if purpose == Purpose::Tell {
             known.tool_servers = Some(self.tool_servers.names(tenant).await?);
             known.left_out_tools = self.left_out_tools();
+            known.plugin_tools = self.plugin_tools();
+            // Few canvases name a memory.
+            if dsl.contains(MEMORIES) {
+                known.memories = Some(self.memory_names(tenant).await?);
+            }
             known.datasets = self.dataset_names(tenant).await?;
         }
         Ok(known)
@@ -71,6 +81,23 @@ impl App {
             })
         };
         self.plugins.iter().flat_map(of_plugin).collect()
+    }
+
+    /// Returns the tools of the plugins.
+    pub fn plugin_tools(&self) -> Vec<PluginTools> {
+        let of_plugin = |plugin: &Plugin| PluginTools {
+            plugin: plugin.name().to_owned(),
+            tools: plugin.tools().iter().map(|tool| tool.name.clone()).collect(),
+        };
+        self.plugins.iter().map(of_plugin).collect()
+    }
+
+    /// Returns the ids of a tenant's memories.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn memory_names(&self, tenant: &TenantId) -> Result<Vec<String>> {
+        ids_of_memories(&*self.memories.store, tenant).await
     }
 
     /// Returns the names and ids of the datasets that canvases of a tenant may use; `None` if there are too many to
@@ -150,8 +177,10 @@ impl App {
                 measuring,
                 secrets: known.secrets.as_deref(),
                 datasets: known.datasets.as_deref(),
+                memories: known.memories.as_deref(),
                 tool_servers: known.tool_servers.as_deref(),
                 left_out_tools: &known.left_out_tools,
+                plugin_tools: &known.plugin_tools,
             };
             let compiled = weft_dsl::compile(&canvas, &catalog, &options);
             Ok((compiled.map(|compiled| (compiled.plan, compiled.warnings)), programs))
@@ -180,6 +209,12 @@ pub(crate) async fn names_of_datasets(
         }
         names.extend(page.into_iter().flat_map(|dataset| [dataset.name, dataset.key.id.to_string()]));
     }
+}
+
+/// Returns the ids of a tenant's memories, of which there are few.
+pub(crate) async fn ids_of_memories(store: &dyn MemoryStore, tenant: &TenantId) -> Result<Vec<String>> {
+    let memories = store.list(tenant).await?;
+    Ok(memories.into_iter().map(|memory| memory.key.id.to_string()).collect())
 }
 
 /// Combines all problems that keep a canvas from running into one error.

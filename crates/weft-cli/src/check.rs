@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let (datasets, secrets) = (stored_datasets(setup).await, stored_secrets(setup).await);
-    let stored = Stored { datasets, secrets, ..Stored::default() };
+    let stored = Stored { datasets, secrets, memories: stored_memories(setup).await, ..Stored::default() };
     let mut reports = Vec::with_capacity(args.files.len());
     let mut worst = Exit::Done;
     for path in &args.files {
@@ -67,6 +67,7 @@ struct CheckedDocument {
 #[derive(Default)]
 struct Stored {
     datasets: Option<Vec<String>>,
+    memories: Option<Vec<String>>,
     secrets: Option<Vec<String>>,
     programs: ProgramChecks,
 }
@@ -94,13 +95,25 @@ async fn stored_datasets(setup: &Setup) -> Option<Vec<String>> {
     }
 }
 
+/// Returns the memories that a run here would find; `None` if the store cannot be read.
+async fn stored_memories(setup: &Setup) -> Option<Vec<String>> {
+    match weft_app::memory_names(&setup.config, &local::tenant()).await {
+        Ok(names) => Some(names),
+        Err(error) => {
+            Notes::line(format!("note: memories are not checked: {}", error.detail()));
+            None
+        }
+    }
+}
+
 async fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcome<CheckedDocument> {
     let document = Document::read(path)?;
     let beside = documents::dataset_beside(path);
     let datasets = stored.datasets.clone();
     // Documents next to the file are a dataset when it runs.
     let datasets = datasets.map(|stored| stored.into_iter().chain(beside).collect());
-    let mut stored = Stored { datasets, secrets: stored.secrets.clone(), ..Stored::default() };
+    let (secrets, memories) = (stored.secrets.clone(), stored.memories.clone());
+    let mut stored = Stored { datasets, secrets, memories, ..Stored::default() };
     let found = |stored: &Stored| match compile_with(&document, app, setup, Measuring::No, stored) {
         Ok(compiled) => compiled.warnings,
         Err(problems) => problems,
@@ -176,7 +189,7 @@ fn compile_with(
     let models = |llm_id: &str| can_be_asked(llm_id, app);
     let servers = setup.config.mcp.servers.keys().map(String::as_str);
     let servers: Vec<String> = servers.chain(app.plugins.names()).map(str::to_owned).collect();
-    let left_out_tools = app.left_out_tools();
+    let (left_out_tools, plugin_tools) = (app.left_out_tools(), app.plugin_tools());
     let no_voice = app.models.speech(&local::tenant(), "").err().map(|error| error.full());
     let rank = |id: &str| app.models.reranker_notice(&local::tenant(), id).map_err(|error| error.full());
     let parses = |program: &WrittenProgram| stored.programs.of(program);
@@ -188,7 +201,9 @@ fn compile_with(
         no_voice: no_voice.as_deref(),
         tool_servers: Some(&servers),
         left_out_tools: &left_out_tools,
+        plugin_tools: &plugin_tools,
         datasets: stored.datasets.as_deref(),
+        memories: stored.memories.as_deref(),
         secrets: stored.secrets.as_deref(),
         measuring: measuring == Measuring::Yes,
     };
@@ -213,8 +228,22 @@ pub(crate) async fn must_run(document: &Document, app: &App, setup: &Setup) -> O
     let added = app.beside.datasets().datasets(&local::tenant(), &[]).await?;
     let added = added.into_iter().map(|dataset| dataset.name);
     let datasets = datasets.map(|stored| stored.into_iter().chain(beside).chain(added).collect());
-    compile_with(document, app, setup, Measuring::No, &Stored { datasets, ..Stored::default() })
-        .map_err(|problems| refused(document, problems, setup.colour))
+    let memories = Some(app.memory_names(&local::tenant()).await?);
+    let mut stored = Stored { datasets, memories, ..Stored::default() };
+    let compiled = |stored: &Stored| {
+        compile_with(document, app, setup, Measuring::No, stored)
+            .map_err(|problems| refused(document, problems, setup.colour))
+    };
+    let first = compiled(&stored)?;
+    let programs = std::mem::take(&mut stored.programs);
+    // In a box, because running an interpreter takes much state.
+    match Box::pin(programs.parsed(&*app.sandbox, &local::tenant())).await {
+        Some(programs) => {
+            stored.programs = programs;
+            compiled(&stored)
+        }
+        None => Ok(first),
+    }
 }
 
 /// Prints the errors of a canvas that cannot run.

@@ -4,7 +4,7 @@ pub(crate) use weft_core::field::{Choice, Field, FieldGroup, Kind, Widget, choic
 pub(crate) use weft_core::params::{Params, asks_for_something, is_empty, pointer};
 pub(crate) use weft_core::value::{described, number, truth, whole};
 
-use weft_core::{ParamProblem, Template};
+use weft_core::{Json, ParamProblem, Template};
 
 /// Returns the problem of a field that is empty on a node and not on a tool: the consequence, and what to enter.
 pub(crate) fn unfilled(
@@ -15,6 +15,21 @@ pub(crate) fn unfilled(
 ) -> Option<ParamProblem> {
     let problem = || ParamProblem::new(pointer(&[field.name()]), format!("is empty, so {so}")).help(help);
     text.source().trim().is_empty().then(problem)
+}
+
+/// Returns the ids in a list of names, or in a single one, each with its pointer inside the parameters.
+pub(crate) fn ids(params: &Params<'_>, field: &Field<Vec<String>>) -> Vec<(String, String)> {
+    let at = params.pointer(field);
+    let texts: Vec<(String, &str)> = match params.get(field) {
+        Some(Json::Array(items)) => {
+            let places = items.iter().enumerate();
+            places.filter_map(|(place, item)| Some((format!("{at}/{place}"), item.as_str()?))).collect()
+        }
+        Some(Json::String(text)) => vec![(at, text.as_str())],
+        _ => Vec::new(),
+    };
+    let named = texts.into_iter().map(|(at, text)| (at, text.trim().to_owned()));
+    named.filter(|(_, id)| !id.is_empty()).collect()
 }
 
 /// Returns the problem of a literal server name that holds more than a host name: no server can be reached by it.

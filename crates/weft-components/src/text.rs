@@ -1,10 +1,14 @@
 //! A text of a canvas: literal text with references, or a Jinja template.
 
-use weft_core::reference::{Inputs, Names, Segment};
+use weft_core::reference::{Inputs, Names, Segment, is_name_char};
 use weft_core::rendering::BoundedText;
+use weft_core::suggest::{did_you_mean, misspelled};
 use weft_core::{Json, NodeSource, ParamProblem, Reference, Result, Template};
 
 use crate::jinja::{Jinja, LOOP_MEMBERS, is_no_member_of_loop};
+
+/// Maximum number of components compared with a misspelled id.
+const COMPARED_MAX: usize = 1_000;
 
 /// A parsed text.
 #[derive(Debug)]
@@ -30,7 +34,10 @@ impl Text {
                 } else {
                     "correct the template, or write `{{ '{{' }}` where braces are meant literally"
                 };
-                ParamProblem::new(pointer, error.full()).help(help)
+                match missing_component(text, source.names()) {
+                    Some(id) => missing(id, source.names(), pointer, &error.full()),
+                    None => ParamProblem::new(pointer, error.full()).help(help),
+                }
             });
         }
         Ok(Self::Plain(Template::parse(text, source.names())))
@@ -103,6 +110,26 @@ impl Text {
         }
         Ok(text.finish())
     }
+}
+
+/// Returns the id of a component that a template names without braces and that does not exist: the template engine takes
+/// its parts for names of its own.
+fn missing_component<'t>(text: &'t str, names: Names<'_>) -> Option<&'t str> {
+    let of_id = |c: char| is_name_char(c) || matches!(c, ':' | '-');
+    text.match_indices('@').find_map(|(at, _)| {
+        let before = &text[..at];
+        let id = &before[before.trim_end_matches(of_id).len()..];
+        // In lower case, it may be the beginning of an address, such as `mailto:`.
+        let is_id = id.contains(':') && id.starts_with(char::is_uppercase);
+        (is_id && !names.components.contains(id)).then_some(id)
+    })
+}
+
+fn missing(id: &str, names: Names<'_>, pointer: &str, error: &str) -> ParamProblem {
+    let known = names.components.iter().take(COMPARED_MAX).map(|id| id.as_str());
+    let help = misspelled(id, known).map(did_you_mean);
+    let problem = ParamProblem::new(pointer, format!("there is no component `{id}`, so that {error}"));
+    problem.help(help.unwrap_or_else(|| "refer to a component of this canvas".to_owned()))
 }
 
 /// Warns of a variable that is never given a value.

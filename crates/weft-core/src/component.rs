@@ -109,6 +109,8 @@ pub struct NodeOutputs {
     pub named: Vec<NodeOutput>,
     /// Whether there may be others, whose names are not known before it runs.
     pub open: bool,
+    /// The outputs of its type that it never sets with these parameters.
+    pub without: &'static [&'static str],
 }
 
 /// An output of one node.
@@ -132,12 +134,12 @@ impl NodeOutputs {
     pub fn typed(outputs: impl IntoIterator<Item = (impl Into<String>, &'static str)>) -> Self {
         let named = outputs.into_iter();
         let named = named.map(|(name, kind)| NodeOutput { name: name.into(), kind, members: None });
-        Self { named: named.collect(), open: false }
+        Self { named: named.collect(), ..Self::default() }
     }
 
     /// Any outputs.
     pub fn any() -> Self {
-        Self { named: Vec::new(), open: true }
+        Self { open: true, ..Self::default() }
     }
 }
 
@@ -283,6 +285,19 @@ impl Reads {
     }
 }
 
+/// What the value of a reference must be for the node that reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// A list; the node fails on anything else.
+    List,
+    /// A text, or what can be written as one; the node fails on a list or an object.
+    Text,
+    /// A list of objects or lists, an object, or one of them as JSON text; the node fails on anything else.
+    Rows,
+    /// An object or a list of objects; anything else is skipped.
+    Objects,
+}
+
 /// The facts about one built node that do not change while it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
@@ -312,6 +327,8 @@ pub struct Shape {
     pub aloud: Option<&'static str>,
     /// The datasets it searches, by name or id, as `(pointer inside params, name)`.
     pub datasets: Vec<(String, String)>,
+    /// The memories it searches or adds to, by id, as `(pointer inside params, id)`.
+    pub memories: Vec<(String, String)>,
     /// The SQL that it and its tools send, if all of it is written in the canvas.
     pub sql: Vec<WrittenSql>,
     /// The programs of the node and of its tools, if their whole text is written in the canvas.
@@ -320,8 +337,8 @@ pub struct Shape {
     pub main_output: &'static str,
     /// The outputs it has besides those of its type.
     pub outputs: NodeOutputs,
-    /// The references whose values must be lists; the node fails on anything else.
-    pub lists: Vec<Reference>,
+    /// The references whose values must be of a certain kind, and what each must be.
+    pub expects: Vec<(Reference, Expected)>,
     /// The outputs that its `retry_if` reads by name, as `(pointer inside params, name)`.
     pub retry_outputs: Vec<(String, String)>,
     /// Parameters that were given but have no effect, and similar problems. `check` shows them as warnings.

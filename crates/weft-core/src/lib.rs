@@ -56,8 +56,8 @@ pub use blocking::blocking;
 pub use budget::Budget;
 pub use catalog::Catalog;
 pub use component::{
-    Component, ComponentSpec, Finished, NodeOutput, NodeOutputs, NodeSource, OutputSpec, ParamProblem, Reads,
-    Role, Route, Shape, Suspension, ToolSpec,
+    Component, ComponentSpec, Expected, Finished, NodeOutput, NodeOutputs, NodeSource, OutputSpec,
+    ParamProblem, Reads, Role, Route, Shape, Suspension, ToolSpec,
 };
 pub use context::{NodeContext, TurnInput};
 pub use error::{Error, ErrorKind, Result};

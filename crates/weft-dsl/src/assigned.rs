@@ -8,7 +8,8 @@ use weft_core::Json;
 use crate::canvas::{Canvas, CanvasNode};
 use crate::references::prefixes;
 
-const ASSIGNER: &str = "VariableAssigner";
+/// The component type that changes variables.
+pub(crate) const ASSIGNER: &str = "VariableAssigner";
 
 /// The values that may change.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub(crate) struct Assigned<'a> {
     outputs: HashMap<&'a str, HashSet<&'a str>>,
     /// Whether a model chooses what is changed, so that it cannot be known.
     by_model: bool,
+    /// The parameters of the changes that replace the whole value of a variable, by its name.
+    replaced: HashMap<&'a str, Vec<&'a Json>>,
 }
 
 impl<'a> Assigned<'a> {
@@ -39,6 +42,10 @@ impl<'a> Assigned<'a> {
         for change in node.params.get("variables").and_then(Json::as_array).into_iter().flatten() {
             let Some(target) = change.get("variable").and_then(Json::as_str) else { continue };
             let target = target.trim_matches(|c: char| matches!(c, '{' | '}') || c.is_whitespace());
+            if matches!(change.get("operator").and_then(Json::as_str), Some("overwrite" | "set")) {
+                let value = change.get("parameter").unwrap_or(&Json::Null);
+                self.replaced.entry(target).or_default().push(value);
+            }
             match target.split_once('@') {
                 Some((component, path)) => {
                     self.outputs.entry(component).or_default().insert(path);
@@ -51,6 +58,16 @@ impl<'a> Assigned<'a> {
     /// Whether a global, or something inside it, may change.
     pub(crate) fn may_change(&self, global: &str) -> bool {
         self.by_model || self.globals.contains(global)
+    }
+
+    /// Whether a model chooses what is changed.
+    pub(crate) fn is_by_model(&self) -> bool {
+        self.by_model
+    }
+
+    /// Returns the parameters of the changes that replace the whole value of a variable.
+    pub(crate) fn replacing(&self, variable: &str) -> &[&'a Json] {
+        self.replaced.get(variable).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Whether another component may assign to an output of this one.

@@ -28,7 +28,7 @@ use crate::secrets;
 use crate::suggest::Suggester;
 use crate::targets;
 use crate::texts::{self, KnownNames};
-use crate::tool_servers::{self, LeftOutTool};
+use crate::tool_servers::{self, LeftOutTool, PluginTools};
 use crate::unseen;
 use crate::upgrade;
 use crate::variables;
@@ -63,8 +63,12 @@ pub struct CompileOptions<'a> {
     pub tool_servers: Option<&'a [String]>,
     /// Tools of these servers that cannot be used, with the reasons.
     pub left_out_tools: &'a [LeftOutTool],
+    /// The tools of the plugins; those of a plugin that is not listed here are not checked.
+    pub plugin_tools: &'a [PluginTools],
     /// The names and ids of the existing datasets; if absent, datasets are not checked.
     pub datasets: Option<&'a [String]>,
+    /// The ids of the existing memories; if absent, memories are not checked.
+    pub memories: Option<&'a [String]>,
     /// The names of the existing secrets; if absent, secrets are not checked.
     pub secrets: Option<&'a [String]>,
     /// Whether components that only serve for measuring are available.
@@ -79,7 +83,9 @@ impl fmt::Debug for CompileOptions<'_> {
             .field("no_voice", &self.no_voice)
             .field("tool_servers", &self.tool_servers)
             .field("left_out_tools", &self.left_out_tools)
+            .field("plugin_tools", &self.plugin_tools)
             .field("datasets", &self.datasets)
+            .field("memories", &self.memories)
             .field("secrets", &self.secrets)
             .field("measuring", &self.measuring)
             .finish()
@@ -187,7 +193,8 @@ impl<'a> Compiler<'a> {
         if let Some(configured) = self.builder.options.tool_servers {
             tool_servers::check(node, configured, &mut self.suggester, problems);
         }
-        tool_servers::check_tools(node, self.builder.options.left_out_tools, problems);
+        let CompileOptions { left_out_tools, plugin_tools, .. } = self.builder.options;
+        tool_servers::check_tools(node, left_out_tools, plugin_tools, &mut self.suggester, problems);
         targets::check(node, &built, &self.builder.ids, &mut self.suggester, problems);
         let shape = built.shape();
         let collected = shape.collects.iter().map(|(_, reference)| reference);
@@ -201,12 +208,12 @@ impl<'a> Compiler<'a> {
 
     /// Checks references to outputs and texts, once all nodes are built and their outputs are known.
     fn outputs(&mut self, built: &[Built], assigned: &Assigned<'_>, problems: &mut ProblemList) {
-        let outputs = CanvasOutputs::new(built, assigned);
+        let outputs = CanvasOutputs::new(self.canvas, &self.globals, built, assigned);
         let ways = GlobalWays::new(self.canvas, &self.globals, assigned);
         // Each was built from one node, in this order.
         for (node, built) in self.canvas.nodes.values().zip(built) {
             let text = NodeText { node, names: self.builder.names(node) };
-            outputs.check(self.canvas, text, &mut self.suggester, problems);
+            outputs.check(text, &mut self.suggester, problems);
             ways.check(text, built.shape().reads.all(), problems);
             let known = KnownNames { names: text.names, globals: &self.globals, outputs: &outputs };
             texts::check(&self.builder, known, node, &mut self.suggester, problems);

@@ -50,7 +50,7 @@ use problem::ProblemList;
 pub use problem::{Problem, Severity, WILL_FAIL};
 pub use references::prefixes;
 pub use schema::canvas_schema;
-pub use tool_servers::LeftOutTool;
+pub use tool_servers::{LeftOutTool, PluginTools};
 pub use unseen::{unseen_in_member, unseen_in_text};
 pub use upgrade::todays_kind;
 

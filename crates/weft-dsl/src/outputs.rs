@@ -1,14 +1,18 @@
 //! Checks that the outputs to which the texts of a canvas refer exist.
 
+mod assignments;
+mod expected;
+
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
+use serde_json::Map;
 use weft_core::component::{OutputSpec, Role};
 use weft_core::suggest::misspelled;
 use weft_core::value::listed;
-use weft_core::{ComponentId, NodeOutput, Reference};
+use weft_core::{ComponentId, Json, NodeOutput, Reference};
 
-use crate::assigned::Assigned;
+use crate::assigned::{ASSIGNER, Assigned};
 use crate::build::Built;
 use crate::canvas::{Canvas, CanvasNode};
 use crate::problem::{Problem, ProblemList};
@@ -22,6 +26,9 @@ const ERROR: &str = "_ERROR";
 
 /// The outputs of all nodes of a canvas.
 pub(crate) struct CanvasOutputs<'a> {
+    canvas: &'a Canvas,
+    /// The globals of a new session.
+    globals: &'a Map<String, Json>,
     nodes: HashMap<&'a ComponentId, &'a Built>,
     /// Outputs that follow from parameters, by name. There may be thousands, and as many references.
     named: HashMap<&'a ComponentId, HashMap<&'a str, KnownOutput<'a>>>,
@@ -67,7 +74,12 @@ enum Missing<'a> {
 
 impl<'a> CanvasOutputs<'a> {
     /// Indexes the nodes.
-    pub(crate) fn new(built: &'a [Built], assigned: &'a Assigned<'a>) -> Self {
+    pub(crate) fn new(
+        canvas: &'a Canvas,
+        globals: &'a Map<String, Json>,
+        built: &'a [Built],
+        assigned: &'a Assigned<'a>,
+    ) -> Self {
         let mut written: HashMap<_, HashSet<&str>> = HashMap::new();
         let mut changed = HashSet::new();
         for reference in built.iter().flat_map(|built| &built.shape().changes) {
@@ -89,22 +101,20 @@ impl<'a> CanvasOutputs<'a> {
         };
         let nodes = built.iter().map(|built| (&built.draft.id, built)).collect();
         let named = built.iter().map(named).collect();
-        Self { nodes, named, written, changed, assigned, looks_left: Cell::new(LOOKS_MAX) }
+        let looks_left = Cell::new(LOOKS_MAX);
+        Self { canvas, globals, nodes, named, written, changed, assigned, looks_left }
     }
 
     /// Reports a node's references to outputs that the components they name do not have.
-    pub(crate) fn check(
-        &self,
-        canvas: &Canvas,
-        text: NodeText<'_>,
-        suggester: &mut Suggester,
-        problems: &mut ProblemList,
-    ) {
+    pub(crate) fn check(&self, text: NodeText<'_>, suggester: &mut Suggester, problems: &mut ProblemList) {
         let node = text.node;
         let Some(built) = self.nodes.get(&node.id) else { return };
         let shape = &built.draft.shape;
         self.check_retries(built, node, suggester, problems);
-        self.check_lists(built, canvas, text, problems);
+        self.check_expected(built, text, problems);
+        if built.sound && node.is_a(ASSIGNER) {
+            self.check_assignments(text, problems);
+        }
         let collected = shape.collects.iter().map(|(_, reference)| reference);
         let read: Vec<&Reference> = shape.reads.all().chain(collected).collect();
         // Most nodes end here: finding the places parses all of their texts again.
@@ -116,7 +126,7 @@ impl<'a> CanvasOutputs<'a> {
         if !built.sound && problems.is_full() {
             return;
         }
-        let written = ReferencesWritten::of(canvas, text);
+        let written = ReferencesWritten::of(self.canvas, text);
         let mut references: Vec<Reference> = read.into_iter().cloned().collect();
         if !built.sound {
             // For a node that could not be built, the references are those found in its texts.
@@ -145,9 +155,7 @@ impl<'a> CanvasOutputs<'a> {
         problems: &mut ProblemList,
     ) {
         let Some(shape) = built.whole_shape() else { return };
-        let by_type = |name: &str| {
-            built.draft.spec.outputs.iter().any(|output| !output.optional && output.name == name)
-        };
+        let by_type = |name: &str| always(built).any(|output| output.name == name);
         let known = |name: &str| {
             by_type(name) || self.named.get(&node.id).is_some_and(|named| named.contains_key(name))
         };
@@ -158,49 +166,6 @@ impl<'a> CanvasOutputs<'a> {
             let pointer = format!("{}{pointer}", node.place.params);
             let problem = describe(&reference, built, &Missing::Output(name), &pointer, suggester);
             problems.add(problem.about(&node.id, &node.name));
-        }
-    }
-
-    /// Reports references that a node reads as a list although their value is known to be something else.
-    fn check_lists(&self, built: &Built, canvas: &Canvas, text: NodeText<'_>, problems: &mut ProblemList) {
-        for reference in &built.draft.shape.lists {
-            let Some(is) = self.known_as(reference) else { continue };
-            let written = ReferencesWritten::of(canvas, text);
-            let message = format!("`{reference}` is {is}, but a list is needed here: the component fails");
-            let problem = Problem::warning("wrong-type", written.place(&reference.to_string()), message)
-                .help("refer to a list, such as the result of a StringTransform that splits a text");
-            problems.add(problem.about(&text.node.id, &text.node.name));
-        }
-    }
-
-    /// Returns what a value is, if it is known not to be a list.
-    fn known_as(&self, reference: &Reference) -> Option<&'static str> {
-        let kind = match reference {
-            Reference::Global(name) => {
-                let (_, kind) = SYSTEM.iter().find(|(global, _)| **global == **name)?;
-                if self.changed.contains(&**name) || self.assigned.may_change(name) {
-                    return None;
-                }
-                *kind
-            }
-            Reference::Output { component, path } => {
-                let of = *self.nodes.get(component)?;
-                let named = self.named.get(component).and_then(|named| named.get(&**path));
-                let by_type =
-                    of.draft.spec.outputs.iter().find(|output| !output.optional && *output.name == **path);
-                let kind = named.map(|known| known.output.kind).or(by_type.map(|output| output.kind))?;
-                if !of.sound || self.may_be_other(of, path) {
-                    return None;
-                }
-                kind
-            }
-        };
-        match kind {
-            "string" => Some("a text"),
-            "number" | "integer" => Some("a number"),
-            "boolean" => Some("true or false"),
-            "object" => Some("an object"),
-            _ => None,
         }
     }
 
@@ -264,7 +229,7 @@ impl<'a> CanvasOutputs<'a> {
             let known = members.as_ref()?.contains(member);
             return (!known).then_some((of, Missing::Member { output, member }));
         }
-        let by_type = draft.spec.outputs.iter().find(|output| !output.optional && leads_to(output.name));
+        let by_type = always(of).find(|output| leads_to(output.name));
         if let Some(output) = by_type {
             return self.step(of, path, output.name, output.kind).map(|step| (of, step));
         }
@@ -288,9 +253,12 @@ impl<'a> CanvasOutputs<'a> {
 
 impl MeantOutputs for CanvasOutputs<'_> {
     fn main(&self, component: &str) -> Option<&str> {
-        let draft = &self.nodes.get(&ComponentId::from(component))?.draft;
-        let by_type = draft.spec.outputs.iter().find(|output| !output.optional).map(|output| output.name);
-        by_type.or_else(|| draft.shape.outputs.named.first().map(|output| output.name.as_str()))
+        let of = *self.nodes.get(&ComponentId::from(component))?;
+        if !of.shape().outputs.without.is_empty() {
+            return Some(of.shape().main_output);
+        }
+        let by_type = always(of).map(|output| output.name).next();
+        by_type.or_else(|| of.draft.shape.outputs.named.first().map(|output| output.name.as_str()))
     }
 
     fn has(&self, component: &str, path: &str) -> bool {
@@ -299,20 +267,17 @@ impl MeantOutputs for CanvasOutputs<'_> {
     }
 }
 
-/// The types of those session globals that cannot be lists, in JSON Schema terms.
-static SYSTEM: [(&str, &str); 5] = [
-    ("sys.query", "string"),
-    ("sys.user_id", "string"),
-    ("sys.date", "string"),
-    ("sys.run_id", "string"),
-    ("sys.conversation_turns", "number"),
-];
-
 /// Maximum number of names per canvas that are compared with the outputs of the component they name.
 // Comparing two names takes thousands of steps, and a canvas has room for a hundred thousand references.
 const LOOKS_MAX: usize = 1_000;
 /// Maximum number of a component's outputs compared with a name.
 const COMPARED_MAX: usize = 256;
+
+/// Returns the outputs of a node's type that the node sets.
+fn always(of: &Built) -> impl Iterator<Item = &OutputSpec> + Clone {
+    let without = of.shape().outputs.without;
+    of.draft.spec.outputs.iter().filter(move |output| !output.optional && !without.contains(&output.name))
+}
 
 /// Returns the prefixes of a path that end before a dot, and the whole path.
 fn beginnings(path: &str) -> impl Iterator<Item = &str> {
@@ -353,9 +318,9 @@ fn describe(
             let is_of_type =
                 |named: &NodeOutput| draft.spec.outputs.iter().any(|output| *output.name == *named.name);
             let asked_for = |output: &&OutputSpec| output.optional && output.name == *name;
-            let by_type =
-                draft.spec.outputs.iter().filter(|output| !output.optional).map(|output| output.name);
-            let known = by_type.chain(of.shape().outputs.named.iter().map(|output| output.name.as_str()));
+            let known = always(of)
+                .map(|output| output.name)
+                .chain(of.shape().outputs.named.iter().map(|output| output.name.as_str()));
             let guessed = known.clone().chain([ERROR]);
             let message = format!("`{reference}` is empty: `{}` has no output `{name}`", draft.id);
             let problem = Problem::warning("unknown-output", pointer, message);

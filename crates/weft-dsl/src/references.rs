@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Map;
-use weft_core::reference::Names;
+use weft_core::reference::{Names, is_name_char};
 use weft_core::seam::secrets;
 use weft_core::suggest::did_you_mean;
 use weft_core::{ComponentId, Json, Reference, Template};
@@ -13,6 +13,7 @@ use crate::canvas::{Canvas, CanvasNode};
 use crate::globals;
 use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
+use crate::texts::blocks;
 
 /// A longer text is not a reference as a whole.
 const REFERENCE_LENGTH_MAX: usize = 512;
@@ -232,6 +233,13 @@ fn note(json: &Json, pointer: &str, names: Names<'_>, places: &mut HashMap<Strin
             for written in template.references().map(ToString::to_string).chain(bare) {
                 // The first place counts: a reference that occurs in ten texts is one finding.
                 places.entry(written).or_insert_with(|| pointer.to_owned());
+            }
+            // Within the blocks of a template, references need no braces.
+            for block in blocks(text, "{%", "%}").chain(blocks(text, "{{", "}}")) {
+                let words = block.split(|c: char| !is_name_char(c) && !matches!(c, ':' | '-' | '.' | '@'));
+                for reference in words.filter_map(|word| Reference::parse(word.trim_matches('.'), names)) {
+                    places.entry(reference.to_string()).or_insert_with(|| pointer.to_owned());
+                }
             }
         }
         Json::Array(items) => {

@@ -49,6 +49,24 @@ pub(crate) fn check(
     for (index, id) in draft.exception.goto.iter().enumerate() {
         missing(id, &|| target_place(node, "/exception_goto", index, id), "the failure path", Decorative::No);
     }
+    if node.is_a("Switch") {
+        own_branches(node, branches.unwrap_or_default(), problems);
+    }
+}
+
+/// Reports branches of a Switch that lead to itself: it would read the same values again. A model may choose differently
+/// the next time.
+fn own_branches(node: &CanvasNode, branches: &[(String, Vec<ComponentId>)], problems: &mut ProblemList) {
+    for (pointer, ids) in branches {
+        let Some(index) = ids.iter().position(|id| *id == node.id) else { continue };
+        let pointer =
+            if problems.is_full() { String::new() } else { target_place(node, pointer, index, &node.id) };
+        let message = "the branch leads back to its own Switch, whose conditions read the same values again: \
+                       once taken, it is taken forever";
+        let problem = Problem::warning("endless-cycle", pointer, message)
+            .help("lead it to a component that changes what the conditions read");
+        problems.add(problem.about(&node.id, &node.name));
+    }
 }
 
 /// Whether a list of targets is only part of the drawing, so that the engine does not follow it.

@@ -3,15 +3,17 @@
 
 mod slips;
 
-use weft_core::Json;
+use weft_core::params::is_empty;
 use weft_core::reference::Names;
+use weft_core::value::truth;
+use weft_core::{Json, Template};
 
 pub(crate) use self::slips::{KnownNames, MeantOutputs};
 
 use self::slips::{Slip, TextLanguage};
 use crate::build::Builder;
 use crate::canvas::CanvasNode;
-use crate::problem::{Problem, ProblemList, join};
+use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
 /// The short names that an Iteration provides to its body. `{result}` is left out because texts use it for
@@ -21,6 +23,23 @@ const OF_AN_ITEM: [&str; 2] = ["item", "index"];
 /// Whether the text is in another language, where braces mean something else.
 fn is_program(node: &CanvasNode, key: &str) -> bool {
     node.is_a("CodeExec") && key == "script"
+}
+
+/// Whether a parameter is used as it stands, so that a reference in it is no reference.
+fn is_literal(node: &CanvasNode, key: &str) -> bool {
+    let param = |name: &str| node.params.get(name);
+    match key {
+        // It opens conversations, and a task has none.
+        "prologue" => {
+            let is_task = param("mode").and_then(Json::as_str).is_some_and(|mode| mode.trim() == "task");
+            node.is_a("Begin") && !is_task && param("enablePrologue").and_then(truth).unwrap_or(true)
+        }
+        "inputs" => node.is_a("Begin") || node.is_a("UserFillUp"),
+        "empty_response" => node.is_a("Retrieval"),
+        "filter" => node.is_a("ListOperations"),
+        "exception_default_value" => param("exception_method").is_some_and(|method| !is_empty(method)),
+        _ => false,
+    }
 }
 
 /// Returns how the texts of a node are read.
@@ -39,9 +58,21 @@ pub(crate) fn check(
 ) {
     let iterates = builder.iterates();
     for (key, value) in node.params.iter().filter(|(key, _)| !is_program(node, key)) {
-        let mut texts = TextCheck { node, known, iterates, suggester, problems };
+        let is_literal = is_literal(node, key);
+        let mut texts = TextCheck { node, known, iterates, is_literal, suggester, problems };
         texts.of(value, &join(&node.place.params, key));
     }
+}
+
+/// Returns the parts of a text between two marks, such as `{%` and `%}`.
+pub(crate) fn blocks<'t>(text: &'t str, open: &'t str, close: &'t str) -> impl Iterator<Item = &'t str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (_, inside) = rest.split_once(open)?;
+        let (inside, behind) = inside.split_once(close)?;
+        rest = behind;
+        Some(inside)
+    })
 }
 
 struct TextCheck<'a> {
@@ -49,6 +80,8 @@ struct TextCheck<'a> {
     known: KnownNames<'a>,
     /// Whether the canvas has an Iteration.
     iterates: bool,
+    /// Whether references are not read in this parameter.
+    is_literal: bool,
     suggester: &'a mut Suggester,
     problems: &'a mut ProblemList,
 }
@@ -73,6 +106,16 @@ impl TextCheck<'_> {
     }
 
     fn text(&mut self, text: &str, pointer: &str) {
+        if self.is_literal {
+            let template = Template::parse(text, self.known.names);
+            if let Some(reference) = template.references().next() {
+                let message =
+                    format!("`{{{reference}}}` is treated as literal text: references are not read here");
+                let help = "remove it; a text with references can be shown by a Message".to_owned();
+                self.warn(pointer, &Slip { code: PARAMETER_WARNING, message, help });
+            }
+            return;
+        }
         if let Some(slip) = slips::first(text, language(self.node), self.known, self.suggester) {
             self.warn(pointer, &slip);
         }

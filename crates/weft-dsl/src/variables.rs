@@ -38,6 +38,13 @@ pub(crate) fn check(canvas: &Canvas, suggester: &mut Suggester, problems: &mut P
                 format!("`env.{name}` must be {must}, as its type `{}` says, and is {is}", variable.kind);
             let problem = Problem::warning("wrong-type", join(&variable.pointer, "value"), message);
             problems.add(problem.help("change the value or the type"));
+        } else if let Some(OddItem { place, must, is }) = odd_item(&kind, &variable.initial()) {
+            let message = format!(
+                "item {place} of `env.{name}` must be {must}, as its type `{}` says, and is {is}",
+                variable.kind
+            );
+            let problem = Problem::warning("wrong-type", join(&variable.pointer, "value"), message);
+            problems.add(problem.help("change the item or the type"));
         }
     }
 }
@@ -55,6 +62,37 @@ fn mismatch(kind: &str, value: &Json) -> Option<&'static str> {
         _ => (value.is_array() || parsed(value).is_some_and(|value| value.is_array()), "a list"),
     };
     (!suits).then_some(must)
+}
+
+/// An item of a list that does not suit the list's declared type.
+struct OddItem {
+    /// Its position, from 1.
+    place: usize,
+    /// What the type requires.
+    must: &'static str,
+    /// What it is.
+    is: &'static str,
+}
+
+/// Returns the first item that does not suit the declared type of a list.
+fn odd_item(kind: &str, list: &Json) -> Option<OddItem> {
+    let of_items = item_kind(kind)?;
+    let wrong = |item: &Json| mismatch(of_items, item);
+    list.as_array()?
+        .iter()
+        .enumerate()
+        .find_map(|(place, item)| Some(OddItem { place: place + 1, must: wrong(item)?, is: kind_of(item) }))
+}
+
+/// Returns the JSON Schema type of the items of a list that is declared as `array<string>` or the like.
+pub(crate) fn item_kind(declared: &str) -> Option<&'static str> {
+    match declared.strip_prefix("array<")?.strip_suffix('>')?.trim() {
+        "string" => Some("string"),
+        "number" | "integer" | "float" => Some("number"),
+        "boolean" => Some("boolean"),
+        "object" => Some("object"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -79,5 +117,20 @@ mod tests {
         check("string", json!(7), None);
         check("secret", json!({}), Some("a text"));
         check("", json!([]), None);
+    }
+
+    #[test]
+    fn items_match_the_type_of_their_list() {
+        let check = |kind: &str, list: Json, expected: Option<(usize, &str)>| {
+            let found = odd_item(kind, &list).map(|odd| (odd.place, odd.must));
+            assert_eq!(found, expected, "{kind} {list}");
+        };
+        check("array<number>", json!([1, "a"]), Some((2, "a number")));
+        check("array<number>", json!([1, "2", null]), None);
+        check("array<string>", json!(["a", 1]), None);
+        check("array<string>", json!([["a"]]), Some((1, "a text")));
+        check("array<object>", json!([{}, []]), Some((2, "an object")));
+        check("array<file>", json!([1, "a"]), None);
+        check("array", json!([1, "a"]), None);
     }
 }

@@ -119,6 +119,19 @@ fn check_looks_up_datasets_where_a_run_would() {
 }
 
 #[test]
+fn check_and_run_look_up_memories() {
+    let home = Home::quoting();
+    let canvas = serde_json::json!({"components": {
+        "begin": {"obj": {"component_name": "Begin", "params": {"enablePrologue": false}}, "downstream": ["Message:M"]},
+        "Message:M": {"obj": {"component_name": "Message",
+            "params": {"content": ["Hello"], "memory_ids": ["gone"]}}, "downstream": []},
+    }});
+    home.write("c.json", canvas.to_string());
+    home.weft(&["check", "c.json"]).with(0).says(&["unknown-memory", "there is no memory `gone`"]);
+    home.weft(&["run", "c.json", "--query", "Hi"]).with(0).says(&["note: 1 warning in this canvas"]);
+}
+
+#[test]
 fn no_error_report_shows_a_secret_near_the_error() {
     let home = Home::quoting();
     let secret = "sk-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c";

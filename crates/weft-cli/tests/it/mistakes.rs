@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
-use weft_dsl::{CompileOptions, Problem, compile, load};
+use weft_dsl::{CompileOptions, PluginTools, Problem, compile, load};
 
 /// The minimum number of mistakes.
 const MISTAKES_MIN: usize = 150;
@@ -67,9 +67,11 @@ fn found(text: &str) -> Vec<Problem> {
         sql: Some(&weft_app::sql_refusals),
         programs: None,
         no_voice: Some("no model is configured for that"),
-        tool_servers: Some(&names("files")),
+        tool_servers: Some(&["files".to_owned(), "weather".to_owned()]),
         left_out_tools: &[],
+        plugin_tools: &[PluginTools { plugin: "weather".to_owned(), tools: vec!["forecast".to_owned()] }],
         datasets: Some(&names("manuals")),
+        memories: Some(&names("support")),
         secrets: Some(&names("KEY")),
         measuring: false,
     };

@@ -158,6 +158,11 @@ fn unusable_operations_are_reported_with_the_reason() {
     home.weft(&["check", "wants.json", "--data", "d"])
         .with(0)
         .says(&["left-out-tool", "`weather` has no tool `styled`: its parameter `p` has the style `label`"]);
+    let misspelled = json!({"llm_id": "", "sys_prompt": "s", "prompts": [{"role": "user", "content": "{sys.query}"}],
+        "tools": [], "mcp": [{"mcp_id": "weather", "tools": {"forcast": {}}}], "cite": false});
+    home.write("wants.json", agent(&misspelled).to_string());
+    let said = ["unknown-tool", "the plugin `weather` has no tool `forcast`", "did you mean `forecast`?"];
+    home.weft(&["check", "wants.json", "--data", "d"]).with(0).says(&said);
     document["servers"] = json!([{"url": "http://{host}", "variables": {}}]);
     put(&document);
     let refused = home.weft(&["plugins", "--data", "d"]);

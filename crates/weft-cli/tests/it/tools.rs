@@ -267,8 +267,12 @@ fn a_program_with_a_syntax_error_is_reported_before_it_runs() {
     };
     check("function main() {\n  reutrn 1 }")
         .says(&["fails in every run: line 2, column 10: SyntaxError", "`main`"]);
+    // The same is noted before a run.
+    home.weft(&["run", "c.json", "--query", "7"]).says(&["note: 1 warning in this canvas"]);
     let right = check("function main() {\n  return 1 }");
     assert!(!right.stderr.contains("fails in every run"), "{}", right.stderr);
+    let ran = home.weft(&["run", "c.json", "--query", "7"]).with(0);
+    assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
 }
 
 #[test]

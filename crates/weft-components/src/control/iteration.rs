@@ -1,7 +1,7 @@
 //! The Iteration component: runs its body once for each item of a list.
 
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, ParamProblem, Reads,
+    Component, ComponentSpec, Error, Expected, Finished, Json, NodeContext, NodeOutputs, ParamProblem, Reads,
     Reference, Result, Role, Shape, async_trait,
 };
 
@@ -79,7 +79,7 @@ impl Component for Iteration {
             parallelism: self.parallelism,
             main_output: "result",
             outputs: NodeOutputs::typed(self.collects.iter().map(|(name, _)| (name.as_str(), "array"))),
-            lists: self.items.iter().cloned().collect(),
+            expects: self.items.iter().map(|items| (items.clone(), Expected::List)).collect(),
             ..Shape::default()
         }
     }

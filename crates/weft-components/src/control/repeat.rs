@@ -123,6 +123,20 @@ impl LoopVariable {
             InitialValue::Constant(_) | InitialValue::From(_) => None,
         }
     }
+
+    /// Returns the JSON Schema type of its initial value; `any` if it is unknown or nothing is filled in.
+    fn output_kind(&self) -> &'static str {
+        match self.constant() {
+            None | Some(Json::Null) => "any",
+            Some(Json::Bool(_)) => "boolean",
+            Some(Json::Number(_)) => "number",
+            // An empty text may still become an object: assigning to a member of it makes it one.
+            Some(Json::String(text)) if text.is_empty() => "any",
+            Some(Json::String(_)) => "string",
+            Some(Json::Array(_)) => "array",
+            Some(Json::Object(_)) => "object",
+        }
+    }
 }
 
 fn variable(
@@ -222,7 +236,9 @@ impl Component for Loop {
             InitialValue::Constant(_) => None,
             InitialValue::From(reference) => Some(reference.clone()),
         });
-        let outputs = NodeOutputs::named(self.variables.iter().map(|variable| variable.name.as_str()));
+        let outputs = NodeOutputs::typed(
+            self.variables.iter().map(|variable| (variable.name.as_str(), variable.output_kind())),
+        );
         let warnings = self.warnings.clone();
         Shape { reads: Reads::always(reads), outputs, warnings, ..Shape::default() }
     }

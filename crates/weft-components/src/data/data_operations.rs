@@ -7,8 +7,8 @@ use serde_json::Map;
 use weft_core::literal::literal;
 use weft_core::value::{size, to_text};
 use weft_core::{
-    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference, Result,
-    Role, Shape, Template, async_trait,
+    Component, ComponentSpec, Expected, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
+    Result, Role, Shape, Template, async_trait,
 };
 
 use crate::params::{Field, Kind, Params, choice, described, fields, pointer};
@@ -134,7 +134,8 @@ fn queries(params: &mut Params<'_>) -> Vec<Reference> {
             Json::Null => {}
             other => {
                 let message = format!("must be a reference, and is {}", described(other));
-                params.problem(ParamProblem::new(at, message).help("write it as `Invoke:Fetch@result`"));
+                params
+                    .problem(ParamProblem::new(at, message).help("write it as `Invoke:Fetch@result.items`"));
             }
         }
     }
@@ -367,7 +368,8 @@ impl Component for DataOperations {
         let reads = Reads::always(self.query.iter().cloned().chain(texts.flatten()));
         let warnings = self.warnings.clone();
         let unfilled = self.unfilled().into_iter().collect();
-        Shape { reads, main_output: "result", warnings, unfilled, ..Shape::default() }
+        let expects = self.query.iter().map(|query| (query.clone(), Expected::Objects)).collect();
+        Shape { reads, expects, main_output: "result", warnings, unfilled, ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

@@ -10,8 +10,8 @@ use weft_core::effect::Delivery;
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, Sheet, WriteRequest};
 use weft_core::value::to_text;
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reads,
-    Reference, Result, Role, Shape, Template, Value, async_trait,
+    Component, ComponentSpec, Error, Expected, Finished, Json, NodeContext, OutputSpec, Outputs,
+    ParamProblem, Reads, Reference, Result, Role, Shape, Template, Value, async_trait,
 };
 
 use crate::artifact::{self, GivenFile};
@@ -437,6 +437,11 @@ impl Component for ExcelProcessor {
         let reads = self.files.iter().chain(&self.rows).chain(self.filename.references()).cloned();
         Shape {
             reads: Reads::always(reads),
+            // What an editor keeps of another operation is not looked at.
+            expects: match self.operation {
+                "read" | "merge" => Vec::new(),
+                _ => self.rows.iter().map(|rows| (rows.clone(), Expected::Rows)).collect(),
+            },
             main_output: "data",
             warnings: self.warnings.clone(),
             outputs: weft_core::NodeOutputs::named((self.operation == "output").then_some("attachment")),

@@ -9,8 +9,8 @@ use std::cmp::Ordering;
 use serde_json::Number;
 use weft_core::value::to_text;
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
-    Result, Role, Shape, async_trait,
+    Component, ComponentSpec, Error, Expected, Finished, Json, NodeContext, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape, async_trait,
 };
 
 use crate::params::{Field, Kind, Params, choice, described, fields, is_empty, pointer, whole};
@@ -257,9 +257,9 @@ fn by_digits(a: &Number, b: &Number) -> Ordering {
 #[async_trait]
 impl Component for ListOperations {
     fn shape(&self) -> Shape {
-        let lists = self.query.iter().cloned().collect();
+        let expects = self.query.iter().map(|query| (query.clone(), Expected::List)).collect();
         let (reads, warnings) = (Reads::always(self.query.clone()), self.warnings.clone());
-        Shape { reads, lists, warnings, main_output: "result", ..Shape::default() }
+        Shape { reads, expects, warnings, main_output: "result", ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

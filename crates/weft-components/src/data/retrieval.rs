@@ -148,7 +148,8 @@ impl Component for Retrieval {
         let query = self.query.references().cloned();
         let shape = match &self.memory {
             Some(memory) => {
-                Shape { reads: Reads::always(query.chain(memory.references().cloned())), ..Shape::default() }
+                let reads = Reads::always(query.chain(memory.references().cloned()));
+                Shape { reads, memories: memory.named(), ..Shape::default() }
             }
             None => Shape {
                 reads: Reads::always(query.chain(self.search.references().cloned())),

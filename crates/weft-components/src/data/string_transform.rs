@@ -2,8 +2,8 @@
 
 use weft_core::value::to_text;
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
-    Result, Role, Shape, async_trait,
+    Component, ComponentSpec, Error, Expected, Finished, Json, NodeContext, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape, async_trait,
 };
 
 use crate::params::{Field, Params, Widget, choice, described, fields};
@@ -148,7 +148,12 @@ impl Component for StringTransform {
                 .help("enter the text to produce, such as `{sys.query}`")
         });
         let unfilled = unfilled.into_iter().collect();
-        Shape { reads: Reads::always(reads), main_output: "result", warnings, unfilled, ..Shape::default() }
+        let expects = match &self.work {
+            Some(TextOperation::Split(reference)) => vec![(reference.clone(), Expected::Text)],
+            Some(TextOperation::Merge(_)) | None => Vec::new(),
+        };
+        let reads = Reads::always(reads);
+        Shape { reads, expects, main_output: "result", warnings, unfilled, ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

@@ -436,6 +436,7 @@ impl Component for Agent {
             models: own.models.into_iter().chain(inner.models).collect(),
             rerankers: inner.rerankers,
             datasets: inner.datasets,
+            memories: inner.memories,
             sql: inner.sql,
             programs: inner.programs,
             warnings: own.warnings.into_iter().chain(inner.warnings).collect(),

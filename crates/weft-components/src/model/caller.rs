@@ -35,6 +35,8 @@ fn structured(schema: &Schema) -> NodeOutputs {
     NodeOutputs {
         named: vec![NodeOutput { name: "structured".to_owned(), kind: "any", members }],
         open: false,
+        // The answer is in one of the two, never in both.
+        without: &["content"],
     }
 }
 

@@ -40,6 +40,8 @@ static OUTPUT_FORMAT: Field<String> =
         choice("xlsx", "the tables of the text, one per sheet"),
         choice("html", ""),
         choice("markdown", ""),
+        choice("txt", ""),
+        choice("csv", "the first table of the text"),
     ]);
 static AUTO_PLAY: Field<bool> =
     Field::flag("auto_play", "whether to read it aloud, with the default speech model");
@@ -85,9 +87,12 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         // A Jinja template needs all of its values before it writes any text.
         let listens = params.take(&STREAM) && parsed.iter().all(|text| matches!(text, Text::Plain(_)));
         let status = params.take(&STATUS);
-        if let Some(other) = status.filter(|status| !(100..=599).contains(status)) {
-            let problem =
-                ParamProblem::new(params.pointer(&STATUS), format!("{other} is not an HTTP status"));
+        // An answer below 200 is not the final one, which HTTP requires.
+        if let Some(other) = status.filter(|status| !(200..=599).contains(status)) {
+            let problem = ParamProblem::new(
+                params.pointer(&STATUS),
+                format!("{other} is not the HTTP status of an answer"),
+            );
             params.warn(problem.help("write a number such as 200, or remove it"));
         }
         let format = params.take(&OUTPUT_FORMAT);
@@ -97,7 +102,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 let message =
                     format!("`{}` is not a supported format, so the file is Markdown", format.trim());
                 let problem = ParamProblem::new("/output_format", message);
-                params.warn(problem.help("use pdf, docx, xlsx, html or markdown"));
+                params.warn(problem.help("use pdf, docx, xlsx, html, markdown, txt or csv"));
                 DocumentFormat::Markdown
             })
         });
@@ -290,6 +295,7 @@ impl Component for Message {
             aloud: self.aloud.then_some("/auto_play"),
             main_output: "content",
             outputs: NodeOutputs::named(self.format.map(|_| "attachment").into_iter().chain(["downloads"])),
+            memories: self.memory.named(),
             warnings: self.warnings.clone(),
             ..Shape::default()
         }

@@ -7,7 +7,7 @@ use weft_core::seam::memories::Turn;
 use weft_core::seam::memory_store::each_once;
 use weft_core::{ErrorKind, NodeContext, Reference, Result, Template};
 
-use crate::params::{Field, Params};
+use crate::params::{Field, Params, ids};
 use crate::text::without_thinking;
 
 /// The memories.
@@ -20,12 +20,20 @@ pub(super) static USER_ID: Field<Template> =
 /// The memories that are to remember what a Message says.
 pub(super) struct Remembering {
     memories: Vec<String>,
+    /// The same, with their pointers inside the parameters.
+    named: Vec<(String, String)>,
     user: Template,
 }
 
 impl Remembering {
     pub(super) fn of(params: &mut Params<'_>) -> Self {
-        Self { memories: params.take(&MEMORY_IDS), user: params.take(&USER_ID) }
+        let named = ids(params, &MEMORY_IDS);
+        Self { memories: params.take(&MEMORY_IDS), named, user: params.take(&USER_ID) }
+    }
+
+    /// Returns the memories as `(pointer inside params, id)`.
+    pub(super) fn named(&self) -> Vec<(String, String)> {
+        self.named.clone()
     }
 
     /// Returns the references it reads; none if nothing is remembered.

@@ -37,6 +37,9 @@ impl Builder<'_> {
                     .maybe_help(suggester.did_you_mean(name, known.map(String::as_str)));
             problems.add(about(problem));
         }
+        for problem in self.unknown_memories(node, shape, suggester) {
+            problems.add(about(problem));
+        }
         for problem in self.refused_sql(node, shape).into_iter().chain(self.faulty_programs(node, shape)) {
             problems.add(about(problem));
         }
@@ -62,6 +65,22 @@ impl Builder<'_> {
                 }
             }
         }
+    }
+
+    /// Returns the problems of memories that do not exist.
+    fn unknown_memories(&self, node: &CanvasNode, shape: &Shape, suggester: &mut Suggester) -> Vec<Problem> {
+        let Some(known) = self.options.memories else { return Vec::new() };
+        let mut unknown = Vec::new();
+        for (pointer, id) in shape.memories.iter().filter(|(_, id)| !known.contains(id)) {
+            let so = if node.is_a("Message") { "nothing is remembered" } else { "the search will fail" };
+            let message = format!("there is no memory `{id}`: {so}");
+            let pointer = format!("{}{pointer}", node.place.params);
+            let problem = Problem::warning("unknown-memory", pointer, message)
+                .help("name the id of one; `GET /api/v1/memories` lists them")
+                .maybe_help(suggester.did_you_mean(id, known.iter().map(String::as_str)));
+            unknown.push(problem);
+        }
+        unknown
     }
 
     /// Returns the reasons for which SQL would be refused in every run.

@@ -1,10 +1,13 @@
 //! Misspelled references, which are taken for plain text.
 
+mod marks;
+
 use serde_json::Map;
 use weft_core::Json;
 use weft_core::reference::{Names, Reference, is_name_char};
 use weft_core::seam::secrets;
 
+use self::marks::{WIDE, marked, quoted, wide};
 use crate::globals;
 use crate::suggest::Suggester;
 
@@ -93,6 +96,9 @@ pub(super) fn first(
     let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
     let taken = |reference: &str| if reference == bare { "" } else { ": it is treated as literal text" };
     // Before the others: the part before the mark would look like an unclosed reference.
+    if let Some(slip) = marked(text, known).or_else(|| quoted(text, language, known)) {
+        return Some(slip);
+    }
     if let Some(slip) =
         spaced(text, known, &taken).or_else(|| parted(text, known)).or_else(|| filtered(text, known))
     {
@@ -114,32 +120,6 @@ pub(super) fn first(
         .or_else(|| doubled(text, language, known, suggester))
         .or_else(|| unknown(text, known, suggester))
         .or_else(|| wide(text, known))
-}
-
-/// The characters of a reference as input methods for Chinese and Japanese type them.
-const WIDE: [char; 5] = ['｛', '｝', '＠', '：', '．'];
-
-/// Finds a reference that is typed with full-width characters, `｛sys.query｝` or `{Agent：A@content}`.
-fn wide(text: &str, known: KnownNames<'_>) -> Option<Slip> {
-    if !text.contains(WIDE) {
-        return None;
-    }
-    let narrow = |c: char| match c {
-        '｛' => '{',
-        '｝' => '}',
-        '＠' => '@',
-        '：' => ':',
-        '．' => '.',
-        other => other,
-    };
-    let narrowed: String = text.chars().map(narrow).collect();
-    in_braces(&narrowed).find_map(|(_, inside)| {
-        let reference = reference_at(inside, known).filter(|reference| *reference == inside)?;
-        let message =
-            format!("`{{{reference}}}` is typed with full-width characters: it is treated as literal text");
-        // What is right in the same text is not meant.
-        (!text.contains(&format!("{{{reference}}}"))).then(|| Slip::new(MALFORMED, message, reference))
-    })
 }
 
 /// Returns the texts between single braces, each with the position of its opening brace.
@@ -562,6 +542,32 @@ mod tests {
         check("{sys.query｝", "unclosed write `{sys.query}`");
         check("问：｛somebody＠example.org｝ {sys.query}", "");
         check("答：{sys.query}", "");
+        check("{sys.query} 或 ｛sys.query｝", "malformed write `{sys.query}`");
+        check("｛sys.query｝ 或 {sys.query}", "malformed write `{sys.query}`");
+        check("答：{sys.query} 或 {sys.query}", "");
+    }
+
+    #[test]
+    fn the_mark_of_an_output_stands_alone() {
+        check("so {Agent:A@@content}", "malformed write `{Agent:A@content}`");
+        check("so { Agent:A @ content }", "malformed write `{Agent:A@content}`");
+        check("so {{ Agent:A @content }}", "malformed write `{Agent:A@content}`");
+        check("{me @ example.org} { Agent:A@content } {b@@}", "");
+    }
+
+    #[test]
+    fn a_reference_in_quotes_is_a_text_in_a_statement() {
+        let known = |text: &str| {
+            let components = HashSet::new();
+            let globals = json!({"sys.query": ""});
+            let names = Names { components: &components, item: None };
+            let known = KnownNames { names, globals: globals.as_object().unwrap(), outputs: &Outputs };
+            first(text, TextLanguage::Jinja, known, &mut Suggester::default()).map(|slip| slip.help)
+        };
+        let help = Some("write `sys.query` without quotes and braces".to_owned());
+        assert_eq!(known("{% if '{sys.query}' == 'Q' %}y{% endif %}"), help);
+        assert_eq!(known("{% if \"{sys.query}\" == 'Q' %}y{% endif %}"), help);
+        assert_eq!(known("{% if {sys.query} == 'Q' %}'{sys.query}'{% endif %}{{ '{sys.query}' }}"), None);
     }
 
     #[test]

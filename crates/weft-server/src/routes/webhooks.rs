@@ -439,6 +439,9 @@ async fn given(
 /// The configured answer, which does not depend on the run.
 fn at_once(status: u16, body: &str) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    if has_no_body(status) {
+        return status.into_response();
+    }
     let is_json = body.trim().is_empty() || serde_json::from_str::<Json>(body).is_ok();
     let (kind, text) = match (is_json, body.trim().is_empty()) {
         (true, true) => ("application/json", "null"),
@@ -471,9 +474,23 @@ async fn said(handle: RunHandle) -> Result<Response, ApiError> {
             let usual = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
             // A status below 200 is not a final response.
             let status = answer.status().filter(|status| status.as_u16() >= 200).unwrap_or(usual);
-            respond(status, &json!({"message": answer.text(), "success": true, "code": status.as_u16()}))
+            at_the_end(status, &answer.text())
         }
     })
+}
+
+/// The answer of a run that has succeeded.
+fn at_the_end(status: StatusCode, text: &str) -> Response {
+    if has_no_body(status) {
+        return status.into_response();
+    }
+    respond(status, &json!({"message": text, "success": true, "code": status.as_u16()}))
+}
+
+/// Whether an answer with this status ends after its headers (RFC 9110 §15): clients would take a body for the beginning
+/// of the next answer.
+fn has_no_body(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
 #[cfg(test)]
@@ -496,5 +513,16 @@ mod tests {
         );
         assert_eq!(kind("<b>thanks</b>"), "text/plain; charset=utf-8");
         assert_eq!(at_once(204, "").status(), StatusCode::NO_CONTENT);
+    }
+
+    #[test]
+    fn some_answers_have_no_body() {
+        for (status, has_body) in [(200, true), (204, false), (205, false), (304, false), (399, true)] {
+            let at_end = at_the_end(StatusCode::from_u16(status).unwrap(), "done");
+            for response in [at_once(status, "{}"), at_end] {
+                assert_eq!(response.status(), status);
+                assert_eq!(response.headers().contains_key(header::CONTENT_TYPE), has_body, "{status}");
+            }
+        }
     }
 }

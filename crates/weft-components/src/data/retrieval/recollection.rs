@@ -10,7 +10,7 @@ use weft_knowledge::retrieve::stripped;
 use weft_knowledge::tokens;
 
 use super::search::DatasetSearch;
-use crate::params::{Field, Params};
+use crate::params::{Field, Params, ids};
 use crate::passages::TOKENS_MAX;
 
 /// The memories.
@@ -26,12 +26,20 @@ const CHOOSE: &str = "name them in `memory_ids`; `GET /api/v1/memories` lists th
 /// A search of memories.
 pub(super) struct MemorySearch {
     memories: Vec<String>,
+    /// The same, with their pointers inside the parameters.
+    named: Vec<(String, String)>,
     user: Template,
 }
 
 impl MemorySearch {
     pub(super) fn of(params: &mut Params<'_>) -> Self {
-        Self { memories: params.take(&MEMORY_IDS), user: params.take(&USER_ID) }
+        let named = ids(params, &MEMORY_IDS);
+        Self { memories: params.take(&MEMORY_IDS), named, user: params.take(&USER_ID) }
+    }
+
+    /// Returns the memories as `(pointer inside params, id)`.
+    pub(super) fn named(&self) -> Vec<(String, String)> {
+        self.named.clone()
     }
 
     pub(super) fn chooses_nothing(&self) -> bool {

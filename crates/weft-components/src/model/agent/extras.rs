@@ -97,6 +97,11 @@ pub(super) fn budget(params: &mut Params<'_>) -> BudgetLimits {
     for (key, value) in given.iter().filter(|(_, value)| !value.is_null()) {
         // NaN fails every comparison, so it is refused like a negative number.
         let amount = number(value).filter(|amount| *amount >= 0.0);
+        if amount == Some(0.0) && matches!(key.as_str(), "model_calls" | "tokens" | "money" | "seconds") {
+            let problem =
+                ParamProblem::new(pointer(&["budget", key]), "is 0: no model is called, so the node fails");
+            params.warn(problem.help("allow more, or remove the limit"));
+        }
         let count = amount.and_then(whole).and_then(|count| u64::try_from(count).ok());
         let (place, kind) = match key.as_str() {
             "rounds" => (&mut limits.rounds, "a whole number"),

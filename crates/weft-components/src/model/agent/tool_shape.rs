@@ -20,6 +20,8 @@ pub(super) struct ToolShape {
     pub rerankers: Vec<(String, String)>,
     /// The datasets that the tools search.
     pub datasets: Vec<(String, String)>,
+    /// The memories that the tools search.
+    pub memories: Vec<(String, String)>,
     /// The models that the tools use.
     pub models: Vec<(String, String)>,
     /// Their database queries, where the canvas contains them literally.
@@ -45,6 +47,7 @@ impl ToolShape {
         self.models.extend(shape.models.iter().map(named));
         self.rerankers.extend(shape.rerankers.iter().map(named));
         self.datasets.extend(shape.datasets.iter().map(named));
+        self.memories.extend(shape.memories.iter().map(named));
         let sql = shape.sql.iter().map(|sql| WrittenSql { pointer: place(&sql.pointer), ..sql.clone() });
         self.sql.extend(sql);
         // An editor's default program is left out, and the model writes another. The program of a nested agent's tool
