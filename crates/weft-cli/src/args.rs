@@ -2,6 +2,7 @@
 
 mod dataset;
 mod eval;
+mod free_text;
 mod models;
 mod runs;
 mod schedule;
@@ -19,6 +20,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use weft_app::config::listen_address;
 use weft_app::spending::USAGE_DAYS_MAX;
+
+use self::free_text::free_text;
 
 pub(crate) use self::dataset::{
     DatasetAddArgs, DatasetChunksArgs, DatasetCommand, DatasetDocumentsArgs, DatasetEmbedArgs,
@@ -226,7 +229,7 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The question
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = free_text)]
     pub query: Option<String>,
     /// A form value: as typed for a field of text, else read as JSON if it is JSON; repeatable
     #[arg(long = "input", value_name = "KEY=VALUE")]

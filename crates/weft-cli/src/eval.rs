@@ -58,9 +58,13 @@ async fn evaluate(args: &EvalArgs, setup: &Setup) -> Outcome {
         must_have_folder(report)?;
     }
     let files = find::files(&args.files)?;
-    let app =
-        weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let mode = if args.live { Mode::Live } else { Mode::Recorded };
+    let app = match mode {
+        // With the datasets and memories of the data folder. Runs of evals are never stored.
+        Mode::Live => weft_app::assemble(&setup.config).await,
+        Mode::Recorded => weft_app::assemble_in_memory(&setup.config).await,
+    };
+    let app = app.map_err(|error| Failure::before_running(&error))?;
     let evaluated = evaluated(args, setup, &app, mode, &files).await;
     app.shut_down(Duration::ZERO).await?;
     evaluated

@@ -343,7 +343,7 @@ impl Retries {
             let (answer, now) = sent(ctx, request.clone(), again).await;
             // An error in the request itself would only be repeated.
             let passing = match &answer {
-                Ok(response) => response.status == 429 || response.status >= 500,
+                Ok(response) => passes(response.status),
                 Err(error) => {
                     matches!(error.kind, ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::RateLimited)
                 }

@@ -1,6 +1,8 @@
 //! The append-only records of a run. The run's state is a fold over them, and the events that clients see are a
 //! projection of them.
 
+mod settings;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -17,6 +19,8 @@ use crate::seam::chat_model::Usage;
 use crate::seam::speech::Audio;
 use crate::usage::ModelUse;
 use crate::value::{Json, Outputs};
+
+pub use self::settings::RunSettings;
 
 /// Version of the record format below. Raised when an old reader would misread a new record: since 2, assignments are
 /// recorded as operations instead of their results.
@@ -211,6 +215,9 @@ pub enum Record {
         /// The limits that affect the order in which its nodes run; if absent, those configured for the process.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<RunLimits>,
+        /// The settings that its results depend on; absent in older journals.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        settings: Option<Arc<RunSettings>>,
         /// The writer from here on: a name that no other writer has, so that no writer mistakes identical records of
         /// another for its own.
         #[serde(default, skip_serializing_if = "str::is_empty")]

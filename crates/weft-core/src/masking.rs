@@ -57,13 +57,38 @@ const ENCODED: char = '%';
 /// forms, which write a space as `+`.
 const KEPT: [&str; 4] = ["-._~", "-_.!~*'()", "!$%&()*+,-./:;=?@[\\]^_`{|}~", "*-._+"];
 
-/// The ways in which a text may be escaped within JSON.
-const WITHIN_JSON: [fn(&str) -> Option<String>; 3] = [
+/// The ways in which a text may be escaped within JSON, and where it may be in data in base64.
+const WITHIN: [fn(&str) -> Option<String>; 6] = [
     in_json,
     |value| Some(ascii(&in_json(value)?)),
     // JSON nested in a JSON string, as in answers that quote the request.
     |value| in_json(&in_json(value)?),
+    |value| Some(in_base64(value, 0)),
+    // As in `user:password`, which Basic authentication sends in base64: users differ in length.
+    |value| Some(in_base64(value, 1)),
+    |value| Some(in_base64(value, 2)),
 ];
+
+/// The characters of base64 (RFC 4648 §4).
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Returns the part of data in base64 that depends on nothing but this value, when the number of bytes before it has
+/// the remainder `before` modulo 3. The characters at its edges also depend on its neighbours and are left out.
+fn in_base64(value: &str, before: usize) -> String {
+    // Of the first byte, 4 or 2 bits are in a character that it shares with what is before it.
+    let shared = [0, 4, 2].get(before).copied().unwrap_or(0);
+    let (mut bits, mut count) = (0_usize, 0_usize);
+    let mut text = String::with_capacity(value.len().saturating_mul(4) / 3);
+    for (place, byte) in value.bytes().enumerate() {
+        bits = ((bits << 8) | usize::from(byte)) & 0xffff;
+        count += if place == 0 { 8 - shared } else { 8 };
+        while count >= 6 {
+            count -= 6;
+            text.push(char::from(BASE64[(bits >> count) & 63]));
+        }
+    }
+    text
+}
 
 fn in_json(value: &str) -> Option<String> {
     let text = serde_json::to_string(value).ok()?;
@@ -84,12 +109,12 @@ fn ascii(text: &str) -> String {
     written
 }
 
-/// Number of ways in which a value may be encoded.
-const WAYS: usize = KEPT.len() + WITHIN_JSON.len();
+/// Number of ways in which a value may be encoded. The name of a form has one digit for it, so there are 10 at most.
+const WAYS: usize = KEPT.len() + WITHIN.len();
 
-/// Returns a value encoded for a URL or for JSON.
+/// Returns a value encoded for a URL, for JSON or in base64.
 fn encoded(value: &str, way: usize) -> Option<String> {
-    let Some(kept) = KEPT.get(way) else { return WITHIN_JSON.get(way - KEPT.len())?(value) };
+    let Some(kept) = KEPT.get(way) else { return WITHIN.get(way - KEPT.len())?(value) };
     let mut text = String::with_capacity(value.len());
     for byte in value.bytes() {
         match byte {
@@ -568,6 +593,24 @@ mod tests {
         let check = |text: &str, expected: &str| assert_eq!(masks.text(text), expected);
         check("100000 and 210000", "100000 and 210000");
         check("10000, x10000y, 100000, 10000", "***, x***y, 100000, ***");
+    }
+
+    #[test]
+    fn a_secret_in_base64_is_masked_and_restored_as_it_was() {
+        let masks = Masks::default();
+        masks.add("env.password", &json!("rosebud-17")).unwrap();
+        let check = |encoded: &str, expected: &str| {
+            let header = format!("Basic {encoded}");
+            assert_eq!(masks.text(&header), format!("Basic {expected}"));
+            let sealed = masks.sealed(&json!({"outputs": header}), &[]).unwrap().to_string();
+            let value = |name: &str| (name == "env.password").then(|| "rosebud-17".to_owned());
+            assert_eq!(opened(&sealed, value), json!({"outputs": header}).to_string());
+        };
+        // Alone, and behind `a:`, `ad:` and `ada:`.
+        check("cm9zZWJ1ZC0xNw==", "***w==");
+        check("YTpyb3NlYnVkLTE3", "YTp***");
+        check("YWQ6cm9zZWJ1ZC0xNw==", "YWQ6***w==");
+        check("YWRhOnJvc2VidWQtMTc=", "YWRhOn***c=");
     }
 
     #[test]

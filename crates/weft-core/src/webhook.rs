@@ -175,6 +175,8 @@ impl Network {
         // Callers are compared in their IPv4 form, whose prefix is shorter by what all mapped addresses begin with.
         match (address.to_canonical(), bits.checked_sub(MAPPED_BITS)) {
             (own @ IpAddr::V4(_), Some(bits)) => Some(Self { address: own, bits }),
+            // All of IPv4, which nobody writes in this way.
+            (IpAddr::V4(_), None) if bits > 32 => None,
             _ => Some(Self { address, bits }),
         }
     }
@@ -188,11 +190,11 @@ impl Network {
         };
         // A server that listens on IPv6 sees IPv4 callers as `::ffff:a.b.c.d`.
         match (self.address.to_canonical(), address.to_canonical()) {
-            (IpAddr::V4(own), IpAddr::V4(other)) if self.bits <= 32 => {
-                same(u32::from(own).into(), u32::from(other).into(), 32)
-            }
+            (IpAddr::V4(own), IpAddr::V4(other)) => same(u32::from(own).into(), u32::from(other).into(), 32),
             (IpAddr::V6(own), IpAddr::V6(other)) => same(own.into(), other.into(), 128),
-            _ => false,
+            // `::/0` contains every caller.
+            (IpAddr::V6(own), IpAddr::V4(other)) => same(own.into(), other.to_ipv6_mapped().into(), 128),
+            (IpAddr::V4(_), IpAddr::V6(_)) => false,
         }
     }
 }
@@ -354,11 +356,17 @@ mod tests {
         check("2001:db8::/32", "2001:db8:ffff::1", true);
         check("2001:db8::/32", "2001:db9::1", false);
         check("::/0", "::1", true);
+        check("::/0", "203.0.113.9", true);
+        check("::/0", "::ffff:203.0.113.9", true);
+        check("::/96", "203.0.113.9", false);
+        check("2001:db8::/32", "203.0.113.9", false);
         check("::ffff:10.1.2.3", "10.1.2.3", true);
         check("::ffff:10.1.2.3", "10.1.2.4", false);
         check("::ffff:10.0.0.0/104", "::ffff:10.255.0.1", true);
         check("::ffff:10.0.0.0/104", "11.0.0.1", false);
-        for wrong in ["", "x", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/-1", "10.0.0.0/"] {
+        check("::ffff:10.0.0.0/96", "11.0.0.1", true);
+        let wrong = ["", "x", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/-1", "10.0.0.0/"];
+        for wrong in wrong.into_iter().chain(["::ffff:10.0.0.0/33", "::ffff:10.0.0.0/95"]) {
             assert_eq!(Network::parse(wrong), None, "{wrong}");
         }
     }

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod announced;
+mod begun_with;
 mod counted;
 mod fork;
 mod give_way;

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use weft_core::budget::{BudgetLimits, Spent};
 use weft_core::component::Suspension;
-use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolFinished};
+use weft_core::context::{Limited, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolFinished};
 use weft_core::effect::{Effects, Recorded};
 use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::masking::Masks;
@@ -78,6 +78,8 @@ struct ReplayedActivation {
     speech: OutputDedup,
     said: String,
     tools: Vec<ToolFinished>,
+    /// The budgets that have cut its work short.
+    budgets: HashSet<Limited>,
     texts: BTreeMap<Arc<str>, SharedText>,
     end: Option<ActivationEnd>,
     /// What the journal says about it so far.
@@ -96,6 +98,7 @@ struct Then {
     thinking: bool,
     said: String,
     tools: Vec<ToolFinished>,
+    budgets: HashSet<Limited>,
 }
 
 /// A run that is being replayed.
@@ -189,6 +192,7 @@ impl Replay {
             speech: OutputDedup::after(start.spoken),
             said: String::new(),
             tools: Vec::new(),
+            budgets: HashSet::new(),
             texts: BTreeMap::new(),
             end: None,
             then: Then::default(),
@@ -229,6 +233,9 @@ impl Replay {
             Record::ToolFinished { activation, call } => {
                 self.told(*activation, |then| then.tools.push(call.clone()));
             }
+            Record::Limited { activation, reason: reason @ Limited::Budget(_), .. } => {
+                self.told(*activation, |then| then.budgets.extend([*reason]));
+            }
             _ => {}
         }
     }
@@ -268,6 +275,11 @@ impl Replay {
             self.unheard.extend(listeners);
             return;
         };
+        if active.budgets != active.then.budgets {
+            // What other runs had used of a shared budget is not in this journal.
+            self.unheard.extend(listeners);
+            return;
+        }
         let node = Arc::clone(&self.plan);
         let node = &node.nodes[active.ix];
         self.compare(at, "suspension", timeless(json!(suspension)), timeless(json!(suspended)));
@@ -397,6 +409,7 @@ impl Replay {
             }
             Signal::Publish(output, text) => drop(active.texts.insert(output, text)),
             Signal::ToolFinished(call) => active.tools.push(*call),
+            Signal::Limited(reason @ Limited::Budget(_)) => active.budgets.extend([reason]),
             // These were reported by the code that made the calls.
             Signal::Speak
             | Signal::Play(_)

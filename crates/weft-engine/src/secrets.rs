@@ -8,7 +8,7 @@ use weft_core::masking::{self, MASK, Masks};
 use weft_core::reference::Inputs;
 use weft_core::seam::Secrets;
 use weft_core::seam::secrets::{NamedSecret, PREFIX, SecretInfo};
-use weft_core::{Error, ErrorKind, Json, Reference, Result, Secret, TenantId, async_trait};
+use weft_core::{Entry, Error, ErrorKind, Json, Record, Reference, Result, Secret, TenantId, async_trait};
 use weft_dsl::Plan;
 
 /// The values of the secrets that a plan names, where they exist. Clones share them.
@@ -34,6 +34,23 @@ impl SecretValues {
         Some(self.0.get(name.strip_prefix(PREFIX)?)?.value.reveal())
     }
 
+    /// Returns the values without those of secrets that did not exist when this journal was written, according to
+    /// the nodes that failed for lack of them.
+    pub(crate) fn without_missing(self, entries: &[Entry]) -> Self {
+        let was_missing = |name: &str| {
+            let message = missing(name).message;
+            entries.iter().any(|entry| match &entry.record {
+                Record::NodeFinished { error: Some(error), .. } => error.contains(&message),
+                _ => false,
+            })
+        };
+        if !self.0.keys().any(|name| was_missing(name)) {
+            return self;
+        }
+        let there = self.0.iter().filter(|(name, _)| !was_missing(name));
+        Self(Arc::new(there.map(|(name, value)| (Arc::clone(name), value.clone())).collect()))
+    }
+
     /// Puts the values back into JSON that was stored with marks in their place.
     pub(crate) fn open(&self, stored: &mut Json) {
         masking::open(stored, |name| self.global(name).map(str::to_owned));
@@ -55,14 +72,18 @@ pub(crate) fn seal(state: &mut Json, plan: &Plan, masks: &Masks) {
 /// # Errors
 /// `Unauthenticated`, as when a key is missing, with the name of the first missing secret.
 pub(crate) fn must_be_there(inputs: &Inputs, dispensable: &[Reference]) -> Result<()> {
-    let missing = inputs.iter().find_map(|(reference, value)| {
+    let absent = inputs.iter().find_map(|(reference, value)| {
         let name = reference.secret().filter(|_| !dispensable.contains(reference))?;
         value.as_json().is_none_or(Json::is_null).then_some(name)
     });
-    let Some(name) = missing else { return Ok(()) };
+    absent.map_or(Ok(()), |name| Err(missing(name)))
+}
+
+/// Returns the error of a node that reads a secret which does not exist.
+fn missing(name: &str) -> Error {
     let message = format!("there is no secret `{name}`, which the canvas reads as `{{{PREFIX}{name}}}`");
-    Err(Error::new(ErrorKind::Unauthenticated, message)
-        .help(format!("set it with `weft secret set {name}`, or with PUT /api/v1/secrets/{name}")))
+    Error::new(ErrorKind::Unauthenticated, message)
+        .help(format!("set it with `weft secret set {name}`, or with PUT /api/v1/secrets/{name}"))
 }
 
 /// Secrets that need not exist any more: replayed work sends nothing anywhere.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::free_text::free_text;
+
 /// What to do with datasets.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DatasetCommand {
@@ -56,7 +58,7 @@ pub(crate) struct DatasetAddArgs {
     #[arg(long, value_name = "NAME")]
     pub embedder: Option<String>,
     /// Description of the dataset
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = free_text)]
     pub description: Option<String>,
     #[command(flatten)]
     pub method: DatasetMethodArgs,

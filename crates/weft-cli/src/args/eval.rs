@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::free_text::free_text;
+
 /// Flags of `weft eval`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -57,7 +59,7 @@ pub(crate) struct EvalRecordArgs {
     #[arg(value_name = "CANVAS", required_unless_present = "run")]
     pub canvas: Option<PathBuf>,
     /// A question; repeatable, for a conversation
-    #[arg(long = "query", value_name = "TEXT", conflicts_with = "run")]
+    #[arg(long = "query", value_name = "TEXT", conflicts_with = "run", allow_hyphen_values = true, value_parser = free_text)]
     pub queries: Vec<String>,
     /// A form value of the first turn: as typed for a field of text, else read as JSON if it is JSON; repeatable
     #[arg(long = "input", value_name = "KEY=VALUE", conflicts_with = "run")]

@@ -3,6 +3,8 @@
 use clap::{Args, Subcommand, ValueEnum};
 use weft_app::schedule::MADE_UP_MAX;
 
+use super::free_text::free_text;
+
 /// What to do with schedules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
@@ -39,7 +41,7 @@ pub(crate) struct ScheduleAddArgs {
     #[arg(long, value_name = "TIME")]
     pub every: Option<String>,
     /// The question
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = free_text)]
     pub query: Option<String>,
     /// A form value: as typed for a field of text, else read as JSON if it is JSON; repeatable
     #[arg(long = "input", value_name = "KEY=VALUE")]

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::TenantArgs;
+use super::free_text::free_text;
 
 /// Flags of `weft tasks`.
 #[derive(Debug, Args)]
@@ -79,10 +80,10 @@ pub(crate) struct TasksAnswerArgs {
     #[arg(long)]
     pub deny: bool,
     /// Reason for the denial
-    #[arg(long, value_name = "WHY", requires = "deny")]
+    #[arg(long, value_name = "WHY", requires = "deny", allow_hyphen_values = true, value_parser = free_text)]
     pub because: Option<String>,
     /// Approve the call with this JSON object as its arguments, or the plan with this text
-    #[arg(long, value_name = "JSON|TEXT")]
+    #[arg(long, value_name = "JSON|TEXT", allow_hyphen_values = true, value_parser = free_text)]
     pub edit: Option<String>,
     /// Try again, now that the key is corrected
     #[arg(long)]

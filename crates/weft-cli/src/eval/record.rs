@@ -6,7 +6,7 @@ use std::time::Duration;
 use weft_app::App;
 use weft_core::effect::Match;
 use weft_core::seam::run_store::{RunFilter, StoredRun};
-use weft_core::{CanvasKey, Record, RunId, RunKey};
+use weft_core::{CanvasKey, Ending, Record, RunId, RunKey};
 use weft_engine::recording::Recording;
 use weft_eval::case::Taken;
 use weft_eval::file::{Case, RecordedCase, Turn};
@@ -43,8 +43,8 @@ pub(super) async fn now(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
         turns.push(Turn::default());
     }
     turns[0].inputs = inputs("--input", &args.inputs)?;
-    let app =
-        weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    // With the datasets and memories of the data folder. Runs of evals are never stored.
+    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     Notes::line(&setup.model);
     let recorded = ask(args, &app, setup, turns).await;
     app.shut_down(Duration::ZERO).await?;
@@ -188,6 +188,10 @@ fn finish(
     turns: Vec<(Turn, Observed)>,
     recorded: RecordedCase,
 ) -> Outcome {
+    for (nth, (_, seen)) in (1..).zip(&turns).filter(|(_, (_, seen))| seen.ending == Ending::Failed) {
+        let why = seen.error.as_deref().unwrap_or("no reason is known");
+        Notes::line(format!("warning: turn {nth} failed, and the eval expects it to: {why}"));
+    }
     let folder = args.output.parent().unwrap_or(Path::new(""));
     let count = recorded.turns.iter().flat_map(|turn| &turn.answers).map(|of| of.gave.len()).sum::<usize>();
     let file = record::file(relative(canvas, folder), turns, recorded);

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use crate::weft::Home;
 
 /// A canvas that searches a stored dataset and answers with what it finds.
-fn canvas(dataset: &str) -> Json {
+pub(crate) fn canvas(dataset: &str) -> Json {
     let node = |kind: &str, params: Json, up: &[&str], down: &[&str]| json!({"obj": {"component_name": kind, "params": params}, "upstream": up, "downstream": down});
     json!({
         "components": {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
+use crate::datasets;
 use crate::weft::{Ended, Home, agent, ask_a_model, sample};
 
 fn say(text: &str) -> Json {
@@ -223,6 +224,34 @@ fn the_verdict_of_a_judge_model_is_recorded() {
     change(&home, "eval.yaml", "text: Bergen.", "text: Tromsø.");
     let ended = home.weft(&["eval", "eval.yaml"]).with(1);
     assert!(ended.stdout.contains("no model was asked"), "{}", ended.stdout);
+}
+
+#[test]
+fn what_a_stored_dataset_has_is_recorded_and_tested() {
+    let home = Home::quoting();
+    home.write("bridge.md", "The stone bridge over the Alder was built in 1823.\n");
+    home.weft(&["dataset", "ingest", "town", "bridge.md"]).with(0);
+    home.write("canvas.json", datasets::canvas("town").to_string());
+    let question = "When was the stone bridge built?";
+    let recorded =
+        home.weft(&["eval", "record", "canvas.json", "--query", question, "-o", "eval.yaml"]).with(0);
+    assert!(!recorded.stderr.contains("failed"), "{}", recorded.stderr);
+    let text = read(&home, "eval.yaml");
+    assert!(text.contains("1823"), "{text}");
+    home.weft(&["eval", "eval.yaml"]).with(0);
+    home.weft(&["eval", "eval.yaml", "--live"]).with(0);
+    assert_eq!(home.weft(&["runs", "list", "--json"]).with(0).stdout, "", "no run of them is stored");
+}
+
+#[test]
+fn recording_a_failed_turn_warns() {
+    let home = Home::scripted(&json!({"replies": [
+        {"say": [say("Oslo.")]}, {"say": [{"error": {"kind": "invalid", "message": "too hot"}}]}]}));
+    home.write("canvas.json", ask_a_model().to_string());
+    let questions = ["--query", "Which city?", "--query", "How warm is it?"];
+    let ended = home.weft(&[&["eval", "record", "canvas.json", "-o", "eval.yaml"], &questions[..]].concat());
+    let ended = ended.with(0).says(&["warning: turn 2 failed", "too hot"]);
+    assert!(!ended.stderr.contains("turn 1"), "{}", ended.stderr);
 }
 
 #[test]

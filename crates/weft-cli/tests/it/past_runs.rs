@@ -59,6 +59,19 @@ fn a_run_is_replayed_without_its_model() {
     home.weft(&["runs", "replay", "absent"]).with(2).says(&["absent"]);
 }
 
+/// The planner ran because the model cannot call tools; a model that is not there any more could.
+#[test]
+fn an_agent_whose_model_cannot_call_tools_is_replayed_without_it() {
+    let home = Home::quoting();
+    let question = "How much are 17 boxes at 12.50?";
+    let events = home.weft(&["run", &sample("agent_tools"), "--query", question, "--events"]).stdout;
+    assert!(events.contains("the planner is used"), "{events}");
+    let id = last_run(&home);
+    home.write("weft.toml", "");
+    let again = home.weft(&["runs", "replay", &id]).with(0).says(&["the replay matches the run"]);
+    assert_eq!(again.stdout, events);
+}
+
 #[test]
 fn a_run_is_forked_with_another_output_and_compared() {
     let home = Home::quoting();

@@ -190,6 +190,9 @@ fn secrets_are_set_listed_and_removed_and_a_missing_one_is_reported() {
     home.weft_reading(&["secret", "set", "KEY"], "four").with(2).says(&["4 bytes"]);
     home.weft_reading(&["secret", "set", "a.b"], "12345").with(2).says(&["name for a secret"]);
     home.weft_reading(&["secret", "set", "KEY"], NEEDLE).with(0);
+    // The run is repeated without the secret, as it was.
+    let run = home.weft(&["runs", "list", "--json"]).json_lines()[0]["id"].as_str().unwrap().to_owned();
+    home.weft(&["runs", "replay", &run]).with(0).says(&["the replay matches the run"]);
     home.weft_reading(&["secret", "set", "KEY", "--tenant", "shop"], "theirs").with(0);
     let listed = home.weft(&["secret", "list", "--json"]).with(0);
     tells_nothing(&listed.stdout);

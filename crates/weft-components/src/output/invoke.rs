@@ -409,6 +409,11 @@ mod tests {
         let (sent, result) = invoked(params(json!({})), vec![page(503, "later"), page(200, "ok")]).await;
         assert_eq!((sent.len(), result.unwrap()["status"].clone()), (2, json!(200)));
         assert!(key(&sent[0]).len() == 1 && !key(&sent[0])[0].is_empty() && key(&sent[0]) == key(&sent[1]));
+        for status in [408, 425, 429] {
+            let (sent, result) =
+                invoked(params(json!({})), vec![page(status, "later"), page(200, "ok")]).await;
+            assert_eq!((sent.len(), result.is_ok()), (2, true), "{status}");
+        }
         let own = json!({"headers": {"idempotency-key": "order {Agent:A@id}"}});
         let (sent, _) = invoked(params(own), vec![page(200, "ok")]).await;
         assert_eq!(key(&sent[0]), ["order a b"]);

@@ -278,13 +278,21 @@ impl Component for Email {
         let mut left = self.retries;
         loop {
             let question = ctx.effects.question("mail", &(&mail.to, &mail.cc, &mail.subject, &mail.html));
-            let sending = ctx.run.seams.mailer.send(&ctx.run.tenant, mail.clone());
-            match ctx.effect_asking("mail", Delivery::AtMostOnce, question, sending).await {
+            let mut now = false;
+            let sending = async {
+                now = true;
+                ctx.run.seams.mailer.send(&ctx.run.tenant, mail.clone()).await
+            };
+            let sent = ctx.effect_asking("mail", Delivery::AtMostOnce, question, sending).await;
+            match sent {
                 Ok(((), _)) => return Ok(Outputs::of("success", Json::from(true)).into()),
                 // The mail was not submitted.
                 Err(error) if error.kind == ErrorKind::Unavailable && left > 0 => {
                     left -= 1;
-                    tokio::time::sleep(self.delay).await;
+                    // For a failure known from the journal, the wait already took place.
+                    if now {
+                        tokio::time::sleep(self.delay).await;
+                    }
                 }
                 Err(error) => return Err(error),
             }
@@ -380,6 +388,24 @@ mod tests {
         check(&[ErrorKind::Unavailable, ErrorKind::Unavailable], false).await;
         check(&[ErrorKind::Interrupted], false).await;
         check(&[ErrorKind::Unauthenticated], false).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_that_had_failed_are_not_waited_for_again() {
+        let letterbox = |fails: &[ErrorKind]| {
+            Arc::new(Letterbox { fails: Mutex::new(fails.to_vec()), ..Letterbox::default() })
+        };
+        let node = node(json!({"max_retries": 1, "delay_after_error": 10}));
+        let component = node.build();
+        let begun = tokio::time::Instant::now();
+        let mut first = Stage::new(&node, &*component, setting(&letterbox(&[ErrorKind::Unavailable]), []));
+        component.run(&first.ctx).await.unwrap();
+        assert_eq!(begun.elapsed().as_secs(), 10);
+        let notes = first.notes();
+        let second = Stage::new(&node, &*component, setting(&letterbox(&[]), [])).again(&notes[..2]);
+        let begun = tokio::time::Instant::now();
+        component.run(&second.ctx).await.unwrap();
+        assert_eq!(begun.elapsed().as_secs(), 0);
     }
 
     #[tokio::test]

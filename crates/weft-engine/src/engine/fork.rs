@@ -83,7 +83,7 @@ impl Engine {
         drop(machine);
         state.paused.iter_mut().for_each(|paused| paused.forget_asked(&over));
         let state = state.to_json()?;
-        let Some(Record::RunStarted { session: of, revision, forks, state: begun, .. }) =
+        let Some(Record::RunStarted { session: of, revision, forks, state: begun, settings, .. }) =
             entries.first_mut().map(|entry| &mut entry.record)
         else {
             return Err(Error::internal("a journal without a beginning"));
@@ -91,6 +91,8 @@ impl Engine {
         let messages = stores.sessions.messages(&original.key, *revision, MESSAGES_MAX).await?;
         (*of, *revision, *forks) = (session.id.clone(), 0, Some(shared));
         *begun = Some(Arc::new(state.clone()));
+        // What runs from here on uses those of now.
+        *settings = Some(Arc::new(self.settings_of(&plan, &key.tenant)));
         let mut state = state;
         secrets::seal(&mut state, &plan, &context.masks);
         let forked =

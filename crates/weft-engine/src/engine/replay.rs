@@ -1,7 +1,9 @@
 //! Replays a run from its journal.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use weft_core::journal::RunSettings;
 use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelDirectory, ModelInfo, ModelKind};
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::speech::Audio;
@@ -14,7 +16,7 @@ use super::sealed::SecretHandling;
 use super::{Engine, EngineLimits, Prepared};
 use crate::recover::JournalReader;
 use crate::replay::{Difference, Replay, ReplayLimits};
-use crate::secrets::StandInSecrets;
+use crate::secrets::{SecretValues, StandInSecrets};
 
 /// A run that was replayed.
 #[derive(Debug)]
@@ -34,9 +36,11 @@ impl Engine {
     /// run began with; any error of the store.
     pub async fn replay(&self, run: &StoredRun, plan: Arc<Plan>) -> Result<Replayed> {
         let stores = self.stores()?;
-        let offline = self.offline();
-        let secrets = offline.secrets_of(&plan, &run.key.tenant).await?;
-        let entries = offline.whole_journal(&stores, &run.key, &secrets).await?;
+        let stand_ins = StandInSecrets(Arc::clone(&self.0.seams.secrets));
+        let secrets = SecretValues::of(&plan, &stand_ins, &run.key.tenant).await?;
+        let entries = self.whole_journal(&stores, &run.key, &secrets).await?;
+        let secrets = secrets.without_missing(&entries);
+        let offline = self.offline(&plan, &entries);
         let session = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         let begun = BegunRun { run, session: &session, plan: Arc::clone(&plan), entries: &entries };
         let prepared = offline.as_begun(&stores, begun, None, secrets).await?;
@@ -64,15 +68,27 @@ impl Engine {
         Ok(Replayed { entries, differences })
     }
 
-    /// Returns this engine with stand-ins for models and secrets that no longer exist: replayed work asks
-    /// what a model can do, but never calls the model.
-    pub(super) fn offline(&self) -> Self {
+    /// Returns this engine with the models and the budgets that a run had, as far as its journal describes them,
+    /// and with stand-ins for secrets that no longer exist: replayed work asks what a model can do, but never
+    /// calls the model.
+    fn offline(&self, plan: &Plan, entries: &[Entry]) -> Self {
+        let settings = match entries.first().map(|entry| &entry.record) {
+            Some(Record::RunStarted { settings, .. }) => settings.clone(),
+            _ => None,
+        };
+        let (mut limits, mut allowances) = (self.0.limits, self.0.allowances.clone());
+        if let Some(RunSettings { budget, session_budget, .. }) = settings.as_deref() {
+            limits.budget = *budget;
+            // A run that adds a document to a dataset has this instead of the one in its budget.
+            limits.pipeline_model_calls = budget.model_calls.unwrap_or(u64::MAX);
+            allowances.session = *session_budget;
+        }
         let seams = (*self.0.seams).clone();
-        let models = Arc::new(StandIns(Arc::clone(&seams.models)));
+        let directory = Arc::clone(&seams.models);
+        let models = Arc::new(StandIns { directory, settings, without_tools: without_tools(plan, entries) });
         let secrets = Arc::new(StandInSecrets(Arc::clone(&seams.secrets)));
         let seams = Seams { models, secrets, ..seams };
-        let allowances = self.0.allowances.clone();
-        Self::with_allowances(Arc::new(seams), self.0.stores.clone(), self.0.limits, allowances)
+        Self::with_allowances(Arc::new(seams), self.0.stores.clone(), limits, allowances)
     }
 
     /// Returns the journal of a run with its secrets masked.
@@ -85,16 +101,44 @@ impl Engine {
     }
 }
 
-/// Models that may no longer exist since the run was recorded.
-struct StandIns(Arc<dyn ModelDirectory>);
+/// The warning of an agent whose model cannot call tools, as it is in journals that do not describe their models.
+const WITHOUT_TOOLS: &str = "doesn't support tool calls: the planner is used";
+
+/// Returns the models that could not call tools according to the warnings in a journal.
+fn without_tools(plan: &Plan, entries: &[Entry]) -> HashSet<String> {
+    let warned = entries.iter().filter_map(|entry| match &entry.record {
+        Record::Warned { node, message } if message.ends_with(WITHOUT_TOOLS) => Some(node),
+        _ => None,
+    });
+    let warned: HashSet<_> = warned.collect();
+    let nodes = plan.nodes.iter().filter(|node| warned.contains(&node.id));
+    nodes.flat_map(|node| node.shape.models.iter().map(|(_, llm_id)| llm_id.clone())).collect()
+}
+
+/// The models of a run, which may no longer exist, or have changed, since it was recorded.
+struct StandIns {
+    directory: Arc<dyn ModelDirectory>,
+    /// Describes them, unless the journal is older.
+    settings: Option<Arc<RunSettings>>,
+    /// Those that could not call tools, for journals that do not describe them.
+    without_tools: HashSet<String>,
+}
 
 impl ModelDirectory for StandIns {
     fn resolve(&self, tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
-        self.0.resolve(tenant, llm_id).or_else(|_| Ok(Arc::new(StandIn::new(llm_id)) as Arc<dyn ChatModel>))
+        if let Some(info) = self.settings.as_ref().and_then(|settings| settings.models.get(llm_id)) {
+            return Ok(Arc::new(StandIn(info.clone())));
+        }
+        let configured = self.directory.resolve(tenant, llm_id);
+        if !self.without_tools.contains(llm_id) {
+            return configured.or_else(|_| Ok(Arc::new(StandIn::new(llm_id)) as Arc<dyn ChatModel>));
+        }
+        let info = configured.map_or_else(|_| StandIn::new(llm_id).0, |model| model.info().clone());
+        Ok(Arc::new(StandIn(ModelInfo { tools: false, ..info })))
     }
 
     fn speech(&self, tenant: &TenantId, id: &str) -> Result<Arc<dyn SpeechModel>> {
-        self.0.speech(tenant, id).or_else(|_| Ok(Arc::new(StandIn::new(id)) as Arc<dyn SpeechModel>))
+        self.directory.speech(tenant, id).or_else(|_| Ok(Arc::new(StandIn::new(id)) as Arc<dyn SpeechModel>))
     }
 
     fn list(&self, tenant: &TenantId) -> Vec<ModelInfo> {

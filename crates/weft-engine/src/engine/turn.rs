@@ -1,6 +1,5 @@
 //! One turn from its first record to its last: the run, then the session, then the end.
 
-use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +16,7 @@ use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::{FinishedRun, RunLease};
 use weft_core::seam::session_store::{SessionCommit, SessionMessage};
 use weft_core::seam::task_store::TaskChange;
-use weft_core::{
-    CanvasId, ComponentId, Error, ErrorKind, Json, Record, Result, RunKey, SessionKey, TenantId,
-};
-use weft_dsl::Plan;
+use weft_core::{CanvasId, Error, ErrorKind, Json, Record, Result, RunKey, SessionKey};
 
 use super::held::Became;
 use super::{Engine, EngineLimits, Prepared, Stores};
@@ -112,6 +108,8 @@ impl Engine {
         if recovered.is_none() {
             // A run that is not stored is never resumed.
             let state = journal.is_stored().then(|| state.to_json().ok()).flatten();
+            let settings =
+                journal.is_stored().then(|| self.settings_of(&request.plan, &request.session.tenant));
             journal.note(Record::RunStarted {
                 version: JOURNAL_VERSION,
                 canvas: request.canvas,
@@ -129,6 +127,7 @@ impl Engine {
                     nodes_at_once: machine.limits.at_once,
                     activations: machine.limits.activations,
                 }),
+                settings: settings.map(Arc::new),
                 by: writer(),
             });
             if let Some((node, message)) = &machine.unused {
@@ -144,21 +143,6 @@ impl Engine {
             Some(recovered) => driver.after(recovered),
             None => driver,
         }
-    }
-
-    /// Returns the models of a plan that are substituted by others, each with the first node that names it.
-    fn substitutions(&self, plan: &Plan, tenant: &TenantId) -> Vec<(ComponentId, String)> {
-        let named = plan
-            .nodes
-            .iter()
-            .flat_map(|node| node.shape.models.iter().map(move |(_, llm_id)| (&node.id, llm_id.as_str())));
-        let mut seen = HashSet::new();
-        named
-            .filter(|(_, llm_id)| seen.insert(*llm_id))
-            .filter_map(|(node, llm_id)| {
-                Some((node.clone(), self.0.seams.models.substitution(tenant, llm_id)?))
-            })
-            .collect()
     }
 
     /// One turn of a stored session, from its first record to its last.

@@ -7,18 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::json;
 use weft_core::context::Pin;
 use weft_core::journal::{Ending, NextEdges};
-use weft_core::seam::{RunStore, SessionStore};
+use weft_core::seam::{RunStore, Seams, SessionStore};
 use weft_core::{ComponentId, Entry, ErrorKind, Outputs, Record, Result, RunKey, SessionKey, TurnInput};
 use weft_dsl::Plan;
 use weft_engine::compare::{Comparison, Verdict};
 use weft_engine::engine::{ForkPoint, PickedUp};
 use weft_engine::{Engine, RunHandle};
+use weft_models::script::Script;
 use weft_testkit::memory_store::MemoryStore;
 
-use crate::golden::samples;
+use crate::golden::{read, samples};
 use crate::kit::{asking, turn};
-use crate::replays::{conversations, held};
-use crate::survival::{World, check, outcome, runtime};
+use crate::replays::{conversations, held, replayed};
+use crate::survival::{OneModel, World, check, outcome, runtime};
 
 fn at(node: &str, edit: Pin) -> ForkPoint {
     ForkPoint { node: node.into(), activation: None, edit }
@@ -74,6 +75,28 @@ fn a_fork_without_changes_ends_like_its_source_run() {
         });
     }
     assert!(forks > 100, "{forks}");
+}
+
+/// The model of the original run could call tools, and its agent called no planner.
+#[test]
+fn a_fork_with_another_model_replays_identically() {
+    let folder = samples().join("agent_planner");
+    let canvas = read(&folder.join("canvas.json")).unwrap().replace("\"driver\": \"planner\",", "");
+    let script = Script::parse(&read(&folder.join("script.json")).unwrap()).unwrap();
+    runtime().block_on(async {
+        let world = World::of(&folder, &canvas, script).await;
+        let key = held(&world, &[asking("What is 6 times 7?")]).await.remove(0);
+        let models = Arc::new(OneModel(Arc::new(world.model.with_info(|info| info.tools = false))));
+        let engine = world.engine_with(Arc::new(Seams { models, ..(*world.seams).clone() }));
+        let run = RunStore::get(&*world.store, &key).await.unwrap();
+        let (plan, session) = (Arc::clone(&world.plan), SessionKey::new(&key.tenant, "f"));
+        let (key, forked) = engine.fork(&run, plan, session, &at("begin", Pin::default())).await.unwrap();
+        if let PickedUp::Running(mut handle) = forked {
+            while handle.entries.next().await.unwrap().is_some() {}
+        }
+        assert_eq!(outcome(&world.journal(&key).await).0, Ending::Succeeded);
+        assert_eq!(replayed(&world, &key).await.differences, []);
+    });
 }
 
 /// The answer of a run.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
+use weft_core::budget::{BudgetLimits, PeriodLimits};
 use weft_core::id::{ChunkId, DatasetId};
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
@@ -12,13 +13,17 @@ use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, SearchRequest};
 use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_core::seam::{Http, RunStore, Seams};
-use weft_core::{Entry, Error, ErrorKind, Outputs, Record, Result, RunKey, TenantId, TurnInput, async_trait};
-use weft_engine::engine::{PickedUp, Replayed};
+use weft_core::{
+    Ending, Entry, Error, ErrorKind, Outputs, Record, Result, RunKey, TenantId, TurnInput, async_trait,
+};
+use weft_engine::engine::{Allowances, PickedUp, Replayed};
+use weft_engine::{Engine, EngineLimits};
+use weft_models::script::Script;
 use weft_testkit::MemoryWorkspace;
 
 use crate::golden::{Input, read, samples};
 use crate::kit::turn;
-use crate::survival::{World, runtime};
+use crate::survival::{OneModel, World, outcome, runtime};
 
 /// Nothing is available.
 struct Nowhere;
@@ -156,10 +161,19 @@ fn an_interrupted_run_replays_identically() {
 async fn retold(folder: &Path, question: &TurnInput, change: impl Fn(&mut Entry)) -> Vec<&'static str> {
     let world = World::new(folder).await;
     let key = held(&world, std::slice::from_ref(question)).await.remove(0);
-    let mut entries = world.journal(&key).await;
-    let run = RunStore::get(&*world.store, &key).await.unwrap();
+    differing(&world, &key, &World::new(folder).await, change).await
+}
+
+/// How the replay of a run differs from its journal with a different content, in another store.
+async fn differing(
+    from: &World,
+    key: &RunKey,
+    world: &World,
+    change: impl Fn(&mut Entry),
+) -> Vec<&'static str> {
+    let mut entries = from.journal(key).await;
+    let run = RunStore::get(&*from.store, key).await.unwrap();
     entries.iter_mut().for_each(&change);
-    let world = World::new(folder).await;
     RunStore::create(&*world.store, &StoredRun { ending: None, ..run }).await.unwrap();
     let stored = |entry: Entry| StoredEntry {
         seq: entry.seq,
@@ -167,8 +181,80 @@ async fn retold(folder: &Path, question: &TurnInput, change: impl Fn(&mut Entry)
         at_ms: entry.at_ms,
         record: serde_json::to_string(&entry.record).unwrap().into(),
     };
-    world.store.append(&RunLease::first(&key), entries.into_iter().map(stored).collect()).await.unwrap();
-    replayed(&world, &key).await.differences.into_iter().map(|difference| difference.what).collect()
+    world.store.append(&RunLease::first(key), entries.into_iter().map(stored).collect()).await.unwrap();
+    replayed(world, key).await.differences.into_iter().map(|difference| difference.what).collect()
+}
+
+/// As an older version wrote it.
+fn without_settings(entry: &mut Entry) {
+    if let Record::RunStarted { settings, .. } = &mut entry.record {
+        *settings = None;
+    }
+}
+
+/// Runs one turn to its end.
+async fn ended(engine: &Engine, world: &World, input: &TurnInput) -> RunKey {
+    let mut handle = engine.start(turn(&world.plan, input.clone())).await.unwrap();
+    while handle.entries.next().await.unwrap().is_some() {}
+    handle.key
+}
+
+/// The planner ran because the model could not call tools, which nothing but the journal knows later.
+#[test]
+fn the_planner_of_a_model_without_tool_calls_replays_identically() {
+    let folder = samples().join("agent_planner");
+    let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
+    let question = &input.conversations[0].turns[0];
+    let canvas = read(&folder.join("canvas.json")).unwrap().replace("\"driver\": \"planner\",", "");
+    let script = || Script::parse(&read(&folder.join("script.json")).unwrap()).unwrap();
+    runtime().block_on(async {
+        let world = World::of(&folder, &canvas, script()).await;
+        let models = Arc::new(OneModel(Arc::new(world.model.with_info(|info| info.tools = false))));
+        let engine = world.engine_with(Arc::new(Seams { models, ..(*world.seams).clone() }));
+        let key = ended(&engine, &world, question).await;
+        let journal = world.journal(&key).await;
+        assert_eq!(outcome(&journal).0, Ending::Succeeded);
+        let warns = |entry: &Entry| matches!(&entry.record, Record::Warned { message, .. } if message.contains("the planner"));
+        assert!(journal.iter().any(warns));
+        assert_eq!(replayed(&world, &key).await.differences, []);
+        let other = World::of(&folder, &canvas, script()).await;
+        assert_eq!(differing(&world, &key, &other, without_settings).await, [""; 0]);
+    });
+}
+
+/// Whatever budgets the settings have by now.
+#[test]
+fn runs_replay_identically_under_other_budgets() {
+    let folder = samples().join("agent_tools");
+    let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
+    let question = &input.conversations[0].turns[0];
+    let one = BudgetLimits { model_calls: Some(1), ..BudgetLimits::default() };
+    let (limits, none) = (EngineLimits::default(), Allowances::default());
+    let cases = [
+        (EngineLimits { budget: one, ..limits }, none.clone()),
+        (limits, Allowances { session: one, ..none.clone() }),
+        // What other runs use of it is not in the journal.
+        (limits, Allowances { canvas: PeriodLimits { ever: one, ..PeriodLimits::default() }, ..none }),
+    ];
+    for (limits, allowances) in cases {
+        runtime().block_on(async {
+            let world = World::new(&folder).await;
+            let within = world.engine_within(Arc::clone(&world.seams), limits, allowances.clone());
+            let key = ended(&within, &world, question).await;
+            let journal = world.journal(&key).await;
+            assert!(journal.iter().any(|entry| matches!(entry.record, Record::Limited { .. })));
+            assert_eq!(replayed(&world, &key).await.differences, [], "{allowances:?}");
+            let other = World::new(&folder).await;
+            assert_eq!(differing(&world, &key, &other, without_settings).await, [""; 0]);
+
+            let world = World::new(&folder).await;
+            let key = ended(&world.engine(), &world, question).await;
+            let run = RunStore::get(&*world.store, &key).await.unwrap();
+            let strict = world.engine_within(nowhere(), limits, allowances);
+            let again = strict.replay(&run, Arc::clone(&world.plan)).await.unwrap();
+            assert_eq!(again.differences, []);
+        });
+    }
 }
 
 #[test]

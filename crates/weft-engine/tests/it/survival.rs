@@ -16,7 +16,7 @@ use weft_core::seam::session_store::Session;
 use weft_core::seam::{Knowledge, RunStore, Seams, SessionStore, SpendingStore as _};
 use weft_core::{Entry, Json, ProcessId, Result, RunKey, SessionKey, TenantId, async_trait};
 use weft_dsl::Plan;
-use weft_engine::engine::{PickedUp, Stores};
+use weft_engine::engine::{Allowances, PickedUp, Stores};
 use weft_engine::{Engine, EngineLimits, SessionState};
 use weft_models::script::Script;
 use weft_models::scripted::ScriptedModel;
@@ -188,6 +188,16 @@ impl World {
 
     /// An engine on the same store, in another world.
     pub(crate) fn engine_with(&self, seams: Arc<Seams>) -> Engine {
+        self.engine_within(seams, EngineLimits::default(), Allowances::default())
+    }
+
+    /// An engine on the same store, in another world, with other limits.
+    pub(crate) fn engine_within(
+        &self,
+        seams: Arc<Seams>,
+        limits: EngineLimits,
+        allowances: Allowances,
+    ) -> Engine {
         let stores = Stores {
             runs: self.store.clone(),
             sessions: self.store.store.clone(),
@@ -195,7 +205,7 @@ impl World {
             processes: self.store.store.clone(),
             messages: self.store.store.clone(),
         };
-        Engine::new(seams, Some(stores), EngineLimits::default())
+        Engine::with_allowances(seams, Some(stores), limits, allowances)
     }
 
     pub(crate) fn cut_at(&self, cut: Option<u64>) {

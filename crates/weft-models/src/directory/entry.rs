@@ -15,7 +15,7 @@ use crate::factories::Provider;
 use crate::openai::OpenAi;
 use crate::pictures::HttpPictureReader;
 use crate::retrieval;
-use crate::retrying::Retrying;
+use crate::retrying::{RetryPolicy, Retrying};
 use crate::script::Script;
 use crate::scripted::ScriptedModel;
 use crate::speech::{HttpSpeech, HttpTranscription};
@@ -107,11 +107,14 @@ fn scripted(entry: &ModelEntry) -> Result<Arc<dyn ChatModel>> {
     let source = std::fs::read_to_string(path).map_err(|cause| Error::invalid(failed()).because(cause))?;
     let script = Script::parse(&source).map_err(|cause| Error::invalid(failed()).because(cause))?;
     let model = ScriptedModel::named(&entry.name, entry.provider_name(), script);
-    Ok(Arc::new(model.with_info(|info| {
+    let model = model.with_info(|info| {
         (info.tools, info.kind, info.prices) = (entry.tools, entry.kind, entry.prices);
         // Otherwise none was configured, and a script keeps its own.
         if entry.window != WINDOW {
             info.window = entry.window;
         }
-    })))
+    });
+    // Only those that somebody has set: a retry takes the next reply of the script.
+    let policy = RetryPolicy { retries_max: entry.retries.unwrap_or(0), ..entry.retry_policy()? };
+    Ok(Arc::new(Retrying::new(model, policy)))
 }

@@ -294,6 +294,32 @@ async fn a_script_is_read_from_a_file() {
     assert_eq!((seen.text.as_str(), error.is_none()), ("from the file", true));
 }
 
+/// As often as the canvas or the entry says, and not at all when neither does.
+#[tokio::test(start_paused = true)]
+async fn a_scripted_model_is_asked_again_as_often_as_it_was_set() {
+    let path = std::env::temp_dir().join(format!("weft-script-retried-{}.toml", std::process::id()));
+    let busy = "[[replies]]\ntimes = 2\nsay = [{error = {kind = \"rate_limited\", message = \"busy\"}}]\n";
+    std::fs::write(&path, format!("{busy}[[replies]]\ntext = \"at last\"\n")).unwrap();
+    let check = async |of_entry: Option<u32>, of_canvas: Option<u32>, expected: &str| {
+        let scripted = ModelEntry {
+            script: Some(path.clone()),
+            retries: of_entry,
+            ..ModelEntry::new("s", Provider::Scripted)
+        };
+        let directory = directory(&ModelsConfig { entries: vec![scripted], ..ModelsConfig::default() });
+        let model = directory.resolve_with_notice("s").unwrap().0;
+        let (seen, error) = read(&*model, ChatRequest { retries_max: of_canvas, ..asked("hi") }).await;
+        let told = error.map_or(seen.text, |error| error.message);
+        assert_eq!(told, expected, "{of_entry:?} {of_canvas:?}");
+    };
+    check(None, None, "busy").await;
+    check(None, Some(3), "at last").await;
+    check(None, Some(1), "busy (asked 2 times)").await;
+    check(Some(2), None, "at last").await;
+    check(Some(2), Some(0), "busy").await;
+    std::fs::remove_file(&path).unwrap();
+}
+
 #[test]
 fn keys_come_from_the_environment_and_are_never_shown() {
     let mut keyed = entry("m", None);

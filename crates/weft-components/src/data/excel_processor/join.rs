@@ -1,13 +1,28 @@
 //! Joins tables by a column.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 use serde_json::Map;
 use weft_core::value::to_text;
 use weft_core::{Error, Json, Result};
 
 use super::{CELLS_MAX, ROWS_MAX, Tables};
+
+/// What the rows of a table are matched by.
+#[derive(PartialEq, Eq, Hash)]
+enum Match {
+    /// The value in the column, as a text.
+    Value(String),
+    /// An empty cell in the row with this number. It matches no other: that two rows lack a value does not mean that
+    /// they belong together.
+    Empty(usize),
+}
+
+/// Returns the value that a row is matched by; `None` for an empty cell.
+fn value(row: &Map<String, Json>, column: &str) -> Option<String> {
+    row.get(column).map(to_text).filter(|text| !text.is_empty())
+}
 
 /// Joins rows that have the same value in a column; rows without a counterpart are kept as they are. A column that both
 /// tables have is kept under a name with `_2`.
@@ -24,26 +39,25 @@ pub(super) fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>
             continue;
         };
         // In the order of the rows, so that rows without a counterpart keep their place.
-        let mut by_value: IndexMap<String, Vec<Map<String, Json>>> = IndexMap::new();
-        for row in rows {
-            by_value.entry(row.get(column).map(to_text).unwrap_or_default()).or_default().push(row);
+        let mut by_value: IndexMap<Match, Vec<Map<String, Json>>> = IndexMap::new();
+        for (number, row) in rows.into_iter().enumerate() {
+            let by = value(&row, column).map_or(Match::Empty(number), Match::Value);
+            by_value.entry(by).or_default().push(row);
         }
         has_room(&left, &by_value, column)?;
         let mut result = Vec::new();
-        let mut met: IndexSet<String> = IndexSet::new();
+        let mut met: HashSet<Match> = HashSet::new();
         for row in left {
-            let value = row.get(column).map(to_text).unwrap_or_default();
-            match by_value.get(&value) {
+            let by = value(&row, column).map(Match::Value);
+            match by.as_ref().and_then(|by| by_value.get(by)) {
                 None => result.push(row),
                 Some(others) => {
-                    met.insert(value);
                     result.extend(others.iter().map(|other| beside(&row, other, column)));
+                    met.extend(by);
                 }
             }
         }
-        result.extend(
-            by_value.into_iter().filter(|(value, _)| !met.contains(value)).flat_map(|(_, rows)| rows),
-        );
+        result.extend(by_value.into_iter().filter(|(by, _)| !met.contains(by)).flat_map(|(_, rows)| rows));
         joined = Some(result);
     }
     Ok(joined.unwrap_or_default())
@@ -53,16 +67,19 @@ pub(super) fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>
 /// multiplies the rows, and the columns add up.
 fn has_room(
     left: &[Map<String, Json>],
-    right: &IndexMap<String, Vec<Map<String, Json>>>,
+    right: &IndexMap<Match, Vec<Map<String, Json>>>,
     column: &str,
 ) -> Result<()> {
     let sum = |rows: &Vec<Map<String, Json>>| rows.iter().map(Map::len).sum::<usize>();
-    let sums: HashMap<&str, (usize, usize)> =
-        right.iter().map(|(value, rows)| (value.as_str(), (rows.len(), sum(rows)))).collect();
+    let sums = right.iter().filter_map(|(by, rows)| match by {
+        Match::Value(value) => Some((value.as_str(), (rows.len(), sum(rows)))),
+        Match::Empty(_) => None,
+    });
+    let sums: HashMap<&str, (usize, usize)> = sums.collect();
     let (mut rows, mut cells) = (0_usize, 0_usize);
     for row in left {
-        let value = row.get(column).map(to_text).unwrap_or_default();
-        let (others, in_others) = sums.get(value.as_str()).copied().unwrap_or((1, 0));
+        let found = value(row, column).and_then(|value| sums.get(value.as_str()).copied());
+        let (others, in_others) = found.unwrap_or((1, 0));
         rows = rows.saturating_add(others);
         cells = cells.saturating_add(others.saturating_mul(row.len()).saturating_add(in_others));
     }
@@ -101,6 +118,20 @@ mod tests {
         );
         let all = beside(&both, &row(serde_json::json!({"id": 1, "x": 3})), "id");
         assert_eq!(serde_json::Value::from(all), serde_json::json!({"id": 1, "x": 1, "x_2": 2, "x_3": 3}));
+    }
+
+    #[test]
+    fn rows_without_a_value_are_not_joined_with_each_other() {
+        let table = |name: &str, rows: Json| {
+            let rows = rows.as_array().unwrap().iter().map(|row| row.as_object().unwrap().clone());
+            (name.to_owned(), rows.collect::<Vec<_>>())
+        };
+        let a = table("a", serde_json::json!([{"id": null, "x": 1}, {"id": 7, "x": 2}, {"id": "", "x": 3}]));
+        let b =
+            table("b", serde_json::json!([{"id": "", "y": 4}, {"id": 7, "y": 5}, {"y": 6}, {"id": null}]));
+        let expected = serde_json::json!([{"id": null, "x": 1}, {"id": 7, "x": 2, "y": 5}, {"id": "", "x": 3},
+            {"id": "", "y": 4}, {"y": 6}, {"id": null}]);
+        assert_eq!(serde_json::json!(join(Tables::from_iter([a, b]), "id").unwrap()), expected);
     }
 
     #[test]

@@ -51,6 +51,7 @@ fn starts() {
         state: None,
         forks: None,
         limits: None,
+        settings: None,
         by: Arc::default(),
     };
     check(started(None), "workflow_started", r#"{"inputs":{"a":1}}"#);

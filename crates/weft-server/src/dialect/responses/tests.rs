@@ -31,6 +31,7 @@ fn started() -> Record {
         state: None,
         forks: None,
         limits: None,
+        settings: None,
         by: "".into(),
     }
 }
