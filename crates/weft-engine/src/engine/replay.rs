@@ -142,7 +142,7 @@ impl ModelDirectory for StandIns {
     }
 
     fn list(&self, tenant: &TenantId) -> Vec<ModelInfo> {
-        self.0.list(tenant)
+        self.directory.list(tenant)
     }
 }
 
