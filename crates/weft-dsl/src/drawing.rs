@@ -1,6 +1,4 @@
-//! The editor's drawing → components, for files that contain only the drawing.
-//!
-//! Follows the rules by which the editor derives `components` from `graph`.
+//! The editor's drawing → components, by the editor's rules, for files that contain only the drawing.
 
 pub(crate) mod only;
 
