@@ -59,6 +59,15 @@ pub(crate) fn check(
 fn own_branches(node: &CanvasNode, branches: &[(String, Vec<ComponentId>)], problems: &mut ProblemList) {
     for (pointer, ids) in branches {
         let Some(index) = ids.iter().position(|id| *id == node.id) else { continue };
+        // What stands in for a missing target is not written anywhere.
+        let is_written = match listed(node, pointer) {
+            Some(Json::Array(items)) => items.iter().any(|item| item.as_str() == Some(node.id.as_str())),
+            Some(Json::String(item)) => item == node.id.as_str(),
+            _ => false,
+        };
+        if !is_written {
+            continue;
+        }
         let pointer =
             if problems.is_full() { String::new() } else { target_place(node, pointer, index, &node.id) };
         let message = "the branch leads back to its own Switch, whose conditions read the same values again: \
@@ -76,14 +85,18 @@ enum Decorative {
     Yes,
 }
 
-/// Returns the place where a target is written: an entry of a list at `pointer`, or `pointer` itself.
-pub(crate) fn target_place(node: &CanvasNode, pointer: &str, index: usize, id: &ComponentId) -> String {
-    let list = format!("{}{pointer}", node.place.params);
+/// Returns what is written at `pointer` of the parameters.
+fn listed<'a>(node: &'a CanvasNode, pointer: &str) -> Option<&'a Json> {
     let (first, rest) = pointer
         .strip_prefix('/')
         .map_or((pointer, ""), |path| path.split_at(path.find('/').unwrap_or(path.len())));
-    let listed = node.params.get(&unescape(first)).and_then(|value| value.pointer(rest));
-    match listed {
+    node.params.get(&unescape(first)).and_then(|value| value.pointer(rest))
+}
+
+/// Returns the place where a target is written: an entry of a list at `pointer`, or `pointer` itself.
+pub(crate) fn target_place(node: &CanvasNode, pointer: &str, index: usize, id: &ComponentId) -> String {
+    let list = format!("{}{pointer}", node.place.params);
+    match listed(node, pointer) {
         Some(Json::Array(items)) => {
             let is_it = |item: &Json| item.as_str() == Some(id.as_str());
             // Elsewhere only if some entries before it were skipped.

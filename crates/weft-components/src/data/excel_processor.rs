@@ -628,12 +628,11 @@ mod tests {
         let uri = format!("data:text/csv;name=d.csv;base64,{data}");
         let rows = json!([{"id": 7}]);
         for value in [json!(uri), json!([{"id": "one"}, uri]), json!(json!([uri]).to_string())] {
-            let found =
-                done(json!({"input_files": ["CodeExec:C@file"]}), vec![("CodeExec:C@file", value)]).await;
+            let found = done(json!({"input_files": ["begin@file"]}), vec![("begin@file", value)]).await;
             assert_eq!(found["data"]["d.csv"], rows, "{found}");
         }
-        let node = Node::new("ExcelProcessor", json!({"input_files": ["CodeExec:C@file"]}));
-        let broken = [("CodeExec:C@file", json!("data:text/csv,id"))];
+        let node = Node::new("ExcelProcessor", json!({"input_files": ["begin@file"]}));
+        let broken = [("begin@file", json!("data:text/csv,id"))];
         let error = failure(&node, setting(&files().await, broken)).await;
         assert!(error.message.contains("the data URI cannot be read"), "{error:?}");
     }

@@ -441,18 +441,12 @@ mod tests {
             assert_eq!(told.join(" "), expected, "{kind}: {warnings:?}");
             assert!(warnings.iter().all(|warning| warning.pointer == "/outputs/n/type"));
         };
-        for right in [
-            "",
-            "String",
-            "Array<Object>",
-            "array<array<number>>",
-            "list<int>",
-            "Any",
-            "file",
-            "decimal",
-            "Arrays",
-        ] {
+        for right in ["", "String", "Array<Object>", "array<array<number>>", "list<int>", "Any", "Arrays"] {
             check(right, "");
+        }
+        let all = "use `String`, `Number`, `Boolean`, `Object`, `Array<T>` or `Any`";
+        for other in ["file", "decimal"] {
+            check(other, all);
         }
         check("interger", "did you mean `integer`?");
         check("Array<Sting>", "did you mean `string`?");

@@ -500,11 +500,14 @@ fn a_cycle_without_an_exit_is_reported() {
         &[r#"error endless-cycle /a/downstream/0 "b""#],
     );
     assert!(found[0].message.contains("`a`") && found[0].message.contains("`b`"), "{}", found[0].message);
-    // A branch, success, or a person who is asked ends it.
+    // A branch, success, or a person who is asked ends it; but a branch to itself is taken again and again.
     let again = node("Agent", json!({"exception_method": "goto", "exception_goto": ["a"]}), &[]);
     check(&json!({"begin": begin(&["a"]), "a": again}), &[]);
     let either = node("Switch", json!({"conditions": [{"to": ["a"]}], "end_cpn_ids": []}), &[]);
-    check(&json!({"begin": begin(&["a"]), "a": either}), &[]);
+    check(
+        &json!({"begin": begin(&["a"]), "a": either}),
+        &[r#"warning endless-cycle /a/obj/params/conditions/0/to/0 "a""#],
+    );
     let switch = node("Switch", json!({"conditions": [{"to": ["a"]}], "end_cpn_ids": ["m"]}), &[]);
     check(
         &json!({"begin": begin(&["a"]), "a": node("Agent", json!({}), &["s"]), "s": switch, "m": message("x")}),
@@ -723,9 +726,12 @@ fn graphs_that_take_too_long_to_check_are_refused() {
     assert!(found[0].message.contains("50001 edges"), "{}", found[0].message);
 
     let all: Vec<_> = (0..200).map(|i| format!("n{i}")).collect();
-    let switch = node("Switch", json!({"end_cpn_ids": all}), &[]);
+    let switch = |own: &String| {
+        let others: Vec<_> = all.iter().filter(|id| *id != own).collect();
+        node("Switch", json!({"end_cpn_ids": others}), &[])
+    };
     let mut components = json!({"begin": begin(&["n0"])});
-    components.as_object_mut().unwrap().extend(all.iter().map(|id| (id.clone(), switch.clone())));
+    components.as_object_mut().unwrap().extend(all.iter().map(|id| (id.clone(), switch(id))));
     check(&components, &[r#"error too-many-cycles  "components""#]);
 
     let texts: String = (0..40_000).map(|i| format!("{{begin@x{i}}}")).collect();
