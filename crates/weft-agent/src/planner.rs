@@ -140,7 +140,7 @@ async fn look_at_plan(
         ReviewAnswer::Approved => steps.agreed(None),
         ReviewAnswer::Edited(plan) => steps.agreed(Some(&plan)),
         ReviewAnswer::Rejected(reason) if reason.is_empty() || review.made >= MADE_MAX => {
-            steps.rejected(&reason)
+            steps.rejected(&reason);
         }
         ReviewAnswer::Rejected(reason) => {
             let asked =

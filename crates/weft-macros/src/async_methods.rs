@@ -99,7 +99,7 @@ fn rewrite(
         >>
     };
     attributes.push(parse_quote! {
-        #[allow(clippy::diverging_sub_expression, clippy::let_unit_value, clippy::redundant_locals,
+        #[allow(clippy::diverging_sub_expression, clippy::let_unit_value, clippy::redundant_locals, clippy::semicolon_if_nothing_returned,
             clippy::type_complexity, clippy::used_underscore_binding)]
     });
     if let Some(body) = body {

@@ -63,12 +63,15 @@ const LOCK_NUMBER: i64 = 0x77_65_66_74;
 /// How long to wait for another process that migrates, in seconds.
 const LOCK_WAIT_SECONDS: u32 = 60;
 
+/// The work of a step that goes on.
+// Boxed, so that the compiler works out only once that what a step does can be sent to another thread.
+type StepFuture<'a> = Pin<Box<dyn Future<Output = Result<(), DbErr>> + Send + 'a>>;
+
 /// A step: a file of this folder.
 struct Migration {
     /// The name under which it is recorded as done: that of the file.
     name: &'static str,
-    // Boxed, so that the compiler works out only once that what a step does can be sent to another thread.
-    up: for<'a> fn(&'a SchemaManager<'a>) -> Pin<Box<dyn Future<Output = Result<(), DbErr>> + Send + 'a>>,
+    up: for<'a> fn(&'a SchemaManager<'a>) -> StepFuture<'a>,
 }
 
 impl MigrationName for Migration {
