@@ -168,7 +168,7 @@ impl AgUiRun {
     fn close(&mut self, activation: u32, events: &mut Vec<Json>) {
         match self.open.remove(&activation) {
             Some((MessagePart::Text, id)) => {
-                events.push(json!({"type": "TEXT_MESSAGE_END", "messageId": id}))
+                events.push(json!({"type": "TEXT_MESSAGE_END", "messageId": id}));
             }
             Some((MessagePart::Reasoning, id)) => {
                 events.push(json!({"type": "REASONING_MESSAGE_END", "messageId": id}));

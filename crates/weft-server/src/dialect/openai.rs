@@ -281,7 +281,7 @@ impl Completion {
         let mut message = serde_json::json!({"role": "assistant", "content": content});
         match (self.style, self.told_sources(answer)) {
             (CompletionStyle::Agent, _) if !answer.cited.is_empty() => {
-                message["reference"] = answer.reference()
+                message["reference"] = answer.reference();
             }
             (_, Some(sources)) => message["reference"] = sources,
             (_, None) => {}
