@@ -25,8 +25,13 @@ pub(crate) async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
     // In memory, because a check stores nothing.
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
-    let (datasets, secrets) = (stored_datasets(setup).await, stored_secrets(setup).await);
-    let stored = Stored { datasets, secrets, memories: stored_memories(setup).await, ..Stored::default() };
+    let (config, tenant) = (&setup.config, local::tenant());
+    let stored = Stored {
+        datasets: noted("datasets", weft_app::dataset_names(config, &tenant).await),
+        secrets: noted("secrets", weft_app::secret_names(config, &tenant).await),
+        memories: noted("memories", weft_app::memory_names(config, &tenant).await),
+        ..Stored::default()
+    };
     let mut reports = Vec::with_capacity(args.files.len());
     let mut worst = Exit::Done;
     for path in &args.files {
@@ -72,38 +77,10 @@ struct Stored {
     programs: ProgramChecks,
 }
 
-/// Returns the names of the secrets; `None` if the store cannot be read.
-async fn stored_secrets(setup: &Setup) -> Option<Vec<String>> {
-    match weft_app::secret_names(&setup.config, &local::tenant()).await {
-        Ok(names) => Some(names),
-        // A failure of the store is not an error of the canvas: the rest of it is checked.
-        Err(error) => {
-            Notes::line(format!("note: secrets are not checked: {}", error.detail()));
-            None
-        }
-    }
-}
-
-/// Returns the datasets that a run here would find; `None` if the store cannot be read.
-async fn stored_datasets(setup: &Setup) -> Option<Vec<String>> {
-    match weft_app::dataset_names(&setup.config, &local::tenant()).await {
-        Ok(names) => Some(names),
-        Err(error) => {
-            Notes::line(format!("note: datasets are not checked: {}", error.detail()));
-            None
-        }
-    }
-}
-
-/// Returns the memories that a run here would find; `None` if the store cannot be read.
-async fn stored_memories(setup: &Setup) -> Option<Vec<String>> {
-    match weft_app::memory_names(&setup.config, &local::tenant()).await {
-        Ok(names) => Some(names),
-        Err(error) => {
-            Notes::line(format!("note: memories are not checked: {}", error.detail()));
-            None
-        }
-    }
+/// Returns the names of what canvases refer to; `None`, with a note, if the store cannot be read.
+fn noted(what: &str, names: weft_core::Result<Vec<String>>) -> Option<Vec<String>> {
+    // A failure of the store is not an error of the canvas: the rest of it is checked.
+    names.inspect_err(|error| Notes::line(format!("note: {what} are not checked: {}", error.detail()))).ok()
 }
 
 async fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcome<CheckedDocument> {
