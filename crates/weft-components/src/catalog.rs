@@ -212,6 +212,7 @@ mod tests {
 
     /// Every declared parameter is read, and every parameter that is read is declared: otherwise a form offers
     /// an ineffective setting, or hides an effective one.
+    #[cfg(debug_assertions)]
     #[test]
     fn declared_parameters_match_those_read() {
         use weft_core::field::specs;

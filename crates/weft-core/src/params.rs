@@ -128,7 +128,7 @@ impl<'a> Params<'a> {
     /// first with a non-empty value counts.
     pub(crate) fn found(&self, spec: &FieldSpec) -> Option<(String, &'a Json)> {
         let names = || std::iter::once(spec.name).chain(spec.older.iter().copied());
-        #[cfg(feature = "asked-for")]
+        #[cfg(debug_assertions)]
         names().for_each(asked_for::note);
         let given = |name: &&str| self.source.params.get(*name).is_some_and(|value| !value.is_null());
         let mut told = names().filter(given);
@@ -229,8 +229,9 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The parameters that have been read, for a test that compares them with the declared ones.
-#[cfg(feature = "asked-for")]
+/// The parameters that have been read, for a test that compares them with the declared ones. In programs with debug
+/// assertions, not behind a feature: a feature that only tests ask for has every crate above this one built twice.
+#[cfg(debug_assertions)]
 pub mod asked_for {
     use std::cell::RefCell;
     use std::collections::BTreeSet;

@@ -12,6 +12,7 @@ mod connection;
 pub mod dialect;
 mod error;
 pub mod frames;
+mod handler;
 pub mod mcp;
 pub mod metrics;
 mod open_files;

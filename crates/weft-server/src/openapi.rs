@@ -23,7 +23,7 @@ pub mod versions;
 pub mod webhooks;
 
 use axum::handler::Handler;
-use axum::routing::{MethodRouter, on};
+use axum::routing::MethodRouter;
 use axum::{Extension, Router};
 use serde_json::{Map, Value as Json, json};
 use weft_core::access::Permission;
@@ -31,6 +31,7 @@ use weft_core::access::Permission;
 pub use axum::routing::MethodFilter;
 
 use self::shape::{Member, Shapes, Type, object, schema};
+use crate::handler::{ResponseFuture, on};
 use crate::state::ServerState;
 
 /// Description of a route.
@@ -237,8 +238,7 @@ impl Routes {
         operation: &'static Operation,
     ) -> Self
     where
-        H: Handler<T, ServerState>,
-        T: 'static,
+        H: Handler<T, ServerState, Future = ResponseFuture>,
     {
         self.with(method, path, on(method, handler), operation)
     }

@@ -14,7 +14,7 @@ use axum::handler::Handler;
 use axum::http::Uri;
 use axum::middleware::{from_fn_with_state, map_request};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{MethodRouter, on, post};
+use axum::routing::MethodRouter;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowHeaders, CorsLayer};
 use tower_http::trace::TraceLayer;
@@ -26,6 +26,7 @@ use self::older::{of_any_documents, of_offers, of_readings};
 use self::tool_servers::of_tool_servers;
 use crate::audit::{record_requests, shown_path};
 use crate::error::{ApiError, no_method, no_openai_method, no_route};
+use crate::handler::{BoxedHandler, ResponseFuture, on, post};
 use crate::metrics::count_requests;
 use crate::openapi::accounts as of_account;
 use crate::openapi::agents as of_agent;
@@ -131,8 +132,7 @@ fn all(upload_max: usize) -> Routes {
 /// A path of OpenAI's clients: they would take the response of other routes to a wrong method for a success.
 fn for_openai<H, T>(method: MethodFilter, handler: H) -> MethodRouter<ServerState>
 where
-    H: Handler<T, ServerState>,
-    T: 'static,
+    H: Handler<T, ServerState, Future = ResponseFuture>,
 {
     on(method, handler).fallback(no_openai_method)
 }
@@ -436,7 +436,7 @@ fn of_secrets() -> Routes {
 
 fn of_mcp() -> Routes {
     // The server sends nothing outside of a request, which clients learn from the answer to `GET`.
-    let posted = post(mcp::posted).get(mcp::no_stream);
+    let posted = post(mcp::posted).get(BoxedHandler::new(mcp::no_stream));
     Routes::new("Model Context Protocol").with(POST, "/mcp", posted, &of_mcp::POST).on(
         DELETE,
         "/mcp",

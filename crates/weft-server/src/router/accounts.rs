@@ -2,9 +2,10 @@
 
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
-use axum::routing::{MethodRouter, post};
+use axum::routing::MethodRouter;
 
 use super::{DELETE, GET, PATCH, POST, PUT};
+use crate::handler::{ResponseFuture, post};
 use crate::openapi::Routes;
 use crate::openapi::accounts as of_account;
 use crate::openapi::runs as of_run;
@@ -18,8 +19,7 @@ const OPEN_BODY_BYTES_MAX: usize = 64 << 10;
 /// A route that needs no token.
 fn open<H, T>(handler: H) -> MethodRouter<ServerState>
 where
-    H: Handler<T, ServerState>,
-    T: 'static,
+    H: Handler<T, ServerState, Future = ResponseFuture>,
 {
     post(handler).layer(DefaultBodyLimit::max(OPEN_BODY_BYTES_MAX))
 }

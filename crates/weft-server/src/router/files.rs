@@ -1,9 +1,9 @@
 //! Routes of the file manager, under the names of both generations of clients.
 
 use axum::extract::DefaultBodyLimit;
-use axum::routing::post;
 
 use super::{DELETE, GET, PATCH, POST, PUT};
+use crate::handler::post;
 use crate::openapi::Routes;
 use crate::openapi::agents as of_agent;
 use crate::openapi::files as of_file;
