@@ -79,8 +79,8 @@ impl UploadShare {
 }
 
 fn full() -> ApiError {
-    let message = "other uploads hold all memory for files that are not stored yet; send the files again later, or have \
-                   an operator raise `limits.upload_memory_bytes`";
+    let message = "other uploads hold all memory for files that are not stored yet; send the files again later, or \
+                   have an operator raise `limits.upload_memory_bytes`";
     ApiError::new(code::TOO_MANY, message).with_status(StatusCode::SERVICE_UNAVAILABLE)
 }
 
