@@ -122,8 +122,9 @@ impl App {
         }
         // The question may contain a secret of the canvas, which is stored nowhere.
         if is_sealed(&first.record) {
-            let plan = self.past_plan_of(run).await?;
-            let begun = self.engine.begun(&run.key, &plan).await?;
+            // Boxed, because hardly any question gets here and the others should not reserve the space.
+            let plan = Box::pin(self.past_plan_of(run)).await?;
+            let begun = Box::pin(self.engine.begun(&run.key, &plan)).await?;
             if begun.is_some_and(|begun| is_of(&begun, input)) {
                 return Ok(());
             }
