@@ -204,6 +204,8 @@ pub struct LimitsConfig {
     pub body_bytes: usize,
     /// Maximum size of a request that uploads files, in bytes.
     pub upload_bytes: usize,
+    /// Maximum size of the uploaded files that a process holds in memory at the same time, in bytes.
+    pub upload_memory_bytes: usize,
     /// Number of compiled canvas versions that are cached in memory.
     pub plans_kept: usize,
     /// Maximum number of entries on a page of a list.
@@ -331,6 +333,7 @@ impl Default for LimitsConfig {
             tenant_budget: PeriodLimits::default(),
             body_bytes: 16 << 20,
             upload_bytes: 1 << 30,
+            upload_memory_bytes: 512 << 20,
             plans_kept: 256,
             sessions: SessionLimits::default(),
             page_size: 1_000,
@@ -401,6 +404,7 @@ impl LimitsConfig {
             ("journal_bytes", self.journal_bytes == 0),
             ("body_bytes", self.body_bytes == 0),
             ("upload_bytes", self.upload_bytes == 0),
+            ("upload_memory_bytes", self.upload_memory_bytes == 0),
             ("plans_kept", self.plans_kept == 0),
             ("page_size", self.page_size == 0),
         ];
@@ -492,6 +496,7 @@ mod tests {
             "runs_at_once",
             "body_bytes",
             "upload_bytes",
+            "upload_memory_bytes",
             "documents_at_once",
             "allow",
             "auth",

@@ -5,6 +5,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 use weft_core::error::found;
+use weft_core::masking::is_sealed;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{CanvasKey, Error, ErrorKind, Record, Result, RunId, RunKey, SessionId, TurnInput};
 use weft_engine::RunHandle;
@@ -43,6 +44,17 @@ fn derived(what: &str, canvas: &CanvasKey, key: &str, day: i64) -> String {
         hash.update(part);
     }
     weft_core::hex(&hash.finalize()[..16])
+}
+
+/// Returns whether a run that begins with this record was started for this question.
+fn is_of(first: &Record, input: &TurnInput) -> bool {
+    let Record::RunStarted { input: before, resumes, reply, .. } = first else { return true };
+    // An answer to a form is stored next to the question that led to the form.
+    let said = if resumes.is_some() { reply } else { &before.query };
+    let call = |of: &TurnInput| of.notes.as_ref().and_then(|notes| notes.get(CALL_NOTE).cloned());
+    // A run of an older version has no fingerprint.
+    let same_call = call(before).is_none_or(|fingerprint| Some(fingerprint) == call(input));
+    *said == input.query && before.inputs == input.inputs && same_call
 }
 
 impl App {
@@ -101,16 +113,21 @@ impl App {
 
     async fn check_same(&self, run: &StoredRun, input: &TurnInput) -> Result<()> {
         let first = self.runs.entries(&run.key, 0, 1).await?.into_iter().next();
-        // Its first entry is not stored yet, or is of an older format.
-        let Some(Ok(record)) = first.map(|entry| serde_json::from_str(&entry.record)) else { return Ok(()) };
-        let Record::RunStarted { input: before, resumes, reply, .. } = record else { return Ok(()) };
-        // An answer to a form is stored next to the question that led to the form.
-        let said = if resumes.is_some() { &reply } else { &before.query };
-        let call = |of: &TurnInput| of.notes.as_ref().and_then(|notes| notes.get(CALL_NOTE).cloned());
-        // A run of an older version has no fingerprint.
-        let same_call = call(&before).is_none_or(|fingerprint| Some(fingerprint) == call(input));
-        if *said == input.query && before.inputs == input.inputs && same_call {
+        // Its first entry is not stored yet.
+        let Some(first) = first else { return Ok(()) };
+        // Or it is of an older format.
+        let Ok(stored) = serde_json::from_str(&first.record) else { return Ok(()) };
+        if is_of(&stored, input) {
             return Ok(());
+        }
+        // The question may contain a secret of the canvas, which is stored nowhere.
+        if is_sealed(&first.record) {
+            // Boxed, because hardly any question gets here and the others should not reserve the space.
+            let plan = Box::pin(self.past_plan_of(run)).await?;
+            let begun = Box::pin(self.engine.begun(&run.key, &plan)).await?;
+            if begun.is_some_and(|begun| is_of(&begun, input)) {
+                return Ok(());
+            }
         }
         Err(Error::invalid("the idempotency key was used for another question")
             .help("use a new one for each question, and the same one only to repeat it"))

@@ -25,6 +25,7 @@ pub mod serve;
 mod source_metadata;
 pub mod sse;
 pub mod state;
+mod upload_memory;
 pub mod webhook;
 pub mod wire;
 

@@ -8,6 +8,7 @@ use weft_core::{CanvasKey, Result};
 
 use crate::metrics::HttpMetrics;
 use crate::routes::health::Readiness;
+use crate::upload_memory::UploadMemory;
 use weft_app::app::App;
 use weft_app::config::Auth;
 use weft_app::rates::Rates;
@@ -43,6 +44,8 @@ pub struct HandlerState {
     pub mcp: Arc<weft_mcp::serving::Host>,
     /// Call rate of each webhook.
     pub webhook_rates: Arc<Rates<CanvasKey>>,
+    /// Memory for files that are being uploaded.
+    pub(crate) upload_memory: UploadMemory,
 }
 
 impl ServerState {
@@ -67,6 +70,7 @@ impl ServerState {
     pub fn until(app: App, auth: Auth, stopping: CancellationToken) -> Result<Self> {
         Ok(Self(Arc::new(HandlerState {
             metrics: Arc::new(HttpMetrics::new(app.clock.now_ms())?),
+            upload_memory: UploadMemory::new(app.limits.upload_memory_bytes),
             app,
             auth,
             stopping,

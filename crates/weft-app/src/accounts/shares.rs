@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use weft_core::seam::share_store::{ShareTarget, ShareToken};
+use weft_core::seam::token_store::StoredToken;
 use weft_core::webhook::Rate;
-use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
+use weft_core::{CanvasId, Error, ErrorKind, Result, Secret, TenantId};
 
 use super::LISTED_MAX;
 use crate::app::App;
@@ -44,6 +45,30 @@ impl App {
         self.accounts.stores.shares.add_share(&share).await?;
         self.share_stays(&share).await?;
         Ok((share, secret))
+    }
+
+    /// Creates the share token of a new key. If that fails, the key is removed again: nobody has seen it.
+    ///
+    /// # Errors
+    /// When the system provides no random numbers, or the store cannot be written.
+    pub async fn share_of_key(&self, key: &StoredToken) -> Result<Secret> {
+        let target = ShareTarget::OfKey(CanvasId::from(key.hash.as_str()));
+        match self.share(&key.tenant, target.clone(), &key.name, None).await {
+            Ok((_, secret)) => Ok(secret),
+            Err(error) => {
+                self.take_back_key(key, &target).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes a key without its share token. The caller reports the failure that led here; others are logged.
+    async fn take_back_key(&self, key: &StoredToken, target: &ShareTarget) {
+        // It may be stored although the store reported a failure. Without its key it gives access to nothing.
+        let _ = self.accounts.stores.shares.remove_shares(&key.tenant, target).await;
+        if let Err(error) = self.tokens.remove(&key.tenant, &key.hash).await {
+            tracing::warn!(token.id = key.id(), error = error.detail(), "an unused key could not be removed");
+        }
     }
 
     /// Revokes a share token, given by its id or by the token itself.

@@ -50,6 +50,21 @@ impl Engine {
         Ok(values::masks_at_first(plan, &self.secrets_of(plan, tenant).await?))
     }
 
+    /// Returns the first record of a run with the secrets that were in it, to compare it with a question: for nobody to
+    /// read, and never to be stored. A secret that was removed since stays masked. `None` if there is no record yet, or
+    /// one of another format.
+    ///
+    /// # Errors
+    /// When the journal, the session or the secrets cannot be read.
+    pub async fn begun(&self, key: &RunKey, plan: &Plan) -> Result<Option<Record>> {
+        let stores = self.stores()?;
+        let Some(stored) = stores.runs.entries(key, 0, 1).await?.into_iter().next() else { return Ok(None) };
+        let secrets = self.secrets_of(plan, &key.tenant).await?;
+        let masked = serde_json::from_str(&masking::shown(&stored.record)).ok();
+        let values = self.values_of(&stores, key, &secrets, masked).await?;
+        Ok(serde_json::from_str(&masking::opened(&stored.record, |name| values.get(name))).ok())
+    }
+
     /// Returns the values that marks in a journal stand for: those of its session's variables and of the
     /// secrets that its plan names. The session is named by `begun`, the first record of the journal, if that
     /// can be read without the values.

@@ -80,7 +80,7 @@ async fn keep_each(
 ) -> Result<(), ApiError> {
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
     let mut count = FormCount::new(FILES_MAX);
-    while let Some((name, bytes)) = next_file(form, &mut count, most, |_| Ok(())).await? {
+    while let Some((name, bytes, _share)) = next_file(state, form, &mut count, most, |_| Ok(())).await? {
         kept.push(state.app.keep_file(&caller.tenant, caller.file_owner(), &name, bytes).await?);
     }
     Ok(())

@@ -172,7 +172,8 @@ async fn keep_each(
         count.part()?;
         match part.name() {
             Some("parent_id") => {
-                let id = whole(part, ("parent_id", ID_BYTES_MAX), "parent_id").await?;
+                let most = ("parent_id", ID_BYTES_MAX);
+                let (id, _) = whole(&state.upload_memory, part, most, "parent_id").await?;
                 let id = String::from_utf8_lossy(&id).trim().to_owned();
                 within = folder(state, caller, Some(&id)).await?;
                 // The parts of a form come in any order: files that came before the folder are moved into it, too.
@@ -185,7 +186,7 @@ async fn keep_each(
                 count.file()?;
                 let name = form_name(part.headers(), part.file_name())?;
                 let most = ("documents.file_bytes_max", manager.file_bytes_max());
-                let bytes = whole(part, most, &name).await?;
+                let (bytes, _share) = whole(&state.upload_memory, part, most, &name).await?;
                 let file = manager.keep(&caller.tenant, &within, &name, bytes).await;
                 kept.push(file.map_err(|error| owned::or(error, no_parent()))?);
             }

@@ -105,10 +105,10 @@ pub(crate) async fn transcribe(
             continue;
         }
         let name = form_name(part.headers(), part.file_name())?;
-        let bytes = whole(part, most, &name).await?;
-        recording = Some((name, bytes));
+        let (bytes, share) = whole(&state.upload_memory, part, most, &name).await?;
+        recording = Some((name, bytes, share));
     }
-    let Some((name, bytes)) = recording.filter(|(_, bytes)| !bytes.is_empty()) else {
+    let Some((name, bytes, _share)) = recording.filter(|(_, bytes, _)| !bytes.is_empty()) else {
         return Err(no_file());
     };
     let Some(kind) = kind_of(&name) else {

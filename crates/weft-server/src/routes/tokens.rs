@@ -56,12 +56,8 @@ pub(crate) async fn create(
     let key = NewKey { name: &name, role, user: caller.user.clone() };
     let made = state.app.create_key(&caller.tenant, key).await?;
     // Whoever may share an agent gets a share token with every key.
-    let beta = if role.may(Permission::Edit) {
-        let target = ShareTarget::OfKey(CanvasId::from(made.stored.hash.as_str()));
-        Some(state.app.share(&caller.tenant, target, &made.stored.name, None).await?.1)
-    } else {
-        None
-    };
+    let beta =
+        if role.may(Permission::Edit) { Some(state.app.share_of_key(&made.stored).await?) } else { None };
     Ok(Success(TokenRow::made(&made, beta.as_ref())).into_response())
 }
 

@@ -1,5 +1,5 @@
-//! Uploads of files that become documents. Only one file at a time is in memory; a request that fails removes what it
-//! has stored.
+//! Uploads of files that become documents. Only one file of a request is in memory at a time, and the files of all
+//! requests together are limited there; a request that fails removes what it has stored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,6 +22,7 @@ use crate::body::{Body, Params, check_encoding};
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
+use crate::upload_memory::{UploadMemory, UploadShare};
 use crate::wire::document::{self, dataset_not_found, view};
 use crate::wire::envelope::Success;
 use crate::wire::form_name::form_name;
@@ -204,7 +205,7 @@ async fn keep_each(
 ) -> Result<(), ApiError> {
     let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
     let mut count = FormCount::new(FILES_MAX);
-    while let Some((name, bytes)) = next_file(form, &mut count, most, refuse_kind).await? {
+    while let Some((name, bytes, _share)) = next_file(state, form, &mut count, most, refuse_kind).await? {
         // An empty file whose name does not tell its type either.
         if bytes.is_empty() && document::is_text(&name) && !state.app.library.knows(&name) {
             return Err(unsupported(&name));
@@ -283,12 +284,14 @@ impl FormCount {
 }
 
 /// Reads the next file of a form if `checked` accepts its name, up to the limit of a setting. Passes over other fields.
+/// The share is to be held until the file is stored.
 pub(super) async fn next_file(
+    state: &ServerState,
     form: &mut MultipartForm,
     count: &mut FormCount,
     most: (&str, u64),
     checked: impl Fn(&str) -> Result<(), ApiError>,
-) -> Result<Option<(String, Bytes)>, ApiError> {
+) -> Result<Option<(String, Bytes, UploadShare)>, ApiError> {
     while let Some(part) = form.next_part().await? {
         count.part()?;
         if part.name() != Some("file") {
@@ -298,8 +301,8 @@ pub(super) async fn next_file(
         count.file()?;
         let name = form_name(part.headers(), part.file_name())?;
         checked(&name)?;
-        let bytes = whole(part, most, &name).await?;
-        return Ok(Some((name, bytes)));
+        let (bytes, share) = whole(&state.upload_memory, part, most, &name).await?;
+        return Ok(Some((name, bytes, share)));
     }
     Ok(None)
 }
@@ -310,22 +313,27 @@ pub(super) async fn passed_over(mut part: Field<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Reads all bytes of a part, up to the limit of a setting.
+/// Reads all bytes of a part, up to the limit of a setting. The share of the memory is to be held as long as the bytes.
+///
+/// # Errors
+/// 413; 101 when the bytes do not arrive in time; 503 when other uploads hold the memory.
 pub(super) async fn whole(
+    memory: &UploadMemory,
     mut part: Field<'_>,
     (setting, bytes_max): (&str, u64),
     name: &str,
-) -> Result<Bytes, ApiError> {
-    let mut bytes = Vec::new();
+) -> Result<(Bytes, UploadShare), ApiError> {
+    let (mut bytes, mut share) = (Vec::new(), memory.share());
     while let Some(piece) = timely(part.chunk()).await? {
         // Checked before the data is appended, so that no part takes more memory than allowed.
         if (bytes.len() + piece.len()) as u64 > bytes_max {
             let message = format!("{name}: the file has more than {bytes_max} bytes (`{setting}`)");
             return Err(ApiError::new(code::TOO_LARGE, message).with_status(StatusCode::PAYLOAD_TOO_LARGE));
         }
+        share.grow_to(bytes.len() + piece.len()).await?;
         bytes.extend_from_slice(&piece);
     }
-    Ok(bytes.into())
+    Ok((bytes.into(), share))
 }
 
 /// Waits for the next part of the body, within the time limit.

@@ -25,10 +25,20 @@ pub(crate) fn read(text: &str) -> Option<i64> {
     Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
 }
 
-/// Parses a time as the last millisecond of its day or second, depending on its precision.
+/// Parses a time as the last millisecond of its day or second, depending on its precision. A fraction of a second is
+/// taken as it is.
 pub(crate) fn read_end(text: &str) -> Option<i64> {
     let is_day = text.parse::<jiff::civil::Date>().is_ok() && !text.contains(':');
-    Some(read(text)?.saturating_add(if is_day { 86_399_999 } else { 999 }))
+    // Nothing else in a time contains these.
+    let has_fraction = text.contains(['.', ',']);
+    let more = if is_day {
+        86_399_999
+    } else if has_fraction {
+        0
+    } else {
+        999
+    };
+    Some(read(text)?.saturating_add(more))
 }
 
 #[cfg(test)]
@@ -45,6 +55,10 @@ mod tests {
         assert_eq!(read("2024-10-11"), Some(1_728_604_800_000));
         assert_eq!(read_end("2024-10-11"), Some(1_728_691_199_999));
         assert_eq!(read_end("2024-10-11 08:46:43"), Some(1_728_636_403_999));
+        for text in ["2024-10-11 08:46:43.25", "2024-10-11T10:46:43,25+02:00"] {
+            assert_eq!(read_end(text), Some(1_728_636_403_250), "{text}");
+        }
+        assert_eq!(read_end("2024-10-11T08:46:43.000Z"), Some(1_728_636_403_000));
         assert_eq!((read("yesterday"), read_end("2024-13-01")), (None, None));
         assert_eq!((http_date(i64::MAX), date_and_time(i64::MIN)), (String::new(), String::new()));
     }

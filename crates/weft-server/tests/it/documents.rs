@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
-use futures::{FutureExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _, stream};
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
 use weft_app::config::LimitsConfig;
@@ -642,4 +642,40 @@ async fn a_form_whose_body_arrives_late_is_read_completely() {
             answer["code"] == 0 || answer["message"].as_str().unwrap().contains("Unsupported audio format");
         assert!(read, "{path}: {answer}");
     }
+}
+
+/// An upload whose form takes two minutes to arrive.
+fn slow_upload(bench: &Bench, dataset: &str, name: &str) -> Request<Body> {
+    let (body, kind) = form(&[(name, &"x".repeat(1_500))]);
+    let pieces: Vec<Vec<u8>> = body.as_bytes().chunks(body.len().div_ceil(4)).map(<[u8]>::to_vec).collect();
+    let slowly = stream::iter(pieces).then(|piece| async move {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        Ok::<_, std::io::Error>(piece)
+    });
+    bench.upload_of(dataset, String::new(), &kind).map(|_| Body::from_stream(slowly))
+}
+
+#[tokio::test(start_paused = true)]
+async fn uploads_wait_for_memory_that_other_uploads_hold() {
+    // Rounded up to what the first file takes. The second one may exceed it.
+    let limits = LimitsConfig { upload_memory_bytes: 1, ..LimitsConfig::default() };
+    let bench = bench_with(Script::new(), Auth::On, limits).await;
+    let dataset = bench.dataset("Docs").await;
+    let at = async |seconds: u64, name: &str| {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        bench.upload(&dataset, &[(name, "x")]).await
+    };
+    let (first, second, refused, waits) = tokio::join!(
+        bench.send(slow_upload(&bench, &dataset, "a.txt")),
+        bench.send(slow_upload(&bench, &dataset, "b.txt")),
+        at(31, "c.txt"),
+        at(90, "d.txt"),
+    );
+    for kept in [first, second, waits] {
+        kept.data();
+    }
+    assert_eq!((refused.status.as_u16(), refused.refusal().0), (503, 429), "{}", refused.text);
+    let mut names = names(&bench, &format!("{dataset}/documents")).await;
+    names.sort();
+    assert_eq!(names, ["a.txt", "b.txt", "d.txt"]);
 }

@@ -163,6 +163,27 @@ async fn a_secret_that_a_person_writes_is_stored_nowhere() {
 }
 
 #[tokio::test]
+async fn a_question_that_contains_a_secret_can_be_repeated_with_its_key() {
+    let bench = bench(Script::new().reply(Reply::text("fine").always())).await;
+    put(&bench, "KEY", KEPT).await;
+    let of_tenant = bench.store("Says", saying("{sys.query} {secret.KEY}")).await;
+    let variable = bench.store("Secrets", canvas()).await;
+    let ask = async |id: &str, query: String| {
+        let body = json!({"agent_id": id, "query": query, "stream": false, "idempotency_key": "k"});
+        bench.post("/api/v1/agents/chat/completions", body).await
+    };
+    for (id, secret) in [(&of_tenant, KEPT), (&variable, TOKEN)] {
+        let first = ask(id, format!("is {secret} right?")).await.data();
+        let again = ask(id, format!("is {secret} right?")).await.data();
+        assert_eq!((&again["task_id"], &again["session_id"]), (&first["task_id"], &first["session_id"]));
+        for other in ["***", "another-secret"] {
+            let (code, message) = ask(id, format!("is {other} right?")).await.refusal();
+            assert!(code == 101 && message.contains("used for another question"), "{other}: {message}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_run_with_a_missing_secret_fails_and_names_it() {
     let bench = bench(Script::new()).await;
     let stored =

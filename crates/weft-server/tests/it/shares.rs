@@ -7,8 +7,9 @@ use serde_json::{Value as Json, json};
 use weft_app::Auth;
 use weft_app::config::{AccountsConfig, LimitsConfig};
 use weft_core::access::MemberRole;
-use weft_core::seam::CanvasStore;
 use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, StoredCanvas};
+use weft_core::seam::share_store::{ShareTarget, ShareToken};
+use weft_core::seam::{CanvasStore, ShareStore};
 use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, Result, TenantId, async_trait};
 use weft_server::router::router;
 use weft_server::state::ServerState;
@@ -68,6 +69,33 @@ impl CanvasStore for Away {
     }
 
     async fn delete(&self, _: &CanvasKey) -> Result<()> {
+        away()
+    }
+}
+
+#[async_trait]
+impl ShareStore for Away {
+    async fn add_share(&self, _: &ShareToken) -> Result<()> {
+        away()
+    }
+
+    async fn share(&self, _: &str) -> Result<ShareToken> {
+        away()
+    }
+
+    async fn share_used(&self, _: &str, _: i64) -> Result<()> {
+        away()
+    }
+
+    async fn shares(&self, _: &TenantId, _: &ShareTarget, _: u64) -> Result<Vec<ShareToken>> {
+        away()
+    }
+
+    async fn remove_share(&self, _: &TenantId, _: &ShareTarget, _: &str) -> Result<()> {
+        away()
+    }
+
+    async fn remove_shares(&self, _: &TenantId, _: &ShareTarget) -> Result<u64> {
         away()
     }
 }
@@ -340,4 +368,17 @@ async fn a_page_token_comes_with_a_key_and_ends_with_it() {
     // A key that may not create share tokens comes without one.
     let made = bench.post("/api/v1/system/tokens", json!({"name": "reads", "role": "viewer"})).await.data();
     assert_eq!(made["beta"], Json::Null);
+}
+
+#[tokio::test]
+async fn a_key_is_not_kept_without_its_page_token() {
+    let bench = bench(Script::new()).await;
+    let app = bench.app.with_parts(|parts| parts.accounts.stores.shares = Arc::new(Away));
+    let router = router(ServerState::new(app.clone(), Auth::On).unwrap());
+    let (token, model, store) = (bench.token.clone(), bench.model.clone(), bench.store.clone());
+    let failing = Bench { app, router, token, model, store };
+    let (code, message) = failing.post("/api/v1/system/tokens", json!({"name": "pages"})).await.refusal();
+    assert!(code == 105 && message.contains("the store is away"), "{code} {message}");
+    let listed = bench.get("/api/v1/system/tokens").await.data();
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
 }

@@ -145,17 +145,20 @@ fn annotations(text: &str, sources: &HashMap<u32, Arc<Chunk>>) -> Vec<Json> {
     let mut found = Vec::new();
     let (mut rest, mut before) = (text, 0);
     while let Some(from) = rest.find("[ID:") {
+        let Some(length) = rest[from..].find(']') else { break };
+        let to = from + length;
+        // A citation may follow one that is not closed.
+        let from = from + rest[from..to].rfind("[ID:").unwrap_or_default();
         // Counted from the previous citation, so that a long text with many citations is scanned only once.
         let start = before + rest[..from].chars().count();
-        let Some(length) = rest[from..].find(']') else { break };
-        let mark = &rest[from..=from + length];
+        let mark = &rest[from..=to];
         let end = start + mark.chars().count();
         let number = mark["[ID:".len()..mark.len() - 1].trim().parse().ok();
         // A citation without a number, or with a number that no source has, is text.
         if let Some(chunk) = number.and_then(|number: u32| sources.get(&number)) {
             found.push(annotation(chunk, start, end));
         }
-        (rest, before) = (&rest[from + length + 1..], end);
+        (rest, before) = (&rest[to + 1..], end);
     }
     found
 }

@@ -111,7 +111,7 @@ fn citations_are_annotations_with_their_positions() {
     let (events, run) = told(vec![
         started(),
         Record::Sourced { sources: vec![cited(0, None), cited(1, Some("https://x"))] },
-        said(1, "é [ID:0] [ID: 1] [ID:9] [ID:x] [ID:"),
+        said(1, "é [ID:0] [ID: 1] [ID:9] [ID:x] [ID: é [ID:1] [ID:"),
         end(Ending::Succeeded, Vec::new()),
     ]);
     let response = run.response();
@@ -119,6 +119,7 @@ fn citations_are_annotations_with_their_positions() {
     let expected = json!([
         {"type": "file_citation", "index": 2, "file_id": "d", "filename": "a.pdf"},
         {"type": "url_citation", "start_index": 9, "end_index": 16, "url": "https://x", "title": "a.pdf"},
+        {"type": "url_citation", "start_index": 38, "end_index": 44, "url": "https://x", "title": "a.pdf"},
     ]);
     assert_eq!(*annotations, expected);
     let added: Vec<&Json> = events
