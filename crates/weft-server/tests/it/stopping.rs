@@ -128,7 +128,7 @@ async fn a_run_that_waits_is_stopped_although_its_canvas_cannot_run_any_more() {
     assert_eq!((cancelled.as_str(), waiting.as_str(), of), ("cancelled", "waiting", &ids[0]));
     let task = TaskKey::new(&default_tenant(), ids[2].as_str());
     let dropped = app.tasks.get(&task).await.unwrap();
-    assert_eq!(dropped.ended_by.as_ref().map(|run| run.as_str()), Some(by.as_str()));
+    assert_eq!(dropped.ended_by, Some(by.as_str().into()));
     assert!(!app.cancel(&default_tenant(), &ids[0]).await.unwrap());
 }
 
