@@ -157,8 +157,8 @@ impl App {
         }
     }
 
-    /// Stops a run that waits and that nothing can resume. As for every other one, a run that ends as cancelled takes its
-    /// place, so that lists of runs show that it was stopped. Returns whether it was still waiting.
+    /// Stops a run that waits and that nothing can resume. As for every other one, a run that ends as cancelled takes
+    /// its place, so that lists of runs show that it was stopped. Returns whether it was still waiting.
     async fn stop_without_plan(&self, session: &SessionKey, run: &StoredRun) -> Result<bool> {
         let stored = self.sessions.load(session).await?;
         if waiting_run(&stored).as_ref() != Some(&run.key.id) {

@@ -217,8 +217,8 @@ impl App {
         Ok(true)
     }
 
-    /// Drops the open tasks of a session, which waits for nobody from then on. `by` is the run that drops them, with its
-    /// lease while it is under way.
+    /// Drops the open tasks of a session, which waits for nobody from then on. `by` is the run that drops them, with
+    /// its lease while it is under way.
     pub(crate) async fn drop_tasks(
         &self,
         session: Session,

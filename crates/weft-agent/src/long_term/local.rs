@@ -146,8 +146,9 @@ impl LocalMemory {
         Self::default()
     }
 
-    /// Memories in a file, one line of JSON each. The file is locked by this process while it is open. It is rewritten, by
-    /// way of a file of the same name with `.rewritten` at its end, when it is large and half of it is of no use any more.
+    /// Memories in a file, one line of JSON each. The file is locked by this process while it is open. It is rewritten,
+    /// by way of a file of the same name with `.rewritten` at its end, when it is large and half of it belongs to
+    /// memories that were dropped.
     ///
     /// # Errors
     /// `Unavailable` when it cannot be opened or read, `Conflict` when another process has it open or a line is

@@ -7,8 +7,8 @@ use super::secrets;
 use crate::checking::{ids_of_memories, names_of_datasets};
 use crate::config::Config;
 
-/// Names in the store that the canvases of a tenant refer to. Each kind is read by itself: one that cannot be read, such
-/// as secrets without a valid key, hides no other.
+/// Names in the store that the canvases of a tenant refer to. Each kind is read by itself: one that cannot be read,
+/// such as secrets without a valid key, hides no other.
 #[derive(Debug)]
 pub struct StoredNames {
     /// The names and ids of the datasets.

@@ -208,8 +208,8 @@ async fn lock(transaction: &DatabaseTransaction) -> Result<bool, DbErr> {
     Ok(backend != DbBackend::MySql || got.transpose()?.flatten() == Some(1))
 }
 
-/// PostgreSQL releases the lock at the end of the transaction, and MariaDB at the end of the connection, which goes back to
-/// the pool with the transaction. There the changes are ended by the statement `end` while the lock is still held: the
+/// PostgreSQL releases the lock at the end of the transaction, and MariaDB at the end of the connection, which goes
+/// back to the pool with the transaction. There the statement `end` ends the changes while the lock is still held: the
 /// next process would otherwise not see that the last step is done, and would take it again.
 async fn unlock(transaction: &DatabaseTransaction, end: &str) -> Result<(), DbErr> {
     if transaction.get_database_backend() != DbBackend::MySql {
