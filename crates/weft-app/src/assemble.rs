@@ -46,8 +46,7 @@ pub use weft_models::{Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer
 pub use weft_parse::work as document_work;
 pub use weft_sandbox::work as sandbox_work;
 
-pub use self::names::{dataset_names, memory_names};
-pub use self::secrets::secret_names;
+pub use self::names::{StoredNames, stored_names};
 pub use self::tools::ToolServers;
 
 use self::documents::{FileWork, file_work};

@@ -50,9 +50,9 @@ pub mod worker;
 
 pub use app::{App, DEFAULT_TENANT};
 pub use assemble::{
-    Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret, Surveyed, ToolServers, Verdict,
-    assemble, assemble_in_memory, dataset_names, discover_models, document_work, memory_names, plugins,
-    sandbox_work, secret_names,
+    Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret, StoredNames, Surveyed, ToolServers,
+    Verdict, assemble, assemble_in_memory, discover_models, document_work, plugins, sandbox_work,
+    stored_names,
 };
 pub use backup::{Copied, backup};
 pub use config::{Auth, Config, ServerConfig, WorkerConfig};

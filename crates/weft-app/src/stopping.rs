@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use weft_core::error::found;
-use weft_core::seam::run_store::{StoredRun, is_busy};
+use weft_core::seam::run_store::{RunLease, StoredRun, is_busy};
 use weft_core::seam::task_store::TaskStatus;
-use weft_core::{Ending, Error, ErrorKind, Result, RunKey, SessionKey, TaskKey, TenantId};
+use weft_core::{Ending, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TaskKey, TenantId};
 use weft_dsl::Plan;
 
 use crate::app::App;
@@ -49,18 +49,19 @@ impl App {
                     return self.stop_waiting(&stored).await;
                 }
                 Some(stored) if stored.ending.is_some() => return Ok(false),
-                // It has just been created.
-                Some(_) => continue,
-                None => {}
+                // It has just been created, so the next request finds it.
+                Some(_) => {}
+                None => {
+                    if let Some(was_queued) = self.withdraw(run).await? {
+                        return Ok(was_queued);
+                    }
+                }
             }
-            if let Some(was_queued) = self.withdraw(run).await? {
-                return Ok(was_queued);
-            }
-            if Instant::now() >= until {
-                let message = format!("a worker is about to start run {}", run.id);
-                return Err(Error::new(ErrorKind::Conflict, message).help("stop it again in a moment"));
-            }
-            tokio::time::sleep(LOOK_PAUSE).await;
+            until_next_look(until, || {
+                let message = format!("run {} is about to start", run.id);
+                Error::new(ErrorKind::Conflict, message).help("stop it again in a moment")
+            })
+            .await?;
         }
     }
 
@@ -117,10 +118,7 @@ impl App {
             if self.engine.at_work(&session).await?.is_some() {
                 return Ok(false);
             }
-            if Instant::now() >= until {
-                return Err(busy);
-            }
-            tokio::time::sleep(LOOK_PAUSE).await;
+            until_next_look(until, || busy).await?;
             if !self.still_waits(&session, run).await? {
                 return Ok(false);
             }
@@ -140,7 +138,7 @@ impl App {
     ) -> Result<bool> {
         let stopped = match plan {
             Some(plan) => Box::pin(self.engine.stop_waiting(run, Arc::clone(plan))).await,
-            None => return self.give_up_waiting(session, &run.key.id).await,
+            None => return Box::pin(self.stop_without_plan(session, run)).await,
         };
         match stopped {
             Ok(Some(mut handle)) => {
@@ -154,9 +152,40 @@ impl App {
             // What it has stored may not fit the plan any more. Its tasks can be dropped all the same.
             Err(error) => {
                 tracing::warn!(run.id = %run.key.id, error = error.detail(), "a run that waits cannot be resumed");
-                self.give_up_waiting(session, &run.key.id).await
+                Box::pin(self.stop_without_plan(session, run)).await
             }
         }
+    }
+
+    /// Stops a run that waits and that nothing can resume. As for every other one, a run that ends as cancelled takes
+    /// its place, so that lists of runs show that it was stopped. Returns whether it was still waiting.
+    async fn stop_without_plan(&self, session: &SessionKey, run: &StoredRun) -> Result<bool> {
+        let stored = self.sessions.load(session).await?;
+        if waiting_run(&stored).as_ref() != Some(&run.key.id) {
+            return Ok(false);
+        }
+        let held = self.engine.hold_session(session)?;
+        let now_ms = self.clock.now_ms();
+        let key = RunKey::new(&session.tenant, RunId::generate());
+        let announced = StoredRun {
+            cancel_ms: Some(now_ms),
+            ..StoredRun::begun(key, session.id.clone(), run.canvas.clone(), now_ms)
+        };
+        // Should this process stop from here on, the next one ends the run.
+        if !self.runs.announce(&announced, stored.revision).await? {
+            let message = format!("session {} has just changed", session.id);
+            return Err(Error::new(ErrorKind::Conflict, message).help("stop the run again in a moment"));
+        }
+        self.drop_tasks(stored, &announced.key.id, Some(&RunLease::of(&announced))).await?;
+        // The end of the run holds the session itself.
+        drop(held);
+        match self.engine.end_cancelled(&announced).await {
+            // Another process ends it, or has done so.
+            Err(error) if error.kind == ErrorKind::Conflict => {}
+            ended => ended?,
+        }
+        tracing::info!(run.id = %run.key.id, "a run that waited is stopped");
+        Ok(true)
     }
 
     /// Removes a run that has not begun from the queue. Returns whether it was there; `None` while a worker is about to
@@ -168,5 +197,31 @@ impl App {
         }
         let removed = self.queue.withdraw_runs(&run.tenant, std::slice::from_ref(&run.id)).await?;
         Ok((removed > 0).then_some(true))
+    }
+}
+
+/// Pauses before the next check whether something has begun.
+///
+/// # Errors
+/// `too_late` when that has taken too long.
+async fn until_next_look(until: Instant, too_late: impl FnOnce() -> Error) -> Result<()> {
+    if Instant::now() >= until {
+        return Err(too_late());
+    }
+    tokio::time::sleep(LOOK_PAUSE).await;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_waited_for_without_a_pause_or_for_ever() {
+        let (until, mut looks) = (Instant::now() + 3 * LOOK_PAUSE, 0);
+        while until_next_look(until, || Error::internal("too late")).await.is_ok() {
+            looks += 1;
+        }
+        assert!(looks <= 3, "{looks}");
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde_json::Map;
 use weft_core::error::found;
+use weft_core::seam::run_store::RunLease;
 use weft_core::seam::session_store::{Session, SessionCommit};
 use weft_core::seam::task_store::{DuePosition, Task, TaskChange, TaskFilter, TaskKind, TaskStatus};
 use weft_core::value::listed;
@@ -212,21 +213,26 @@ impl App {
         if let Some(busy) = self.engine.at_work(session).await? {
             return Err(weft_core::seam::run_store::at_work(&session.id, &busy.key.id));
         }
-        let mut state = stored.state;
+        self.drop_tasks(stored, run, None).await?;
+        Ok(true)
+    }
+
+    /// Drops the open tasks of a session, which waits for nobody from then on. `by` is the run that drops them, with
+    /// its lease while it is under way.
+    pub(crate) async fn drop_tasks(
+        &self,
+        session: Session,
+        by: &RunId,
+        lease: Option<&RunLease>,
+    ) -> Result<()> {
+        let Session { key, revision, mut state, .. } = session;
         if let Json::Object(members) = &mut state {
             members.remove("paused");
         }
         let at_ms = self.clock.now_ms();
-        let change = TaskChange { run: run.clone(), at_ms, open: Vec::new(), ended: Vec::new() };
-        let commit = SessionCommit {
-            revision: stored.revision,
-            state: &state,
-            messages: &[],
-            tasks: Some(&change),
-            lease: None,
-        };
-        self.sessions.commit(session, commit).await?;
-        Ok(true)
+        let change = TaskChange { run: by.clone(), at_ms, open: Vec::new(), ended: Vec::new() };
+        let commit = SessionCommit { revision, state: &state, messages: &[], tasks: Some(&change), lease };
+        self.sessions.commit(&key, commit).await
     }
 
     /// Gives up the open tasks of a session if there is a form among `tasks`, which are to be cancelled: unlike a

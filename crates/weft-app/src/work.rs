@@ -13,7 +13,9 @@ use weft_engine::engine::PickedUp;
 use weft_engine::{RunHandle, SessionState, StartRun};
 
 use crate::app::App;
+use crate::late::{is_of_ended_task, is_values_alone};
 use crate::new_session::NewSession;
+use crate::schedule::UserStanding;
 
 /// Maximum number of other work items of a source that are examined for those that ended with their process.
 const BESIDE_MAX: u64 = 100;
@@ -48,13 +50,20 @@ impl App {
     /// Starts a work item: starts its run if there is none yet, otherwise resumes it.
     ///
     /// # Errors
-    /// `Conflict` while its session has a turn under way or waits for a person, `NotFound` when its canvas does not
-    /// exist, `Invalid` for a canvas with errors, `RateLimited` when too many runs are under way.
+    /// `Conflict` while its session has a turn under way or waits for a person, and for values that answer a task which
+    /// has ended; `Denied` when its user may not act in the tenant any more; `NotFound` when its canvas does not exist;
+    /// `Invalid` for a canvas with errors; `RateLimited` when too many runs are under way.
     pub async fn begin_work(&self, work: &Work) -> Result<Begun> {
         if let Some(run) = found(self.runs.get(&work.run).await)? {
             return self.go_on_with(work, &run).await;
         }
-        let request = self.request(work).await?;
+        self.check_user(work).await?;
+        let session = self.session_of(work).await?;
+        let request = self.request(work, &session).await?;
+        // Only before the run exists: afterwards the session would be busy with this very run.
+        if is_values_alone(&work.input) {
+            Box::pin(self.refuse_late(&session, &request.plan, &work.input.inputs)).await?;
+        }
         match self.engine.start_as(work.run.id.clone(), request).await {
             Ok(handle) => Ok(self.begun(handle)),
             // Another process has just started it, or its session is busy.
@@ -75,7 +84,9 @@ impl App {
             return Ok(Begun::Elsewhere);
         }
         if !self.engine.has_begun(&run.key).await? {
-            let request = self.request(work).await?;
+            self.check_user(work).await?;
+            let session = self.session_of(work).await?;
+            let request = self.request(work, &session).await?;
             return Ok(self.begun(self.engine.begin(run, request).await?));
         }
         let plan = self.plan_of(run).await?;
@@ -91,12 +102,24 @@ impl App {
         Begun::Running(handle)
     }
 
-    async fn request(&self, work: &Work) -> Result<StartRun> {
-        let session = self.session_of(work).await?;
-        let input = self.with_files_read(&session, work.input.clone()).await?;
+    async fn request(&self, work: &Work, session: &Session) -> Result<StartRun> {
+        let input = self.with_files_read(session, work.input.clone()).await?;
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;
-        Ok(StartRun { plan, canvas: canvas.id, session: session.key, input, seed: None, task: None })
+        let session = session.key.clone();
+        Ok(StartRun { plan, canvas: canvas.id, session, input, seed: None, task: None })
+    }
+
+    /// Checks that the user in whose name work was queued may still act in the tenant: it may have waited for long.
+    async fn check_user(&self, work: &Work) -> Result<()> {
+        let user = work.input.user_id.as_str();
+        let (why, help) = match self.standing_of_user(&work.run.tenant, user).await? {
+            UserStanding::Active => return Ok(()),
+            UserStanding::Disabled => ("is disabled", "enable the user, then run it again"),
+            UserStanding::Left => ("has left the tenant", "let a member of the tenant run it"),
+        };
+        let message = format!("user {user}, in whose name it was queued, {why}");
+        Err(Error::new(ErrorKind::Denied, message).help(help))
     }
 
     /// Returns the conversation of a work item. If it has its own, that has the id of the run, so that a second
@@ -305,6 +328,10 @@ fn outcome_of(error: &Error, stored: &StoredWork, now_ms: i64) -> WorkOutcome {
     const PAUSE_MIN_MS: i64 = 1_000;
     const PAUSE_MAX_MS: i64 = 300_000;
     let reason = error.full();
+    // Unlike a busy session, an ended task stays as it is.
+    if is_of_ended_task(error) {
+        return WorkOutcome::Abandoned { reason };
+    }
     match error.kind {
         ErrorKind::Conflict | ErrorKind::RateLimited => {
             let waited = now_ms.saturating_sub(stored.work.due_ms.max(stored.pushed_ms));

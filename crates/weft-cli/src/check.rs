@@ -25,12 +25,15 @@ pub(crate) async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
     // In memory, because a check stores nothing.
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
-    let (config, tenant) = (&setup.config, local::tenant());
-    let stored = Stored {
-        datasets: noted("datasets", weft_app::dataset_names(config, &tenant).await),
-        secrets: noted("secrets", weft_app::secret_names(config, &tenant).await),
-        memories: noted("memories", weft_app::memory_names(config, &tenant).await),
-        ..Stored::default()
+    let names = weft_app::stored_names(&setup.config, &local::tenant()).await;
+    let stored = match noted("datasets, secrets and memories", names) {
+        Some(names) => Stored {
+            datasets: noted("datasets", names.datasets),
+            secrets: noted("secrets", names.secrets),
+            memories: noted("memories", names.memories),
+            ..Stored::default()
+        },
+        None => Stored::default(),
     };
     let mut reports = Vec::with_capacity(args.files.len());
     let mut worst = Exit::Done;
@@ -77,8 +80,8 @@ struct Stored {
     programs: ProgramChecks,
 }
 
-/// Returns the names of what canvases refer to; `None`, with a note, if the store cannot be read.
-fn noted(what: &str, names: weft_core::Result<Vec<String>>) -> Option<Vec<String>> {
+/// Returns the names of what canvases refer to; `None`, with a note, if they cannot be read from the store.
+fn noted<T>(what: &str, names: weft_core::Result<T>) -> Option<T> {
     // A failure of the store is not an error of the canvas: the rest of it is checked.
     names.inspect_err(|error| Notes::line(format!("note: {what} are not checked: {}", error.detail()))).ok()
 }

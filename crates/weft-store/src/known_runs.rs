@@ -230,7 +230,12 @@ impl KnownState {
     }
 
     fn clear(&mut self) {
-        self.runs.clear();
+        for (_, known) in self.runs.drain() {
+            // Otherwise its next append would be counted as that of one more run.
+            if let Some(heard) = known.heard {
+                self.pace.leave(heard);
+            }
+        }
         self.kept_bytes = 0;
     }
 }
@@ -312,6 +317,18 @@ mod tests {
         assert_eq!(known.lock().kept_bytes, bytes);
         known.forget(&run);
         assert_eq!(known.lock().kept_bytes, 0);
+    }
+
+    /// Otherwise the rows of a few runs would be written as those of many, which is slower for each of them.
+    #[test]
+    fn runs_that_were_dropped_from_the_cache_are_counted_once() {
+        let known = KnownRuns::new();
+        for _ in 0..3 {
+            let runs = (0..6).map(|n| begun(&known, &n.to_string()));
+            runs.for_each(|run| assert_eq!(known.hear(&run, Haste::Patient), Haste::AtOnce));
+            known.forget_all();
+        }
+        assert_eq!(known.write(), Traffic::Low);
     }
 
     #[test]

@@ -118,6 +118,45 @@ async fn a_large_memory_file_opens_quickly_and_keeps_the_newest_of_each() {
 }
 
 #[tokio::test]
+async fn a_memory_file_is_rewritten_when_half_of_it_belongs_to_dropped_memories() {
+    let folder = std::env::temp_dir().join(format!("weft-memories-{}", weft_core::id::generate()));
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join("memories");
+    let eve = Owner::user("eve");
+    let filler = "x".repeat(400);
+    let line = |n: usize| {
+        format!("{{\"id\":\"{n:05}\",\"owner\":{{\"user_id\":\"eve\"}},\"text\":\"word{n:05} {filler}\"}}\n")
+    };
+    // Only a little less than half of it.
+    std::fs::write(&path, (0..2 * MEMORIES_MAX - 10).map(line).collect::<String>()).unwrap();
+    let length = || std::fs::metadata(&path).unwrap().len();
+    let before = length();
+    let memory = LocalMemory::open(&path).unwrap();
+    assert_eq!(length(), before);
+    // As left by a process that ended in the middle.
+    std::fs::write(folder.join("memories.rewritten"), "{\"id\":").unwrap();
+    for n in 0..30 {
+        memory.add(&eve, &format!("later{n}"), Storing::Verbatim).await.unwrap();
+    }
+    assert!(length() < before * 6 / 10, "{} of {before} bytes", length());
+    assert_eq!(LocalMemory::open(&path).unwrap_err().kind, ErrorKind::Conflict, "one process at a time");
+    drop(memory);
+    let memory = LocalMemory::open(&path).unwrap();
+    let found = async |word: &str| memory.search(&eve, word, 5).await.unwrap().len();
+    // Of the 20,020 memories, the first 10,020 are gone.
+    assert_eq!((found("word10019").await, found("word10020").await), (0, 1));
+    assert_eq!((found("later0").await, found("later29").await), (1, 1));
+    drop(memory);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    // When it is opened as well.
+    std::fs::write(&path, (0..3 * MEMORIES_MAX).map(line).collect::<String>()).unwrap();
+    let before = length();
+    drop(LocalMemory::open(&path).unwrap());
+    assert!(length() < before / 2, "{} of {before} bytes", length());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
 async fn a_memory_search_does_not_block_other_requests() {
     let (memory, eve) = (LocalMemory::new(), Owner::user("eve"));
     for nth in 0..20 {

@@ -7,31 +7,35 @@ use super::secrets;
 use crate::checking::{ids_of_memories, names_of_datasets};
 use crate::config::Config;
 
-/// Returns the names and ids of a tenant's datasets. Creates nothing: without a store there are none.
-///
-/// # Errors
-/// When the store cannot be read.
-pub async fn dataset_names(config: &Config, tenant: &TenantId) -> Result<Vec<String>> {
-    if secrets::is_missing(config) {
-        return Ok(Vec::new());
-    }
-    let store = Store::open_to_read(&config.store_url()).await?;
-    let names = names_of_datasets(&*store.datasets(), tenant, u64::MAX).await;
-    store.close().await?;
-    Ok(names?.unwrap_or_default())
+/// Names in the store that the canvases of a tenant refer to. Each kind is read by itself: one that cannot be read,
+/// such as secrets without a valid key, hides no other.
+#[derive(Debug)]
+pub struct StoredNames {
+    /// The names and ids of the datasets.
+    pub datasets: Result<Vec<String>>,
+    /// The names of the secrets.
+    pub secrets: Result<Vec<String>>,
+    /// The ids of the memories.
+    pub memories: Result<Vec<String>>,
 }
 
-/// Returns the ids of a tenant's memories. Creates nothing: without a store there are none.
+/// Returns the names in the store that the canvases of a tenant refer to. Creates nothing: without a store there are
+/// none.
 ///
 /// # Errors
-/// When the store cannot be read.
-pub async fn memory_names(config: &Config, tenant: &TenantId) -> Result<Vec<String>> {
+/// When the store cannot be opened.
+pub async fn stored_names(config: &Config, tenant: &TenantId) -> Result<StoredNames> {
     if secrets::is_missing(config) {
-        return Ok(Vec::new());
+        let none = || Ok(Vec::new());
+        return Ok(StoredNames { datasets: none(), secrets: none(), memories: none() });
     }
     let store = Store::open_to_read(&config.store_url()).await?;
-    let names = ids_of_memories(&*store.memories(), tenant).await;
-    // Closed before checking the result, so that a failure leaves no store open.
+    let datasets = names_of_datasets(&*store.datasets(), tenant, u64::MAX).await;
+    let names = StoredNames {
+        datasets: datasets.map(Option::unwrap_or_default),
+        secrets: secrets::names(config, &store, tenant).await,
+        memories: ids_of_memories(&*store.memories(), tenant).await,
+    };
     store.close().await?;
-    names
+    Ok(names)
 }

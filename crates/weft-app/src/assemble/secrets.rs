@@ -62,19 +62,13 @@ fn vault(config: &Config, store: &Store, place: StoragePlace) -> Result<Vault> {
     Ok(Vault::new(store.clone(), key))
 }
 
-/// Returns the names of a tenant's secrets. Creates nothing: without a store there are none.
+/// Returns the names of a tenant's secrets.
 ///
 /// # Errors
-/// When the store cannot be read.
-pub async fn secret_names(config: &Config, tenant: &TenantId) -> Result<Vec<String>> {
-    if is_missing(config) {
-        return Ok(Vec::new());
-    }
-    let store = Store::open_to_read(&config.store_url()).await?;
-    let found = Vault::new(store.clone(), key_place(config)?).list(tenant).await;
-    // Closed before checking the result, so that a failure leaves no store open.
-    store.close().await?;
-    Ok(found?.into_iter().map(|info| info.name.to_string()).collect())
+/// `Invalid` for a key that is not valid; when the store cannot be read.
+pub(super) async fn names(config: &Config, store: &Store, tenant: &TenantId) -> Result<Vec<String>> {
+    let found = Vault::new(store.clone(), key_place(config)?).list(tenant).await?;
+    Ok(found.into_iter().map(|info| info.name.to_string()).collect())
 }
 
 /// Returns whether there is no store yet.

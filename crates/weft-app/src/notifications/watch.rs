@@ -33,29 +33,29 @@ impl App {
     /// Periodically checks the conditions. Never returns.
     pub(super) async fn keep_watching(&self) {
         loop {
-            if let Err(error) = self.watch().await {
-                tracing::warn!(error = error.detail(), "cannot look for events to notify people of");
-            }
+            self.watch().await;
             tokio::time::sleep(WATCH_EVERY).await;
         }
     }
 
-    /// Records notifications about budgets that are nearly used up and overdue tasks, for the tenants with receivers.
-    ///
-    /// # Errors
-    /// When the store cannot be read or written.
-    pub async fn watch(&self) -> Result<()> {
+    /// Records notifications about budgets that are nearly used up and overdue tasks, for the tenants with receivers. A
+    /// failure is logged: it must not keep the other tenants from their notifications.
+    pub async fn watch(&self) {
         let config = &self.notifications.config;
         for (tenant, receivers) in &config.tenants {
             let tenant = TenantId::from(tenant.as_str());
-            if receivers.want(NoticeKind::Budget) {
-                self.watch_budgets(&tenant).await?;
+            if receivers.want(NoticeKind::Budget)
+                && let Err(error) = self.watch_budgets(&tenant).await
+            {
+                tracing::warn!(tenant.id = %tenant, error = error.detail(), "cannot check the budgets of a tenant");
             }
-            if receivers.want(NoticeKind::TaskOverdue) && config.task_hours > 0 {
-                self.watch_tasks(&tenant).await?;
+            if receivers.want(NoticeKind::TaskOverdue)
+                && config.task_hours > 0
+                && let Err(error) = self.watch_tasks(&tenant).await
+            {
+                tracing::warn!(tenant.id = %tenant, error = error.detail(), "cannot check the tasks of a tenant");
             }
         }
-        Ok(())
     }
 
     async fn watch_budgets(&self, tenant: &TenantId) -> Result<()> {

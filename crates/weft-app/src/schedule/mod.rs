@@ -103,8 +103,9 @@ impl Terms {
     }
 }
 
-/// Whether the user in whose name a schedule runs may act in its tenant.
-enum UserStanding {
+/// Whether the user in whose name a schedule or queued work runs may act in its tenant.
+pub(crate) enum UserStanding {
+    /// They may, or the name is that of no user.
     Active,
     /// The account is disabled, which may be temporary.
     Disabled,
@@ -345,13 +346,13 @@ impl App {
         }
     }
 
-    /// Returns whether the user in whose name a schedule runs may still act in its tenant.
-    async fn standing_of_user(&self, schedule: &Schedule) -> Result<UserStanding> {
-        let (tenant, user) = (&schedule.key.tenant, UserId::from(schedule.input.user_id.as_str()));
+    /// Returns whether the user in whose name something runs may still act in its tenant.
+    pub(crate) async fn standing_of_user(&self, tenant: &TenantId, user: &str) -> Result<UserStanding> {
         // In the tenant of a registration, callers without a user run under the id of its first user as well.
-        if user.as_str() == tenant.as_str() {
+        if user.is_empty() || user == tenant.as_str() {
             return Ok(UserStanding::Active);
         }
+        let user = UserId::from(user);
         // API keys may choose any name, and most of these are no users.
         let Some(known) = found(self.accounts.stores.users.user(&user).await)? else {
             return Ok(UserStanding::Active);
@@ -447,7 +448,7 @@ impl App {
         };
         let Some(decision) = decide(&times, schedule, now_ms) else { return Ok(()) };
         // Looked up at each time, because a user can be removed or disabled in several ways and by other processes.
-        match self.standing_of_user(schedule).await? {
+        match self.standing_of_user(&schedule.key.tenant, &schedule.input.user_id).await? {
             UserStanding::Active => {}
             UserStanding::Disabled => {
                 // These times are over when the user is enabled again, and are not made up for.

@@ -17,6 +17,8 @@ fn an_unreadable_store_is_explained_without_reference_to_a_log() {
     home.write("data/weft.db", "this is no database, and long enough to be looked at as one".repeat(99));
     let told = home.weft(&["check", &sample("greet"), "--data", "data"]).says(&["not checked"]).stderr;
     assert!(!told.contains("the log has the reason"), "{told}");
+    // It is opened once for everything that canvases refer to.
+    assert_eq!(told.matches("not checked").count(), 1, "{told}");
 }
 
 #[test]

@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value as Json, json};
 use weft_app::config::{Auth, LimitsConfig, NotificationsConfig};
 use weft_app::notifications::{Notifications, SIGNATURE_HEADER, TIMESTAMP_HEADER};
-use weft_core::budget::{BudgetLimits, PeriodLimits};
-use weft_core::seam::Mailer;
+use weft_core::budget::{BudgetLimits, PeriodLimits, Spent};
 use weft_core::seam::http::{HttpBody, HttpRequest};
 use weft_core::seam::mailer::Mail;
+use weft_core::seam::run_store::RunLease;
+use weft_core::seam::spending_store::DaySpent;
+use weft_core::seam::{Mailer, SpendingStore};
 use weft_core::webhook::HmacAlgorithm;
-use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
+use weft_core::{CanvasId, Error, ErrorKind, Result, TenantId, async_trait};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{FakeHttp, Reply, Script, ScriptedModel};
 
@@ -273,13 +275,13 @@ async fn a_budget_is_notified_once_per_period() {
         ..LimitsConfig::default()
     };
     let told = told(WEBHOOK, FakeHttp::new().on("ops.example", 200, ""), limits).await;
-    told.bench.app.watch().await.unwrap();
+    told.bench.app.watch().await;
     assert_eq!(told.delivered().await, 0);
     let agent = told.asked("Chat", chat_canvas()).await;
-    told.bench.app.watch().await.unwrap();
+    told.bench.app.watch().await;
     // Another process knows the same.
     let told = told.in_process(WEBHOOK);
-    told.bench.app.watch().await.unwrap();
+    told.bench.app.watch().await;
     assert_eq!(told.delivered().await, 2);
     let mut said: Vec<Json> = told.http.requests().iter().map(|one| body(one)["data"].clone()).collect();
     said.sort_by_key(|one| one["period"].to_string());
@@ -292,22 +294,67 @@ async fn a_budget_is_notified_once_per_period() {
     // The next day starts a new period, and the month continues.
     told.clock.go_on(24 * HOUR_MS);
     told.asked("Other", chat_canvas()).await;
-    told.bench.app.watch().await.unwrap();
+    told.bench.app.watch().await;
     assert_eq!(told.delivered().await, 2, "the day of the tenant and the month of the other agent");
+}
+
+/// A store in which what one tenant has used cannot be read.
+struct Unreadable(Arc<MemoryStore>);
+
+impl Unreadable {
+    fn check(tenant: &TenantId) -> Result<()> {
+        match tenant.as_str() {
+            "broken" => Err(Error::new(ErrorKind::Garbled, "it is damaged")),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl SpendingStore for Unreadable {
+    async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()> {
+        SpendingStore::note(&*self.0, lease, day, spent).await
+    }
+
+    async fn spent(&self, tenant: &TenantId, canvas: Option<&CanvasId>, since_day: i64) -> Result<Spent> {
+        Self::check(tenant)?;
+        SpendingStore::spent(&*self.0, tenant, canvas, since_day).await
+    }
+
+    async fn days(&self, tenant: &TenantId, since_day: i64, count_max: u64) -> Result<Vec<DaySpent>> {
+        Self::check(tenant)?;
+        SpendingStore::days(&*self.0, tenant, since_day, count_max).await
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_whose_data_cannot_be_read_keeps_no_other_from_its_notifications() {
+    let day = BudgetLimits { tokens: Some(1_000), ..BudgetLimits::default() };
+    let limits = LimitsConfig {
+        tenant_budget: PeriodLimits { day, ..PeriodLimits::default() },
+        ..LimitsConfig::default()
+    };
+    let settings = format!("{}{WEBHOOK}", WEBHOOK.replace("default", "broken"));
+    let mut told = told(&settings, FakeHttp::new().on("ops.example", 200, ""), limits).await;
+    told.asked("Chat", chat_canvas()).await;
+    let spending = Arc::new(Unreadable(told.bench.store.clone()));
+    told.bench.app = told.bench.app.with_parts(|parts| parts.spending = spending);
+    told.bench.app.watch().await;
+    assert_eq!(told.delivered().await, 1);
 }
 
 #[tokio::test]
 async fn an_overdue_task_is_notified_once() {
     let told = told(WEBHOOK, FakeHttp::new().on("ops.example", 200, ""), LimitsConfig::default()).await;
     told.asked("Form", form_canvas()).await;
-    told.bench.app.watch().await.unwrap();
+    told.bench.app.watch().await;
     assert_eq!(told.delivered().await, 0);
     told.clock.go_on(24 * HOUR_MS);
     for _ in 0..2 {
-        told.bench.app.watch().await.unwrap();
+        told.bench.app.watch().await;
     }
     let told = told.in_process(WEBHOOK);
-    told.bench.app.watch().await.unwrap();
+    told.bench.app.watch().await;
     assert_eq!(told.delivered().await, 1);
     let said = body(&told.http.requests()[0]).clone();
     assert_eq!(said["event"], "task_overdue");

@@ -9,7 +9,7 @@ use weft_app::{Config, assemble_in_memory};
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::task_store::{TaskFilter, TaskStatus};
-use weft_core::{Catalog, Ending, SessionId, TurnInput};
+use weft_core::{Catalog, Ending, SessionId, TaskKey, TurnInput};
 use weft_engine::engine::PickedUp;
 use weft_testkit::Script;
 
@@ -123,6 +123,12 @@ async fn a_run_that_waits_is_stopped_although_its_canvas_cannot_run_any_more() {
     let app = without_components(&bench);
     assert!(app.cancel(&default_tenant(), &ids[0]).await.unwrap());
     assert_eq!(bench.inbox("").await.len(), 0);
+    let all = runs(&bench, &ids[1]).await;
+    let [(cancelled, by), (waiting, of)] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((cancelled.as_str(), waiting.as_str(), of), ("cancelled", "waiting", &ids[0]));
+    let task = TaskKey::new(&default_tenant(), ids[2].as_str());
+    let dropped = app.tasks.get(&task).await.unwrap();
+    assert_eq!(dropped.ended_by, Some(by.as_str().into()));
     assert!(!app.cancel(&default_tenant(), &ids[0]).await.unwrap());
 }
 

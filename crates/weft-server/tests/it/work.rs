@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use weft_app::work::Begun;
 use weft_app::{App, Auth, Worker, WorkerConfig};
+use weft_core::access::MemberRole;
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::{RunFilter, RunLease, StoredRun};
 use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
@@ -435,6 +436,58 @@ async fn queued_work_does_not_answer_a_form() {
         matches!(&settled, WorkOutcome::Released { reason, .. } if reason.contains("waits for a person"))
     );
     assert_eq!(app.runs.get(&second.run).await.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+/// Otherwise the values would pass the form by in a new run with an empty question.
+#[tokio::test]
+async fn queued_values_for_a_form_that_was_answered_start_nothing() {
+    let shared = Shared::with(form_canvas()).await;
+    let app = shared.process();
+    let first = Work { session: Some("s".into()), ..shared.work("r1") };
+    followed(&app, &first).await;
+    let inputs = serde_json::Map::from_iter([("colour".to_owned(), serde_json::json!("red"))]);
+    let values = TurnInput { inputs, ..TurnInput::default() };
+    let session = SessionKey::new(&default_tenant(), "s");
+    let mut answered = app.start_turn(&session, values.clone()).await.unwrap();
+    while answered.entries.next().await.unwrap().is_some() {}
+    let late = Work { session: Some("s".into()), input: values, ..shared.work("r2") };
+    shared.store.push_within(std::slice::from_ref(&late), NOW, u64::MAX).await.unwrap();
+    let settled = shared.next_worker(&app).await;
+    assert!(
+        matches!(&settled, WorkOutcome::Abandoned { reason } if reason.contains("was answered already")),
+        "{settled:?}"
+    );
+    assert_eq!(app.runs.get(&late.run).await.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+/// Work may wait for hours, for instance for its session.
+#[tokio::test]
+async fn queued_work_starts_only_while_its_user_may_act_in_the_tenant() {
+    let shared = Shared::with(echo_canvas()).await;
+    let bench = shared.bench(Script::new());
+    let app = &bench.app;
+    let (_, user) = bench.as_member("default", MemberRole::Editor).await;
+    let outcome = async |run: &str| {
+        let work = shared.work(run);
+        let input = TurnInput { user_id: user.as_str().to_owned(), ..work.input.clone() };
+        let work = Work { input, ..work };
+        shared.store.push_within(std::slice::from_ref(&work), NOW, u64::MAX).await.unwrap();
+        shared.next_worker(app).await
+    };
+    assert_eq!(outcome("r1").await, WorkOutcome::Done);
+    app.disable_user(&user).await.unwrap();
+    let disabled = outcome("r2").await;
+    app.enable_user(&user).await.unwrap();
+    assert_eq!(outcome("r3").await, WorkOutcome::Done);
+    app.accounts.stores.tenants.remove_member(&default_tenant(), &user).await.unwrap();
+    let left = outcome("r4").await;
+    for (settled, why) in [(disabled, "is disabled"), (left, "has left the tenant")] {
+        assert!(matches!(&settled, WorkOutcome::Abandoned { reason } if reason.contains(why)), "{settled:?}");
+    }
+    for run in ["r2", "r4"] {
+        let none = app.runs.get(&RunKey::new(&default_tenant(), run)).await.unwrap_err();
+        assert_eq!(none.kind, ErrorKind::NotFound, "{run}");
+    }
 }
 
 #[tokio::test]

@@ -162,8 +162,8 @@ pub(crate) async fn run(db: &DatabaseConnection, place: &StorePlace) -> Result<(
         );
     }
     let outcome = Migrator::up(&transaction, None).await;
-    // Before the transaction ends: with it, the connection that holds the lock goes back to the pool.
-    unlock(&transaction).await.map_err(fail)?;
+    let end = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    unlock(&transaction, end).await.map_err(fail)?;
     outcome.map_err(fail)?;
     transaction.commit().await.map_err(fail)
 }
@@ -208,10 +208,14 @@ async fn lock(transaction: &DatabaseTransaction) -> Result<bool, DbErr> {
     Ok(backend != DbBackend::MySql || got.transpose()?.flatten() == Some(1))
 }
 
-/// PostgreSQL releases the lock at the end of the transaction, MariaDB at the end of the connection.
-async fn unlock(transaction: &DatabaseTransaction) -> Result<(), DbErr> {
+/// PostgreSQL releases the lock at the end of the transaction, and MariaDB at the end of the connection, which goes
+/// back to the pool with the transaction. There the statement `end` ends the changes while the lock is still held: the
+/// next process would otherwise not see that the last step is done, and would take it again.
+async fn unlock(transaction: &DatabaseTransaction, end: &str) -> Result<(), DbErr> {
     if transaction.get_database_backend() != DbBackend::MySql {
         return Ok(());
     }
-    transaction.execute_unprepared(&format!("SELECT RELEASE_LOCK('weft-{LOCK_NUMBER}')")).await.map(drop)
+    let ended = transaction.execute_unprepared(end).await;
+    transaction.execute_unprepared(&format!("SELECT RELEASE_LOCK('weft-{LOCK_NUMBER}')")).await?;
+    ended.map(drop)
 }

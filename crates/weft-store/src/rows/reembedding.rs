@@ -252,7 +252,16 @@ impl ReembeddingStore for Store {
         let lease = ReembeddingLease { dataset: row.key(), fence: row.fence + 1 };
         let attempts = u32::try_from(row.attempts + 1).unwrap_or(u32::MAX);
         let is_littered = row.littered != 0;
-        Ok(Some(TakenReembedding { lease, task: row.into_task()?, attempts, is_littered }))
+        match row.into_task() {
+            Ok(task) => Ok(Some(TakenReembedding { lease, task, attempts, is_littered })),
+            // Otherwise it would be taken again each time its lease expires.
+            Err(error) => {
+                tracing::error!(dataset.id = %lease.dataset.id, error = error.detail(), "new vectors are given up");
+                let failed = ReembeddingOutcome::Failed { reason: error.full() };
+                ReembeddingStore::settle(self, &lease, &failed, now_ms).await?;
+                Ok(None)
+            }
+        }
     }
 
     async fn report(

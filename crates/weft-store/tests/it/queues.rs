@@ -4,9 +4,10 @@ use sea_orm::{ConnectionTrait as _, Database};
 use weft_core::TurnInput;
 use weft_core::id::{RunKey, ScheduleKey, TenantId};
 use weft_core::seam::notice_store::Notice;
+use weft_core::seam::reembedding_store::ReembeddingState;
 use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
 use weft_core::seam::work_queue::Work;
-use weft_core::seam::{DatasetStore, IngestQueue, NoticeStore, ScheduleStore, WorkQueue};
+use weft_core::seam::{DatasetStore, IngestQueue, NoticeStore, ReembeddingStore, ScheduleStore, WorkQueue};
 use weft_store::Store;
 use weft_testkit::contracts::datasets::{dataset, document};
 
@@ -76,6 +77,33 @@ async fn unreadable_rows_do_not_block_a_queue() {
     let taken = IngestQueue::take(&store, 9, 10, 5).await.unwrap();
     let names: Vec<&str> = taken.iter().map(|one| one.document.name.as_str()).collect();
     assert_eq!(names, ["whole"]);
+    store.close().await.unwrap();
+}
+
+/// Otherwise it would be taken again each time its lease expires, and nobody could see its state.
+#[tokio::test]
+async fn an_unreadable_task_for_new_vectors_fails_with_its_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("weft.db").display());
+    let store = Store::open(&url).await.unwrap();
+    let mut keys = Vec::new();
+    for (name, begun_ms) in [("damaged", 1), ("whole", 2)] {
+        let of = dataset(&TenantId::from(format!("of-{name}")), "d");
+        DatasetStore::create(&store, &of).await.unwrap();
+        ReembeddingStore::begin(&store, &of.key, "m@Test", begun_ms).await.unwrap();
+        keys.push(of.key);
+    }
+    store.close().await.unwrap();
+    let db = Database::connect(&url).await.unwrap();
+    let damage = "UPDATE reembedding SET state = 'odd' WHERE tenant_id = 'of-damaged'";
+    assert_eq!(db.execute_unprepared(damage).await.unwrap().rows_affected(), 1);
+    db.close().await.unwrap();
+    let store = Store::open(&url).await.unwrap();
+    assert!(ReembeddingStore::take(&store, 9, 20).await.unwrap().is_none());
+    let failed = ReembeddingStore::last(&store, &keys[0]).await.unwrap().unwrap();
+    assert_eq!((failed.state, failed.message.is_empty()), (ReembeddingState::Failed, false));
+    let taken = ReembeddingStore::take(&store, 9, 20).await.unwrap().unwrap();
+    assert_eq!(taken.lease.dataset, keys[1]);
     store.close().await.unwrap();
 }
 
