@@ -18,7 +18,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, TITLE_CHARS_MAX, containing, fold, text};
 use crate::open::repeated;
-use crate::rows::{canvas_version, run, schedule, session, work};
+use crate::rows::{canvas_version, run, schedule, session, tenant_lock, work};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "canvas")]
@@ -179,21 +179,24 @@ impl Store {
         before: Before,
     ) -> Result<Result<Option<Model>>, DbErr> {
         let transaction = self.begin().await?;
+        let limited = self.quotas.limits.limit(LimitedKind::Canvases).is_some();
+        if limited && before == Before::Any {
+            // Before the update: on MariaDB, two that find no row to change would wait for each other to insert one.
+            tenant_lock::hold(&transaction, &row.tenant_id, "canvas").await?;
+        }
         if !update(&transaction, row, before).await? {
             // A canvas that was removed since it was read stays removed.
             if let Before::At(_) = before {
                 transaction.rollback().await?;
                 return Ok(Ok(None));
             }
-            // The update was not a read that fixes the transaction's view.
             let all = Entity::find().filter(Column::TenantId.eq(&row.tenant_id));
             let room = self.room(&transaction, LimitedKind::Canvases, (row.tenant_id.as_str(), all)).await?;
             if let Err(full) = room {
                 transaction.rollback().await?;
                 return Ok(Err(full));
             }
-            let insert = Entity::insert(row.clone().into_active_model());
-            insert.exec_without_returning(&*transaction).await?;
+            Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
         }
         let version = canvas_version::Model {
             tenant_id: row.tenant_id.clone(),
