@@ -126,7 +126,10 @@ async fn make_folder(config: &Config) -> Result<()> {
 
 fn workspace(config: &Config) -> Arc<dyn Workspace> {
     match config.files_root() {
-        Some(root) => Arc::new(FolderWorkspace::new(root, config.files.bytes_max)),
+        Some(root) => {
+            let (file, tenant) = (config.files.bytes_max, config.files.tenant_bytes_max);
+            Arc::new(FolderWorkspace::within(root, file, tenant))
+        }
         None => Arc::new(NoWorkspace),
     }
 }

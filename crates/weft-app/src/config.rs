@@ -259,11 +259,13 @@ pub struct FilesConfig {
     pub root: String,
     /// Maximum size of a file, in bytes.
     pub bytes_max: usize,
+    /// Maximum size of all files of one tenant, in bytes; 0: no quota.
+    pub tenant_bytes_max: u64,
 }
 
 impl Default for FilesConfig {
     fn default() -> Self {
-        Self { root: "files".to_owned(), bytes_max: 5 << 20 }
+        Self { root: "files".to_owned(), bytes_max: 5 << 20, tenant_bytes_max: 10 << 30 }
     }
 }
 

@@ -55,6 +55,7 @@ const RULES: &[(&str, Trust)] = &[
     ("net", Operator("it lets canvases reach more than public addresses")),
     ("files", Operator(KEEPS)),
     ("files.bytes_max", Lower),
+    ("files.tenant_bytes_max", Quota),
     ("sandbox", Lower),
     ("sandbox.at_once", LowerOrNone),
     ("sandbox.worker", Operator(STARTS)),
