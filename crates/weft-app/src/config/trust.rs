@@ -67,6 +67,7 @@ const RULES: &[(&str, Trust)] = &[
     ("browser.at_once", LowerOrNone),
     ("browser.program", Operator(STARTS)),
     ("browser.sandbox", Operator(OPENS)),
+    ("browser.stored_bytes", Quota),
     ("attachments", Lower),
     ("documents", Lower),
     ("documents.at_once", LowerOrNone),
