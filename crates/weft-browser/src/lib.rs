@@ -50,8 +50,8 @@ pub struct BrowserSettings {
     pub received_bytes: u64,
     /// Maximum number of bytes in a downloaded file.
     pub download_bytes: u64,
-    /// Maximum number of bytes that pages may have stored in all profiles of a tenant, and in the folders of one window;
-    /// 0 means unlimited.
+    /// Maximum number of bytes that pages may have stored in all profiles of a tenant, and in the folders of one
+    /// window; 0 means unlimited.
     pub stored_bytes: u64,
     /// The folder for persistent profiles.
     pub profiles: PathBuf,

@@ -6,7 +6,7 @@ use super::LimitsConfig;
 
 impl LimitsConfig {
     /// Returns the maximum numbers of objects per tenant.
-    pub fn tenant_quotas(&self) -> TenantQuotas {
+    pub(crate) fn tenant_quotas(&self) -> TenantQuotas {
         TenantQuotas {
             api_keys: self.tenant_api_keys,
             canvases: self.tenant_canvases,
