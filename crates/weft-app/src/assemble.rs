@@ -125,7 +125,10 @@ async fn make_folder(config: &Config) -> Result<()> {
 
 fn workspace(config: &Config) -> Arc<dyn Workspace> {
     match config.files_root() {
-        Some(root) => Arc::new(FolderWorkspace::new(root, config.files.bytes_max)),
+        Some(root) => {
+            let (file, tenant) = (config.files.bytes_max, config.files.tenant_bytes_max);
+            Arc::new(FolderWorkspace::within(root, file, tenant))
+        }
         None => Arc::new(NoWorkspace),
     }
 }
@@ -345,7 +348,7 @@ fn knowledge(beside: &LocalDocuments, datasets: Datasets) -> Arc<dyn Knowledge> 
 
 async fn put_together(config: &Config, store_url: &str, place: StoragePlace) -> Result<App> {
     let models = Models::open(config)?;
-    let store = Store::open(store_url).await?;
+    let store = Store::open(store_url).await?.with_quotas(config.limits.tenant_quotas());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
     let plugins = plugins(config).await?;

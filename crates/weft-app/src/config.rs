@@ -10,6 +10,7 @@ mod notifications;
 mod oidc;
 mod places;
 mod plugin_servers;
+mod quotas;
 mod secrets;
 mod sections;
 mod server;
@@ -168,6 +169,16 @@ pub struct LimitsConfig {
     /// Maximum size of the documents of one tenant in all its datasets in bytes, as uploaded, including stored
     /// pictures; 0: no quota.
     pub tenant_document_bytes: u64,
+    /// Maximum number of canvases of one tenant; 0: no quota.
+    pub tenant_canvases: u64,
+    /// Maximum number of chat assistants and search apps of one tenant together; 0: no quota.
+    pub tenant_chats: u64,
+    /// Maximum number of datasets of one tenant; 0: no quota.
+    pub tenant_datasets: u64,
+    /// Maximum number of sessions of one tenant; 0: no quota.
+    pub tenant_sessions: u64,
+    /// Maximum number of API keys of one tenant; 0: no quota.
+    pub tenant_api_keys: u64,
     /// Maximum number of concurrent nodes within a run.
     pub nodes_at_once: usize,
     /// Maximum number of activations of a run in addition to one per node; each round of an Iteration or a Loop has
@@ -250,11 +261,13 @@ pub struct FilesConfig {
     pub root: String,
     /// Maximum size of a file, in bytes.
     pub bytes_max: usize,
+    /// Maximum size of all files of one tenant, in bytes; 0: no quota.
+    pub tenant_bytes_max: u64,
 }
 
 impl Default for FilesConfig {
     fn default() -> Self {
-        Self { root: "files".to_owned(), bytes_max: 5 << 20 }
+        Self { root: "files".to_owned(), bytes_max: 5 << 20, tenant_bytes_max: 10 << 30 }
     }
 }
 
@@ -317,6 +330,11 @@ impl Default for LimitsConfig {
             tenant_runs_at_once: engine.tenant_runs_at_once,
             tenant_documents: 0,
             tenant_document_bytes: 10 << 30,
+            tenant_canvases: 10_000,
+            tenant_chats: 10_000,
+            tenant_datasets: 10_000,
+            tenant_sessions: 0,
+            tenant_api_keys: 10_000,
             nodes_at_once: engine.nodes_at_once,
             activations: engine.activations,
             run_seconds: engine.run_time.as_secs(),

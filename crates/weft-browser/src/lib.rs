@@ -6,6 +6,7 @@
 mod memory;
 mod process;
 mod protocol;
+mod stored;
 mod window;
 
 use std::path::{Path, PathBuf};
@@ -49,6 +50,9 @@ pub struct BrowserSettings {
     pub received_bytes: u64,
     /// Maximum number of bytes in a downloaded file.
     pub download_bytes: u64,
+    /// Maximum number of bytes that pages may have stored in all profiles of a tenant, and in the folders of one
+    /// window; 0 means unlimited.
+    pub stored_bytes: u64,
     /// The folder for persistent profiles.
     pub profiles: PathBuf,
 }
@@ -124,7 +128,9 @@ impl Browser for Chromium {
         };
         let program = self.program()?;
         let profiles = folder_of(&self.settings.profiles, tenant);
-        let (place, notes) = WindowFolders::new(&profiles, profile)?;
+        let (profile, bytes_max) = (profile.map(str::to_owned), self.settings.stored_bytes);
+        let folders = move || WindowFolders::new(&profiles, profile.as_deref(), bytes_max);
+        let (place, notes) = weft_core::blocking("the work on browser profiles", folders).await?;
         let proxy = self.outbound.proxy(self.settings.received_bytes).await?;
         // The proxy exists before the browser, so that there is never another way out.
         let started = process::start(&self.settings, &program, &place, proxy.address())?;

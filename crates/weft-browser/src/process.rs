@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use command_fds::{CommandFdExt as _, FdMapping};
 use tempfile::TempDir;
@@ -16,6 +17,7 @@ use tokio::task::JoinSet;
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::protocol::Connection;
+use crate::stored::{self, MARK, SIZE};
 use crate::{BrowserSettings, memory};
 
 /// The descriptors for communicating with a browser: it reads the first one and writes the second.
@@ -24,13 +26,12 @@ const DESCRIPTORS: [i32; 2] = [3, 4];
 const CACHE_BYTES: u64 = 64 << 20;
 /// Memory limit in MiB for the objects of one page's scripts.
 const SCRIPT_MB: u64 = 1_024;
-/// How long an unused profile is kept.
-// The same as the default for files of conversations.
-const PROFILE_KEPT: Duration = Duration::from_hours(90 * 24);
-/// The file whose time is the last use of a profile, and whose lock marks the profile as in use.
-const MARK: &str = "in-use";
-/// How often memory use is checked.
+/// How often the use of memory and of the disk is checked.
 const WATCH: Duration = Duration::from_secs(1);
+/// How many times as long as a check of the disk took the pause before the next one is at least.
+const LOOK_TIMES: u32 = 10;
+/// The size of a larger profile is not noted: nobody waits here until all of it was looked at.
+const NOTED_MAX: u64 = 256 << 20;
 /// Number of attempts to remove the folder of a window whose browser is being killed: until then its processes write
 /// there.
 const REMOVALS: usize = 20;
@@ -49,8 +50,8 @@ pub(crate) struct WindowFolders {
 
 impl WindowFolders {
     /// Creates the folders. A persistent profile is used unless another window uses it; in that case, the notes contain
-    /// the reason.
-    pub(crate) fn new(profiles: &Path, profile: Option<&str>) -> Result<(Self, Vec<String>)> {
+    /// the reason. All profiles together may take `bytes_max` bytes; 0 means unlimited.
+    pub(crate) fn new(profiles: &Path, profile: Option<&str>, bytes_max: u64) -> Result<(Self, Vec<String>)> {
         let failed = |cause| Error::internal("cannot create the folders of a browser window").because(cause);
         let own = tempfile::Builder::new().prefix("weft-browser-").tempdir().map_err(failed)?;
         fs::create_dir(own.path().join("downloads")).map_err(failed)?;
@@ -58,7 +59,7 @@ impl WindowFolders {
         let Some(profile) = profile else {
             return Ok((Self { own, kept: None, is_ended: false }, Vec::new()));
         };
-        remove_unused(profiles, SystemTime::now());
+        stored::make_room(profiles, SystemTime::now(), bytes_max);
         let folder = profiles.join(profile);
         fs::create_dir_all(&folder).map_err(failed)?;
         // This updates the time even if the file exists.
@@ -70,6 +71,8 @@ impl WindowFolders {
                 for left in ["SingletonLock", "SingletonSocket", "SingletonCookie"] {
                     drop(fs::remove_file(folder.join("profile").join(left)));
                 }
+                // It changes from now on.
+                drop(fs::remove_file(folder.join(SIZE)));
                 let kept = Some((folder.join("profile"), mark));
                 Ok((Self { own, kept, is_ended: false }, Vec::new()))
             }
@@ -91,6 +94,23 @@ impl WindowFolders {
         self.kept.as_ref().map(|(profile, _)| profile.with_file_name("session-cookies.json"))
     }
 
+    /// Returns all folders in which the browser writes.
+    fn written(&self) -> Vec<PathBuf> {
+        let kept = self.kept.iter().map(|(profile, _)| profile.clone());
+        kept.chain([self.own.path().to_owned()]).collect()
+    }
+
+    /// Notes the size of the persistent profile, which its browser no longer changes.
+    fn note_size(&self) {
+        if let Some((profile, _)) = &self.kept {
+            let bytes = stored::size_of(profile, NOTED_MAX);
+            // Without the note, the next window measures it again.
+            if bytes <= NOTED_MAX {
+                drop(fs::write(profile.with_file_name(SIZE), bytes.to_string()));
+            }
+        }
+    }
+
     /// Returns the folder of downloads.
     pub(crate) fn downloads(&self) -> PathBuf {
         self.own.path().join("downloads")
@@ -102,21 +122,11 @@ impl WindowFolders {
     }
 }
 
-/// Removes profiles that have not been used for long: each conversation has one, and its end is never announced.
-fn remove_unused(profiles: &Path, now: SystemTime) {
-    // What cannot be checked now is checked by the next window.
-    for folder in fs::read_dir(profiles).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        let Ok(mark) = File::open(folder.join(MARK)) else { continue };
-        let used = mark.metadata().and_then(|about| about.modified());
-        let age = used.ok().and_then(|used| now.duration_since(used).ok());
-        if age.is_some_and(|age| age > PROFILE_KEPT) && mark.try_lock().is_ok() {
-            drop(fs::remove_dir_all(&folder));
-        }
-    }
-}
-
 impl Drop for WindowFolders {
     fn drop(&mut self) {
+        if self.is_ended {
+            self.note_size();
+        }
         let folder = self.own.path().to_owned();
         if fs::remove_dir_all(&folder).is_ok() && self.is_ended {
             return;
@@ -180,7 +190,12 @@ pub(crate) fn start(
     drop(command);
     let mut watch = JoinSet::new();
     // Only the watch holds the process, which is killed when the window is dropped.
-    watch.spawn(watched(child, settings.memory_bytes));
+    let limits = WatchLimits {
+        memory_bytes: settings.memory_bytes,
+        stored_bytes: settings.stored_bytes,
+        written: place.written(),
+    };
+    watch.spawn(watched(child, limits));
     Ok(Started { connection: Connection::new(to_browser, from_browser), watch })
 }
 
@@ -227,9 +242,29 @@ fn arguments(settings: &BrowserSettings, place: &WindowFolders, proxy: SocketAdd
     arguments
 }
 
-/// Kills the browser when it exceeds its memory limit.
-async fn watched(mut child: Child, memory_bytes: u64) {
+/// What a browser may use.
+struct WatchLimits {
+    memory_bytes: u64,
+    /// Bytes in the folders in which it writes; 0 means unlimited.
+    stored_bytes: u64,
+    written: Vec<PathBuf>,
+}
+
+impl WatchLimits {
+    fn too_much_is_stored(&self) -> bool {
+        if self.stored_bytes == 0 {
+            return false;
+        }
+        let sizes = self.written.iter().map(|folder| stored::size_of(folder, self.stored_bytes));
+        sizes.fold(0, u64::saturating_add) > self.stored_bytes
+    }
+}
+
+/// Kills the browser when it exceeds a limit.
+async fn watched(mut child: Child, limits: WatchLimits) {
     let Some(id) = child.id() else { return };
+    let limits = Arc::new(limits);
+    let mut next_look = Instant::now();
     loop {
         tokio::select! {
             // Its exit first: once that was reaped, the id may belong to another process.
@@ -238,8 +273,18 @@ async fn watched(mut child: Child, memory_bytes: u64) {
             () = tokio::time::sleep(WATCH) => {}
         }
         // Reading `/proc` blocks, and there is a folder for each process of the machine.
-        let used = tokio::task::spawn_blocking(move || memory::used(id)).await.unwrap_or(0);
-        if used > memory_bytes {
+        let watched = Arc::clone(&limits);
+        let used = tokio::task::spawn_blocking(move || memory::used(id) > watched.memory_bytes).await;
+        let mut exceeded = used.unwrap_or(false);
+        let began = Instant::now();
+        if !exceeded && began >= next_look {
+            let watched = Arc::clone(&limits);
+            let stored = tokio::task::spawn_blocking(move || watched.too_much_is_stored()).await;
+            exceeded = stored.unwrap_or(false);
+            let ended = Instant::now();
+            next_look = ended + (ended - began).saturating_mul(LOOK_TIMES);
+        }
+        if exceeded {
             // It may have exited by itself.
             drop(child.start_kill());
         }
@@ -261,18 +306,50 @@ mod tests {
             mark
         };
         let hour = Duration::from_hours(1);
-        drop((used("old", PROFILE_KEPT + hour), used("newer", PROFILE_KEPT / 2)));
-        let open = used("open", PROFILE_KEPT + hour);
+        drop((used("old", stored::PROFILE_KEPT + hour), used("newer", stored::PROFILE_KEPT / 2)));
+        let open = used("open", stored::PROFILE_KEPT + hour);
         open.lock().unwrap();
-        let (place, notes) = WindowFolders::new(root.path(), Some("old again")).unwrap();
+        let (place, notes) = WindowFolders::new(root.path(), Some("old again"), 0).unwrap();
         let there = |name: &str| root.path().join(name).exists();
         assert!(!there("old") && there("newer") && there("open") && there("old again"));
         drop((place, notes, open));
     }
 
+    #[test]
+    fn the_size_of_a_profile_is_noted_when_its_browser_has_exited() {
+        let root = tempfile::tempdir().unwrap();
+        let noted = || fs::read_to_string(root.path().join("p").join(SIZE)).ok();
+        let open = || WindowFolders::new(root.path(), Some("p"), 0).unwrap().0;
+        let mut place = open();
+        fs::create_dir_all(place.profile()).unwrap();
+        fs::write(place.profile().join("data"), vec![0_u8; 10_000]).unwrap();
+        place.is_ended = true;
+        drop(place);
+        assert_eq!(noted().as_deref(), Some("10000"));
+        let place = open();
+        assert_eq!(noted(), None, "it may change now");
+        drop(place);
+        assert_eq!(noted(), None, "it was killed, and its last processes may still write");
+    }
+
+    #[test]
+    fn a_window_may_store_only_so_much() {
+        let root = tempfile::tempdir().unwrap();
+        let (place, _) = WindowFolders::new(root.path(), Some("p"), 0).unwrap();
+        fs::create_dir_all(place.profile()).unwrap();
+        fs::write(place.profile().join("data"), vec![0_u8; 100_000]).unwrap();
+        fs::write(place.downloads().join("file"), vec![0_u8; 100_000]).unwrap();
+        let exceeds = |stored_bytes: u64| {
+            WatchLimits { memory_bytes: u64::MAX, stored_bytes, written: place.written() }
+                .too_much_is_stored()
+        };
+        assert!(exceeds(100_000) && exceeds(200_000));
+        assert!(!exceeds(300_000) && !exceeds(0));
+    }
+
     #[tokio::test]
     async fn a_window_folder_is_removed_while_its_browser_still_writes() {
-        let (place, _) = WindowFolders::new(Path::new("none"), None).unwrap();
+        let (place, _) = WindowFolders::new(Path::new("none"), None, 0).unwrap();
         let folder = place.own.path().to_owned();
         assert!(folder.join("downloads").is_dir());
         drop(place);

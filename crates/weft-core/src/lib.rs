@@ -36,6 +36,7 @@ pub mod params;
 pub mod past_calls;
 pub mod pattern;
 pub mod pipeline;
+pub mod quota;
 pub mod reference;
 pub mod rendering;
 pub mod retry;

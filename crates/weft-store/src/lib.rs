@@ -24,6 +24,7 @@ mod pack;
 mod pieces;
 mod place;
 pub mod private;
+mod quotas;
 mod reader;
 mod rows;
 mod session_dictionary;

@@ -10,6 +10,7 @@ use sea_orm::{
     ConnectOptions, ConnectionTrait as _, Database, DatabaseConnection, DbBackend, DbErr,
     SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
 };
+use weft_core::quota::TenantQuotas;
 use weft_core::seam::run_store::{RunLease, overtaken};
 use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{
@@ -27,6 +28,7 @@ use crate::migration;
 use crate::opened_file::OpenedFile;
 use crate::place::StorePlace;
 use crate::private;
+use crate::quotas::Quotas;
 use crate::reader::StoreReader;
 use crate::session_dictionary::SessionDictionaries;
 use crate::sqlite::{self, Connections};
@@ -56,6 +58,7 @@ const PAUSE_DOUBLED_MAX: u32 = 7;
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<StoreInner>,
+    pub(crate) quotas: Arc<Quotas>,
 }
 
 pub(crate) struct StoreInner {
@@ -138,7 +141,14 @@ impl Store {
                 dictionaries: SessionDictionaries::default(),
                 clock,
             }),
+            quotas: Arc::default(),
         })
+    }
+
+    /// The same store with limits for each tenant. Without them, there are none.
+    #[must_use]
+    pub fn with_quotas(self, limits: TenantQuotas) -> Self {
+        Self { quotas: Arc::new(Quotas::new(limits)), ..self }
     }
 
     /// Copies a store in a SQLite file, as it is at one moment, to a new file. Other writers may continue meanwhile.

@@ -4,6 +4,8 @@
 //! link nor a folder that is swapped for one meanwhile leads outside. A text is first written to a temporary file and
 //! then moved into place in one step.
 
+mod used;
+
 use std::io::{ErrorKind as IoKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +19,7 @@ use weft_core::seam::Workspace;
 use weft_core::seam::workspace::names;
 use weft_core::{Error, ErrorKind, Result, TenantId, async_trait, blocking};
 
+use self::used::{ENTRIES_MAX, Size, Used};
 use crate::private;
 
 /// Maximum length in characters of a tenant name that is used unchanged as a folder name.
@@ -30,6 +33,9 @@ pub struct FolderWorkspace(Arc<Folder>);
 struct Folder {
     root: PathBuf,
     bytes_max: usize,
+    /// 0 means unlimited.
+    tenant_bytes_max: u64,
+    used: Used,
     /// Held while a file is replaced, so that concurrent appends are not lost.
     writing: Mutex<()>,
 }
@@ -37,7 +43,13 @@ struct Folder {
 impl FolderWorkspace {
     /// The files below `root`, each limited to `bytes_max` bytes.
     pub fn new(root: impl Into<PathBuf>, bytes_max: usize) -> Self {
-        Self(Arc::new(Folder { root: root.into(), bytes_max, writing: Mutex::new(()) }))
+        Self::within(root, bytes_max, 0)
+    }
+
+    /// The same, with all files of a tenant together limited to `tenant_bytes_max` bytes; 0 means unlimited.
+    pub fn within(root: impl Into<PathBuf>, bytes_max: usize, tenant_bytes_max: u64) -> Self {
+        let (root, used, writing) = (root.into(), Used::default(), Mutex::new(()));
+        Self(Arc::new(Folder { root, bytes_max, tenant_bytes_max, used, writing }))
     }
 
     /// Removes all files of a tenant.
@@ -123,11 +135,72 @@ impl Folder {
         let cannot = |cause| failed("write", path, cause);
         let names = names(path)?;
         self.fits(text.len(), path)?;
-        let Some((name, folders)) = names.split_last() else {
+        let Some((&name, folders)) = names.split_last() else {
             return Err(Error::invalid("the path does not name a file"));
         };
+        if self.tenant_bytes_max == 0 {
+            return self.replace(&self.made(tenant).map_err(cannot)?, (folders, name), path, (text, before));
+        }
+        let known = self.used.of(tenant);
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let home = self.made(tenant).map_err(cannot)?;
+        let size = known.size(&home).map_err(cannot)?;
+        // Before anything is created for it.
+        let size = self.size_after(size, &home, &names, (text, before))?;
+        let existed = self.replace(&home, (folders, name), path, (text, before))?;
+        known.note(size);
+        Ok(existed)
+    }
+
+    /// Returns what the files of a tenant take when a text has been written.
+    ///
+    /// # Errors
+    /// `QuotaExceeded` if they may not take that much. A file can always be replaced by a shorter one.
+    fn size_after(
+        &self,
+        now: Size,
+        home: &Dir,
+        names: &[&str],
+        (text, before): (&str, EarlierText),
+    ) -> Result<Size> {
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let refused =
+            |message: String, help: &str| Err(Error::new(ErrorKind::QuotaExceeded, message).help(help));
+        let found = home.symlink_metadata(names.join("/")).ok();
+        let old = found.as_ref().map_or(0, |found| found.len());
+        let kept = match before {
+            EarlierText::Kept => old,
+            EarlierText::Replaced => 0,
+        };
+        let new = kept.saturating_add(count(text.len()));
+        let bytes = now.bytes.saturating_sub(old).saturating_add(new);
+        if new > old && bytes > self.tenant_bytes_max {
+            let message = format!("the files would take {bytes} bytes of at most {}", self.tenant_bytes_max);
+            let help = "write shorter ones, or let an operator remove some or raise `files.tenant_bytes_max`";
+            return refused(message, help);
+        }
+        if found.is_some() {
+            return Ok(Size { bytes, ..now });
+        }
+        // Some of its folders may exist already.
+        let entries = now.entries.saturating_add(count(names.len()));
+        if entries > ENTRIES_MAX {
+            let message = format!("there would be more than {ENTRIES_MAX} files and folders");
+            return refused(message, "use an existing file, or let an operator remove some");
+        }
+        Ok(Size { entries, bytes })
+    }
+
+    fn replace(
+        &self,
+        home: &Dir,
+        (folders, name): (&[&str], &str),
+        path: &str,
+        (text, before): (&str, EarlierText),
+    ) -> Result<bool> {
+        let cannot = |cause| failed("write", path, cause);
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut folder = self.made(tenant).map_err(cannot)?;
+        let mut folder = home.try_clone().map_err(cannot)?;
         if !folders.is_empty() {
             folder = below(&folder, &folders.join("/")).map_err(cannot)?;
         }

@@ -16,6 +16,8 @@ pub struct BrowserConfig {
     pub received_bytes: u64,
     /// Maximum size of a downloaded file, in bytes.
     pub download_bytes: u64,
+    /// Maximum size of what pages have stored for one tenant, in bytes; 0: no quota.
+    pub stored_bytes: u64,
     /// The program; empty: a Chromium of the system.
     pub program: PathBuf,
     /// Whether its processes use their own sandbox, which is impossible as root.
@@ -29,6 +31,7 @@ impl Default for BrowserConfig {
             memory_bytes: 3 << 30,
             received_bytes: 512 << 20,
             download_bytes: 50 << 20,
+            stored_bytes: 10 << 30,
             program: PathBuf::new(),
             sandbox: true,
         }
@@ -43,8 +46,9 @@ impl BrowserConfig {
 
     /// Returns the settings of browsers, with profiles in the data folder; `None` if there are none.
     pub fn settings(&self, data: &Path) -> Option<weft_browser::BrowserSettings> {
-        let &Self { at_once, memory_bytes, received_bytes, download_bytes, ref program, sandbox } = self;
-        let program = Some(program.clone()).filter(|program| !program.as_os_str().is_empty());
+        let &Self { at_once, memory_bytes, received_bytes, download_bytes, stored_bytes, .. } = self;
+        let sandbox = self.sandbox;
+        let program = Some(self.program.clone()).filter(|program| !program.as_os_str().is_empty());
         let profiles = Self::profiles(data);
         (at_once > 0).then_some(weft_browser::BrowserSettings {
             program,
@@ -53,6 +57,7 @@ impl BrowserConfig {
             memory_bytes,
             received_bytes,
             download_bytes,
+            stored_bytes,
             profiles,
         })
     }

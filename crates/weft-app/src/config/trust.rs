@@ -44,12 +44,18 @@ const RULES: &[(&str, Trust)] = &[
     ("limits", Lower),
     ("limits.sessions", LowerOrNone),
     ("limits.sessions.multitask_strategy", Anyone),
+    ("limits.tenant_api_keys", Quota),
+    ("limits.tenant_canvases", Quota),
+    ("limits.tenant_chats", Quota),
+    ("limits.tenant_datasets", Quota),
     ("limits.tenant_document_bytes", Quota),
     ("limits.tenant_documents", Quota),
     ("limits.tenant_runs_at_once", Quota),
+    ("limits.tenant_sessions", Quota),
     ("net", Operator("it lets canvases reach more than public addresses")),
     ("files", Operator(KEEPS)),
     ("files.bytes_max", Lower),
+    ("files.tenant_bytes_max", Quota),
     ("sandbox", Lower),
     ("sandbox.at_once", LowerOrNone),
     ("sandbox.worker", Operator(STARTS)),
@@ -61,6 +67,7 @@ const RULES: &[(&str, Trust)] = &[
     ("browser.at_once", LowerOrNone),
     ("browser.program", Operator(STARTS)),
     ("browser.sandbox", Operator(OPENS)),
+    ("browser.stored_bytes", Quota),
     ("attachments", Lower),
     ("documents", Lower),
     ("documents.at_once", LowerOrNone),
@@ -281,6 +288,12 @@ mod tests {
         let without = json("limits.tenant_runs_at_once = 5");
         for wider in ["limits.tenant_runs_at_once = 7", "limits.tenant_runs_at_once = 0"] {
             assert_eq!(untrusted(&json(wider), &without).len(), 1, "{wider}");
+        }
+        for kind in ["api_keys", "canvases", "chats", "datasets", "sessions"] {
+            let limit = |number: u64| json(&format!("limits.tenant_{kind} = {number}"));
+            for (number, count) in [(4, 0), (6, 1), (0, 1)] {
+                assert_eq!(untrusted(&limit(number), &limit(5)).len(), count, "{kind} {number}");
+            }
         }
     }
 }

@@ -26,6 +26,7 @@ fn browser(profiles: &Path) -> Option<Chromium> {
         memory_bytes: 3 << 30,
         received_bytes: 64 << 20,
         download_bytes: 1 << 20,
+        stored_bytes: 1 << 30,
         profiles: profiles.to_owned(),
     };
     Some(Chromium::new(settings, outbound))

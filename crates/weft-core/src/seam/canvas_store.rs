@@ -96,7 +96,7 @@ pub trait CanvasStore: Send + Sync {
     /// Creates a canvas, or changes it and adds a version if the DSL differs, whatever was stored before. Atomic.
     ///
     /// # Errors
-    /// `Conflict` when another canvas of the tenant has the title.
+    /// `Conflict` when another canvas of the tenant has the title; `QuotaExceeded` for one too many.
     async fn put(&self, key: &CanvasKey, head: &CanvasHead, dsl: &str) -> Result<StoredCanvas>;
 
     /// Like [`CanvasStore::put`], provided that the canvas is still at the revision of `seen`. `None`: it has been

@@ -143,7 +143,7 @@ pub trait ChatStore: Send + Sync {
     ///
     /// # Errors
     /// `Conflict` when another assistant of this kind in the tenant has the name, or the id is taken; `Invalid` for a
-    /// name that is too long.
+    /// name that is too long; `QuotaExceeded` for one too many.
     async fn create(&self, chat: &Chat) -> Result<()>;
 
     /// Returns an assistant.

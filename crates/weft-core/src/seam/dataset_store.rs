@@ -313,7 +313,7 @@ pub trait DatasetStore: Send + Sync {
     /// Stores a new dataset.
     ///
     /// # Errors
-    /// `Conflict` when the tenant has one with this name.
+    /// `Conflict` when the tenant has one with this name; `QuotaExceeded` for one too many.
     async fn create(&self, dataset: &Dataset) -> Result<()>;
 
     /// Returns a dataset.

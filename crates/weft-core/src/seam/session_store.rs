@@ -156,7 +156,7 @@ pub trait SessionStore: Send + Sync {
     /// Stores a new session with its opening messages, atomically.
     ///
     /// # Errors
-    /// `Conflict` when the id is taken.
+    /// `Conflict` when the id is taken; `QuotaExceeded` for one too many.
     async fn create(&self, session: &Session, opening: &[SessionMessage]) -> Result<()>;
 
     /// Returns a session.

@@ -64,7 +64,7 @@ pub trait TokenStore: Send + Sync {
     /// Stores a token.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// `Conflict` when its hash already exists; `QuotaExceeded` for one too many.
     async fn add(&self, token: &StoredToken) -> Result<()>;
 
     /// Returns the token with this hash.

@@ -44,6 +44,7 @@ mod openapi;
 mod past_runs;
 mod pipelines;
 mod private;
+mod quotas;
 mod readings;
 mod reembedding;
 mod rehearsal;

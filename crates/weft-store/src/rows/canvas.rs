@@ -6,6 +6,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{Condition, DatabaseTransaction, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{CanvasId, CanvasKey, TenantId};
+use weft_core::quota::LimitedKind;
 use weft_core::seam::CanvasStore;
 use weft_core::seam::canvas_store::{
     CHAT_TYPE, CanvasFilter, CanvasHead, CanvasOrder, PIPELINE_TYPE, StoredCanvas,
@@ -17,7 +18,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, TITLE_CHARS_MAX, containing, fold, text};
 use crate::open::repeated;
-use crate::rows::{canvas_version, run, schedule, session, work};
+use crate::rows::{canvas_version, run, schedule, session, tenant_lock, work};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "canvas")]
@@ -148,9 +149,8 @@ enum Before {
     At(i64),
 }
 
-/// Updates the row, or inserts it if it does not exist. Returns whether it was written: a revision other than the
-/// expected one is not overwritten.
-async fn write(transaction: &DatabaseTransaction, row: &Model, before: Before) -> Result<bool, DbErr> {
+/// Updates the row. Returns whether it was there: a revision other than the expected one is not overwritten.
+async fn update(transaction: &DatabaseTransaction, row: &Model, before: Before) -> Result<bool, DbErr> {
     let mut change = Entity::update_many()
         .col_expr(Column::Title, Expr::value(row.title.as_str()))
         .col_expr(Column::TitleFolded, Expr::value(row.title_folded.as_str()))
@@ -167,23 +167,36 @@ async fn write(transaction: &DatabaseTransaction, row: &Model, before: Before) -
     if let Before::At(revision) = before {
         change = change.filter(Column::Revision.eq(revision));
     }
-    if change.exec(transaction).await?.rows_affected > 0 {
-        return Ok(true);
-    }
-    // A canvas that was removed since it was read stays removed.
-    if let Before::At(_) = before {
-        return Ok(false);
-    }
-    Entity::insert(row.clone().into_active_model()).exec_without_returning(transaction).await.map(|_| true)
+    Ok(change.exec(transaction).await?.rows_affected > 0)
 }
 
 impl Store {
-    /// Returns the row as stored; `None` when it was not written.
-    async fn put_canvas(&self, row: &Model, dsl: &str, before: Before) -> Result<Option<Model>, DbErr> {
+    /// Returns the row as stored, `None` when it was not written, or why the tenant may not have another one.
+    async fn put_canvas(
+        &self,
+        row: &Model,
+        dsl: &str,
+        before: Before,
+    ) -> Result<Result<Option<Model>>, DbErr> {
         let transaction = self.begin().await?;
-        if !write(&transaction, row, before).await? {
-            transaction.rollback().await?;
-            return Ok(None);
+        let limited = self.quotas.limits.limit(LimitedKind::Canvases).is_some();
+        if limited && before == Before::Any {
+            // Before the update: on MariaDB, two that find no row to change would wait for each other to insert one.
+            tenant_lock::hold(&transaction, &row.tenant_id, "canvas").await?;
+        }
+        if !update(&transaction, row, before).await? {
+            // A canvas that was removed since it was read stays removed.
+            if let Before::At(_) = before {
+                transaction.rollback().await?;
+                return Ok(Ok(None));
+            }
+            let all = Entity::find().filter(Column::TenantId.eq(&row.tenant_id));
+            let room = self.room(&transaction, LimitedKind::Canvases, (row.tenant_id.as_str(), all)).await?;
+            if let Err(full) = room {
+                transaction.rollback().await?;
+                return Ok(Err(full));
+            }
+            Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
         }
         let version = canvas_version::Model {
             tenant_id: row.tenant_id.clone(),
@@ -200,7 +213,7 @@ impl Store {
         let named = Entity::find().filter(Column::TenantId.eq(&row.tenant_id)).filter(Column::Id.eq(&row.id));
         let stored = named.one(&*transaction).await?;
         transaction.commit().await?;
-        Ok(stored)
+        Ok(Ok(stored))
     }
 
     async fn store_canvas(
@@ -224,7 +237,7 @@ impl Store {
             }
             outcome => outcome,
         };
-        let stored = stored.map_err(|error| self.fail(DOING, error))?;
+        let stored = stored.map_err(|error| self.fail(DOING, error))??;
         Ok(stored.map(|row| row.with(dsl.into())))
     }
 

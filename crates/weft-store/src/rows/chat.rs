@@ -4,6 +4,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder};
 use weft_core::id::{CanvasKey, TenantId};
+use weft_core::quota::LimitedKind;
 use weft_core::seam::ChatStore;
 use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder};
 use weft_core::{Error, ErrorKind, Result, async_trait};
@@ -91,12 +92,16 @@ impl Model {
 impl ChatStore for Store {
     async fn create(&self, chat: &Chat) -> Result<()> {
         let row = Model::new(chat)?;
-        let insert = || Entity::insert(row.clone().into_active_model());
-        let _permit = self.inner.gate.permit().await;
-        let stored = repeated(|| insert().exec_without_returning(&self.inner.write)).await;
-        stored.map(drop).map_err(|error| {
-            if is_duplicate(&error) { taken(chat) } else { self.fail("store the chat assistant", error) }
-        })
+        let others = Entity::find().filter(Column::TenantId.eq(&row.tenant_id));
+        let insert = || {
+            let (tenant, row) = (&row.tenant_id, row.clone().into_active_model());
+            self.insert_limited(LimitedKind::Chats, tenant, row, others.clone())
+        };
+        match repeated(insert).await {
+            Ok(outcome) => outcome,
+            Err(error) if is_duplicate(&error) => Err(taken(chat)),
+            Err(error) => Err(self.fail("store the chat assistant", error)),
+        }
     }
 
     async fn get(&self, key: &CanvasKey) -> Result<Chat> {

@@ -8,6 +8,7 @@ use sea_orm::{
     Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect,
 };
 use weft_core::id::{DatasetKey, TenantId};
+use weft_core::quota::LimitedKind;
 use weft_core::seam::dataset_store::{Counting, Dataset, DatasetCounts, DatasetFilter, DocumentState};
 use weft_core::{Error, ErrorKind, Result};
 
@@ -227,12 +228,15 @@ impl Store {
 
     pub(crate) async fn create_dataset(&self, dataset: &Dataset) -> Result<()> {
         let row = Model::new(dataset)?;
-        let insert = || Entity::insert(row.clone().into_active_model());
-        let _permit = self.inner.gate.permit().await;
+        let others = Entity::find().filter(Column::TenantId.eq(&row.tenant_id));
+        let insert = || {
+            let (tenant, row) = (&row.tenant_id, row.clone().into_active_model());
+            self.insert_limited(LimitedKind::Datasets, tenant, row, others.clone())
+        };
         // Gives way to other writers and retries; otherwise a serialization conflict would be mistaken for a name
         // conflict.
-        match repeated(|| insert().exec_without_returning(&self.inner.write)).await {
-            Ok(_) => Ok(()),
+        match repeated(insert).await {
+            Ok(outcome) => outcome,
             Err(error) if is_duplicate(&error) => Err(taken(&dataset.name)),
             Err(error) => Err(self.fail("store the dataset", error)),
         }

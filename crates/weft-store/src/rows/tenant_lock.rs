@@ -4,6 +4,7 @@
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{DatabaseTransaction, DbBackend, IntoActiveModel};
+use weft_core::quota::LimitedKind;
 
 use crate::Store;
 
@@ -62,5 +63,43 @@ impl Store {
         E::insert(row).exec_without_returning(&*transaction).await?;
         transaction.commit().await?;
         Ok(true)
+    }
+
+    /// Inserts a row, unless the tenant has as many as it may have of this kind: those that `others` finds. Returns
+    /// why it was not inserted.
+    pub(crate) async fn insert_limited<E: EntityTrait<Model: Sync + 'static>>(
+        &self,
+        kind: LimitedKind,
+        tenant: &str,
+        row: E::ActiveModel,
+        others: Select<E>,
+    ) -> Result<weft_core::Result<()>, DbErr> {
+        let transaction = self.begin().await?;
+        let room = self.room(&transaction, kind, (tenant, others)).await?;
+        if let Err(full) = room {
+            transaction.rollback().await?;
+            return Ok(Err(full));
+        }
+        E::insert(row).exec_without_returning(&*transaction).await?;
+        transaction.commit().await?;
+        Ok(Ok(()))
+    }
+
+    /// Checks whether a tenant may have another object of a kind, in addition to those that `others` finds. Until the
+    /// transaction ends, nobody else adds one. Called before the transaction reads anything, as for [`hold`].
+    pub(crate) async fn room<E: EntityTrait<Model: Sync + 'static>>(
+        &self,
+        transaction: &DatabaseTransaction,
+        kind: LimitedKind,
+        (tenant, others): (&str, Select<E>),
+    ) -> Result<weft_core::Result<()>, DbErr> {
+        let limits = self.quotas.limits;
+        // Without a limit, nobody waits for anybody.
+        if limits.limit(kind).is_none() {
+            return Ok(Ok(()));
+        }
+        hold(transaction, tenant, E::default().table_name()).await?;
+        let count = others.count(transaction).await?;
+        Ok(limits.check(kind, count))
     }
 }

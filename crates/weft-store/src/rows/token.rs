@@ -3,6 +3,7 @@
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect, Select};
 use weft_core::id::{TenantId, UserId};
+use weft_core::quota::LimitedKind;
 use weft_core::seam::TokenStore;
 use weft_core::seam::token_store::{StoredToken, TokenFilter};
 use weft_core::{Error, ErrorKind, Result, async_trait};
@@ -83,15 +84,18 @@ impl TokenStore for Store {
             role: token.role.to_string(),
             user_id: token.user.as_ref().map_or_else(String::new, |user| text(user.as_str())),
         };
-        let _permit = self.inner.gate.permit().await;
-        let insert = || Entity::insert(row.clone().into_active_model());
-        let stored = repeated(|| insert().exec_without_returning(&self.inner.write)).await;
-        stored.map(drop).map_err(|error| {
-            if is_duplicate(&error) {
-                return Error::new(ErrorKind::Conflict, format!("cannot {DOING}: it is stored already"));
+        let others = Entity::find().filter(Column::TenantId.eq(&row.tenant_id));
+        let insert = || {
+            let (tenant, row) = (&row.tenant_id, row.clone().into_active_model());
+            self.insert_limited(LimitedKind::ApiKeys, tenant, row, others.clone())
+        };
+        match repeated(insert).await {
+            Ok(outcome) => outcome,
+            Err(error) if is_duplicate(&error) => {
+                Err(Error::new(ErrorKind::Conflict, format!("cannot {DOING}: it is stored already")))
             }
-            self.fail(DOING, error)
-        })
+            Err(error) => Err(self.fail(DOING, error)),
+        }
     }
 
     async fn find(&self, hash: &str) -> Result<StoredToken> {

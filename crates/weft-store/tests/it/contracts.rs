@@ -51,6 +51,7 @@ async fn keeps_all_contracts(opened: &Store) {
     memories::memory_store_keeps_its_contract(opened).await;
     store::stores_remove_related_data_together(opened, opened, opened, opened, opened).await;
     store::stores_keep_large_values(opened, opened).await;
+    crate::quotas::tenants_stay_within_their_limits(opened).await;
 }
 
 async fn files_keep_their_contract(opened: &Store) {

@@ -15,6 +15,7 @@ mod disk;
 mod files;
 mod journal;
 mod queues;
+mod quotas;
 mod upgrade;
 mod urls;
 mod workspace;

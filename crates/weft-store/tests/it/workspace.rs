@@ -12,6 +12,8 @@ use weft_testkit::contracts::workspace::workspace_keeps_its_contract;
 async fn a_folder_meets_the_workspace_contract() {
     let folder = tempfile::tempdir().unwrap();
     workspace_keeps_its_contract(&FolderWorkspace::new(folder.path().join("not/yet"), 100), 100).await;
+    let within = FolderWorkspace::within(folder.path().join("limited"), 100, 1 << 20);
+    workspace_keeps_its_contract(&within, 100).await;
 }
 
 #[tokio::test]
@@ -43,6 +45,54 @@ async fn a_refused_text_leaves_nothing_behind() {
     files.append(&tenant, "a", "x").await.unwrap_err();
     files.write(&tenant, "b", "0123456789x").await.unwrap_err();
     assert_eq!(all(folder.path()), [folder.path().join("t/a").display().to_string()]);
+}
+
+#[tokio::test]
+async fn the_files_of_a_tenant_are_limited_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = FolderWorkspace::within(folder.path(), 100, 10);
+    let (tenant, other) = (TenantId::new("t"), TenantId::new("u"));
+    files.write(&tenant, "a", "0123").await.unwrap();
+    files.write(&tenant, "deep/b", "0123").await.unwrap();
+    files.append(&tenant, "deep/b", "45").await.unwrap();
+    for refused in [
+        files.write(&tenant, "new/c", "x").await,
+        files.append(&tenant, "a", "x").await,
+        files.write(&tenant, "a", "01234").await,
+    ] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::QuotaExceeded, "{}", error.full());
+        assert!(error.full().contains("files.tenant_bytes_max"), "{}", error.full());
+    }
+    assert!(!folder.path().join("t/new").exists(), "a refused file has no folder");
+    files.write(&other, "a", "0123456789").await.unwrap();
+    // A file can be replaced by one that is no longer, and a shorter one makes room.
+    files.write(&tenant, "a", "4567").await.unwrap();
+    files.write(&tenant, "a", "").await.unwrap();
+    files.write(&tenant, "new/c", "0123").await.unwrap();
+}
+
+/// The operator removes files, and so do other programs.
+#[tokio::test]
+async fn files_that_others_remove_make_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = FolderWorkspace::within(folder.path(), 100, 10);
+    let tenant = TenantId::new("t");
+    files.write(&tenant, "a", "0123456789").await.unwrap();
+    files.write(&tenant, "b", "0").await.unwrap_err();
+    fs::remove_file(folder.path().join("t/a")).unwrap();
+    // A measurement that a busy machine has made slow is trusted for a while.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while let Err(error) = files.write(&tenant, "b", "0").await {
+        assert!(std::time::Instant::now() < deadline, "{}", error.full());
+    }
+    // More than there may be: what exists can become shorter, but not longer.
+    fs::write(folder.path().join("t/big"), "0123456789abcdef").unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while files.append(&tenant, "b", "0").await.is_ok() {
+        assert!(std::time::Instant::now() < deadline);
+    }
+    files.write(&tenant, "big", "0123456789abcde").await.unwrap();
 }
 
 #[cfg(unix)]
