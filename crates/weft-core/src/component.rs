@@ -225,13 +225,6 @@ impl ParamProblem {
         Self { pointer: pointer.into(), message: message.into(), help: None, code: None }
     }
 
-    /// Sets the code of the finding that it becomes.
-    #[must_use]
-    pub fn code(mut self, code: &'static str) -> Self {
-        self.code = Some(code);
-        self
-    }
-
     /// Adds advice on what to do about it.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
