@@ -14,7 +14,7 @@ use weft_core::usage::UsedModel;
 use weft_core::value::shortened;
 use weft_core::{Error, ErrorKind, Json, NodeContext, Piece, Result};
 
-use self::lost::{AccountedAnswer, LostAnswer, QuestionSize};
+use self::lost::{AccountedAnswer, LostAnswer, PaidPart, QuestionSize};
 use crate::structured::Schema;
 use crate::window::tokens;
 
@@ -68,7 +68,8 @@ struct Answered {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<ModelInfo>,
     end: End,
-    /// The answers that broke off before this one, or instead of one; absent in older records.
+    /// What is charged besides `end`: the answers that broke off before this one, or instead of one, and what came of
+    /// it before each pause. Absent in older records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     lost: Vec<LostAnswer>,
 }
@@ -87,15 +88,15 @@ enum End {
 struct Aside {
     /// The error of an answer that is recorded as broken.
     failure: Option<Error>,
-    /// The limit that an answer reached which was about to start over.
+    /// The limit that an answer reached which was about to start over or to continue after a pause.
     limit: Option<Limit>,
 }
 
 /// Asks the model and waits for the whole answer. Pieces go to `show` as they arrive; when the request has no
 /// audience, `show` gets the whole text at the end. The call counts towards the budget of `ctx`, and so does its
 /// usage, at the prices of the model that answered. Of an answer that breaks off after a part of it has arrived, the
-/// usage is estimated and counts, too, whether it starts over, fails or is stopped. An answer does not start over when
-/// that has used up the budget.
+/// usage is estimated and counts, too, whether it starts over, fails or is stopped. An answer does not start over, and
+/// one that its provider has paused does not continue, when that has used up the budget.
 ///
 /// An answer that was recorded before a crash is not requested again: its text is shown in one piece, and it counts
 /// towards the budget as it did then. The run has already been notified of its usage.
@@ -228,7 +229,8 @@ async fn answered(
 }
 
 impl AccountedAnswer<'_> {
-    /// Receives the answer. `limit` is set when it would start over and what it has used leaves nothing for that.
+    /// Receives the answer. `limit` is set when it would start over or continue after a pause, and what it has used
+    /// leaves nothing for that.
     async fn collect(
         &mut self,
         model: &dyn ChatModel,
@@ -240,18 +242,15 @@ impl AccountedAnswer<'_> {
         let (reason, usage) = loop {
             match deltas.next().await.transpose()? {
                 Some(ChatDelta::Warning(message)) => self.ctx.signal(Signal::Warn(message)).await?,
-                Some(ChatDelta::End { reason, usage }) => {
-                    self.ended(usage).await?;
-                    break (reason, usage);
-                }
+                Some(ChatDelta::End { reason, usage }) => break (reason, self.ended(usage).await?),
                 Some(ChatDelta::Restarted) => {
                     self.broken().await?;
                     self.coming.restart();
-                    *limit = self.ctx.budget.exhausted();
-                    if limit.is_some() {
-                        // Of this kind, so that it is not recorded: with a larger budget, replayed work asks again.
-                        return Err(Error::new(ErrorKind::Cancelled, "the budget is used up"));
-                    }
+                    self.may_go_on(limit)?;
+                }
+                Some(ChatDelta::Paused { usage }) => {
+                    self.paused(usage).await?;
+                    self.may_go_on(limit)?;
                 }
                 Some(ChatDelta::AnsweredBy(info)) => {
                     warn_of_prices(self.ctx, &info).await?;
@@ -262,7 +261,7 @@ impl AccountedAnswer<'_> {
                     return Err(Error::new(ErrorKind::Garbled, "the model's answer ended prematurely"));
                 }
             }
-            if self.coming.size > ANSWER_MAX {
+            if self.coming.size + self.coming.paid.bytes > ANSWER_MAX {
                 let message = format!("the model's answer is longer than {ANSWER_MAX} bytes");
                 return Err(Error::new(ErrorKind::Garbled, message));
             }
@@ -282,7 +281,9 @@ struct Coming {
     /// The number of bytes of it that have not been charged yet.
     size: usize,
     by: Option<ModelInfo>,
-    /// The answers before it that broke off.
+    /// What came before the last pause, and has been charged.
+    paid: PaidPart,
+    /// The answers before it that broke off, and its own parts before a pause.
     lost: Vec<LostAnswer>,
 }
 
@@ -325,6 +326,7 @@ impl Coming {
             ChatDelta::Warning(_)
             | ChatDelta::AnsweredBy(_)
             | ChatDelta::Restarted
+            | ChatDelta::Paused { .. }
             | ChatDelta::End { .. } => {}
         }
     }

@@ -23,7 +23,7 @@ pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 const NOTES_MAX: usize = 20;
 /// Maximum length of a note, in characters.
 const NOTE_LETTERS: usize = 300;
-/// Maximum number of concurrent downloads; further ones are not recorded.
+/// Maximum number of concurrent downloads; further ones are cancelled.
 const DOWNLOADS_MAX: usize = 16;
 
 /// The progress of a download.
@@ -247,12 +247,15 @@ impl BrowserEvents {
                 None
             }
             "Browser.downloadWillBegin" => {
+                let guid = text("guid");
                 // A page may start any number of downloads, and each is stored until it is taken.
-                if self.downloads.len() < DOWNLOADS_MAX {
-                    let state = "inProgress".to_owned();
-                    let (guid, name) = (text("guid"), text("suggestedFilename"));
-                    self.downloads.push(DownloadProgress { guid, name, received: 0, state });
+                if self.downloads.len() >= DOWNLOADS_MAX {
+                    // Nobody would limit its size, nor remove its file.
+                    let params = json!({"guid": guid});
+                    return Some(json!({"id": 0, "method": "Browser.cancelDownload", "params": params}));
                 }
+                let (name, state) = (text("suggestedFilename"), "inProgress".to_owned());
+                self.downloads.push(DownloadProgress { guid, name, received: 0, state });
                 None
             }
             "Browser.downloadProgress" => {
@@ -271,6 +274,19 @@ impl BrowserEvents {
             }
             _ => None,
         }
+    }
+
+    /// Takes the downloads if all have ended.
+    ///
+    /// # Errors
+    /// Those in progress, while there are any; nothing is taken then.
+    pub(crate) fn take_downloads(
+        &mut self,
+    ) -> std::result::Result<Vec<DownloadProgress>, Vec<DownloadProgress>> {
+        // Under one lock, so that none that begins meanwhile is removed unseen.
+        let going = self.downloads.iter().filter(|download| download.state == "inProgress");
+        let going: Vec<_> = going.cloned().collect();
+        if going.is_empty() { Ok(std::mem::take(&mut self.downloads)) } else { Err(going) }
     }
 
     /// Stores a note, truncated to its maximum length, if there is room.
@@ -313,6 +329,30 @@ mod tests {
             "params": {"guid": "3", "receivedBytes": 12.0, "state": "completed"}});
         drop(happened.note(&done));
         assert_eq!((happened.downloads[3].received, happened.downloads[3].state.as_str()), (12, "completed"));
+    }
+
+    #[test]
+    fn downloads_are_taken_when_all_have_ended() {
+        let mut happened = BrowserEvents::default();
+        let mut event = |method: &str, guid: usize, state: &str| {
+            let params = json!({"guid": guid.to_string(), "suggestedFilename": "f", "state": state});
+            happened.note(&json!({"method": method, "params": params}))
+        };
+        for guid in 0..DOWNLOADS_MAX {
+            assert!(event("Browser.downloadWillBegin", guid, "").is_empty());
+        }
+        let refused = event("Browser.downloadWillBegin", DOWNLOADS_MAX, "");
+        let expected = (&json!("Browser.cancelDownload"), &json!(DOWNLOADS_MAX.to_string()));
+        assert_eq!((&refused[0]["method"], &refused[0]["params"]["guid"]), expected);
+        for guid in 1..DOWNLOADS_MAX {
+            drop(event("Browser.downloadProgress", guid, "completed"));
+        }
+        let going = happened.take_downloads().unwrap_err();
+        assert_eq!((going.len(), going[0].guid.as_str(), happened.downloads.len()), (1, "0", DOWNLOADS_MAX));
+        let ended =
+            json!({"method": "Browser.downloadProgress", "params": {"guid": "0", "state": "canceled"}});
+        drop(happened.note(&ended));
+        assert_eq!((happened.take_downloads().unwrap().len(), happened.downloads.len()), (DOWNLOADS_MAX, 0));
     }
 
     #[test]

@@ -389,12 +389,13 @@ impl Window {
     /// Returns the files that were downloaded since the last call.
     async fn downloads(&mut self) -> Result<Vec<Download>> {
         let until = Instant::now() + DOWNLOAD_LIMIT;
-        let begun = loop {
-            let begun = self.started.connection.happened().downloads.clone();
-            let going: Vec<_> = begun.iter().filter(|download| download.state == "inProgress").collect();
-            if going.is_empty() {
-                break begun;
-            }
+        let ended = loop {
+            // Bound before the awaits: the lock must not be held while waiting for the browser.
+            let taken = self.started.connection.happened().take_downloads();
+            let going = match taken {
+                Ok(ended) => break ended,
+                Err(going) => going,
+            };
             for download in going {
                 if download.received > self.download_bytes || Instant::now() > until {
                     // Its next progress is `canceled`, which ends the loop.
@@ -403,9 +404,8 @@ impl Window {
             }
             sleep(PAUSE).await;
         };
-        self.started.connection.happened().downloads.clear();
         let mut downloads = Vec::new();
-        for download in begun {
+        for download in ended {
             let path = self.held.place.downloads().join(plain_name(&download.guid));
             // Checked again: more may have been received between two checks.
             let fits = tokio::fs::metadata(&path).await.is_ok_and(|file| file.len() <= self.download_bytes);

@@ -1,6 +1,6 @@
-//! The inner side of a worker that is started before its work arrives: it drops files and privileges, prepares what
-//! every piece of work needs, and forks for each one. It never sees the work itself: that is read from a connection
-//! that only the fork has.
+//! The inner side of a worker that is started before its work arrives: it prepares what every piece of work needs, drops
+//! files and privileges, and forks for each one. It never sees the work itself: that is read from a connection that
+//! only the fork has.
 //!
 //! ```text
 //! standard input    a socket. First a line of JSON, a Hello, which is answered by READY; then a byte with a

@@ -40,6 +40,7 @@ mod serve;
 mod settings;
 mod settings_line;
 mod settings_page;
+mod settings_removal;
 mod setup;
 mod sign_in;
 mod signals;

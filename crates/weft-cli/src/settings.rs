@@ -17,6 +17,7 @@ use weft_core::Json;
 use crate::failure::{Failure, Outcome};
 use crate::screen::Notes;
 use crate::settings_line::line_of;
+use crate::settings_removal::RemovedItems;
 use crate::trust::{is_trusted, told};
 use crate::wrong_value;
 
@@ -273,6 +274,8 @@ pub(crate) struct File {
     /// Its content.
     pub text: String,
     table: toml::Table,
+    /// What was invalid in it.
+    removed: RemovedItems,
 }
 
 /// Returns the settings files in increasing precedence: the user's own, and the named one or the one in the current
@@ -359,7 +362,7 @@ fn file(path: &Path) -> Result<File, String> {
     }
     let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not valid UTF-8"))?;
     match text.parse::<toml::Table>() {
-        Ok(table) => Ok(File { path: path.to_owned(), text, table }),
+        Ok(table) => Ok(File { path: path.to_owned(), text, table, removed: RemovedItems::default() }),
         // The parser's own message shows the line, which may contain a key.
         Err(error) => {
             let line =
@@ -462,10 +465,11 @@ impl Sources {
                 return Some(format!("{name} in the environment"));
             }
             for file in self.files.iter_mut().rev() {
-                if remove(&mut file.table, path) {
-                    let line = line_of(&file.text, path).map(|line| format!(", line {line}"));
+                if let Some(written) = file.removed.remove(&mut file.table, path) {
+                    let line = line_of(&file.text, &written).map(|line| format!(", line {line}"));
                     return Some(format!(
-                        "`{dotted}` in {}{}",
+                        "`{}` in {}{}",
+                        written.join("."),
                         file.path.display(),
                         line.unwrap_or_default()
                     ));
@@ -474,27 +478,6 @@ impl Sources {
             path.pop();
         }
         None
-    }
-}
-
-fn remove(table: &mut toml::Table, path: &[String]) -> bool {
-    let Some((last, before)) = path.split_last() else { return false };
-    let Some((first, middle)) = before.split_first() else { return table.remove(last).is_some() };
-    let mut at = table.get_mut(first);
-    for step in middle {
-        at = match at {
-            Some(toml::Value::Table(table)) => table.get_mut(step),
-            Some(toml::Value::Array(items)) => step.parse().ok().and_then(|ix: usize| items.get_mut(ix)),
-            _ => None,
-        };
-    }
-    match at {
-        Some(toml::Value::Table(table)) => table.remove(last).is_some(),
-        Some(toml::Value::Array(items)) => {
-            let found = last.parse().ok().filter(|ix: &usize| *ix < items.len());
-            found.map(|ix| items.remove(ix)).is_some()
-        }
-        _ => false,
     }
 }
 
@@ -612,6 +595,7 @@ mod tests {
                 path: PathBuf::from("f.toml"),
                 text: table.to_owned(),
                 table: table.parse().unwrap(),
+                removed: RemovedItems::default(),
             }],
             variables: variables(&Environment::of(&[("WEFT_LIMITS__RUN_SECONDS", "soon")]), &mut Vec::new()),
         };
@@ -625,5 +609,17 @@ mod tests {
         );
         // The valid settings are still read.
         assert_eq!((config.limits.run_seconds, config.models.entries.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_wrong_item_is_reported_at_its_place_in_the_file() {
+        let text = "[net]\nallow = [\n  1,\n  \"x\",\n  2,\n]\n".to_owned();
+        let table = text.parse().unwrap();
+        let file = File { path: PathBuf::from("f.toml"), text, table, removed: RemovedItems::default() };
+        let mut sources = Sources { files: vec![file], variables: Vec::new() };
+        let mut taken = |path: &str| sources.take_out(&mut path.split('.').map(str::to_owned).collect());
+        assert_eq!(taken("net.allow.0").as_deref(), Some("`net.allow.0` in f.toml, line 3"));
+        // The one that was at 2 before.
+        assert_eq!(taken("net.allow.1").as_deref(), Some("`net.allow.2` in f.toml, line 5"));
     }
 }

@@ -129,7 +129,8 @@ fn missing(id: &str, names: Names<'_>, pointer: &str, error: &str) -> ParamProbl
     let known = names.components.iter().take(COMPARED_MAX).map(|id| id.as_str());
     let help = misspelled(id, known).map(did_you_mean);
     let problem = ParamProblem::new(pointer, format!("there is no component `{id}`, so that {error}"));
-    problem.help(help.unwrap_or_else(|| "refer to a component of this canvas".to_owned()))
+    let problem = problem.help(help.unwrap_or_else(|| "refer to a component of this canvas".to_owned()));
+    ParamProblem { code: Some("unknown-reference"), ..problem }
 }
 
 /// Warns of a variable that is never given a value.

@@ -214,12 +214,15 @@ pub struct ParamProblem {
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
+    /// The code of the finding that it becomes, if it keeps the component from being built and is another problem than
+    /// a wrong parameter.
+    pub code: Option<&'static str>,
 }
 
 impl ParamProblem {
     /// Creates a problem at `pointer`.
     pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), message: message.into(), help: None }
+        Self { pointer: pointer.into(), message: message.into(), help: None, code: None }
     }
 
     /// Adds advice on what to do about it.

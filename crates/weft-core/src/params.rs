@@ -2,6 +2,7 @@
 
 pub(crate) mod read;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Map;
@@ -208,10 +209,13 @@ impl<'a> Params<'a> {
 
     /// Parses component ids: a list, or a single text.
     pub fn targets(&mut self, pointer: &str, value: Option<&Json>) -> Vec<ComponentId> {
+        // An editor in which two lines lead to the same component names it twice.
+        let mut seen = HashSet::new();
         let ids: Vec<ComponentId> = match value {
             Some(Json::String(id)) if !id.is_empty() => vec![id.as_str().into()],
             Some(Json::Array(ids)) => {
-                ids.iter().filter_map(Json::as_str).filter(|id| !id.is_empty()).map(Into::into).collect()
+                let named = ids.iter().filter_map(Json::as_str).filter(|id| !id.is_empty());
+                named.filter(|id| seen.insert(*id)).map(Into::into).collect()
             }
             _ => Vec::new(),
         };
@@ -277,8 +281,6 @@ pub fn pointer(parts: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use serde_json::json;
 
     use super::*;

@@ -302,7 +302,8 @@ pub(crate) type Read = Result<Arc<dyn Component>, Vec<ParamProblem>>;
 fn refused(node: &CanvasNode, read: &Read, problems: &mut ProblemList) {
     for problem in read.as_ref().err().into_iter().flatten() {
         let pointer = format!("{}{}", node.place.params, problem.pointer);
-        let found = Problem::error("invalid-parameter", pointer, &problem.message);
+        let code = problem.code.unwrap_or("invalid-parameter");
+        let found = Problem::error(code, pointer, &problem.message);
         problems.add(found.maybe_help(problem.help.clone()).about(&node.id, &node.name));
     }
 }

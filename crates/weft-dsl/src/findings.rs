@@ -129,7 +129,7 @@ impl Reporter<'_> {
             if without_turn.contains_key(&ix) {
                 continue;
             }
-            for ParamProblem { pointer, message, help } in &node.shape.unfilled {
+            for ParamProblem { pointer, message, help, .. } in &node.shape.unfilled {
                 let place = self.place(ix, |node| format!("{}{pointer}", node.place.params));
                 let problem = Problem::warning(PARAMETER_WARNING, place, message).maybe_help(help.clone());
                 problems.add(self.about(problem, ix));

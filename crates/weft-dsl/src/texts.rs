@@ -3,6 +3,7 @@
 
 mod slips;
 
+use serde_json::Map;
 use weft_core::params::is_empty;
 use weft_core::reference::Names;
 use weft_core::value::truth;
@@ -20,32 +21,46 @@ use crate::suggest::Suggester;
 /// other things.
 const OF_AN_ITEM: [&str; 2] = ["item", "index"];
 
-/// Whether the text is in another language, where braces mean something else.
-fn is_program(node: &CanvasNode, key: &str) -> bool {
-    node.is_a("CodeExec") && key == "script"
+/// A component as written: a node, or a tool that is written inside its agent.
+#[derive(Clone, Copy)]
+struct WrittenComponent<'a> {
+    kind: &'a str,
+    params: &'a Map<String, Json>,
 }
 
-/// Whether a parameter is used as it stands, so that a reference in it is no reference.
-fn is_literal(node: &CanvasNode, key: &str) -> bool {
-    let param = |name: &str| node.params.get(name);
-    match key {
-        // It opens conversations, and a task has none.
-        "prologue" => {
-            let is_task = param("mode").and_then(Json::as_str).is_some_and(|mode| mode.trim() == "task");
-            node.is_a("Begin") && !is_task && param("enablePrologue").and_then(truth).unwrap_or(true)
-        }
-        "inputs" => node.is_a("Begin") || node.is_a("UserFillUp"),
-        "empty_response" => node.is_a("Retrieval"),
-        "filter" => node.is_a("ListOperations"),
-        "exception_default_value" => param("exception_method").is_some_and(|method| !is_empty(method)),
-        _ => false,
+impl WrittenComponent<'_> {
+    /// Whether it has this type. As in the catalog, case does not matter.
+    fn is_a(self, kind: &str) -> bool {
+        self.kind.eq_ignore_ascii_case(kind)
     }
-}
 
-/// Returns how the texts of a node are read.
-fn language(node: &CanvasNode) -> TextLanguage {
-    let renders = ["Message", "StringTransform", "UserFillUp"].iter().any(|kind| node.is_a(kind));
-    if renders { TextLanguage::Jinja } else { TextLanguage::References }
+    /// Whether the text is in another language, where braces mean something else.
+    fn is_program(self, key: &str) -> bool {
+        self.is_a("CodeExec") && key == "script"
+    }
+
+    /// Whether a parameter is used as it stands, so that a reference in it is no reference.
+    fn is_literal(self, key: &str) -> bool {
+        let param = |name: &str| self.params.get(name);
+        match key {
+            // It opens conversations, and a task has none.
+            "prologue" => {
+                let is_task = param("mode").and_then(Json::as_str).is_some_and(|mode| mode.trim() == "task");
+                self.is_a("Begin") && !is_task && param("enablePrologue").and_then(truth).unwrap_or(true)
+            }
+            "inputs" => self.is_a("Begin") || self.is_a("UserFillUp"),
+            "empty_response" => self.is_a("Retrieval"),
+            "filter" => self.is_a("ListOperations"),
+            "exception_default_value" => param("exception_method").is_some_and(|method| !is_empty(method)),
+            _ => false,
+        }
+    }
+
+    /// Returns how its texts are read.
+    fn language(self) -> TextLanguage {
+        let renders = ["Message", "StringTransform", "UserFillUp"].iter().any(|kind| self.is_a(kind));
+        if renders { TextLanguage::Jinja } else { TextLanguage::References }
+    }
 }
 
 /// Reports problems in the texts of a node.
@@ -57,11 +72,10 @@ pub(crate) fn check(
     problems: &mut ProblemList,
 ) {
     let iterates = builder.iterates();
-    for (key, value) in node.params.iter().filter(|(key, _)| !is_program(node, key)) {
-        let is_literal = is_literal(node, key);
-        let mut texts = TextCheck { node, known, iterates, is_literal, suggester, problems };
-        texts.of(value, &join(&node.place.params, key));
-    }
+    let (is_literal, language) = (false, TextLanguage::References);
+    let mut texts = TextCheck { node, known, iterates, is_literal, language, suggester, problems };
+    let written = WrittenComponent { kind: node.kind.as_str(), params: &node.params };
+    texts.component(written, &node.place.params);
 }
 
 /// Returns the parts of a text between two marks, such as `{%` and `%}`.
@@ -82,11 +96,22 @@ struct TextCheck<'a> {
     iterates: bool,
     /// Whether references are not read in this parameter.
     is_literal: bool,
+    /// How its texts are read.
+    language: TextLanguage,
     suggester: &'a mut Suggester,
     problems: &'a mut ProblemList,
 }
 
 impl TextCheck<'_> {
+    fn component(&mut self, written: WrittenComponent<'_>, pointer: &str) {
+        let around = (self.is_literal, self.language);
+        for (key, value) in written.params.iter().filter(|(key, _)| !written.is_program(key)) {
+            (self.is_literal, self.language) = (written.is_literal(key), written.language());
+            self.of(value, &join(pointer, key));
+        }
+        (self.is_literal, self.language) = around;
+    }
+
     fn of(&mut self, value: &Json, pointer: &str) {
         match value {
             Json::String(text) => self.text(text, pointer),
@@ -94,12 +119,19 @@ impl TextCheck<'_> {
                 items.iter().enumerate().for_each(|(index, item)| self.of(item, &join(pointer, index)));
             }
             Json::Object(members) => {
-                // The parameters of a CodeExec that is a tool of an agent.
+                // A tool of an agent.
+                let kind = members.get("component_name").and_then(Json::as_str);
+                // A program, whatever names its component.
                 let program = |(key, _): &(&String, &Json)| *key == "script" && members.contains_key("lang");
-                members
-                    .iter()
-                    .filter(|member| !program(member))
-                    .for_each(|(key, member)| self.of(member, &join(pointer, key)));
+                for (key, member) in members.iter().filter(|member| !program(member)) {
+                    let pointer = join(pointer, key);
+                    match (kind, member) {
+                        (Some(kind), Json::Object(params)) if key == "params" => {
+                            self.component(WrittenComponent { kind, params }, &pointer);
+                        }
+                        _ => self.of(member, &pointer),
+                    }
+                }
             }
             Json::Null | Json::Bool(_) | Json::Number(_) => {}
         }
@@ -116,7 +148,7 @@ impl TextCheck<'_> {
             }
             return;
         }
-        if let Some(slip) = slips::first(text, language(self.node), self.known, self.suggester) {
+        if let Some(slip) = slips::first(text, self.language, self.known, self.suggester) {
             self.warn(pointer, &slip);
         }
         // In Jinja, `item` is a name like any other.

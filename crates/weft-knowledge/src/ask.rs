@@ -128,6 +128,7 @@ pub(crate) async fn answer(model: &dyn ChatModel, request: ChatRequest) -> Resul
             | ChatDelta::Signature(_)
             | ChatDelta::ToolCall { .. }
             | ChatDelta::AnsweredBy(_)
+            | ChatDelta::Paused { .. }
             | ChatDelta::Warning(_) => {}
         }
         if answer.len() > ANSWER_MAX {

@@ -199,7 +199,10 @@ fn bytes(delta: &ChatDelta) -> usize {
             let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
             length(id) + length(name) + arguments.len()
         }
-        ChatDelta::AnsweredBy(_) | ChatDelta::Restarted | ChatDelta::End { .. } => 0,
+        ChatDelta::AnsweredBy(_)
+        | ChatDelta::Restarted
+        | ChatDelta::Paused { .. }
+        | ChatDelta::End { .. } => 0,
     };
     size_of::<ChatDelta>() + held
 }
@@ -215,6 +218,8 @@ fn keeping(answer: ChatStream, key: Key, answers: Arc<AnswerCache>) -> ChatStrea
             ChatDelta::Restarted => so_far = CacheRecorder::default(),
             // An answer of another model is not an answer of this one.
             ChatDelta::AnsweredBy(_) => return,
+            // Nothing is paused, and nothing is paid for, when the answer is given again.
+            ChatDelta::Paused { .. } => {}
             delta => so_far.add(delta),
         }
         match delta {

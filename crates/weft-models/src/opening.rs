@@ -105,6 +105,7 @@ impl<F: Another> Renewable<F> {
             ChatDelta::Signature(_)
             | ChatDelta::ToolCall { .. }
             | ChatDelta::AnsweredBy(_)
+            | ChatDelta::Paused { .. }
             | ChatDelta::End { .. } => {}
         }
         true

@@ -8,7 +8,7 @@ use sqlx::{
     AssertSqlSafe, Column as _, ConnectOptions as _, Connection as _, Executor as _, Row as _,
     SqlSafeStr as _, Statement as _, TypeInfo as _, ValueRef as _,
 };
-use weft_core::seam::databases::{Database, SqlAnswer, SqlRows};
+use weft_core::seam::databases::{Database, SqlAnswer, SqlRows, TlsMode};
 use weft_core::{Error, ErrorKind, Json, Result};
 use weft_net::Tunnel;
 
@@ -34,7 +34,12 @@ pub(crate) async fn ask(
         .statement_cache_capacity(0)
         // Keeps the server's time zone, so that times are shown as the database's owner sees them.
         .timezone(None)
-        .ssl_mode(MySqlSslMode::Preferred);
+        .ssl_mode(match database.tls {
+            TlsMode::Disable => MySqlSslMode::Disabled,
+            TlsMode::Prefer => MySqlSslMode::Preferred,
+            TlsMode::Require => MySqlSslMode::Required,
+            TlsMode::VerifyFull => MySqlSslMode::VerifyIdentity,
+        });
     if !database.password.is_empty() {
         options = options.password(database.password.reveal());
     }

@@ -8,7 +8,7 @@ use sqlx::{
     AssertSqlSafe, Column as _, ConnectOptions as _, Connection as _, Executor as _, Row as _,
     SqlSafeStr as _, Statement as _, TypeInfo as _, ValueRef as _,
 };
-use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlRows};
+use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlRows, TlsMode};
 use weft_core::{Error, ErrorKind, Json, Result};
 use weft_net::Tunnel;
 
@@ -41,7 +41,12 @@ pub(crate) async fn ask(
         .application_name("weft")
         // A connection serves one request, whose statements are prepared once each.
         .statement_cache_capacity(0)
-        .ssl_mode(PgSslMode::Prefer);
+        .ssl_mode(match database.tls {
+            TlsMode::Disable => PgSslMode::Disable,
+            TlsMode::Prefer => PgSslMode::Prefer,
+            TlsMode::Require => PgSslMode::Require,
+            TlsMode::VerifyFull => PgSslMode::VerifyFull,
+        });
     // Boxed, because the future contains all the state of a handshake.
     let signed_in = in_time(Box::pin(options.connect()), time_limit).await?;
     let mut connection = signed_in.map_err(|cause| refused(&cause))?;

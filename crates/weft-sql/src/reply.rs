@@ -80,7 +80,16 @@ pub(crate) fn refused(cause: &sqlx::Error, kind: impl FnOnce(&str) -> ErrorKind)
             let kind = kind(said.code().as_deref().unwrap_or_default());
             Error::new(kind, format!("the database refuses: {}", said.message()))
         }
-        None => Error::new(ErrorKind::Unavailable, format!("the connection to the database failed: {cause}")),
+        None => {
+            let message = format!("the connection to the database failed: {cause}");
+            let error = Error::new(ErrorKind::Unavailable, message);
+            match cause {
+                sqlx::Error::Tls(_) => {
+                    error.help("set up TLS at the server, or set `sslmode` to what the server supports")
+                }
+                _ => error,
+            }
+        }
     }
 }
 

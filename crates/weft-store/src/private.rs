@@ -28,7 +28,8 @@ pub fn own_folder(path: &Path, mark: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates an empty file if it does not exist.
+/// Creates an empty file if it does not exist; also restricts the permissions of an existing empty one, which is about
+/// to be written.
 ///
 /// # Errors
 /// When it cannot be created.
@@ -38,7 +39,14 @@ pub(crate) fn make_file(path: &Path) -> io::Result<()> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, FILE);
     match options.write(true).create_new(true).open(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        Ok(_) | Err(_) => Ok(()),
+        Ok(_) => Ok(()),
+        Err(_) => {
+            // One with content may be shared on purpose.
+            if path.metadata().is_ok_and(|file| file.is_file() && file.len() == 0) {
+                tighten(path, FILE);
+            }
+            Ok(())
+        }
     }
 }
 
@@ -96,10 +104,22 @@ mod tests {
         for (path, wide) in [(&file, 0o644), (&folder, 0o755)] {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(wide)).unwrap();
         }
+        std::fs::write(&file, "x").unwrap();
         make_file(&file).unwrap();
+        assert_eq!(mode(&file), 0o644);
         tighten_file(&file);
         own_folder(&folder, "mark").unwrap();
         assert_eq!((mode(&file), mode(&folder)), (0o600, 0o700));
+    }
+
+    #[test]
+    fn an_existing_empty_file_becomes_private() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("copy.db");
+        std::fs::write(&file, "").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        make_file(&file).unwrap();
+        assert_eq!(mode(&file), 0o600);
     }
 
     #[test]

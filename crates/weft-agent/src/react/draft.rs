@@ -87,7 +87,10 @@ impl Draft {
             }
             // The message keeps its id: what is shown next replaces what was shown.
             ChatDelta::Restarted => *state = DraftState::default(),
-            ChatDelta::Warning(_) | ChatDelta::AnsweredBy(_) | ChatDelta::End { .. } => return false,
+            ChatDelta::Warning(_)
+            | ChatDelta::AnsweredBy(_)
+            | ChatDelta::Paused { .. }
+            | ChatDelta::End { .. } => return false,
         }
         !matches!(delta, ChatDelta::Signature(_) | ChatDelta::Restarted)
     }

@@ -11,7 +11,7 @@ use weft_core::effect::{EffectResult, Effects, Known};
 use weft_core::seam::chat_model::{
     ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, Prices, StopReason, Usage,
 };
-use weft_core::{ErrorKind, Result, async_trait};
+use weft_core::{Error, ErrorKind, Piece, Result, async_trait};
 use weft_models::script::Fault;
 use weft_testkit::{Reply, Step};
 
@@ -107,6 +107,80 @@ async fn an_answer_that_is_stopped_counts_as_far_as_it_came() {
     silent.budget(BudgetLimits { seconds: Some(5.0), ..BudgetLimits::default() });
     silent.ask().await.unwrap_err();
     assert_eq!((silent.ctx.budget.spent().tokens, used(&silent)), (0, 0));
+}
+
+/// A model whose provider pauses its answer twice. Each of the three parts uses ten tokens.
+struct Pausing {
+    info: ModelInfo,
+    /// The last part breaks off.
+    broken: bool,
+}
+
+#[async_trait]
+impl ChatModel for Pausing {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    async fn chat(&self, _: ChatRequest) -> Result<ChatStream> {
+        let part = |calls: u64| Usage {
+            prompt_tokens: 8 * calls,
+            completion_tokens: 2 * calls,
+            calls,
+            ..Usage::default()
+        };
+        let end = if self.broken {
+            Err(Error::new(ErrorKind::Unavailable, "cut"))
+        } else {
+            Ok(ChatDelta::End { reason: StopReason::Stop, usage: part(3) })
+        };
+        let text = |text: &str| Ok(ChatDelta::Text(text.to_owned()));
+        let pause = || Ok(ChatDelta::Paused { usage: part(1) });
+        let deltas = [text("one "), pause(), text("two "), pause(), text("three"), end];
+        Ok(stream::iter(deltas).boxed())
+    }
+}
+
+#[tokio::test]
+async fn a_paused_answer_is_charged_at_each_pause() {
+    for broken in [false, true] {
+        let first = priced(World::new([]));
+        let pausing = Pausing { info: first.model.info().clone(), broken };
+        let mut shown = String::new();
+        let mut show = |piece: Piece| {
+            if let Piece::Text(text) = piece {
+                shown.push_str(&text);
+            }
+        };
+        let answer = ask(&first.ctx, &pausing, ChatRequest::default(), &mut show).await;
+        assert_eq!((answer.is_err(), shown.as_str()), (broken, "one two three"));
+        tokio::task::yield_now().await;
+        let tokens = first.ctx.budget.spent().tokens;
+        assert!(if broken { tokens > 20 } else { tokens == 30 }, "{tokens}");
+        assert_eq!(used(&first), 3);
+        let second = again(first.known(usize::MAX));
+        let replayed = ask(&second.ctx, &pausing, ChatRequest::default(), &mut |_| {}).await;
+        assert_eq!((replayed.is_err(), second.ctx.budget.spent().tokens), (broken, tokens));
+    }
+}
+
+#[tokio::test]
+async fn a_paused_answer_that_uses_up_the_budget_does_not_continue() {
+    for (max, heard) in [(10, "one "), (15, "one two "), (25, "one two three")] {
+        let mut world = World::new([]);
+        world.budget(BudgetLimits { tokens: Some(max), ..BudgetLimits::default() });
+        let pausing = Pausing { info: world.model.info().clone(), broken: false };
+        let mut shown = String::new();
+        let mut show = |piece: Piece| {
+            if let Piece::Text(text) = piece {
+                shown.push_str(&text);
+            }
+        };
+        let answer = ask(&world.ctx, &pausing, ChatRequest::default(), &mut show).await;
+        let kind = answer.err().map(|error| error.kind);
+        assert_eq!(kind, (max < 20).then_some(ErrorKind::QuotaExceeded), "{max}");
+        assert_eq!(shown, heard, "{max}");
+    }
 }
 
 /// What was recorded before broken answers were counted.

@@ -52,6 +52,7 @@ const RULES: &[(&str, Trust)] = &[
     ("limits.tenant_documents", Quota),
     ("limits.tenant_runs_at_once", Quota),
     ("limits.tenant_sessions", Quota),
+    ("limits.pick_ups", Operator("it gives up runs that were interrupted")),
     ("net", Operator("it lets canvases reach more than public addresses")),
     ("files", Operator(KEEPS)),
     ("files.bytes_max", Lower),
@@ -88,6 +89,7 @@ const RULES: &[(&str, Trust)] = &[
     ("accounts", Operator("it decides who may use the server")),
     ("notifications", Operator("it chooses who is notified of runs and tasks")),
     ("worker", Lower),
+    ("worker.kept_days", Operator("it removes the history of schedules")),
     ("models", Operator(SENDS)),
     ("models.default", Anyone),
     ("models.default_embedding", Anyone),
@@ -118,7 +120,23 @@ pub struct Untrusted {
 pub fn untrusted(file: &Json, without: &Json) -> Vec<Untrusted> {
     let mut found = Vec::new();
     look("", file, Some(without), &mut found);
+    found.extend(replaced_budgets(file, without));
     found
+}
+
+/// Returns the budgets of single canvases that the file adds where all canvases have one, which they replace: even the
+/// lowest number of one kind removes the limits of all others.
+fn replaced_budgets<'a>(file: &'a Json, without: &'a Json) -> impl Iterator<Item = Untrusted> + 'a {
+    let of_all = without.pointer("/limits/canvas_budget").and_then(Json::as_object);
+    let is_limited = of_all.is_some_and(|periods| !periods.is_empty());
+    let own = without.pointer("/limits/canvas_budgets").and_then(Json::as_object);
+    let added = file.pointer("/limits/canvas_budgets").and_then(Json::as_object).filter(|_| is_limited);
+    let names = added.into_iter().flat_map(|added| added.keys());
+    let new = names.filter(move |name| own.is_none_or(|own| !own.contains_key(*name)));
+    new.map(|name| Untrusted {
+        name: format!("limits.canvas_budgets.{name}"),
+        reason: "it replaces the budget that all canvases have",
+    })
 }
 
 fn look(name: &str, value: &Json, without: Option<&Json>, found: &mut Vec<Untrusted>) {
@@ -237,6 +255,8 @@ mod tests {
             ("server.auth = \"off\"", "server"),
             ("accounts.sign_up = true", "accounts"),
             ("retention.runs_days = 1", "retention"),
+            ("worker.kept_days = 1", "worker.kept_days"),
+            ("limits.pick_ups = 1", "limits.pick_ups"),
             ("files.root = \"/\"", "files.root"),
             ("models.one_server.base_url = \"http://x\"", "models.one_server"),
             (
@@ -295,5 +315,20 @@ mod tests {
                 assert_eq!(untrusted(&limit(number), &limit(5)).len(), count, "{kind} {number}");
             }
         }
+    }
+
+    #[test]
+    fn a_budget_of_one_canvas_may_not_replace_that_of_all() {
+        let all = "[limits.canvas_budget.day]\nmoney = 2.0\n";
+        let both = format!("{all}[limits.canvas_budgets.shop.day]\nmoney = 3.0\n");
+        let names = |text: &str, without: &str| {
+            let found = untrusted(&json(text), &json(without));
+            found.into_iter().map(|one| one.name).collect::<Vec<_>>()
+        };
+        let one = "limits.canvas_budgets.shop.day.tokens = 1";
+        assert_eq!(names(one, all), ["limits.canvas_budgets.shop"]);
+        assert_eq!(names(one, ""), [""; 0]);
+        assert_eq!(names(one, &both), [""; 0], "its own budget only becomes lower");
+        assert_eq!(names("limits.canvas_budgets.shop.day.money = 4.0", &both).len(), 1);
     }
 }

@@ -295,6 +295,17 @@ mod tests {
         .await;
     }
 
+    #[tokio::test]
+    async fn a_component_that_a_case_names_twice_is_output_once() {
+        let item = json!({"cpn_id": "Agent:A@n", "operator": "=", "value": 1});
+        let cases = json!([{"items": [item], "to": ["Agent:B", "Agent:C", "Agent:B"]}]);
+        let values = Setting::values([("Agent:A@n", json!(1))]);
+        let finished = run(&switch(&cases), values).await.unwrap();
+        let outputs = json!(finished.outputs);
+        assert_eq!(finished.route, Route::To(vec!["Agent:B".into(), "Agent:C".into()]));
+        assert_eq!((&outputs["next"], &outputs["_next"]), (&json!(["Agent:B", "Agent:C"]), &outputs["next"]));
+    }
+
     #[test]
     fn problems_are_all_reported_and_code_is_no_operator() {
         let node = Node::new(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use weft_core::component::WrittenSql;
 use weft_core::effect::Delivery;
 use weft_core::reference::{Inputs, Segment};
-use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlPart, SqlRequest, SqlRows};
+use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlPart, SqlRequest, SqlRows, TlsMode};
 use weft_core::secret::Secret;
 use weft_core::value::to_text;
 use weft_core::{
@@ -57,6 +57,19 @@ static USERNAME: Field<Template> =
 static PASSWORD: Field<Template> = Field::template("password", "the password, preferably as `{secret.NAME}`")
     .secret()
     .shown_when("db_type", &["mysql", "mariadb", "postgres"]);
+static SSLMODE: Field<&str> = Field::choice(
+    "sslmode",
+    "prefer",
+    &[
+        choice("disable", "never"),
+        choice("prefer", "if the server offers it, so not against anyone who controls the network"),
+        choice("require", "always, with any certificate"),
+        choice("verify-full", "always, with a trusted certificate for the name of the host"),
+    ],
+    "whether the connection to the server is encrypted",
+)
+.elsewhere(&["ssl_mode"])
+.shown_when("db_type", &["mysql", "mariadb", "postgres"]);
 static MAX_RECORDS: Field<usize> =
     Field::count("max_records", 1_024, &(1..=RECORDS_MAX), "the maximum number of rows per statement")
         .older(&["top_n"]);
@@ -67,7 +80,10 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     summary: "Runs SQL queries and returns the rows. Statements that change anything are refused.",
     fields: &[
         fields(&[&SQL, &MAX_RECORDS]),
-        FieldGroup { title: "Database", fields: &[&DB_TYPE, &DATABASE, &HOST, &PORT, &USERNAME, &PASSWORD] },
+        FieldGroup {
+            title: "Database",
+            fields: &[&DB_TYPE, &DATABASE, &HOST, &PORT, &USERNAME, &PASSWORD, &SSLMODE],
+        },
     ],
     outputs: &[
         OutputSpec::new("formalized_content", "string", "the rows as tables in Markdown, for prompts"),
@@ -91,6 +107,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             port: if kind == Some(DatabaseKind::Postgres) && !is_chosen { POSTGRES_PORT } else { port },
             username: params.take(&USERNAME),
             password: params.take(&PASSWORD),
+            tls: TlsMode::named(params.take(&SSLMODE)).unwrap_or_default(),
             max_records: params.take(&MAX_RECORDS),
             warnings: params.warnings(),
         };
@@ -116,6 +133,7 @@ struct ExeSql {
     port: usize,
     username: Template,
     password: Template,
+    tls: TlsMode,
     max_records: usize,
     warnings: Vec<ParamProblem>,
 }
@@ -236,6 +254,7 @@ impl ExeSql {
             } else {
                 String::new()
             }),
+            tls: self.tls,
         };
         let sql = self.parts(&ctx.inputs)?;
         Ok(SqlRequest {
@@ -453,6 +472,27 @@ mod tests {
         check("postgres", json!({}), 5_432).await;
         check("postgres", json!({"port": 3306}), 3_306).await;
         check("mysql", json!({}), 3_306).await;
+    }
+
+    #[tokio::test]
+    async fn the_canvas_determines_the_encryption() {
+        use weft_core::seam::databases::TlsMode;
+
+        let params = |sslmode: Json| json!({"sql": "SELECT 1", "database": "d", "host": "h", "username": "u", "sslmode": sslmode});
+        for (sslmode, expected) in [
+            (json!(null), TlsMode::Prefer),
+            (json!("disable"), TlsMode::Disable),
+            (json!("Require"), TlsMode::Require),
+            (json!("verify-full"), TlsMode::VerifyFull),
+        ] {
+            let answers = vec![SqlAnswer::Rows(rows(&["n"], json!([[1]])))];
+            let recorded = Arc::new(Recorded { answers, ..Recorded::default() });
+            let node = Node::new("ExeSQL", params(sslmode.clone()));
+            outputs(&node, setting(&recorded, Setting::default())).await;
+            assert_eq!(recorded.asked.lock().unwrap()[0].database.tls, expected, "{sslmode}");
+        }
+        let problems = Node::new("ExeSQL", params(json!("on"))).try_build().err().unwrap();
+        assert_eq!(problems[0].pointer, "/sslmode", "{problems:?}");
     }
 
     #[tokio::test]

@@ -367,6 +367,12 @@ pub enum ChatDelta {
     Restarted,
     /// From here on this model answers, because the requested one could not.
     AnsweredBy(Arc<ModelInfo>),
+    /// The provider has paused the answer. It is asked to continue, which is a call of its own, when the next delta is
+    /// awaited.
+    Paused {
+        /// What the answer used since it began or was last paused; part of what [`ChatDelta::End`] reports.
+        usage: Usage,
+    },
     /// The last delta of every answer.
     End {
         /// Why it stopped.

@@ -22,6 +22,40 @@ pub enum DatabaseKind {
     MySql,
 }
 
+/// Whether the connection to a database server is encrypted, in the words of PostgreSQL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TlsMode {
+    /// It is not.
+    Disable,
+    /// If the server offers it. Whoever controls the network can prevent it.
+    #[default]
+    Prefer,
+    /// Always, with any certificate.
+    Require,
+    /// Always, with a certificate from a trusted authority for the name of the server.
+    VerifyFull,
+}
+
+impl TlsMode {
+    /// Every mode.
+    pub const ALL: [Self; 4] = [Self::Disable, Self::Prefer, Self::Require, Self::VerifyFull];
+
+    /// Returns the name used for it in canvases.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Disable => "disable",
+            Self::Prefer => "prefer",
+            Self::Require => "require",
+            Self::VerifyFull => "verify-full",
+        }
+    }
+
+    /// Returns the mode of this name, in any case.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str().eq_ignore_ascii_case(name.trim()))
+    }
+}
+
 /// The location of a database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Database {
@@ -37,6 +71,8 @@ pub struct Database {
     pub user: String,
     /// The user's password.
     pub password: Secret,
+    /// Whether the connection is encrypted; without meaning for a file.
+    pub tls: TlsMode,
 }
 
 /// One part of an SQL text.

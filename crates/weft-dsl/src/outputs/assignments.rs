@@ -1,6 +1,6 @@
 //! Checks that the changes of a VariableAssigner suit the types of the variables.
 
-use weft_core::value::described;
+use weft_core::value::{described, number};
 use weft_core::{Json, Reference, Template};
 
 use super::CanvasOutputs;
@@ -13,6 +13,9 @@ use crate::variables::item_kind;
 const OF_LISTS: [&str; 4] = ["append", "extend", "remove_first", "remove_last"];
 /// The operators that fail on anything but a number.
 const OF_NUMBERS: [&str; 4] = ["+=", "-=", "*=", "/="];
+
+/// The texts of a session that are no numbers.
+const SYSTEM_TEXTS: [&str; 2] = ["sys.date", "sys.run_id"];
 
 /// Maximum number of changes that replace a variable and are compared with its type.
 // They are compared again for each of its other changes, and a canvas may have a hundred thousand of both.
@@ -116,6 +119,9 @@ impl CanvasOutputs<'_> {
                     "refer to a number",
                 ))
             }
+            operator if OF_NUMBERS.contains(&operator) && kind == "string" => {
+                self.unlikely_number(reference.as_ref()?)
+            }
             "append" => {
                 let declared = self.item_type(target)?;
                 let wanted = item_kind(&declared)?;
@@ -126,6 +132,21 @@ impl CanvasOutputs<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Returns why a text is no number, or only by chance. Of other texts nothing is known.
+    fn unlikely_number(&self, reference: &Reference) -> Option<(String, &'static str)> {
+        let Reference::Global(name) = reference else { return None };
+        let is_question = &**name == "sys.query";
+        let never = SYSTEM_TEXTS.contains(&&**name)
+            || self.constant(reference).is_some_and(|value| number(value).is_none());
+        let why = if is_question {
+            "a text: the change fails unless it is a number"
+        } else {
+            "a text, not a number: the change fails"
+        };
+        let help = "refer to a number, such as the field of a form that takes one";
+        (is_question || never).then(|| (format!("`{reference}` is {why}"), help))
     }
 
     /// Returns the type that a variable has all the time: that of its initial value, if whatever replaces it is a

@@ -82,7 +82,7 @@ impl<'a> CanvasOutputs<'a> {
     }
 
     /// Returns the value of a variable that the canvas declares and never changes.
-    fn constant(&self, reference: &Reference) -> Option<&'a Json> {
+    pub(super) fn constant(&self, reference: &Reference) -> Option<&'a Json> {
         let Reference::Global(name) = reference else { return None };
         let declared = self.canvas.variables.get(name.strip_prefix("env.")?)?;
         // The value of a secret may be set from elsewhere.

@@ -255,12 +255,15 @@ impl NativeAssembly {
             return self.fail(failure::cut_off(model).because("one of its events arrived without a name"));
         }
         // Added up: each part of an answer that was paused is paid for by itself.
-        self.used += estimate::completed(sent(end), &self.request, &self.said);
+        let usage = estimate::completed(sent(end), &self.request, &self.said);
+        self.used += usage;
         let paused =
             matches!(&end.captured_stop_reason, Some(Stopped::Other(reason)) if reason == "pause_turn");
         // With calls it waits for their results, and goes on with them.
         if paused && self.calls.is_empty() && self.pauses < PAUSES_MAX {
             (self.stage, self.pauses) = (Stage::Paused, self.pauses + 1);
+            // Handed on before the provider is asked to go on, so that whoever pays may stop here.
+            self.ready.push_back(Ok(ChatDelta::Paused { usage }));
             return;
         }
         self.stage = Stage::Over;

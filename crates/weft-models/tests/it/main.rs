@@ -44,6 +44,8 @@ pub struct Transcript {
     pub calls: Vec<ToolCall>,
     pub warnings: Vec<String>,
     pub end: Option<(StopReason, Usage)>,
+    /// What was used before each pause.
+    pub paused: Vec<Usage>,
     /// Deltas of text and of calls.
     pub pieces: usize,
     /// The model that answered in place of the requested one.
@@ -94,6 +96,7 @@ impl Transcript {
                 *self = Self { warnings: std::mem::take(&mut self.warnings), ..Self::default() }
             }
             ChatDelta::AnsweredBy(info) => self.answered_by = Some(info.name.clone()),
+            ChatDelta::Paused { usage } => self.paused.push(usage),
             ChatDelta::End { reason, usage } => self.end = Some((reason, usage)),
         }
     }

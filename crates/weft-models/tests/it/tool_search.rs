@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use futures::StreamExt as _;
 use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
 use weft_core::seam::chat_model::{
-    Author, ChatMessage, ChatModel, ChatRequest, StopReason, ToolChoice, ToolSchema,
+    Author, ChatDelta, ChatMessage, ChatModel, ChatRequest, StopReason, ToolChoice, ToolSchema,
 };
 use weft_models::script::{Fault, ScriptSearch};
 use weft_models::{ModelEntry, estimate};
@@ -254,6 +255,10 @@ async fn an_answer_paused_by_the_provider_continues() {
     assert_eq!(answer.text, "One. Two. Done.");
     let (reason, usage) = answer.end.unwrap();
     assert_eq!((reason, usage.prompt_tokens, usage.completion_tokens), (StopReason::Stop, 50, 7));
+    // Each part is reported before its provider is asked to go on.
+    let paused: Vec<_> =
+        answer.paused.iter().map(|part| (part.prompt_tokens, part.completion_tokens)).collect();
+    assert_eq!(paused, [(10, 2), (10, 2)]);
     let all = [
         text("One. "),
         search("srvtoolu_1", "a"),
@@ -273,6 +278,15 @@ async fn an_answer_paused_by_the_provider_continues() {
     let server = serving([pause(Reply::text("x")).always()]).await;
     let answer = heard(&*searching(&server), &many("go")).await;
     assert_eq!((answer.text.len(), answer.end.unwrap().0), (9, StopReason::Other));
+}
+
+#[tokio::test]
+async fn a_paused_answer_continues_only_when_it_is_awaited() {
+    let server = serving([Reply::text("x").stop(StopReason::Other).usage(10, 2).always()]).await;
+    let mut answer = searching(&server).chat(many("go")).await.unwrap();
+    while !matches!(answer.next().await.unwrap().unwrap(), ChatDelta::Paused { .. }) {}
+    drop(answer);
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]

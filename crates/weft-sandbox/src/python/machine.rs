@@ -41,6 +41,15 @@ pub(crate) fn config() -> Config {
     config
 }
 
+/// Removes code that cannot be used: it is compiled again, as if it had never existed.
+fn remove(file: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(file) {
+        // Another worker has found it unusable as well, and was faster.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
 /// The code of the interpreter, ready to be instantiated.
 pub(crate) struct PythonCode(InstancePre<PythonHost>);
 
@@ -61,8 +70,7 @@ impl PythonCode {
         #[expect(unsafe_code, reason = "mapping machine code that this very program has made")]
         let read = unsafe { Component::deserialize_file(&engine, &file) };
         let Ok(component) = read else {
-            // It is compiled again, as if it had never existed.
-            std::fs::remove_file(&file)?;
+            remove(&file)?;
             return Ok(None);
         };
         let mut linker = host::linker(&engine)?;
@@ -154,4 +162,21 @@ fn broken(error: &Error, host: &PythonHost) -> Failure {
 
 fn says(message: &str) -> Failure {
     Failure::Program { message: message.to_owned(), line: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_that_another_worker_has_removed_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("code");
+        std::fs::write(&file, "no code").unwrap();
+        remove(&file).unwrap();
+        remove(&file).unwrap();
+        assert!(!file.exists());
+        // A folder is no file: nothing else is passed over.
+        assert!(remove(folder.path()).is_err());
+    }
 }

@@ -60,6 +60,12 @@ pub static TEST_DATABASE: Operation = Operation::edits(
     text("host", "host name of the server").optional(),
     member("port", Type::Any, "port of the server").optional(),
     text("password", "password of the user").optional(),
+    member(
+        "sslmode",
+        Type::OneOf(&["disable", "prefer", "require", "verify-full"]),
+        "whether the connection is encrypted",
+    )
+    .optional(),
 ])
 .data(Type::Text);
 

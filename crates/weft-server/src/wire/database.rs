@@ -1,7 +1,7 @@
 //! External databases in requests.
 
 use weft_core::Secret;
-use weft_core::seam::databases::{Database, DatabaseKind};
+use weft_core::seam::databases::{Database, DatabaseKind, TlsMode};
 
 use crate::body::Body;
 use crate::error::{ApiError, code};
@@ -32,7 +32,7 @@ pub fn read(body: &Body) -> Result<Database, ApiError> {
     body.require(&NEEDED[..2])?;
     let name = body.text("database")?.unwrap_or_default();
     let (host, user, password) = (String::new(), String::new(), Secret::new(""));
-    Ok(Database { kind, host, port: 0, name, user, password })
+    Ok(Database { kind, host, port: 0, name, user, password, tls: TlsMode::default() })
 }
 
 fn of_server(body: &Body, kind: Option<DatabaseKind>) -> Result<Database, ApiError> {
@@ -53,6 +53,14 @@ fn of_server(body: &Body, kind: Option<DatabaseKind>) -> Result<Database, ApiErr
         Some(serde_json::Value::String(password)) => Secret::new(password.as_str()),
         _ => return Err(ApiError::argument("`password` must be a text")),
     };
+    let sslmode = text("sslmode")?;
+    let tls = match sslmode.as_str() {
+        "" => TlsMode::default(),
+        name => TlsMode::named(name).ok_or_else(|| {
+            let names = TlsMode::ALL.map(TlsMode::as_str).join(", ");
+            ApiError::argument(format!("`sslmode` must be one of {names}"))
+        })?,
+    };
     Ok(Database {
         kind: kind.unwrap_or(DatabaseKind::MySql),
         host: text("host")?,
@@ -60,6 +68,7 @@ fn of_server(body: &Body, kind: Option<DatabaseKind>) -> Result<Database, ApiErr
         name: text("database")?,
         user: text("username")?,
         password,
+        tls,
     })
 }
 
@@ -88,6 +97,13 @@ mod tests {
         assert!(refused("host", json!(null)).contains("missing: host; "));
         assert!(refused("database", json!(" ")).contains("missing: database; "));
         assert!(refused("db_type", json!("trino")).contains("unsupported `db_type`"));
+        assert!(refused("sslmode", json!("on")).contains("disable, prefer, require, verify-full"));
+        let mut encrypted = full.clone();
+        encrypted["sslmode"] = json!("verify-full");
+        assert_eq!(
+            (read_one.tls, read(&body(encrypted)).unwrap().tls),
+            (TlsMode::Prefer, TlsMode::VerifyFull)
+        );
         let told = refused("password", json!(["s3cret"]));
         assert!(told.contains("must be a text") && !told.contains("s3cret"), "{told}");
         let file = read(&body(json!({"db_type": "sqlite", "database": "a.db"}))).unwrap();

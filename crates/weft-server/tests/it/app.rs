@@ -7,7 +7,7 @@ use serde_json::json;
 use weft_app::{App, Config, assemble_in_memory};
 use weft_core::seam::ToolSource;
 use weft_core::seam::canvas_store::CanvasHead;
-use weft_core::seam::databases::{Database, DatabaseKind};
+use weft_core::seam::databases::{Database, DatabaseKind, TlsMode};
 use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_core::{CanvasId, CanvasKey, ErrorKind, Secret, SessionId, SessionKey, TurnInput};
 use weft_dsl::CompileOptions;
@@ -147,6 +147,7 @@ async fn addresses_tested_by_tenants_cannot_be_private() {
                 name: "d".into(),
                 user: "u".into(),
                 password: Secret::new("s3cret-0815"),
+                tls: TlsMode::default(),
             };
             let refused = app.try_database(&default_tenant(), database).await.unwrap_err();
             assert_eq!(refused.kind, ErrorKind::Denied, "{host}: {}", refused.full());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weft_core::ErrorKind;
 use weft_core::seam::Databases as _;
-use weft_core::seam::databases::{Database, DatabaseKind, SqlPart, SqlRequest};
+use weft_core::seam::databases::{Database, DatabaseKind, SqlPart, SqlRequest, TlsMode};
 use weft_core::secret::Secret;
 use weft_net::{AllowList, DirectConnector, Outbound, Resolver};
 use weft_sql::{DatabaseClients, OwnDatabase};
@@ -39,6 +39,7 @@ fn request(host: &str, port: u16) -> SqlRequest {
         name: "d".to_owned(),
         user: "u".to_owned(),
         password: Secret::new("secret-word"),
+        tls: TlsMode::default(),
     };
     let sql = vec![SqlPart::Text("SELECT 1".to_owned())];
     SqlRequest { database, sql, rows_max: 1, bytes_max: 1_000, time_limit: Duration::from_secs(5) }
@@ -150,4 +151,40 @@ async fn an_endless_server_message_is_refused() {
     let clients = clients(&["127.0.0.1"], None);
     let error = clients.ask(&"t".into(), request("127.0.0.1", port)).await.unwrap_err();
     assert!(error.full().contains("more than 1000 bytes"), "{}", error.full());
+}
+
+/// Whether a client first asks a PostgreSQL server for TLS, and whether it signs in when the server has none.
+async fn signed_in_without_tls(tls: TlsMode) -> (bool, bool) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut server = tokio::task::JoinSet::new();
+    server.spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut first = [0; 8];
+        stream.read_exact(&mut first).await.unwrap();
+        // A length, and the number that asks for TLS.
+        let asks = first == *b"\0\0\0\x08\x04\xd2\x16\x2f";
+        stream.write_all(b"N").await.unwrap();
+        let more = stream.read(&mut [0; 64]).await.unwrap_or_default();
+        (asks, more > 0)
+    });
+    let mut asked = request("127.0.0.1", port);
+    asked.database.tls = tls;
+    let error = clients(&["127.0.0.1"], None).ask(&"t".into(), asked).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable, "{tls:?}: {}", error.full());
+    server.join_next().await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn required_encryption_is_not_left_out() {
+    for (tls, expected) in [
+        (TlsMode::Disable, (false, true)),
+        (TlsMode::Prefer, (true, true)),
+        (TlsMode::Require, (true, false)),
+        (TlsMode::VerifyFull, (true, false)),
+    ] {
+        assert_eq!(signed_in_without_tls(tls).await, expected, "{tls:?}");
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
 use weft_core::ErrorKind;
-use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlPart};
+use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlPart, TlsMode};
 use weft_core::secret::Secret;
 
 use crate::contract::{SET_UP, asked, clients, keeps_it, text};
@@ -11,7 +11,8 @@ use crate::contract::{SET_UP, asked, clients, keeps_it, text};
 fn server(kind: DatabaseKind, user: &str, port: u16) -> Database {
     let name = format!("weft_sql_{}_{port}", std::process::id());
     let host = "127.0.0.1".to_owned();
-    Database { kind, host, port, name, user: user.to_owned(), password: Secret::default() }
+    let (user, password, tls) = (user.to_owned(), Secret::default(), TlsMode::default());
+    Database { kind, host, port, name, user, password, tls }
 }
 
 async fn postgres() -> Option<(sqlx::PgConnection, Database)> {

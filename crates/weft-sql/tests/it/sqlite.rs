@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use weft_core::ErrorKind;
-use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer};
+use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, TlsMode};
 use weft_core::secret::Secret;
 
 use crate::contract::{SET_UP, asked, clients, keeps_it, text};
@@ -18,9 +18,9 @@ fn made(folder: &Path) -> Database {
 }
 
 fn file(name: &str) -> Database {
-    let password = Secret::default();
-    let (host, user) = (String::new(), String::new());
-    Database { kind: DatabaseKind::Sqlite, host, port: 0, name: name.to_owned(), user, password }
+    let (host, user, name) = (String::new(), String::new(), name.to_owned());
+    let (password, tls) = (Secret::default(), TlsMode::default());
+    Database { kind: DatabaseKind::Sqlite, host, port: 0, name, user, password, tls }
 }
 
 #[tokio::test]
