@@ -30,8 +30,9 @@ use pdf_oxide::object::Object;
 use weft_core::seam::document_reader::{FoundPictures, PAGE_RANGES_MAX};
 use weft_core::value::Json;
 
-use super::{DocumentSettings, FileContents, FileFormat, FileInput, ReadResult, Unreadable};
+use super::{DocumentSettings, FileContents, FileFormat, FileInput, ReadResult};
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 use page::{PageBlock, PdfPage};
 
 pub(super) use scanned::read_lines;
