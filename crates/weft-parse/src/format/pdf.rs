@@ -7,8 +7,10 @@
 mod codecs;
 mod extractor;
 mod fields;
+mod frame;
 mod layout;
 mod leftward;
+mod line;
 mod masks;
 mod order;
 mod outline;
@@ -33,7 +35,8 @@ use weft_core::value::Json;
 use super::{DocumentSettings, FileContents, FileFormat, FileInput, ReadResult};
 use crate::parts::PartCollector;
 use crate::unreadable::Unreadable;
-use page::{PageBlock, PdfPage};
+use line::PageBlock;
+use page::PdfPage;
 
 pub(super) use scanned::read_lines;
 
