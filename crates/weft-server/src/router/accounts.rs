@@ -4,7 +4,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
 use axum::routing::{MethodRouter, post};
 
-use super::{DELETE, GET, PATCH, POST, PUT};
+use super::methods::{DELETE, GET, PATCH, POST, PUT};
 use crate::openapi::Routes;
 use crate::openapi::accounts as of_account;
 use crate::openapi::runs as of_run;

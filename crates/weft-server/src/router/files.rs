@@ -3,7 +3,7 @@
 use axum::extract::DefaultBodyLimit;
 use axum::routing::post;
 
-use super::{DELETE, GET, PATCH, POST, PUT};
+use super::methods::{DELETE, GET, PATCH, POST, PUT};
 use crate::openapi::Routes;
 use crate::openapi::agents as of_agent;
 use crate::openapi::files as of_file;
