@@ -84,7 +84,7 @@ async fn evaluated(
             Ok(loaded) => all.push(loaded),
             // All errors are reported together.
             Err(failure) => {
-                crate::tell(&failure);
+                crate::tell::tell(&failure);
                 wrong = Some(failure.exit());
             }
         }

@@ -13,8 +13,9 @@ use weft_core::{Catalog, ComponentId, Json, Outputs, Record, Reference, RunId, R
 use weft_dsl::Plan;
 use weft_dsl::plan::PlanNode;
 
+use crate::chosen_tenant::tenant;
 use crate::failure::{Failure, Outcome};
-use crate::local::{each_entry, tenant};
+use crate::local::each_entry;
 use crate::runs::found;
 use crate::words::quoted;
 

@@ -18,10 +18,11 @@ use crate::args::{
     RunsCancelArgs, RunsCommand, RunsDiffArgs, RunsForkArgs, RunsListArgs, RunsPruneArgs, RunsReplayArgs,
     RunsResumeArgs, RunsShowArgs,
 };
+use crate::chosen_tenant::{choose, tenant};
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::listed::first;
-use crate::local::{self, each_entry, tenant};
+use crate::local::{self, each_entry};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 use crate::words::{on_one_line, plural, quoted};
@@ -57,7 +58,7 @@ pub(crate) async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
         | RunsCommand::Resume(RunsResumeArgs { tenant, .. })
         | RunsCommand::Replay(RunsReplayArgs { tenant, .. })
         | RunsCommand::Fork(RunsForkArgs { tenant, .. })
-        | RunsCommand::Diff(RunsDiffArgs { tenant, .. }) => local::choose(tenant)?,
+        | RunsCommand::Diff(RunsDiffArgs { tenant, .. }) => choose(tenant)?,
         // The retention rules apply to all tenants.
         RunsCommand::Prune(_) => {}
     }
@@ -125,7 +126,7 @@ async fn resume(args: &RunsResumeArgs, app: &App, setup: &Setup) -> Outcome {
             Ok(ending) => ending,
             // If one cannot be resumed, or a server has taken it meanwhile, the others are still resumed.
             Err(error) if args.all => {
-                crate::tell(&Failure::from(error));
+                crate::tell::tell(&Failure::from(error));
                 exit = Exit::Failed;
                 continue;
             }

@@ -11,9 +11,9 @@ use weft_eval::file::{Case, EvalFile, FILE_BYTES_MAX, Invalid, RecordedCase};
 use weft_eval::{FileReport, Mode, Subject, judge, record};
 
 use crate::check;
+use crate::chosen_tenant::tenant;
 use crate::document::Document;
 use crate::failure::{Failure, Outcome};
-use crate::local::tenant;
 use crate::setup::Setup;
 use crate::{check::Measuring, documents};
 

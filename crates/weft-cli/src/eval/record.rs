@@ -14,10 +14,10 @@ use weft_eval::{Mode, Observed, Subject, record};
 
 use super::loaded::{refused, subject};
 use crate::args::EvalRecordArgs;
+use crate::chosen_tenant::tenant;
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::{keep_typed, of_start};
-use crate::local::tenant;
 use crate::run::inputs;
 use crate::runs::found;
 use crate::screen::Notes;

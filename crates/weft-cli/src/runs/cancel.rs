@@ -9,8 +9,8 @@ use weft_core::{Ending, ErrorKind, RunId, RunKey};
 
 use super::gone_on;
 use crate::args::RunsCancelArgs;
+use crate::chosen_tenant::tenant;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::local::tenant;
 use crate::screen::{Data, Notes};
 
 /// How long to wait for the process that executes the run: it looks for requests every second.
