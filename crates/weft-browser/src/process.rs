@@ -15,8 +15,9 @@ use tokio::process::Child;
 use tokio::task::JoinSet;
 use weft_core::{Error, ErrorKind, Result};
 
+use crate::memory;
 use crate::protocol::Connection;
-use crate::{BrowserSettings, memory};
+use crate::settings::BrowserSettings;
 
 /// The descriptors for communicating with a browser: it reads the first one and writes the second.
 const DESCRIPTORS: [i32; 2] = [3, 4];
