@@ -16,7 +16,7 @@ use weft_dsl::plan::PlanNode;
 use crate::chosen_tenant::tenant;
 use crate::failure::{Failure, Outcome};
 use crate::local::each_entry;
-use crate::runs::found;
+use crate::runs::stored::found;
 use crate::words::quoted;
 
 /// Parses the flags: `NODE=JSON`, or `NODE@RUN` for the outputs of the node in another run.

@@ -10,7 +10,7 @@ use weft_engine::replay::Difference;
 use weft_server::answer::Answer;
 use weft_server::dialect::ragflow::{self, RunView};
 
-use super::{found, short};
+use super::stored::{found, short};
 use crate::args::{RunsDiffArgs, RunsForkArgs, RunsReplayArgs};
 use crate::chosen_tenant::{same_tenant, tenant};
 use crate::documents;
