@@ -27,20 +27,7 @@ use crate::transcript::NOT_EXECUTED;
 pub use self::background::{BACKGROUND_MAX, Background, BackgroundCall, BackgroundCalls};
 pub use self::people::INSIDE;
 pub(crate) use self::people::{Decision, decision, limit_wait};
-
-/// A tool call as the agent's node reports it in `use_tools`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Used {
-    /// The function's name.
-    pub name: String,
-    /// Its arguments.
-    pub arguments: Json,
-    /// Its result.
-    pub results: Json,
-    /// The file in which the model reads the result, when it is too long for the conversation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<FileId>,
-}
+pub use crate::used::Used;
 
 impl Used {
     /// A tool call and its outcome.

@@ -11,8 +11,8 @@ use weft_core::stream::TextWriter;
 use weft_core::tool::ToolSession;
 use weft_core::{Error, Json, NodeContext, Result, async_trait};
 
-use crate::calls::Used;
 use crate::structured::Schema;
+use crate::used::Used;
 use crate::window::Line;
 
 /// The format version of a suspended loop's state.

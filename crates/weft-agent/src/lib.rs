@@ -97,6 +97,7 @@ pub mod marks;
 pub mod memory;
 pub mod message;
 pub mod native;
+mod offered_tools;
 pub mod pipeline;
 pub mod plan_notebook;
 pub mod planner;
@@ -110,6 +111,7 @@ pub mod toolkit;
 mod trace;
 pub mod transcript;
 mod turns;
+mod used;
 pub mod window;
 
 pub use driver::{Answer, Driver, End, Job, Options, Start};

@@ -22,7 +22,7 @@ use crate::ask::{Ending, Reply, ask};
 use crate::calls;
 use crate::driver::{Driver, End, Job, Start, keep, kept};
 use crate::native::blocks;
-use crate::tool_search::on_offer;
+use crate::offered_tools::on_offer;
 use crate::toolkit::schemas;
 use crate::window::{Line, fit, room};
 

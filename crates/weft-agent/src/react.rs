@@ -18,9 +18,11 @@ mod guardrails;
 mod hooks;
 mod inbox;
 mod print;
+mod printed;
 mod remember;
 mod retrieve;
 mod session;
+mod summary;
 mod turn;
 
 use std::fmt;
@@ -45,7 +47,7 @@ pub use background::{
     BackgroundTask, CANCEL_FUNCTION, TASKS_KEPT_MAX, TASKS_RUNNING_MAX, TaskStatus, VIEW_FUNCTION,
     WAIT_FUNCTION,
 };
-pub use compress::{Compression, KEEP_RECENT, Summary};
+pub use compress::{Compression, KEEP_RECENT};
 pub(crate) use draft::Draft;
 pub use equip::EQUIP_FUNCTION;
 pub use finish::{FINISH_FUNCTION, StructuredOutput};
@@ -54,10 +56,12 @@ pub(crate) use format::call;
 pub use guardrails::{GuardPoint, Verdict};
 pub use hooks::{HookContext, HookList, Hooks, ReasoningInput, ToolResponse};
 pub use inbox::{INBOX_MAX, Inbox};
-pub use print::{MESSAGES_QUEUED_MAX, MessageQueue, PrintedMessage, PrintedMessages, message_queue};
+pub use print::{MESSAGES_QUEUED_MAX, MessageQueue, PrintedMessages, message_queue};
+pub use printed::PrintedMessage;
 pub use remember::MemoryControl;
 pub use retrieve::{KnowledgeBase, KnowledgeDocument, QueryRewrite};
 pub use session::{Interrupt, Session, SessionState};
+pub use summary::Summary;
 
 /// How the calls of one message are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use weft_core::value::size;
 use weft_core::{Error, ErrorKind, Json, Result};
 
 use crate::arguments::ArgumentSchema;
-use crate::tool_search::{found_by_provider, on_offer};
+use crate::offered_tools::{found_by_provider, on_offer};
 use crate::window::tokens_of_tools;
 
 /// Maximum length of a function name in characters.

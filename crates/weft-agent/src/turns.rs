@@ -6,9 +6,10 @@ use weft_core::context::Limited;
 use weft_core::seam::chat_model::{Author, ChatMessage};
 
 use crate::ask::{CALLS_MAX, Ending, Reply, empty_answer};
-use crate::calls::{BackgroundCall, BackgroundCalls, CallState, OpenCall, Used};
+use crate::calls::{BackgroundCall, BackgroundCalls, CallState, OpenCall};
 use crate::loop_guard::{LoopGuard, Observed, Verdict};
 use crate::transcript::Transcript;
+use crate::used::Used;
 use crate::window::Line;
 
 /// The notice to the model that there are no more rounds.

@@ -22,8 +22,7 @@ use crate::plans::{Plans, compact};
 use crate::tokens;
 use crate::turns::Lines;
 
-/// The tenant that owns everything unless others are created.
-pub const DEFAULT_TENANT: &str = "default";
+pub use crate::default_tenant::DEFAULT_TENANT;
 
 /// The whole application. Cheap to clone; all clones share the same state. Its parts are fields of it, by dereferencing.
 #[derive(Clone)]

@@ -30,7 +30,7 @@ use weft_mcp::McpConfig;
 use weft_models::ModelsConfig;
 
 use self::budgets::{impossible_prices, run_budget, useless};
-use crate::turns::MultitaskStrategy;
+use crate::multitask::MultitaskStrategy;
 
 pub use self::accounts::{AccountsConfig, AuditLevel};
 pub use self::attachments::AttachmentsConfig;

@@ -15,6 +15,7 @@ pub mod chats;
 pub mod checking;
 pub mod config;
 mod conversations;
+mod default_tenant;
 #[cfg(feature = "fault-points")]
 pub mod fault_points;
 pub mod file_manager;
@@ -22,6 +23,7 @@ pub mod hmac;
 pub mod idempotency;
 pub mod late;
 pub mod metrics;
+mod multitask;
 pub mod new_session;
 pub mod notifications;
 mod parts;

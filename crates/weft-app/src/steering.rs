@@ -9,7 +9,8 @@ use weft_engine::RunHandle;
 use weft_engine::engine::LeftMessage;
 
 use crate::app::App;
-use crate::turns::{MultitaskStrategy, Waiting, in_seconds, too_long, wait_for};
+use crate::multitask::MultitaskStrategy;
+use crate::turns::{Waiting, in_seconds, too_long, wait_for};
 
 impl App {
     /// Passes a question to the agent that is at work in its session, if its strategy allows that, and waits until it

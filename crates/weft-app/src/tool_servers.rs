@@ -15,7 +15,7 @@ use weft_core::{Error, ErrorKind, Json, Result, Secret, TenantId, ToolOutput, as
 use weft_mcp::{CredentialPlace, Credentials, PinMode, Reach, ServerConfig, Servers, TransportKind};
 use weft_net::StreamingHttp;
 
-use crate::app::DEFAULT_TENANT;
+use crate::default_tenant::DEFAULT_TENANT;
 
 pub use weft_mcp::{SignInCallback, SignInPage, SignInRequest};
 

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +14,8 @@ use weft_core::seam::run_store::{RunFilter, StoredRun, is_busy};
 use weft_core::{Ending, Error, ErrorKind, Record, Result, RunId, RunKey, SessionKey};
 
 use crate::app::App;
+
+pub use crate::multitask::MultitaskStrategy;
 
 /// Interval for checking whether the run in the way still has a reader.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -28,35 +29,6 @@ const WAIT_MAX: Duration = Duration::from_secs(31_536_000);
 
 /// Maximum number of runs after the one to continue from that are examined.
 const LATER_MAX: u64 = 50;
-
-/// What to do with a question if its session already has a turn under way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MultitaskStrategy {
-    /// Refuse it.
-    Reject,
-    /// Wait for the end of the turn; a run without a reader is stopped.
-    #[default]
-    Enqueue,
-    /// Stop the run, unless it was started in the background.
-    Interrupt,
-    /// Pass it to the agent at work in the session, whose answer is the answer to both. If no agent takes it, it
-    /// waits for the end of the turn.
-    Steer,
-}
-
-impl MultitaskStrategy {
-    /// Returns the strategy with this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        match name {
-            "reject" => Some(Self::Reject),
-            "enqueue" => Some(Self::Enqueue),
-            "interrupt" => Some(Self::Interrupt),
-            "steer" => Some(Self::Steer),
-            _ => None,
-        }
-    }
-}
 
 /// The questions that wait in this process, by what they wait for.
 #[derive(Debug, Default)]

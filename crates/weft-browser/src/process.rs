@@ -16,9 +16,10 @@ use tokio::process::Child;
 use tokio::task::JoinSet;
 use weft_core::{Error, ErrorKind, Result};
 
+use crate::memory;
 use crate::protocol::Connection;
+use crate::settings::BrowserSettings;
 use crate::stored::{self, MARK, SIZE};
-use crate::{BrowserSettings, memory};
 
 /// The descriptors for communicating with a browser: it reads the first one and writes the second.
 const DESCRIPTORS: [i32; 2] = [3, 4];

@@ -9,10 +9,10 @@ use weft_core::seam::knowledge::Knowledge as _;
 use weft_dsl::{CompileOptions, Compiled, Problem, WILL_FAIL};
 
 use crate::args::CheckArgs;
+use crate::chosen_tenant;
 use crate::document::Document;
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::local;
 use crate::report::{Colour, Report};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
     // In memory, because a check stores nothing.
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
-    let names = weft_app::stored_names(&setup.config, &local::tenant()).await;
+    let names = weft_app::stored_names(&setup.config, &chosen_tenant::tenant()).await;
     let stored = match noted("datasets, secrets and memories", names) {
         Some(names) => Stored {
             datasets: noted("datasets", names.datasets),
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
             }
             Err(failure) => {
                 worst = Exit::Usage;
-                crate::tell(&failure);
+                crate::tell::tell(&failure);
                 if let Failure::New { message, help, .. } = &failure {
                     reports.push(Report::unread(path, message, help.as_deref()));
                 }
@@ -100,7 +100,7 @@ async fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcom
     };
     let mut problems = found(&stored);
     let programs = std::mem::take(&mut stored.programs);
-    if let Some(programs) = programs.parsed(&*app.sandbox, &local::tenant()).await {
+    if let Some(programs) = programs.parsed(&*app.sandbox, &chosen_tenant::tenant()).await {
         stored.programs = programs;
         problems = found(&stored);
     }
@@ -170,8 +170,9 @@ fn compile_with(
     let servers = setup.config.mcp.servers.keys().map(String::as_str);
     let servers: Vec<String> = servers.chain(app.plugins.names()).map(str::to_owned).collect();
     let (left_out_tools, plugin_tools) = (app.left_out_tools(), app.plugin_tools());
-    let no_voice = app.models.speech(&local::tenant(), "").err().map(|error| error.full());
-    let rank = |id: &str| app.models.reranker_notice(&local::tenant(), id).map_err(|error| error.full());
+    let no_voice = app.models.speech(&chosen_tenant::tenant(), "").err().map(|error| error.full());
+    let rank =
+        |id: &str| app.models.reranker_notice(&chosen_tenant::tenant(), id).map_err(|error| error.full());
     let parses = |program: &WrittenProgram| stored.programs.of(program);
     let options = CompileOptions {
         models: Some(&models),
@@ -192,7 +193,7 @@ fn compile_with(
 
 /// Returns whether a model can be used, with a message if another one replaces it.
 fn can_be_asked(llm_id: &str, app: &App) -> Result<Option<String>, String> {
-    let tenant = local::tenant();
+    let tenant = chosen_tenant::tenant();
     app.models.resolve(&tenant, llm_id).map_err(|error| error.full())?;
     Ok(app.models.substitution(&tenant, llm_id))
 }
@@ -202,13 +203,13 @@ fn can_be_asked(llm_id: &str, app: &App) -> Result<Option<String>, String> {
 /// # Errors
 /// When it cannot run.
 pub(crate) async fn must_run(document: &Document, app: &App, setup: &Setup) -> Outcome<Compiled> {
-    let datasets = app.dataset_names(&local::tenant()).await?;
+    let datasets = app.dataset_names(&chosen_tenant::tenant()).await?;
     let beside = documents::dataset_beside(&document.path);
     // The documents of the demo belong to no file.
-    let added = app.beside.datasets().datasets(&local::tenant(), &[]).await?;
+    let added = app.beside.datasets().datasets(&chosen_tenant::tenant(), &[]).await?;
     let added = added.into_iter().map(|dataset| dataset.name);
     let datasets = datasets.map(|stored| stored.into_iter().chain(beside).chain(added).collect());
-    let memories = Some(app.memory_names(&local::tenant()).await?);
+    let memories = Some(app.memory_names(&chosen_tenant::tenant()).await?);
     let mut stored = Stored { datasets, memories, ..Stored::default() };
     let compiled = |stored: &Stored| {
         compile_with(document, app, setup, Measuring::No, stored)
@@ -217,7 +218,7 @@ pub(crate) async fn must_run(document: &Document, app: &App, setup: &Setup) -> O
     let first = compiled(&stored)?;
     let programs = std::mem::take(&mut stored.programs);
     // In a box, because running an interpreter takes much state.
-    match Box::pin(programs.parsed(&*app.sandbox, &local::tenant())).await {
+    match Box::pin(programs.parsed(&*app.sandbox, &chosen_tenant::tenant())).await {
         Some(programs) => {
             stored.programs = programs;
             compiled(&stored)

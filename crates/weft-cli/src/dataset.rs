@@ -25,8 +25,8 @@ use crate::args::{
     DatasetAddArgs, DatasetCommand, DatasetDocumentsArgs, DatasetMethodArgs, DatasetNameArgs,
     DatasetRemoveArgs,
 };
+use crate::chosen_tenant::tenant;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::local::tenant;
 use crate::run::inputs;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;

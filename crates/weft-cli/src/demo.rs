@@ -10,6 +10,7 @@ use weft_core::id::DatasetKey;
 use weft_core::journal::Ending;
 
 use crate::args::DemoArgs;
+use crate::chosen_tenant;
 use crate::document::Document;
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
@@ -43,7 +44,7 @@ pub(crate) async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
     let shown = template(TEMPLATE).ok_or_else(|| Failure::failed("the template of the demo is missing"))?;
     let shipped =
         shown.documents.iter().map(|(name, bytes)| ((*name).to_owned(), ready(Ok((*bytes).into()))));
-    documents::add(&app, &DatasetKey::new(&local::tenant(), TEMPLATE), shipped).await?;
+    documents::add(&app, &DatasetKey::new(&chosen_tenant::tenant(), TEMPLATE), shipped).await?;
     let document = Document { path: PathBuf::from(CANVAS_PATH), bytes: shown.dsl.as_bytes().to_vec() };
     let opened = local::store(app, setup, &document).await?;
     Notes::line(format!(

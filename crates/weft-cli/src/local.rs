@@ -1,19 +1,19 @@
 //! A canvas file, and the data folder in which it is run.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use weft_app::{App, DEFAULT_TENANT};
+use weft_app::App;
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::session_store::Session;
-use weft_core::{CanvasId, CanvasKey, ErrorKind, Record, SessionId, SessionKey, TenantId, TurnInput};
+use weft_core::{CanvasId, CanvasKey, ErrorKind, Record, SessionId, SessionKey, TurnInput};
 use weft_core::{Entry, RunKey, journal::WaitingForm};
 use weft_dsl::{Compiled, Plan};
 use weft_engine::{RunHandle, SessionState};
 
-use crate::args::TenantArgs;
 use crate::check;
+use crate::chosen_tenant::tenant;
 use crate::document::Document;
 use crate::documents;
 use crate::failure::{Failure, Outcome};
@@ -27,33 +27,6 @@ const GRACE: Duration = Duration::from_millis(200);
 pub(crate) const PAGE: u64 = 256;
 /// Number of characters of a file's name that the id of its canvas contains.
 const NAME_CHARS_MAX: usize = 60;
-
-/// The tenant of the command, once it is set.
-static CHOSEN: OnceLock<TenantId> = OnceLock::new();
-
-/// Returns the tenant of the command: the default tenant, unless the command names another one.
-pub(crate) fn tenant() -> TenantId {
-    CHOSEN.get().cloned().unwrap_or_else(|| TenantId::new(DEFAULT_TENANT))
-}
-
-/// Sets the tenant of the command. Only the first call has an effect, because a process executes one command.
-///
-/// # Errors
-/// For a name that is not valid.
-pub(crate) fn choose(args: &TenantArgs) -> Outcome<()> {
-    let chosen = crate::token::tenant(&args.tenant)?;
-    CHOSEN.get_or_init(|| chosen);
-    Ok(())
-}
-
-/// Returns the flag that selects the same tenant in another command, with a space before it; empty for the default
-/// one.
-pub(crate) fn same_tenant() -> String {
-    match tenant().as_str() {
-        DEFAULT_TENANT => String::new(),
-        other => format!(" --tenant {}", quoted(other)),
-    }
-}
 
 /// A canvas that was checked and stored, ready for turns.
 pub(crate) struct Opened {

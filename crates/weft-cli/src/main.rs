@@ -8,6 +8,7 @@ mod audit;
 mod backup;
 mod chat;
 mod check;
+mod chosen_tenant;
 mod components;
 mod dataset;
 mod demo;
@@ -47,6 +48,7 @@ mod signals;
 mod sources;
 mod spending;
 mod tasks;
+mod tell;
 mod templates;
 mod tenant;
 mod token;
@@ -68,6 +70,7 @@ use crate::report::Colour;
 use crate::screen::{Data, Notes};
 use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
+use crate::tell::tell;
 
 fn main() -> ExitCode {
     // Before anything is started or opened.
@@ -143,16 +146,6 @@ fn ended(outcome: Outcome) -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// Prints a failure.
-pub(crate) fn tell(failure: &Failure) {
-    if let Failure::New { message, help, .. } = failure {
-        Notes::line(format!("error: {message}"));
-        if let Some(help) = help {
-            Notes::line(format!("  help: {help}"));
-        }
-    }
-}
-
 /// Log filter of commands that follow a run: they report its failure themselves.
 const QUIET: &str = "error,weft_engine=off";
 
@@ -201,7 +194,7 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Run(args) => run_or_measure(args, &Setup::read(&environment, &flags).await?).await,
         Command::Chat(args) => chat::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Dataset { tenant, command } => {
-            local::choose(tenant)?;
+            chosen_tenant::choose(tenant)?;
             let setup = if dataset::asks_models(command) { with_models().await? } else { without()? };
             // The large ones are boxed: this future has room for the largest of all.
             Box::pin(dataset::run(command, &setup)).await
@@ -223,7 +216,7 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Plugins(args) => plugins::run(args, &Setup::without_models(&environment, &flags)?).await,
         Command::Mcp(args) => Box::pin(mcp::run(args, &environment, &flags)).await,
         Command::Schedule { tenant, command } => {
-            local::choose(tenant)?;
+            chosen_tenant::choose(tenant)?;
             let setup = match command {
                 // A canvas from a file is checked, for which the models must be known.
                 ScheduleCommand::Add(_) => Setup::read(&environment, &flags).await?,

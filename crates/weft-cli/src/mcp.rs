@@ -9,8 +9,8 @@ use weft_app::{Surveyed, ToolServers, Verdict};
 use weft_core::value::shortened;
 
 use crate::args::{McpAcceptArgs, McpArgs, McpCommand, McpListArgs, McpServeArgs};
+use crate::chosen_tenant;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::local;
 use crate::screen::{Data, Notes, pipes, steers};
 use crate::serve::{agents, store_all};
 use crate::settings::{Environment, Flags};
@@ -38,7 +38,7 @@ async fn serve(args: &McpServeArgs, setup: &Setup) -> Outcome {
         Notes::line(&setup.model);
         let (input, output) = pipes()?;
         let talking =
-            weft_server::mcp::converse(app.clone(), local::tenant(), input, output, stopping.clone());
+            weft_server::mcp::converse(app.clone(), chosen_tenant::tenant(), input, output, stopping.clone());
         tokio::select! {
             ended = Box::pin(talking) => Outcome::Ok(ended?),
             () = stopped() => Ok(()),
@@ -93,7 +93,7 @@ async fn list(args: &McpListArgs, opened: &ToolServers) -> Outcome {
             // A server that is unavailable must not prevent showing the others.
             Err(error) => {
                 let failure = Failure::from(error);
-                crate::tell(&failure);
+                crate::tell::tell(&failure);
                 exit = failure.exit();
             }
         }

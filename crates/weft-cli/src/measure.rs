@@ -19,9 +19,9 @@ use weft_server::dialect::ragflow::{Additions, RunView, write_frame};
 
 use crate::args::RunArgs;
 use crate::check::{self, Measuring};
+use crate::chosen_tenant::tenant;
 use crate::document::Document;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::local::tenant;
 use crate::screen::Data;
 use crate::setup::Setup;
 

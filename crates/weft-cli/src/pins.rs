@@ -13,9 +13,10 @@ use weft_core::{Catalog, ComponentId, Json, Outputs, Record, Reference, RunId, R
 use weft_dsl::Plan;
 use weft_dsl::plan::PlanNode;
 
+use crate::chosen_tenant::tenant;
 use crate::failure::{Failure, Outcome};
-use crate::local::{each_entry, tenant};
-use crate::runs::found;
+use crate::local::each_entry;
+use crate::runs::stored::found;
 use crate::words::quoted;
 
 /// Parses the flags: `NODE=JSON`, or `NODE@RUN` for the outputs of the node in another run.

@@ -3,6 +3,7 @@
 mod cancel;
 mod fact;
 mod past_runs;
+pub(crate) mod stored;
 
 use std::time::Duration;
 
@@ -10,24 +11,22 @@ use serde_json::json;
 use weft_app::{App, DEFAULT_TENANT};
 use weft_core::seam::run_store::{Retention, RunFilter, StoredRun};
 use weft_core::{Ending, RunId, RunKey, SessionId};
-use weft_engine::engine::PickedUp;
 use weft_engine::session::date;
 
 use self::fact::entry_line;
+use self::stored::{found, gone_on, short};
 use crate::args::{
     RunsCancelArgs, RunsCommand, RunsDiffArgs, RunsForkArgs, RunsListArgs, RunsPruneArgs, RunsReplayArgs,
     RunsResumeArgs, RunsShowArgs,
 };
+use crate::chosen_tenant::{choose, tenant};
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::listed::first;
-use crate::local::{self, each_entry, tenant};
+use crate::local::{self, each_entry};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
-use crate::words::{on_one_line, plural, quoted};
-
-/// Maximum number of characters of a text in a line.
-const TEXT_CHARS: usize = 200;
+use crate::words::{plural, quoted};
 
 /// Maximum number of runs that are listed when nothing is removed.
 const SHOWN_MAX: u64 = 10_000;
@@ -57,7 +56,7 @@ pub(crate) async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
         | RunsCommand::Resume(RunsResumeArgs { tenant, .. })
         | RunsCommand::Replay(RunsReplayArgs { tenant, .. })
         | RunsCommand::Fork(RunsForkArgs { tenant, .. })
-        | RunsCommand::Diff(RunsDiffArgs { tenant, .. }) => local::choose(tenant)?,
+        | RunsCommand::Diff(RunsDiffArgs { tenant, .. }) => choose(tenant)?,
         // The retention rules apply to all tenants.
         RunsCommand::Prune(_) => {}
     }
@@ -125,7 +124,7 @@ async fn resume(args: &RunsResumeArgs, app: &App, setup: &Setup) -> Outcome {
             Ok(ending) => ending,
             // If one cannot be resumed, or a server has taken it meanwhile, the others are still resumed.
             Err(error) if args.all => {
-                crate::tell(&Failure::from(error));
+                crate::tell::tell(&Failure::from(error));
                 exit = Exit::Failed;
                 continue;
             }
@@ -180,18 +179,6 @@ async fn unfinished(id: &str, app: &App, place: &str) -> Outcome<RunKey> {
     }
 }
 
-/// Resumes an interrupted run and waits for its end.
-async fn gone_on(run: &StoredRun, app: &App) -> weft_core::Result<Ending> {
-    Ok(match app.pick_up(run).await? {
-        PickedUp::Ended(ending) => ending,
-        PickedUp::Running(mut handle) => {
-            // Only its end matters.
-            while handle.entries.next().await?.is_some() {}
-            app.runs.get(&run.key).await?.ending.unwrap_or(Ending::Failed)
-        }
-    })
-}
-
 /// Removes runs by the retention rules, and prints them.
 async fn prune(args: &RunsPruneArgs, app: &App, setup: &Setup) -> Outcome {
     let now_ms = app.clock.now_ms();
@@ -243,12 +230,6 @@ fn json_line(run: &StoredRun) -> String {
     .to_string()
 }
 
-/// Returns a run of this data folder.
-pub(crate) async fn found(key: &RunKey, app: &App) -> Outcome<StoredRun> {
-    let help = "`weft runs list` shows the runs of this data folder; --data names another one";
-    app.runs.get(key).await.map_err(|error| Failure::finding(error, help))
-}
-
 async fn show(args: &RunsShowArgs, app: &App) -> Outcome {
     let key = RunKey::new(&tenant(), RunId::from(args.id.as_str()));
     found(&key, app).await?;
@@ -266,9 +247,4 @@ async fn show(args: &RunsShowArgs, app: &App) -> Outcome {
     .await?;
     data.flush()?;
     Ok(Exit::Done)
-}
-
-/// Returns a text on one line, cut to a readable length.
-fn short(text: &str) -> String {
-    on_one_line(text, TEXT_CHARS)
 }

@@ -13,11 +13,12 @@ use weft_engine::session::date;
 use weft_server::wire::schedule::{MADE_UP, ScheduleItem, ZONE, fire_status};
 
 use crate::args::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs, ScheduleShowArgs};
+use crate::chosen_tenant::tenant;
 use crate::document::Document;
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::{keep_typed, of_start};
-use crate::local::{self, tenant};
+use crate::local;
 use crate::run::inputs;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;

@@ -11,6 +11,7 @@ use weft_server::ServeOptions;
 
 use crate::args::ServeArgs;
 use crate::check;
+use crate::chosen_tenant;
 use crate::document::Document;
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
@@ -124,10 +125,10 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
         permission: "me".to_owned(),
         ..CanvasHead::default()
     };
-    documents::add_beside(app, &local::tenant(), file).await?;
+    documents::add_beside(app, &chosen_tenant::tenant(), file).await?;
     // The check above refuses what is not text.
     let text = document.text().unwrap_or_default();
-    let key = CanvasKey::new(&local::tenant(), CanvasId::new(id));
+    let key = CanvasKey::new(&chosen_tenant::tenant(), CanvasId::new(id));
     let before = |error| Failure::before_running(&error);
     let canvas = app.put_checked(&key, head, text, plan).await.map_err(before)?;
     // Agents named on the command line are to be offered to MCP clients as well.

@@ -8,8 +8,8 @@ use weft_app::spending::day;
 use weft_core::seam::spending_store::DaySpent;
 
 use crate::args::SpendingArgs;
+use crate::chosen_tenant::{choose, tenant};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::local::{self, tenant};
 use crate::progress::duration;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
@@ -20,7 +20,7 @@ use crate::words::plural;
 /// # Errors
 /// When the store cannot be read.
 pub(crate) async fn run(args: &SpendingArgs, setup: &Setup) -> Outcome {
-    local::choose(&args.tenant)?;
+    choose(&args.tenant)?;
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let shown = show(args, &app).await;
     app.shut_down(Duration::ZERO).await?;

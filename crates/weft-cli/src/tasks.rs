@@ -13,11 +13,11 @@ use weft_engine::session::date;
 use weft_server::wire::task::{TaskView, edited};
 
 use crate::args::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
+use crate::chosen_tenant::{choose, same_tenant, tenant};
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::follow::{Show, follow_shown};
 use crate::form::{describe, keep_typed};
-use crate::local::{self, same_tenant, tenant};
 use crate::run::{conclude, inputs};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
@@ -28,7 +28,7 @@ use crate::words::quoted;
 /// # Errors
 /// When there is no such task, the answer does not fit, or the store cannot be read.
 pub(crate) async fn run(args: &TasksArgs, setup: &Setup) -> Outcome {
-    local::choose(&args.tenant)?;
+    choose(&args.tenant)?;
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match &args.command {
         None => list(&args.list, &app).await,

@@ -9,11 +9,12 @@
 mod arguments;
 mod charges;
 mod formats;
+mod limits;
+mod loop_members;
 mod python;
 mod rewrite;
 mod watched;
 
-use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -26,27 +27,10 @@ use weft_core::rendering::TEMPLATE_TIME_MAX;
 use weft_core::{Error, ErrorKind, Json, Reference, Result};
 
 use charges::{RenderBudget, charged, refused, written};
+use limits::{LimitedText, OUTPUT_MAX, READ_MAX, SOURCE_MAX, STEPS_MAX};
 use rewrite::{Fixed, Named};
 
-/// Maximum number of bytes of template source.
-pub(crate) const SOURCE_MAX: usize = 64 * 1024;
-/// Maximum number of steps of one rendering.
-pub(crate) const STEPS_MAX: u64 = 100_000;
-/// Maximum number of bytes in the rendered text.
-pub(crate) const OUTPUT_MAX: usize = 4 * 1024 * 1024;
-/// Limit on what a rendering may build besides its output: bytes of text plus [`NODE_COST`] for every value.
-pub(crate) const WORK_MAX: usize = 16 * 1024 * 1024;
-/// Number of bytes that steps may scan without building any: searching, comparing, counting, slicing. A byte takes up
-/// to a few nanoseconds, so that a rendering ends within about a second; a text of 1 MB may be searched 500 times.
-pub(crate) const READ_MAX: usize = 512 * 1024 * 1024;
-/// Cost of a value besides its text.
-pub(crate) const NODE_COST: usize = 32;
-/// Maximum nesting depth of values.
-// Traversing a value recurses once per level, and so does dropping it.
-const DEPTH_MAX: usize = 64;
-/// Maximum width of a formatted value, and maximum indentation.
-// A format makes a value as wide as it says, whatever the value is.
-const WIDTH_MAX: usize = 1_000;
+pub(crate) use loop_members::{LOOP_MEMBERS, is_no_member_of_loop};
 
 /// A template that has been checked.
 #[derive(Debug)]
@@ -190,27 +174,6 @@ const METHODS: [&str; 34] = [
     "values",
 ];
 
-/// The members of `loop`.
-pub(crate) const LOOP_MEMBERS: [&str; 11] = [
-    "index",
-    "index0",
-    "first",
-    "last",
-    "length",
-    "revindex",
-    "revindex0",
-    "previtem",
-    "nextitem",
-    "depth",
-    "depth0",
-];
-
-/// Whether this is the path of a member that no `loop` has.
-pub(crate) fn is_no_member_of_loop(path: &str) -> bool {
-    let member = path.strip_prefix("loop.").and_then(|rest| rest.split('.').next());
-    member.is_some_and(|member| !LOOP_MEMBERS.contains(&member))
-}
-
 /// Returns the problem of a name that a template uses, if it is not defined here.
 fn unknown(environment: &Environment<'_>, named: &Named) -> Option<String> {
     let mut state = environment.empty_state();
@@ -288,27 +251,6 @@ fn failure(error: &JinjaError) -> Error {
     };
     let place = error.line().map(|line| format!(" (line {line})")).unwrap_or_default();
     Error::new(ErrorKind::Invalid, what + &place)
-}
-
-/// A text that refuses to grow beyond a limit. `max` is set to 0 when the limit was reached.
-struct LimitedText {
-    bytes: Vec<u8>,
-    max: usize,
-}
-
-impl Write for LimitedText {
-    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + part.len() > self.max {
-            self.max = 0;
-            return Err(io::Error::other("too much is written"));
-        }
-        self.bytes.extend_from_slice(part);
-        Ok(part.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 fn environment(budget: &RenderBudget) -> Environment<'static> {

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::id::{TenantId, UserId};
 
 /// The role of a member in a tenant. Each role includes the permissions of the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -20,6 +21,19 @@ pub enum MemberRole {
     Editor,
     /// May also administer members, API keys, secrets and the audit log.
     Owner,
+}
+
+/// The membership of a user in a tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Membership {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The user.
+    pub user: UserId,
+    /// Their role there.
+    pub role: MemberRole,
+    /// Since when, in milliseconds since 1970.
+    pub created_ms: i64,
 }
 
 /// The permission that a request needs.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
-use crate::seam::chat_model::{Prices, Usage};
+use crate::tokens::{Prices, Usage};
 
 pub use self::spent::Spent;
 

@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::ending::Ending;
 use crate::error::ErrorKind;
-use crate::journal::Ending;
 use crate::seam::chat_model::ModelKind;
 
 /// A counter that only grows.

@@ -15,12 +15,13 @@ use crate::component::{Form, MessageEnd, Route, Suspension};
 use crate::context::{Limited, ToolFinished, ToolStarted, TurnInput};
 use crate::effect::EffectResult;
 use crate::id::{CanvasId, ComponentId, RunId, SessionId, TaskId};
-use crate::seam::chat_model::Usage;
 use crate::seam::speech::Audio;
+use crate::tokens::Usage;
 use crate::usage::ModelUse;
 use crate::value::{Json, Outputs};
 
 pub use self::settings::RunSettings;
+pub use crate::ending::Ending;
 
 /// Version of the record format below. Raised when an old reader would misread a new record: since 2, assignments are
 /// recorded as operations instead of their results.
@@ -33,32 +34,6 @@ fn is_zero(number: &u64) -> bool {
 
 fn is_empty(text: &Arc<str>) -> bool {
     text.is_empty()
-}
-
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ending {
-    /// Everything that could run has run.
-    Succeeded,
-    /// A node failed and nothing caught it, or a limit was reached.
-    Failed,
-    /// Its cancellation was requested.
-    Cancelled,
-    /// It waits for a person; a later run of the session continues from here.
-    Waiting,
-}
-
-impl Ending {
-    /// Returns the value that clients see in `status`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Waiting => "waiting",
-        }
-    }
 }
 
 /// One step into a frame: which Iteration or Loop, and which of its rounds.

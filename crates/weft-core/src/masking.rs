@@ -15,10 +15,8 @@ use crate::seam::secrets;
 use crate::value::Json;
 use crate::{Error, Result};
 
-/// Replaces a secret in anything that people or models read.
-pub const MASK: &str = "***";
-/// Minimum length of a secret, in bytes, for it to be searched for in texts: `on` or `de` occur in any text.
-pub const LENGTH_MIN: usize = 5;
+pub use crate::secret::{LENGTH_MIN, MASK};
+
 /// Maximum number of secrets of one run.
 // Every secret is searched for in every text that a run writes, so the cost grows with their number.
 const SECRETS_MAX: usize = 1_000;

@@ -4,6 +4,11 @@ use std::fmt;
 
 use serde::Deserialize;
 
+/// Replaces a secret in anything that people or models read.
+pub const MASK: &str = "***";
+/// Minimum length of a secret, in bytes, for it to be searched for in texts: `on` or `de` occur in any text.
+pub const LENGTH_MIN: usize = 5;
+
 /// A secret such as a key. Formatted as `***`, including inside other values.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
@@ -28,12 +33,12 @@ impl Secret {
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
+        f.write_str(MASK)
     }
 }
 
 impl fmt::Display for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
+        f.write_str(MASK)
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::Json;
 use crate::budget::Spent;
 use crate::id::{ComponentId, DatasetKey, MemoryKey, SessionKey, TenantId};
-use crate::seam::chat_model::{Prices, Usage};
+use crate::tokens::{Prices, Usage};
 
 /// A model call that has ended.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use weft_core::Json;
 
 use crate::canvas::{Canvas, CanvasNode};
-use crate::references::prefixes;
+use crate::paths::prefixes;
 
 /// The component type that changes variables.
 pub(crate) const ASSIGNER: &str = "VariableAssigner";

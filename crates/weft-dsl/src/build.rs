@@ -15,12 +15,13 @@ use weft_core::suggest::did_you_mean;
 use weft_core::{Catalog, ComponentId, Error, Json, NodeContext};
 
 use crate::canvas::{Canvas, CanvasNode};
-use crate::compile::CompileOptions;
 use crate::link::NodeDraft;
+use crate::options::CompileOptions;
 use crate::parameters::ParameterComparison;
-use crate::partial::{self, Partial, Refused};
+use crate::partial::{self, Partial, Read, Refused};
 use crate::plan::Exception;
-use crate::problem::{Problem, ProblemList, join};
+use crate::pointer::join;
+use crate::problem::{Problem, ProblemList};
 use crate::suggest::Suggester;
 
 /// Maximum nesting depth of Iterations and Loops.
@@ -294,9 +295,6 @@ impl<'a> Builder<'a> {
         }
     }
 }
-
-/// A component, or what is wrong with its parameters.
-pub(crate) type Read = Result<Arc<dyn Component>, Vec<ParamProblem>>;
 
 /// Reports the parameter problems for which a component could not be built.
 fn refused(node: &CanvasNode, read: &Read, problems: &mut ProblemList) {

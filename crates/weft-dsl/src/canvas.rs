@@ -1,5 +1,6 @@
 //! A canvas as written: the whole document, and the parts of it that Weft reads.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -13,7 +14,14 @@ use weft_core::{ComponentId, Json};
 use crate::container::{Container, Form};
 use crate::globals::EnvVariable;
 use crate::problem::Problem;
-use crate::upgrade::Renamed;
+
+/// The category of canvases that process documents on their way into a dataset.
+pub const PIPELINE: &str = "dataflow_canvas";
+/// The component type that a pipeline starts with.
+pub const PIPELINE_ENTRY: &str = "File";
+
+/// Component ids that were renamed: new → old.
+pub(crate) type Renamed = BTreeMap<String, String>;
 
 /// A parsed canvas. Nothing of the document is lost: what Weft does not know is kept and written back.
 #[derive(Clone, Debug)]
@@ -94,8 +102,7 @@ impl Canvas {
     /// Whether the canvas processes documents on their way into a dataset, instead of talking to users.
     pub fn is_pipeline(&self) -> bool {
         let has = |kind: &str| self.nodes.values().any(|node| node.is_a(kind));
-        self.category.as_deref() == Some(crate::compile::PIPELINE)
-            || (has(crate::compile::PIPELINE_ENTRY) && !has("Begin"))
+        self.category.as_deref() == Some(PIPELINE) || (has(PIPELINE_ENTRY) && !has("Begin"))
     }
 
     /// Returns the source text that it was read from.

@@ -5,7 +5,8 @@ use weft_core::Json;
 use weft_core::suggest::{did_you_mean, misspelled};
 use weft_core::value::kind_of;
 
-use crate::problem::{Problem, join};
+use crate::pointer::join;
+use crate::problem::Problem;
 
 /// Maximum number of objects and lists around a DSL: a response, its data, a page of rows, a row.
 // The search visits every value on its way, and a text inside a canvas that looks like a DSL is not meant.

@@ -7,7 +7,7 @@ use serde_json::Map;
 use weft_core::Json;
 
 use crate::canvas::{Canvas, CanvasNode};
-use crate::problem::join;
+use crate::pointer::join;
 
 /// Maximum number of changes listed individually for one component; beyond it, whole values are listed.
 const CHANGES_MAX: usize = 1_000;

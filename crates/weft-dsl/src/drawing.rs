@@ -10,7 +10,7 @@ use serde_json::{Map, json};
 use weft_core::{ComponentId, Json};
 
 use crate::canvas::{CanvasNode, NodePlace, WrittenEdge};
-use crate::problem::unescape;
+use crate::pointer::unescape;
 
 /// Nodes that are only decoration.
 const DECORATION: [&str; 3] = ["Note", "Tool", "Placeholder"];

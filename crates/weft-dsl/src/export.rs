@@ -9,7 +9,7 @@ use weft_core::{Json, Template};
 
 use crate::canvas::Canvas;
 use crate::globals;
-use crate::problem::join;
+use crate::pointer::join;
 use crate::secrets;
 
 /// Parts of a DSL that hold conversations and search results, and no part of the drawing.

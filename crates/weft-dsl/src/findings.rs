@@ -14,7 +14,8 @@ use crate::canvas::CanvasNode;
 use crate::link::{Finding, Linked, Way};
 use crate::lost::Lost;
 use crate::plan::{NodeIx, PlanScope};
-use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, WILL_FAIL, join};
+use crate::pointer::join;
+use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, WILL_FAIL};
 use crate::references::{NodeText, ReferencesWritten};
 use crate::targets::target_place;
 

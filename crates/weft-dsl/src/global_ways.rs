@@ -10,8 +10,9 @@ use weft_core::{Json, Reference};
 
 use crate::assigned::Assigned;
 use crate::canvas::Canvas;
+use crate::paths::prefixes;
 use crate::problem::{Problem, ProblemList};
-use crate::references::{NodeText, ReferencesWritten, prefixes};
+use crate::references::{NodeText, ReferencesWritten};
 
 /// Maximum number of paths followed per canvas: each may lead into a text that has to be parsed.
 const LOOKS_MAX: usize = 1_000;

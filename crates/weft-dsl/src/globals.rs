@@ -8,7 +8,7 @@ use weft_core::exact::kept;
 use weft_core::usage::{RUN_USAGE, run_usage};
 use weft_core::value::truth;
 
-use crate::references::prefixes;
+use crate::paths::prefixes;
 
 /// A declared `env.*` value.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -15,8 +15,9 @@ use weft_core::{ComponentId, Json, NodeOutput, Reference};
 use crate::assigned::{ASSIGNER, Assigned};
 use crate::build::Built;
 use crate::canvas::{Canvas, CanvasNode};
+use crate::paths::prefixes;
 use crate::problem::{Problem, ProblemList};
-use crate::references::{NodeText, ReferencesWritten, prefixes};
+use crate::references::{NodeText, ReferencesWritten};
 use crate::suggest::Suggester;
 use crate::texts::MeantOutputs;
 
@@ -348,7 +349,7 @@ const LISTED_MAX: usize = 12;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::references::NAMES_MAX;
+    use crate::paths::NAMES_MAX;
 
     #[test]
     fn every_dotted_prefix_of_a_path_is_listed() {

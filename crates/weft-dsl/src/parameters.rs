@@ -19,7 +19,8 @@ use weft_core::{Catalog, ComponentSpec, Json};
 
 use self::kinds::UnlistedWords;
 use crate::canvas::CanvasNode;
-use crate::problem::{Problem, ProblemList, join};
+use crate::pointer::join;
+use crate::problem::{Problem, ProblemList};
 use crate::suggest::Suggester;
 
 /// Maximum depth to which parameters are examined: agents may be tools of other agents.

@@ -13,13 +13,14 @@ use weft_core::suggest::did_you_mean;
 use weft_core::value::{kind_of, to_text};
 use weft_core::{ComponentId, Json};
 
-use crate::canvas::{Canvas, CanvasNode, NodePlace, WrittenEdge};
+use crate::canvas::{Canvas, CanvasNode, NodePlace, Renamed, WrittenEdge};
 use crate::container::{self, Container};
 use crate::drawing;
 use crate::globals::EnvVariable;
-use crate::problem::{Problem, join};
+use crate::pointer::join;
+use crate::problem::Problem;
 use crate::suggest::Suggester;
-use crate::upgrade::{Renamed, upgrade};
+use crate::upgrade::upgrade;
 
 /// Maximum number of components of a canvas.
 // This also bounds everything that is computed for pairs of nodes.

@@ -2,14 +2,14 @@
 //! their place, so that its author sees at once what is wrong with the rest.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::Map;
-use weft_core::component::{ComponentSpec, ParamProblem, Shape};
+use weft_core::component::{Component, ComponentSpec, ParamProblem, Shape};
 use weft_core::params::is_empty;
 use weft_core::{ComponentId, Json};
 
-use crate::build::Read;
-use crate::problem::unescape;
+use crate::pointer::unescape;
 use crate::stand_in;
 use crate::suggest::Suggester;
 
@@ -21,6 +21,9 @@ const ATTEMPTS_MAX: usize = 6;
 const WRONG_MAX: usize = 64;
 /// How often the value at one place is replaced before what is around it is.
 const TRIES_MAX: u8 = 2;
+
+/// A component, or what is wrong with its parameters.
+pub(crate) type Read = Result<Arc<dyn Component>, Vec<ParamProblem>>;
 
 /// What is known about such a component.
 pub(crate) struct Partial {

@@ -11,7 +11,9 @@ use weft_core::{ComponentId, Json, Reference, Template};
 
 use crate::canvas::{Canvas, CanvasNode};
 use crate::globals;
-use crate::problem::{Problem, ProblemList, join};
+use crate::paths::prefixes;
+use crate::pointer::join;
+use crate::problem::{Problem, ProblemList};
 use crate::suggest::Suggester;
 use crate::texts::blocks;
 
@@ -109,15 +111,6 @@ fn slip<'r>(world: World<'r>, reference: &'r Reference, suggester: &mut Suggeste
     // A canvas may have thousands of these, and each is compared with all members, letter by letter.
     let meant = suggester.misspelled_among(member, known)?;
     Some(MemberSlip { variable, member, meant })
-}
-
-/// Maximum number of prefixes of a path that are tried. No output or variable has a name with that many dots.
-// Each prefix is looked up as a whole, so a path of a megabyte of dots would be read half a million times.
-pub(crate) const NAMES_MAX: usize = 16;
-
-/// Returns the prefixes of a path that end before a dot: the values it may lead into.
-pub fn prefixes(path: &str) -> impl Iterator<Item = &str> {
-    path.match_indices('.').take(NAMES_MAX).map(|(at, _)| &path[..at])
 }
 
 /// Maximum number of a variable's members compared with a name.

@@ -11,7 +11,7 @@ use weft_core::{Json, Reference, Template};
 
 use crate::globals::EnvVariable;
 use crate::plan::PlanNode;
-use crate::problem::join;
+use crate::pointer::join;
 
 /// What an author can do about it.
 pub(crate) const HELP: &str = "an exported canvas shows it to everyone who gets the file: \

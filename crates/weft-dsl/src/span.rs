@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use weft_core::exact;
 
-use crate::problem::unescape;
+use crate::pointer::unescape;
 
 /// Maximum depth to which the scanner follows a pointer. The parser allows less.
 const DEPTH_MAX: usize = 256;
@@ -309,8 +309,8 @@ enum JsonLevel<'a> {
 
 fn pointer(open: &[JsonLevel<'_>]) -> String {
     open.iter().fold(String::new(), |pointer, level| match level {
-        JsonLevel::Object { current, .. } => crate::problem::join(&pointer, current),
-        JsonLevel::List { index } => crate::problem::join(&pointer, index),
+        JsonLevel::Object { current, .. } => crate::pointer::join(&pointer, current),
+        JsonLevel::List { index } => crate::pointer::join(&pointer, index),
     })
 }
 

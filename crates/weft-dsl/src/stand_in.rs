@@ -6,7 +6,7 @@ use weft_core::field::{AnyField as _, Field, FieldSpec, Kind, common, specs};
 use weft_core::value::{number, whole};
 use weft_core::{ComponentId, Json};
 
-use crate::problem::unescape;
+use crate::pointer::unescape;
 
 /// A reference that every canvas can read.
 pub(crate) const REFERENCE: &str = "sys.query";

@@ -6,7 +6,8 @@ use weft_core::{ComponentId, Json};
 
 use crate::build::Built;
 use crate::canvas::CanvasNode;
-use crate::problem::{Problem, ProblemList, join, unescape};
+use crate::pointer::{join, unescape};
+use crate::problem::{Problem, ProblemList};
 use crate::suggest::Suggester;
 
 /// Reports every target of `node` that does not exist.

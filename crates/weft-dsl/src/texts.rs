@@ -14,7 +14,8 @@ pub(crate) use self::slips::{KnownNames, MeantOutputs};
 use self::slips::{Slip, TextLanguage};
 use crate::build::Builder;
 use crate::canvas::CanvasNode;
-use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, join};
+use crate::pointer::join;
+use crate::problem::{PARAMETER_WARNING, Problem, ProblemList};
 use crate::suggest::Suggester;
 
 /// The short names that an Iteration provides to its body. `{result}` is left out because texts use it for

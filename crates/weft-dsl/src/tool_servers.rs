@@ -4,7 +4,8 @@ use serde_json::Map;
 use weft_core::Json;
 
 use crate::canvas::CanvasNode;
-use crate::problem::{Problem, ProblemList, join};
+use crate::pointer::join;
+use crate::problem::{Problem, ProblemList};
 use crate::suggest::Suggester;
 
 /// Maximum depth of agents as tools of others here; deeper nesting is refused when it is read.

@@ -10,7 +10,7 @@ use serde_json::Map;
 use weft_core::Json;
 use weft_core::reference::is_name_char;
 
-use crate::canvas::Canvas;
+use crate::canvas::{Canvas, Renamed};
 use crate::problem::Problem;
 
 const MERGER: &str = "HierarchicalMerger";
@@ -32,9 +32,6 @@ pub fn todays_kind(name: &str) -> Option<&'static str> {
 
 /// Editor node types that were renamed.
 const NODE_TYPES: [(&str, &str); 1] = [("splitterNode", "chunkerNode")];
-
-/// Component ids that were renamed: new → old.
-pub(crate) type Renamed = BTreeMap<String, String>;
 
 /// Component types that exist only in first-generation canvases, where components pass on their results
 /// without being referred to. Answer is not among them: canvases that use references may have it, too.

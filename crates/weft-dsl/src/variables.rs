@@ -6,7 +6,8 @@ use weft_core::suggest::did_you_mean;
 use weft_core::value::{kind_of, number, truth};
 
 use crate::canvas::Canvas;
-use crate::problem::{Problem, ProblemList, join};
+use crate::pointer::join;
+use crate::problem::{Problem, ProblemList};
 use crate::suggest::Suggester;
 
 /// The names of the types; lists are also written as `array<string>`.

@@ -17,12 +17,12 @@ use weft_core::value::listed;
 use weft_core::{ComponentId, Error, Json, Result, TurnInput};
 use weft_dsl::plan::{NodeIx, Plan};
 
-use crate::engine::StartRun;
 use crate::form::{left_out, only_field, unwrap, unwrapped};
 use crate::machine::{Machine, MachineLimits};
 use crate::pause::Paused;
 use crate::scope::ScopeId;
 use crate::session::{QUERY, SessionState};
+use crate::start_run::StartRun;
 use crate::tasks;
 
 type Given = Map<String, Json>;

@@ -36,15 +36,11 @@ use crate::machine::Machine;
 use crate::masked::{masked, shown};
 use crate::output_dedup::{OutputDedup, SaidTexts};
 use crate::perform::{ActivationOutcome, ActivationRoom, NodeResult, bounded, cancelled, settle};
-use crate::recover::{EarlierWork, ScopedNode};
+use crate::recover::EarlierWork;
+use crate::scope::ScopedNode;
 use crate::turn_calls::TurnCalls;
 
 use self::speak::Speakers;
-
-/// Prefix of the error messages of work that was stopped before it ended by itself.
-pub(crate) const STOPPED: &str = "stopped: ";
-/// What follows it when the whole run was cancelled.
-pub(crate) const RUN_CANCELLED: &str = "the run was cancelled";
 
 /// Effectively never: an `Instant` further ahead cannot be represented, and adding a longer limit to now would panic.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);

@@ -67,29 +67,13 @@ use crate::recover::Recovered;
 use crate::retrying_store::retrying;
 use crate::secrets::SecretValues;
 use crate::session::{SessionState, date, turns_looked_back};
+pub use crate::start_run::StartRun;
 use crate::tasks;
 use crate::turn_calls::keep_those_of;
 
 /// Maximum length of the question that is stored with its run.
 // It is stored for lists of runs; the journal has the whole question.
 const QUERY_KEPT_MAX: usize = 500;
-
-/// A turn to run.
-#[derive(Clone, Debug)]
-pub struct StartRun {
-    /// The version of the canvas that the session is on.
-    pub plan: Arc<Plan>,
-    /// The canvas.
-    pub canvas: CanvasId,
-    /// The session; it must exist in the store.
-    pub session: SessionKey,
-    /// The caller's input.
-    pub input: TurnInput,
-    /// The seed of random choices; if absent, it is chosen at random.
-    pub seed: Option<u64>,
-    /// The task that this turn answers: the turn begins only while that task is still open.
-    pub task: Option<TaskId>,
-}
 
 /// A run under way.
 pub struct RunHandle {

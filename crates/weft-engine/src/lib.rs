@@ -33,6 +33,8 @@ mod retrying_store;
 mod scope;
 mod secrets;
 pub mod session;
+mod start_run;
+mod stopped;
 mod suspend;
 mod tasks;
 mod timeouts;

@@ -23,16 +23,13 @@ use weft_core::{ComponentId, Entry, Error, ErrorKind, Json, Outputs, Record, Res
 use weft_dsl::plan::NodeIx;
 
 use crate::answers;
-use crate::drive::STOPPED;
 use crate::journal::written_bytes;
 use crate::machine::{ActivationStart, Consequence, FinishedActivation, Machine};
 use crate::output_dedup::{SaidSoFar, SaidTexts};
 use crate::perform::{failed_with, settle_frame};
-use crate::scope::{Filled, ScopeId, SuspendedNode};
+use crate::scope::{Filled, ScopeId, ScopedNode, SuspendedNode};
+use crate::stopped::STOPPED;
 use crate::turn_calls::TurnCalls;
-
-/// A node in its scope.
-pub(crate) type ScopedNode = (ScopeId, NodeIx);
 
 /// What work that begins again need not repeat.
 #[derive(Clone, Debug, Default)]

@@ -25,12 +25,12 @@ use weft_core::value::to_text;
 use weft_core::{ComponentId, Entry, Floor, Json, Piece, Record, Result, SharedText, Value};
 use weft_dsl::plan::{NodeIx, Plan};
 
-use crate::drive::STOPPED;
 use crate::machine::ActivationStart;
 use crate::output_dedup::OutputDedup;
 use crate::perform::{ActivationOutcome, ActivationRoom, NodeResult, Own, bounded, context_of, settle, work};
 use crate::recording::Recording;
 use crate::recover::JournalReader;
+use crate::stopped::STOPPED;
 
 /// Maximum number of polls of work that may be stuck waiting for a call that never returned.
 const LOOKS_MAX: usize = 1_000;

@@ -16,6 +16,9 @@ use crate::output_dedup::SaidSoFar;
 /// Number of a scope within its run.
 pub(crate) type ScopeId = u32;
 
+/// A node in its scope.
+pub(crate) type ScopedNode = (ScopeId, NodeIx);
+
 /// The state of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -12,8 +12,7 @@ use weft_dsl::plan::NodeIx;
 use crate::form::satisfied;
 use crate::machine::{Machine, RunningNode};
 use crate::output_dedup::SaidSoFar;
-use crate::recover::ScopedNode;
-use crate::scope::{EdgeState, ScopeId, Status, SuspendedNode};
+use crate::scope::{EdgeState, ScopeId, ScopedNode, Status, SuspendedNode};
 
 impl Machine {
     /// Returns a node's saved state while it waits in the middle of its work.

@@ -11,11 +11,10 @@ use weft_core::seam::task_store::{Task, TaskKind, TaskStatus};
 use weft_core::{CanvasId, Error, ErrorKind, Json, Result, RunId, TaskId, TaskKey};
 use weft_dsl::plan::NodeIx;
 
-use crate::engine::StartRun;
 use crate::machine::Machine;
 use crate::pause::Paused;
-use crate::recover::ScopedNode;
-use crate::scope::{ScopeId, SuspendedSince};
+use crate::scope::{ScopeId, ScopedNode, SuspendedSince};
+use crate::start_run::StartRun;
 
 impl Machine {
     /// Notes the time for nodes that have just begun to wait.

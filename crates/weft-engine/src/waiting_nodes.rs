@@ -11,8 +11,7 @@ use weft_dsl::plan::NodeIx;
 
 use crate::form::satisfied;
 use crate::machine::Machine;
-use crate::recover::ScopedNode;
-use crate::scope::{Filled, ScopeId, Status};
+use crate::scope::{Filled, ScopeId, ScopedNode, Status};
 
 impl Machine {
     /// Suspends a node until its form is answered, before it starts.

@@ -3,12 +3,12 @@
 mod documents;
 mod graphs;
 mod search;
+mod sources;
 mod there;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use weft_core::filter::Metadata;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{Counting, Dataset, DatasetFilter, DatasetStore};
 use weft_core::seam::knowledge::{
@@ -21,13 +21,12 @@ use weft_core::{Result, TenantId, async_trait};
 use crate::graph::merge::Graph;
 use crate::graph::{apart, find};
 use graphs::Graphs;
+use sources::SearchSources;
 
 /// Number of datasets read at a time.
 const DATASETS_AT_ONCE: u64 = 1_000;
 /// Number of names or ids looked up at a time.
 const NAMED_AT_ONCE: usize = 200;
-/// Number of rows read at a time.
-pub(crate) const ROWS_AT_ONCE: u64 = 500;
 
 /// Searchable datasets. Cheap to clone; all clones are the same.
 #[derive(Clone)]
@@ -149,8 +148,7 @@ impl Knowledge for Datasets {
 
     async fn search(&self, tenant: &TenantId, request: &SearchRequest) -> Result<Found> {
         let datasets = self.those(tenant, &request.datasets).await?;
-        let parts =
-            search::SearchSources { store: &*self.store, index: &*self.index, models: &*self.models, tenant };
+        let parts = SearchSources { store: &*self.store, index: &*self.index, models: &*self.models, tenant };
         search::search(parts, &datasets, request).await
     }
 
@@ -183,10 +181,4 @@ impl Knowledge for Datasets {
         let request = request.clone();
         apart(move || find::find(&graph, &request)).await
     }
-}
-
-/// Returns the address of a document, if its metadata has one.
-fn address(metadata: &Metadata) -> Option<String> {
-    let url = metadata.get("url").or_else(|| metadata.get("URL"))?.as_str()?.trim();
-    (url.starts_with("http://") || url.starts_with("https://")).then(|| url.to_owned())
 }

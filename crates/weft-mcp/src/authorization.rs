@@ -5,8 +5,8 @@ use std::sync::Arc;
 use weft_core::{Error, ErrorKind, Result, Secret};
 use weft_net::StreamResponse;
 
-use crate::http_peer::refusal;
 use crate::oauth::Oauth;
+use crate::refusal::refusal;
 use crate::sign_in::SignIn;
 
 /// How tokens are obtained. Clones share the same state.

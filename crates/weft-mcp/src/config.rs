@@ -316,7 +316,7 @@ impl ServerConfig {
         let zero = self.tools.iter().filter(|(_, tool)| tool.call_seconds == Some(0));
         wrong.extend(zero.map(|(name, _)| format!("tools.{name}.call_seconds must be at least 1")));
         if self.revision.is_some() && self.first_version().is_none() {
-            wrong.push(format!("`revision` must be one of {}", crate::link::spoken()));
+            wrong.push(format!("`revision` must be one of {}", spoken()));
         }
         if self.result_bytes_max < RESULT_BYTES_MIN {
             wrong.push(format!("result_bytes_max must be at least {RESULT_BYTES_MIN}"));
@@ -422,6 +422,12 @@ fn web_problem(name: &str, url: &str) -> Option<String> {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => None,
         _ => Some(format!("`{name}` is not an http or https address")),
     }
+}
+
+/// Returns the supported versions, for messages.
+fn spoken() -> String {
+    let known: Vec<_> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
+    known.join(", ")
 }
 
 #[cfg(test)]

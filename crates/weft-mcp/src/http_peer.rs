@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
-use weft_core::{Error, ErrorKind, Result, Secret};
+use weft_core::{Result, Secret};
 use weft_net::{StreamRequest, StreamResponse, StreamingHttp};
 
 use crate::authorization::Authorization;
@@ -102,33 +102,6 @@ impl HttpPeer {
 /// Builds a request from its parts.
 pub(crate) fn request(method: &str, url: &str, headers: Headers, body: Vec<u8>) -> StreamRequest {
     StreamRequest { method: method.to_owned(), url: url.to_owned(), headers, body }
-}
-
-/// Converts an error status.
-pub(crate) fn refusal(response: &StreamResponse) -> Error {
-    let status = response.status;
-    let error = |kind, text: &str| Error::new(kind, format!("{text} (status {status})"));
-    match status {
-        // Following a redirect would send the credentials to a server that was not configured.
-        300..=399 => {
-            error(ErrorKind::Invalid, "the server redirects to another address, which is not followed")
-                .help("set `url` to the address of the redirect")
-        }
-        401 => error(ErrorKind::Unauthenticated, "the server requires other credentials")
-            .help("check `headers`, `variables` and `oauth` of the server"),
-        403 => error(ErrorKind::Denied, "the server denies access"),
-        404 | 410 => error(ErrorKind::NotFound, "there is no MCP server at this address")
-            .help("check `url` and `type` of the server"),
-        429 => {
-            let mut error = error(ErrorKind::RateLimited, "the server limits the rate of requests");
-            let seconds = response.header("retry-after").and_then(|text| text.trim().parse().ok());
-            error.retry_after = seconds.map(Duration::from_secs);
-            error
-        }
-        500..=599 => error(ErrorKind::Unavailable, "the server has failed"),
-        _ => error(ErrorKind::Invalid, "the server rejects the request")
-            .help("check `url` and `type` of the server"),
-    }
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod link;
 mod notifications;
 mod oauth;
 mod reach;
+mod refusal;
 mod result;
 mod server;
 mod servers;

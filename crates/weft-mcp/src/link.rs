@@ -423,12 +423,6 @@ fn unspoken(version: &str) -> Error {
     Error::new(ErrorKind::Unsupported, message).help(format!("this program supports {}", spoken()))
 }
 
-/// Returns the supported versions, for messages.
-pub(crate) fn spoken() -> String {
-    let known: Vec<_> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
-    known.join(", ")
-}
-
 /// Converts the error of opening a connection.
 fn unopened(error: ClientInitializeError, sent_log: &SentLog) -> Error {
     match error {

@@ -26,9 +26,6 @@ const SECONDS_MAX: f64 = 86_400.0;
 // The delay doubles each time, so more retries would take longer than any answer may.
 const RETRIES_MAX: u32 = 20;
 
-/// The files in the folder of a local model.
-pub(crate) const MODEL_FILES: [&str; 3] = ["config.json", "tokenizer.json", "model.safetensors"];
-
 /// The `models` part of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]

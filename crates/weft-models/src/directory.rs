@@ -10,7 +10,7 @@ use weft_core::seam::chat_model::{ChatModel, ModelInfo, ModelKind, Prices};
 use weft_core::seam::{Embedder, ModelDirectory, PictureReader, Reranker, SpeechModel, TranscriptionModel};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
-use self::entry::{known, model};
+use self::entry::{KnownModel, known, model};
 use self::task::{Model, ModelTask};
 use crate::cache::{AnswerCache, Cached};
 use crate::config::{ModelEntry, ModelsConfig, OneServer};
@@ -40,12 +40,6 @@ pub struct Directory {
     /// A transcription model that replaces the default entry for that task.
     transcription: Option<Arc<dyn TranscriptionModel>>,
     answers: Arc<AnswerCache>,
-}
-
-struct KnownModel {
-    entry: ModelEntry,
-    info: ModelInfo,
-    model: Model,
 }
 
 /// A resolved model, and its number among the entries.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use weft_core::seam::chat_model::ModelKind;
 use weft_core::{Error, Result};
 
-use crate::config::MODEL_FILES;
-
+/// The files in the folder of a local model.
+pub(crate) const MODEL_FILES: [&str; 3] = ["config.json", "tokenizer.json", "model.safetensors"];
 /// Maximum number of installed models that are considered.
 // The configured folder may be the wrong one, such as one with thousands of entries.
 const INSTALLED_MAX: usize = 64;

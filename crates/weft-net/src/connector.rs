@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
-use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::operator::{CONNECT_LIMIT, builder};
-use crate::outbound::{Connector, OutboundRoute, Pinned};
+use crate::request::{headers, method};
+use crate::route::{Connector, OutboundRoute, Pinned};
 use crate::streaming::{self, StreamRequest, StreamResponse};
 
 /// Maximum number of cached clients, one for each route, whose connections can be reused.
@@ -98,28 +99,6 @@ impl Connector for DirectConnector {
     async fn open(&self, route: &OutboundRoute, request: &StreamRequest) -> Result<StreamResponse> {
         streaming::send(&self.client(route)?, route.url.as_str(), request).await
     }
-}
-
-pub(crate) fn method(name: &str) -> Result<reqwest::Method> {
-    match name.parse() {
-        // Through a proxy, CONNECT leads to addresses that were not checked, and TRACE returns the headers it was sent,
-        // including keys.
-        Ok(reqwest::Method::CONNECT | reqwest::Method::TRACE) | Err(_) => {
-            Err(Error::invalid(format!("`{name}` is not an HTTP method that can be used here")))
-        }
-        Ok(method) => Ok(method),
-    }
-}
-
-pub(crate) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap> {
-    let mut headers = HeaderMap::with_capacity(pairs.len());
-    for (name, value) in pairs {
-        let wrong = |part: &str| Error::invalid(format!("the {part} of the header `{name}` cannot be sent"));
-        let value = HeaderValue::from_str(value.trim()).map_err(|_| wrong("value"))?;
-        // Appended: a header may have several values.
-        headers.append(name.trim().parse::<HeaderName>().map_err(|_| wrong("name"))?, value);
-    }
-    Ok(headers)
 }
 
 /// Returns the error for a missing answer. Its text leaves out the URL, since the query may contain a key.

@@ -12,7 +12,8 @@ use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 use crate::address::refusal;
 use crate::allow_list::AllowList;
 use crate::connector::DirectConnector;
-use crate::streaming::{StreamRequest, StreamResponse};
+use crate::route::{Connector, OutboundRoute, Pinned};
+use crate::streaming::{StreamRequest, StreamResponse, StreamingHttp};
 
 /// Maximum number of addresses of one name; names with more are refused.
 // Each is checked, and the owner of a name may give it thousands.
@@ -28,46 +29,6 @@ pub trait Resolver: Send + Sync {
     /// # Errors
     /// When the name cannot be resolved.
     async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>>;
-}
-
-/// Performs an exchange over a route that has been checked.
-///
-/// An implementation connects only to the addresses of the route, whatever a name resolves to by then, and follows no
-/// redirect.
-#[async_trait]
-pub trait Connector: Send + Sync {
-    /// Sends the request and reads the answer up to its limit.
-    ///
-    /// # Errors
-    /// `Unavailable` when nothing answers, `Invalid` for a request that cannot be written or a body
-    /// over the limit.
-    async fn exchange(&self, route: &OutboundRoute, request: &HttpRequest) -> Result<HttpResponse>;
-
-    /// Sends the request and returns the answer with its body unread.
-    ///
-    /// # Errors
-    /// As [`Connector::exchange`], without a limit on the body.
-    async fn open(&self, route: &OutboundRoute, request: &StreamRequest) -> Result<StreamResponse>;
-}
-
-/// The route of a request, with every address checked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OutboundRoute {
-    /// The requested URL.
-    pub url: Url,
-    /// The addresses of its host.
-    pub target: Pinned,
-    /// The proxy to connect through.
-    pub proxy: Option<(Url, Pinned)>,
-}
-
-/// A host with the addresses that were checked.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Pinned {
-    /// The name or address as in the URL.
-    pub host: String,
-    /// The addresses to connect to.
-    pub addresses: Vec<SocketAddr>,
 }
 
 /// The machine's resolver.
@@ -212,5 +173,14 @@ impl Http for Outbound {
 
     async fn may_reach(&self, _tenant: &TenantId, url: &str) -> Result<()> {
         self.route_in_time(url).await.map(drop)
+    }
+}
+
+/// Checks the address first, for addresses that are not the operator's.
+#[async_trait]
+impl StreamingHttp for Outbound {
+    async fn open(&self, request: StreamRequest) -> Result<StreamResponse> {
+        let route = self.route_in_time(&request.url).await?;
+        self.connector().open(&route, &request).await
     }
 }

@@ -7,7 +7,7 @@ use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
 use weft_core::{Error, ErrorKind, Result, async_trait};
 
-use crate::outbound::Outbound;
+use crate::request::{headers, method};
 
 /// A complete request.
 #[derive(Clone, PartialEq)]
@@ -115,15 +115,6 @@ impl StreamingHttp for OperatorHttp {
     }
 }
 
-/// Checks the address first, for addresses that are not the operator's.
-#[async_trait]
-impl StreamingHttp for Outbound {
-    async fn open(&self, request: StreamRequest) -> Result<StreamResponse> {
-        let route = self.route_in_time(&request.url).await?;
-        self.connector().open(&route, &request).await
-    }
-}
-
 /// Sends a request with a client and returns the answer with its body unread.
 pub(crate) async fn send(
     client: &reqwest::Client,
@@ -132,9 +123,7 @@ pub(crate) async fn send(
 ) -> Result<StreamResponse> {
     let url: url::Url = url.parse().map_err(|cause| Error::invalid("the URL is not valid").because(cause))?;
     let host = url.host_str().unwrap_or_default().to_owned();
-    let mut sending = client
-        .request(crate::connector::method(&request.method)?, url)
-        .headers(crate::connector::headers(&request.headers)?);
+    let mut sending = client.request(method(&request.method)?, url).headers(headers(&request.headers)?);
     if !request.body.is_empty() {
         sending = sending.body(request.body.clone());
     }

@@ -16,7 +16,8 @@ use url::Host;
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::operator::CONNECT_LIMIT;
-use crate::outbound::{Outbound, Pinned};
+use crate::outbound::Outbound;
+use crate::route::Pinned;
 
 /// Number of bytes copied at a time.
 const PIECE: usize = 16 * 1024;

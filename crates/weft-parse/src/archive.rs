@@ -6,7 +6,7 @@ use std::io::{Cursor, Read as _};
 
 use zip::ZipArchive;
 
-use crate::format::Unreadable;
+use crate::unreadable::Unreadable;
 
 /// Maximum number of entries in one archive.
 const ENTRIES_MAX: usize = 20_000;

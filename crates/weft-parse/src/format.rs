@@ -26,7 +26,6 @@ mod text;
 mod xml;
 
 use std::borrow::Cow;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use weft_core::seam::document_reader::{FoundPictures, PictureReading};
@@ -36,6 +35,7 @@ use weft_core::{Error, Result};
 use crate::archive::ArchiveKind;
 use crate::element::Parsed;
 use crate::parts::CellText;
+use crate::unreadable::Unreadable;
 use crate::words::{decode, is_text};
 
 /// Settings for reading and chunking a document, with the names of the compatible API.
@@ -121,26 +121,8 @@ pub(crate) struct FileInput<'a> {
     pub cells: CellText,
 }
 
-/// Why a file cannot be read, worded as the end of a sentence that begins with "cannot read it:".
-#[derive(Debug)]
-pub(crate) struct Unreadable(pub String);
-
 /// The outcome of reading a file.
 pub(crate) type ReadResult = std::result::Result<Parsed, Unreadable>;
-
-impl Unreadable {
-    /// A reason with a message of this crate.
-    pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self(reason.into())
-    }
-
-    /// A reason with the message of a library, after what was being done.
-    pub(crate) fn because(reason: &str, cause: impl fmt::Display) -> Self {
-        // Messages of libraries can be arbitrarily long.
-        let cause: String = cause.to_string().chars().take(300).collect();
-        Self(format!("{reason} ({cause})"))
-    }
-}
 
 /// Detects the format of a file and parses it.
 ///

@@ -17,6 +17,7 @@ mod sheets;
 mod tesseract;
 mod tokens;
 mod transcription;
+mod unreadable;
 mod words;
 
 pub use format::{DocumentSettings, parse};

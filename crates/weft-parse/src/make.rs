@@ -9,15 +9,14 @@ mod html;
 mod pdf;
 mod plain;
 mod tables;
+mod unwritten;
 mod xlsx;
 
+use weft_core::Result;
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, MadeDocument, Sheet, WriteRequest};
-use weft_core::{Error, Result};
 
-use blocks::{TextBlock, blocks};
-
-/// A font file for letters that the built-in fonts lack.
-pub(crate) type Font<'a> = &'a [u8];
+use blocks::blocks;
+use pdf::Font;
 
 /// Makes a file. `font` supplies the letters of a PDF for which the built-in font has no glyph; empty if there is no
 /// such font.
@@ -59,13 +58,4 @@ pub fn make(request: &WriteRequest, font: Font<'_>) -> Result<MadeDocument> {
 /// As [`crate::parse`].
 pub(crate) fn sheets(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
     tables::of_file(name, bytes)
-}
-
-fn unwritten(what: &str, cause: impl std::fmt::Display) -> Error {
-    Error::invalid(format!("the {what} cannot be created: {cause}"))
-}
-
-/// Text of the block itself, for formats without markup.
-fn text_of(block: &TextBlock) -> String {
-    block.spans().iter().map(|span| span.text.as_str()).collect()
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
-use crate::format::Unreadable;
+use crate::unreadable::Unreadable;
 use crate::words::{beginning, decode, decode_as};
 
 /// Maximum nesting depth of elements.

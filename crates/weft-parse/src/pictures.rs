@@ -7,7 +7,7 @@ use weft_core::seam::document_reader::{FoundPicture, FoundPictures, PictureReadi
 use weft_core::seam::picture_reader::{PIXELS_MAX, Picture};
 
 use crate::archive::Archive;
-use crate::format::Unreadable;
+use crate::unreadable::Unreadable;
 
 /// Maximum number of pictures that are read in one file.
 pub(crate) const PICTURES_MAX: usize = 2_000;

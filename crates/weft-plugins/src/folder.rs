@@ -1,12 +1,12 @@
 //! Reads the folder of plugins.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use weft_core::seam::Sandbox;
 use weft_core::{Error, ErrorKind, Json, Result};
 
+use crate::bounded::read_at_most;
 use crate::openapi::Plugin;
 use crate::skill::{self, SKILL_FILE};
 use crate::wasm;
@@ -187,12 +187,4 @@ fn bytes(path: &Path) -> Result<Option<Vec<u8>>> {
             Err(Error::new(ErrorKind::Unavailable, format!("cannot read {}", path.display())).because(cause))
         }
     }
-}
-
-/// Reads the bytes of a file; `None` if there are more than `max`.
-pub(crate) fn read_at_most(path: &Path, max: u64) -> std::io::Result<Option<Vec<u8>>> {
-    let mut bytes = Vec::new();
-    // Reading one byte more than allowed shows whether there is more, without a second look at the file.
-    std::fs::File::open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
-    Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= max))
 }

@@ -14,6 +14,7 @@
 //! plugin or a server of that name. [`Plugins`] is one [`weft_core::seam::ToolSource`]; [`Combined`] combines it with
 //! another one.
 
+mod bounded;
 mod folder;
 mod openapi;
 mod settings;

@@ -4,6 +4,7 @@ mod address;
 mod answers;
 mod arguments;
 mod call;
+mod described;
 mod media;
 mod schema;
 mod style;
@@ -16,12 +17,12 @@ use std::time::Duration;
 use url::Url;
 use weft_agent::arguments::ArgumentSchema;
 use weft_core::tool::{Origin, ToolTraits};
-use weft_core::value::listed;
 use weft_core::{Error, Json, Result, Tool};
 
 use crate::settings::PluginSettings;
 use arguments::OperationArguments;
 use call::OperationCall;
+use described::{DescribedOperation, text};
 use schema::REFERENCES_MAX;
 
 /// Maximum number of operations in a document.
@@ -34,8 +35,6 @@ const DESCRIPTION_MAX: usize = 1_000;
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "patch"];
 /// Methods for which repeating a call has no further effect (RFC 9110, section 9.2.2).
 const IDEMPOTENT: [&str; 5] = ["get", "put", "delete", "options", "head"];
-/// The argument that holds a request's body.
-const BODY: &str = "body";
 
 /// The tools of one document.
 #[derive(Clone, Debug)]
@@ -59,16 +58,6 @@ impl fmt::Display for LeftOutOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.tool, self.reason)
     }
-}
-
-/// An operation as a document describes it.
-struct DescribedOperation<'a> {
-    path: &'a str,
-    /// In lower case, as in the document.
-    method: &'a str,
-    /// What all operations of the path share.
-    item: &'a Json,
-    operation: &'a Json,
 }
 
 impl Plugin {
@@ -248,16 +237,6 @@ fn check_named(names: &BTreeSet<String>, settings: &PluginSettings) -> Result<()
                 .help(format!("it has {}", known.join(", "))))
         }
     }
-}
-
-fn text(json: &Json, pointer: &str) -> String {
-    json.pointer(pointer).and_then(Json::as_str).unwrap_or_default().to_owned()
-}
-
-/// Formats names as a list for a model.
-fn in_words<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let names = listed(names);
-    if names.is_empty() { "it takes none".to_owned() } else { format!("it takes {names}") }
 }
 
 /// Returns the name of an operation's tool, in the form that providers accept for functions.

@@ -12,7 +12,7 @@ use weft_core::seam::sandbox::{Language, Limits, Program};
 use weft_core::tool::{Invocation, Origin, Tool, ToolBody, ToolOutput, ToolStream, ToolTraits, once};
 use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
 
-use crate::folder::read_at_most;
+use crate::bounded::read_at_most;
 use crate::openapi::Plugin;
 
 /// The file that makes a folder a skill.

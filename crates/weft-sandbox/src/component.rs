@@ -20,7 +20,7 @@ use weft_core::seam::sandbox::{Failure, Limits, Ran, WasmCall};
 use crate::python::host::{FirstMemory, PythonHost, linker_of_tools};
 use crate::python::{THREAD_STACK, machine};
 use crate::result::shortened;
-use crate::worker::{SandboxAnswer, say, tell};
+use crate::worker_answer::{SandboxAnswer, say, tell};
 
 /// Maximum number of bytes in a component.
 pub(crate) const COMPONENT_MAX: u64 = 64 << 20;

@@ -25,6 +25,7 @@ mod result;
 #[cfg(target_os = "linux")]
 mod system;
 mod worker;
+mod worker_answer;
 
 pub use in_process::InProcess;
 pub use parsed::fault;

@@ -14,7 +14,8 @@ use weft_core::{Error, ErrorKind, Result, TenantId, async_trait};
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 use crate::worker::ForkTask;
-use crate::worker::{SandboxAnswer, SandboxOrder};
+use crate::worker::SandboxOrder;
+use crate::worker_answer::SandboxAnswer;
 use component::Components;
 
 /// Maximum number of bytes that one byte of a text takes in JSON.

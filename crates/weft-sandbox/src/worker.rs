@@ -6,7 +6,7 @@
 //! exit code         as weft-child says
 //! ```
 
-use std::io::{BufRead as _, Write as _};
+use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
 use crate::python::{PythonCode, machine::PythonMachine};
 #[cfg(target_os = "linux")]
 use crate::system::Serve;
+use crate::worker_answer::{SandboxAnswer, say, tell};
 use crate::{component, python, quick};
 
 /// An order to a worker.
@@ -53,22 +54,6 @@ pub(crate) enum SandboxOrder {
     /// Become an interpreter of the system that serves programs.
     #[cfg(target_os = "linux")]
     Serve(Serve),
-}
-
-/// The outcome of an order.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum SandboxAnswer {
-    /// The program was run.
-    Ran(Ran),
-    /// The program was not run: the interpreter has to be prepared first.
-    Unprepared,
-    /// The interpreter has been prepared.
-    Prepared,
-    /// The component has been compiled; its machine code follows this line.
-    Compiled,
-    /// The interpreter or the component cannot be prepared or set up, for this reason.
-    Unable(String),
 }
 
 /// The task for which the parent of forks is started.
@@ -174,20 +159,4 @@ fn interpreter(ready: Ready, folder: &Path, limits: Limits) -> wasmtime::Result<
         Ready::Nothing | Ready::JavaScript => PythonCode::load(folder),
     };
     code?.map(|code| code.machine(limits)).transpose()
-}
-
-/// Writes the outcome of an order.
-///
-/// # Errors
-/// When the reader is gone.
-pub(crate) fn tell(told: &SandboxAnswer) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, told)?;
-    out.flush()
-}
-
-/// Writes the outcome and exits. If that fails, the error cannot be reported to anyone.
-pub(crate) fn say(told: &SandboxAnswer) -> ExitCode {
-    drop(tell(told));
-    ExitCode::SUCCESS
 }

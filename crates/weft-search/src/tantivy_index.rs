@@ -7,6 +7,7 @@
 
 mod dataset;
 mod home;
+mod lock;
 mod pending;
 mod schema;
 mod search;

@@ -4,6 +4,7 @@
 pub mod accounts;
 pub mod agents;
 pub mod chats;
+pub mod common;
 pub mod datasets;
 pub mod editing;
 pub mod files;

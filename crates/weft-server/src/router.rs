@@ -3,6 +3,7 @@
 mod accounts;
 mod canvases;
 mod files;
+mod methods;
 mod older;
 mod tool_servers;
 
@@ -22,6 +23,7 @@ use tower_http::trace::TraceLayer;
 use self::accounts::{of_audit, of_shares, of_tenants, of_tokens, of_users};
 use self::canvases::{of_canvases, of_editing};
 use self::files::of_files;
+use self::methods::{DELETE, GET, PATCH, POST, PUT};
 use self::older::{of_any_documents, of_offers, of_readings};
 use self::tool_servers::of_tool_servers;
 use crate::audit::{record_requests, shown_path};
@@ -50,12 +52,6 @@ use crate::routes::{
 };
 use crate::state::ServerState;
 use weft_app::config::Auth;
-
-const GET: MethodFilter = MethodFilter::GET;
-const POST: MethodFilter = MethodFilter::POST;
-const PUT: MethodFilter = MethodFilter::PUT;
-const PATCH: MethodFilter = MethodFilter::PATCH;
-const DELETE: MethodFilter = MethodFilter::DELETE;
 
 /// Builds the HTTP router of an app.
 pub fn router(state: ServerState) -> Router {

@@ -3,9 +3,8 @@
 //! A blob is first written to a temporary file, synced to disk, and then moved into place in one step.
 
 use std::io::{ErrorKind as IoKind, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use cap_fs_ext::OpenOptionsSyncExt as _;
@@ -16,12 +15,7 @@ use weft_core::seam::blob_store::checked;
 use weft_core::{Error, ErrorKind, Result, TenantId, async_trait, blocking};
 
 use crate::private;
-use crate::workspace::{below, folder_name, fresh_file};
-
-/// How often emptying a folder is retried when files were written to it meanwhile, and the pause before each retry.
-// Together a second at most: the removal blocks a thread meanwhile.
-const REMOVALS_MAX: u32 = 50;
-const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
+use crate::tenant_folder::{below, folder_name, fresh_file, remove_folder};
 
 /// A folder on this machine. Nothing is created in it before the first write.
 #[derive(Clone, Debug)]
@@ -133,26 +127,6 @@ fn list(root: &PathBuf, tenant: &TenantId, folder: &str) -> Result<Vec<String>> 
     match look() {
         Err(cause) if matches!(cause.kind(), IoKind::NotFound | IoKind::NotADirectory) => Ok(Vec::new()),
         outcome => outcome.map_err(|cause| failed("look for", folder, cause)),
-    }
-}
-
-/// Removes the folder of a tenant with all its content.
-pub(crate) fn remove_folder(root: &Path, tenant: &TenantId) -> Result<()> {
-    let remove = || Dir::open_ambient_dir(root, ambient_authority())?.remove_dir_all(folder_name(tenant));
-    let mut outcome = remove();
-    for _ in 0..REMOVALS_MAX {
-        // Another writer has added a file while it was being emptied.
-        if outcome.as_ref().is_err_and(|cause| cause.kind() == IoKind::DirectoryNotEmpty) {
-            std::thread::sleep(REMOVAL_PAUSE);
-            outcome = remove();
-        }
-    }
-    match outcome {
-        Err(cause) if cause.kind() == IoKind::NotFound => Ok(()),
-        outcome => outcome.map_err(|cause| {
-            Error::internal(format!("cannot remove the files of the tenant in {}", root.display()))
-                .because(cause)
-        }),
     }
 }
 

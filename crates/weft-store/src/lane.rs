@@ -8,9 +8,9 @@ use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr, Statement, 
 use weft_core::id::RunKey;
 use weft_core::seam::run_store::RunLease;
 
+use crate::attempts::{repeated, run_batch};
 use crate::batch::{Batch, BatchOutcome};
 use crate::ids::text;
-use crate::open::{repeated, run_batch};
 use crate::sqlite_writer::{SqliteWriter, transaction};
 use crate::write_gate::WriteGate;
 

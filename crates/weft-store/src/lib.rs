@@ -5,6 +5,7 @@
 //! files of agents are in a folder ([`FolderWorkspace`]), and so are uploads ([`FolderBlobs`]). Files of
 //! conversations use both a folder and the database ([`Files`]); [`Folders`] are those of the file manager.
 
+mod attempts;
 mod batch;
 mod blobs;
 mod compact;
@@ -30,6 +31,7 @@ mod rows;
 mod session_dictionary;
 mod sqlite;
 mod sqlite_writer;
+mod tenant_folder;
 mod vault;
 mod workspace;
 mod write_gate;
@@ -40,5 +42,6 @@ pub use memory_blobs::MemoryBlobs;
 pub use open::Store;
 pub use rows::file::{FileLimits, Files};
 pub use rows::folder_entry::Folders;
+pub use tenant_folder::tenant_folder;
 pub use vault::{KeyPlace, SealedCredentials, SealedToolServers, Vault, VaultKey};
-pub use workspace::{FolderWorkspace, tenant_folder};
+pub use workspace::FolderWorkspace;

@@ -12,9 +12,9 @@ use sea_orm::sqlx::{self, ConnectOptions, Connection as _};
 use sea_orm::{DatabaseConnection, DbErr, RuntimeErr, TransactionTrait};
 use weft_core::{Error, ErrorKind, Result};
 
+use crate::attempts::write_options;
 use crate::failure::failure;
 use crate::lane::{Lane, LogLength};
-use crate::open::write_options;
 use crate::place::StorePlace;
 use crate::private;
 use crate::reader::{SqliteReaders, StoreReader};

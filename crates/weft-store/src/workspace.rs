@@ -7,23 +7,19 @@
 mod used;
 
 use std::io::{ErrorKind as IoKind, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cap_fs_ext::OpenOptionsSyncExt as _;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
-use cap_tempfile::TempFile;
-use sha2::{Digest as _, Sha256};
 use weft_core::seam::Workspace;
 use weft_core::seam::workspace::names;
 use weft_core::{Error, ErrorKind, Result, TenantId, async_trait, blocking};
 
 use self::used::{ENTRIES_MAX, Size, Used};
 use crate::private;
-
-/// Maximum length in characters of a tenant name that is used unchanged as a folder name.
-const TENANT_MAX: usize = 64;
+use crate::tenant_folder::{below, folder_name, fresh_file, remove_folder};
 
 /// A folder on this machine. Nothing is created in it before the first write.
 #[derive(Clone, Debug)]
@@ -58,7 +54,7 @@ impl FolderWorkspace {
     /// When they cannot be removed.
     pub async fn remove_all(&self, tenant: &TenantId) -> Result<()> {
         let tenant = tenant.clone();
-        self.blocking(move |folder| crate::blobs::remove_folder(&folder.root, &tenant)).await
+        self.blocking(move |folder| remove_folder(&folder.root, &tenant)).await
     }
 
     async fn blocking<T: Send + 'static>(
@@ -68,24 +64,6 @@ impl FolderWorkspace {
         let folder = Arc::clone(&self.0);
         blocking("the work on a file", move || work(&folder)).await
     }
-}
-
-/// A tenant's folder below the root of all workspaces; it may not exist.
-pub fn tenant_folder(root: &Path, tenant: &TenantId) -> PathBuf {
-    root.join(folder_name(tenant))
-}
-
-/// The name of a tenant's folder. A name of plain lower-case characters is used unchanged; any other is hashed,
-/// because file systems differ in which names they consider equal.
-pub(crate) fn folder_name(tenant: &TenantId) -> String {
-    let name = tenant.as_str();
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if (1..=TENANT_MAX).contains(&name.len()) && name.chars().all(plain) {
-        return name.to_owned();
-    }
-    // With a character at its beginning that no unchanged name has.
-    let hash: String = Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("_{hash}")
 }
 
 impl Folder {
@@ -240,27 +218,6 @@ impl Folder {
 enum EarlierText {
     Kept,
     Replaced,
-}
-
-/// A file without a name yet, which only its owner can read.
-pub(crate) fn fresh_file(folder: &Dir) -> std::io::Result<TempFile<'_>> {
-    let file = TempFile::new(folder)?;
-    #[cfg(unix)]
-    {
-        use cap_std::fs::{Permissions, PermissionsExt as _};
-        file.as_file().set_permissions(Permissions::from_mode(private::FILE))?;
-    }
-    Ok(file)
-}
-
-/// A folder below another one, created if necessary.
-pub(crate) fn below(folder: &Dir, path: &str) -> std::io::Result<Dir> {
-    match folder.open_dir(path) {
-        Err(cause) if cause.kind() == IoKind::NotFound => {
-            folder.create_dir_all(path).and_then(|()| folder.open_dir(path))
-        }
-        opened => opened,
-    }
 }
 
 #[async_trait]

@@ -11,8 +11,9 @@ use super::prompts::{COMPLETE, correct};
 use super::review::Review;
 use crate::arguments;
 use crate::ask::{CALLS_MAX, Ending};
-use crate::calls::{CallState, OpenCall, Used};
+use crate::calls::{CallState, OpenCall};
 use crate::loop_guard::{LoopGuard, Observed, Verdict};
+use crate::used::Used;
 use crate::window::{Keep, Line};
 
 /// Consecutive invalid replies after which the planner gives up planning.

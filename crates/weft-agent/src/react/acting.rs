@@ -10,7 +10,8 @@ use weft_core::{Error, ErrorKind, Result};
 
 use super::finish::{FINISH_FUNCTION, FinishOutput, finished, unfinished};
 use super::hooks::{HookContext, HookSet, ToolResponse};
-use super::print::{PrintedMessage, Printer};
+use super::print::Printer;
+use super::printed::PrintedMessage;
 use crate::message::{ContentBlock, Message, ToolResult, ToolUse, content_of};
 use crate::toolkit::Toolkit;
 

@@ -9,7 +9,8 @@ use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream,
 use weft_core::{Json, Result, async_trait, exact};
 
 use super::hooks::HookContext;
-use super::print::{PrintedMessage, Printer};
+use super::print::Printer;
+use super::printed::PrintedMessage;
 use crate::arguments;
 use crate::ask::{Calls, Reply};
 use crate::message::{ContentBlock, Message, Role, ToolUse};

@@ -9,7 +9,7 @@ use weft_core::Result;
 use weft_core::seam::chat_model::ToolChoice;
 use weft_core::tool::ToolOutput;
 
-use super::print::PrintedMessage;
+use super::printed::PrintedMessage;
 use crate::message::{Message, ToolUse};
 
 /// Where a hook is called from.

@@ -8,20 +8,11 @@ use weft_core::Result;
 
 use super::finish::as_shown;
 use super::hooks::{HookContext, HookSet};
-use crate::message::Message;
+use super::printed::PrintedMessage;
 
 /// Capacity of a queue of messages. When it is full, the printing session waits for its reader.
 // Each entry contains the whole message so far.
 pub const MESSAGES_QUEUED_MAX: usize = 100;
-
-/// A message as far as it has been written. A later one with the same id replaces it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PrintedMessage {
-    /// The whole message so far.
-    pub message: Message,
-    /// Whether it is complete. A reply has several messages, each of which has a last chunk.
-    pub last: bool,
-}
 
 /// The sending end of a queue to which sessions copy what they print; see [`message_queue`]. Clones share the queue,
 /// so several sessions can use one.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use weft_core::Secret;
 use weft_core::access::MemberRole;
 
-use crate::app::DEFAULT_TENANT;
+use crate::default_tenant::DEFAULT_TENANT;
 
 /// An OpenID Connect provider.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

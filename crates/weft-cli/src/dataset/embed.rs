@@ -12,8 +12,8 @@ use weft_knowledge::ingest::{Reembedder, ReembedderPace};
 
 use super::{find, tell_embedder};
 use crate::args::DatasetEmbedArgs;
+use crate::chosen_tenant::tenant;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::local::tenant;
 use crate::screen::Notes;
 use crate::setup::Setup;
 use crate::signals::stopped;

@@ -9,8 +9,8 @@ use weft_core::value::Json;
 
 use super::{PAGE, document, documents, find};
 use crate::args::{DatasetChunksArgs, DatasetListArgs, DatasetShowArgs};
+use crate::chosen_tenant::tenant;
 use crate::failure::{Exit, Outcome};
-use crate::local::tenant;
 use crate::screen::{Data, Notes};
 use crate::sources;
 use crate::words::plural;

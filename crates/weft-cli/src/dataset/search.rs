@@ -8,8 +8,8 @@ use weft_core::value::{Json, shortened};
 use weft_knowledge::retrieve::{Chosen, FilterChoice, Retrieval};
 
 use crate::args::DatasetSearchArgs;
+use crate::chosen_tenant::tenant;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::local::tenant;
 use crate::screen::{Data, Notes};
 use crate::sources;
 use crate::words::quoted;

@@ -10,10 +10,11 @@ use weft_eval::dataset::{self, Format, Row};
 use weft_eval::file::{Case, EvalFile, FILE_BYTES_MAX, Invalid, RecordedCase};
 use weft_eval::{FileReport, Mode, Subject, judge, record};
 
+use super::output;
 use crate::check;
+use crate::chosen_tenant::tenant;
 use crate::document::Document;
 use crate::failure::{Failure, Outcome};
-use crate::local::tenant;
 use crate::setup::Setup;
 use crate::{check::Measuring, documents};
 
@@ -88,7 +89,7 @@ impl Loaded {
         }
         let text = record::with_recorded(&self.text, &recorded)
             .map_err(|invalid| refused(&format!("the eval {}", self.path.display()), invalid))?;
-        super::write(&self.path, &text)
+        output::write(&self.path, &text)
     }
 }
 

@@ -13,13 +13,14 @@ use weft_eval::file::{Case, RecordedCase, Turn};
 use weft_eval::{Mode, Observed, Subject, record};
 
 use super::loaded::{refused, subject};
+use super::output::{must_have_folder, write};
 use crate::args::EvalRecordArgs;
+use crate::chosen_tenant::tenant;
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::{keep_typed, of_start};
-use crate::local::tenant;
 use crate::run::inputs;
-use crate::runs::found;
+use crate::runs::stored::found;
 use crate::screen::Notes;
 use crate::setup::Setup;
 use crate::words::plural;
@@ -179,7 +180,7 @@ fn must_be_free(args: &EvalRecordArgs) -> Outcome<()> {
         return Err(Failure::usage(format!("the file {} already exists", args.output.display()))
             .help("name another one, or replace it with --force"));
     }
-    super::must_have_folder(&args.output)
+    must_have_folder(&args.output)
 }
 
 fn finish(
@@ -196,7 +197,7 @@ fn finish(
     let count = recorded.turns.iter().flat_map(|turn| &turn.answers).map(|of| of.gave.len()).sum::<usize>();
     let file = record::file(relative(canvas, folder), turns, recorded);
     let text = record::text(&file).map_err(|invalid| refused("the eval cannot be written", invalid))?;
-    super::write(&args.output, &text)?;
+    write(&args.output, &text)?;
     let expected: usize = file.turns.iter().map(|turn| turn.expect.len()).sum();
     let shown = args.output.display();
     let told = [(file.turns.len(), "turn"), (count, "recorded answer"), (expected, "expectation")];

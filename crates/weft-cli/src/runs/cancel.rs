@@ -7,10 +7,10 @@ use weft_core::error::found;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{Ending, ErrorKind, RunId, RunKey};
 
-use super::gone_on;
+use super::stored::{self, gone_on};
 use crate::args::RunsCancelArgs;
+use crate::chosen_tenant::tenant;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::local::tenant;
 use crate::screen::{Data, Notes};
 
 /// How long to wait for the process that executes the run: it looks for requests every second.
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(super) async fn cancel(args: &RunsCancelArgs, app: &App) -> Outcome {
     let key = RunKey::new(&tenant(), RunId::from(args.id.as_str()));
     if !app.cancel_run(&key).await? {
-        return Err(over(&super::found(&key, app).await?));
+        return Err(over(&stored::found(&key, app).await?));
     }
     let mut data = Data::stdout();
     match ended(&key, app).await? {

@@ -8,7 +8,7 @@ use weft_core::effect::EffectResult;
 use weft_core::journal::{ActivationRef, FramePath, NextEdges};
 use weft_core::{Entry, Outputs, Record, Route};
 
-use super::short;
+use super::stored::short;
 use crate::progress::duration;
 use crate::words::plural;
 

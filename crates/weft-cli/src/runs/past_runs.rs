@@ -10,13 +10,13 @@ use weft_engine::replay::Difference;
 use weft_server::answer::Answer;
 use weft_server::dialect::ragflow::{self, RunView};
 
-use super::{found, short};
+use super::stored::{found, short};
 use crate::args::{RunsDiffArgs, RunsForkArgs, RunsReplayArgs};
+use crate::chosen_tenant::{same_tenant, tenant};
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::follow::{Show, follow_shown};
 use crate::form;
-use crate::local::{same_tenant, tenant};
 use crate::progress::duration;
 use crate::run::{conclude, inputs};
 use crate::screen::{Data, Notes};

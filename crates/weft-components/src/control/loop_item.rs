@@ -2,12 +2,12 @@
 
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, Outputs, ParamProblem, Reads,
-    Reference, Result, Role, Route, Shape, async_trait,
+    Result, Role, Route, Shape, async_trait,
 };
 
-use crate::control::repeat;
-use crate::params::{Params, described, pointer};
-use weft_core::operators::{Operator, holds_typed};
+use crate::control::loop_end::{EndOperand, LoopEnd};
+use crate::params::Params;
+use weft_core::operators::holds_typed;
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "LoopItem",
@@ -32,91 +32,6 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         params.finish(LoopItem { end })
     },
 };
-
-/// When a Loop ends.
-#[derive(Default)]
-pub(super) struct LoopEnd {
-    conditions: Vec<EndCondition>,
-    any: bool,
-    rounds_max: usize,
-}
-
-impl LoopEnd {
-    /// Reads the parameters of the Loop.
-    pub(super) fn read(params: &mut Params<'_>) -> Self {
-        let rounds_max = params.take(&repeat::MAXIMUM_LOOP_COUNT);
-        let logic = params.take(&repeat::LOGICAL_OPERATOR);
-        let conditions = params
-            .rows(&repeat::LOOP_TERMINATION_CONDITION, &["variable", "value"])
-            .into_iter()
-            .filter_map(|(place, object)| condition(params, place, object))
-            .collect();
-        Self { conditions, any: logic == "or", rounds_max }
-    }
-
-    /// Warns of conditions that do not fit the initial values of the loop's own variables: they are evaluated before
-    /// the first round.
-    pub(super) fn check<'v>(
-        &self,
-        params: &mut Params<'_>,
-        begins_with: impl Fn(&Reference) -> Option<&'v Json>,
-    ) {
-        for EndCondition { place, left, operator, right } in &self.conditions {
-            let (Some(value), EndOperand::Constant(right)) = (begins_with(left), right) else { continue };
-            if holds_typed(value, *operator, right).is_ok() {
-                continue;
-            }
-            // If the operator can compare the value with one of its own type, the right side is at fault.
-            let key = if holds_typed(value, *operator, value).is_ok() { "value" } else { "operator" };
-            let message = format!(
-                "`{left}` starts as {}, which `{}` cannot compare with {}: the loop fails at this condition",
-                described(value),
-                operator.spelled(),
-                described(right)
-            );
-            let at = pointer(&["loop_termination_condition", &place.to_string(), key]);
-            params.warn(ParamProblem::new(at, message).help("choose one that fits the type of the variable"));
-        }
-    }
-}
-
-struct EndCondition {
-    /// Index of its row.
-    place: usize,
-    left: Reference,
-    operator: Operator,
-    right: EndOperand,
-}
-
-enum EndOperand {
-    Constant(Json),
-    Variable(Reference),
-}
-
-fn condition(
-    params: &mut Params<'_>,
-    place: usize,
-    object: &serde_json::Map<String, Json>,
-) -> Option<EndCondition> {
-    let text = |key: &str| object.get(key).and_then(Json::as_str).unwrap_or_default();
-    let at = |key: &str| pointer(&["loop_termination_condition", &place.to_string(), key]);
-    let left = params.reference_at(at("variable"), text("variable"));
-    let operator = Operator::parse(text("operator"));
-    if operator.is_none() {
-        let problem = ParamProblem::new(at("operator"), format!("`{}` is not an operator", text("operator")))
-            .help(format!("use one of {}", Operator::listed()));
-        params.problem(problem);
-    }
-    // In any case, as the check reads it.
-    let mode = text("input_mode").trim().to_ascii_lowercase();
-    let right = match (mode.as_str(), object.get("value")) {
-        ("variable", Some(Json::String(value))) => {
-            EndOperand::Variable(params.reference_at(at("value"), value)?)
-        }
-        (_, value) => EndOperand::Constant(value.cloned().unwrap_or_default()),
-    };
-    Some(EndCondition { place, left: left?, operator: operator?, right })
-}
 
 struct LoopItem {
     end: LoopEnd,

@@ -12,4 +12,5 @@ pub(crate) mod unbuilt;
 pub(crate) mod user_fill_up;
 
 mod fields;
+mod loop_end;
 mod webhook;

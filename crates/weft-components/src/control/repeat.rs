@@ -10,16 +10,10 @@ use weft_core::{
     Reference, Result, Role, Shape, Value, async_trait,
 };
 
-use crate::control::loop_item::LoopEnd;
-use crate::params::{
-    Choice, Field, Kind, Params, choice, described, fields, is_empty, number, pointer, truth,
+use crate::control::loop_end::{
+    LOGICAL_OPERATOR, LOOP_TERMINATION_CONDITION, LoopEnd, MAXIMUM_LOOP_COUNT, MODES,
 };
-
-/// Default number of rounds: the value that the editor fills in.
-pub(crate) const ROUNDS_DEFAULT: usize = 10;
-/// Maximum number of rounds of a Loop.
-// Each round has records of its own in the journal.
-pub(crate) const ROUNDS_MAX: usize = 10_000;
+use crate::params::{Field, Kind, Params, described, fields, is_empty, number, pointer, truth};
 
 static LOOP_VARIABLES: Field = Field::raw(
     "loop_variables",
@@ -31,31 +25,8 @@ static LOOP_VARIABLES: Field = Field::raw(
     ]),
     "variables that exist while the loop runs",
 );
-/// How the conditions are joined.
-pub(super) static LOGICAL_OPERATOR: Field<&str> = Field::choice(
-    "logical_operator",
-    "and",
-    &[choice("and", "ends when all hold"), choice("or", "ends when any holds")],
-    "how the conditions are combined",
-);
-/// The conditions that end the loop.
-pub(super) static LOOP_TERMINATION_CONDITION: Field = Field::raw(
-    "loop_termination_condition",
-    Kind::Objects(&[
-        Field::raw("variable", Kind::Reference, "what to check"),
-        Field::raw("operator", Kind::Text, "the operator"),
-        Field::raw("value", Kind::Any, "the value to compare with"),
-        Field::raw("input_mode", Kind::Choice(&MODES), "what `value` is"),
-    ]),
-    "the conditions that end the loop",
-);
-/// The maximum number of rounds.
-pub(super) static MAXIMUM_LOOP_COUNT: Field<usize> =
-    Field::count("maximum_loop_count", ROUNDS_DEFAULT, &(1..=ROUNDS_MAX), "the maximum number of rounds")
-        .elsewhere(&["max_iterations", "max_loop_count", "max_rounds"]);
 /// The types of loop variables, by name; lists are also written as `array<string>`.
 const TYPES: [&str; 6] = ["string", "number", "integer", "boolean", "object", "array"];
-const MODES: [Choice; 2] = [choice("constant", "a value"), choice("variable", "a reference")];
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Loop",

@@ -10,8 +10,8 @@ use minijinja::{Environment, Error as JinjaError, ErrorKind as JinjaKind};
 use serde::Serialize as _;
 
 use super::arguments::Arguments;
+use super::limits::{DEPTH_MAX, LimitedText, NODE_COST, WIDTH_MAX, WORK_MAX};
 use super::watched::at;
-use super::{DEPTH_MAX, LimitedText, NODE_COST, WIDTH_MAX, WORK_MAX};
 
 /// What one rendering has built and read so far.
 #[derive(Clone, Debug)]

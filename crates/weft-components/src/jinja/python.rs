@@ -9,7 +9,7 @@ use minijinja_contrib::{filters as more, pycompat};
 use super::arguments::Arguments;
 use super::charges::{RenderBudget, refused, written};
 use super::formats::{Translated, translated};
-use super::{NODE_COST, WIDTH_MAX};
+use super::limits::{NODE_COST, WIDTH_MAX};
 
 /// Maximum number of bytes that upper case makes of one byte.
 // `ΐ` of two bytes becomes three letters of six.

@@ -26,6 +26,7 @@ mod charged;
 mod descent;
 mod fixed;
 mod names;
+mod token;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -38,6 +39,7 @@ pub(super) use names::Named;
 use charged::{write, write_charged, write_filter, write_loop, write_members};
 use descent::{Branches, Descent};
 use names::NamesOfTemplate;
+use token::Token;
 
 /// Statements that build text invisibly to the budget or access other templates.
 const REFUSED: [&str; 9] =
@@ -136,39 +138,6 @@ fn occurrence_end(text: &str, at: usize) -> usize {
         }
     }
     text.len()
-}
-
-/// A token inside `{{ … }}` or `{% … %}`.
-#[derive(Clone, Debug, PartialEq)]
-enum Token<'a> {
-    /// A name, a number or a string literal.
-    Atom(&'a str),
-    /// A reference, as the variable that stands for it.
-    Variable(String),
-    Operator(&'a str),
-    Open(&'a str),
-    Close(&'a str),
-}
-
-impl Token<'_> {
-    fn text(&self) -> &str {
-        match self {
-            Self::Atom(text) | Self::Operator(text) | Self::Open(text) | Self::Close(text) => text,
-            Self::Variable(name) => name,
-        }
-    }
-
-    /// Whether a bracket after it makes a call or an index.
-    fn ends_operand(&self) -> bool {
-        match self {
-            Self::Atom(text) => !matches!(
-                *text,
-                "in" | "and" | "or" | "not" | "if" | "elif" | "else" | "is" | "set" | "for" | "with"
-            ),
-            Self::Variable(_) | Self::Close(_) => true,
-            Self::Operator(_) | Self::Open(_) => false,
-        }
-    }
 }
 
 struct Writer<'a> {

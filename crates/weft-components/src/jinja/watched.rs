@@ -6,7 +6,7 @@ use minijinja::{Environment, Error as JinjaError, State, filters, tests};
 
 use super::arguments::Arguments;
 use super::charges::RenderBudget;
-use super::{DEPTH_MAX, NODE_COST};
+use super::limits::{DEPTH_MAX, NODE_COST};
 
 /// Cost of scanning a value besides its text.
 // An empty text is read as well: without its own cost, a list of a million of them would be sorted for free.

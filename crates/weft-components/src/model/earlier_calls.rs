@@ -10,7 +10,7 @@ use weft_core::context::HistoryMessage;
 use weft_core::past_calls::{PastCall, ToolHistory};
 use weft_core::seam::chat_model::{Author, ChatMessage, ToolCall};
 
-use crate::model::prompt::add;
+use crate::model::prompt_lines::add;
 
 /// Delimiters of the summary of a turn's calls. It is not part of an answer, so that no model takes it for a way to
 /// call tools.

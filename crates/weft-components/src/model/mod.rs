@@ -8,5 +8,6 @@ pub(crate) mod llm;
 pub(crate) mod caller;
 mod earlier_calls;
 pub(crate) mod prompt;
+mod prompt_lines;
 pub(crate) mod sections;
 pub(crate) mod settings;

@@ -11,6 +11,7 @@ use weft_core::value::to_text;
 use weft_core::{Error, Json, NodeContext, Reference, Result, Value};
 
 use crate::model::earlier_calls::add_history;
+use crate::model::prompt_lines::add;
 use crate::model::settings::Settings;
 
 /// Instructions for citing.
@@ -96,24 +97,6 @@ pub(crate) async fn request(
     let schema = settings.schema.as_ref().map(|schema| schema.json.clone());
     let request = ChatRequest { schema, ..settings.asking.request(messages) };
     Ok((request, note))
-}
-
-/// Adds a message; consecutive messages of one author are joined, so that no text is lost.
-pub(super) fn add(lines: &mut Vec<Line>, line: Line) {
-    match lines.last_mut() {
-        Some(last) if last.message.author == line.message.author && !last.message.text.is_empty() => {
-            if !line.message.text.is_empty() {
-                last.message.text.push_str("\n\n");
-                last.message.text.push_str(&line.message.text);
-            }
-            // A prompt that is joined to a message of the history must not be dropped with it.
-            if line.keep == Keep::Pinned {
-                last.keep = Keep::Pinned;
-            }
-        }
-        Some(last) if last.message.author == line.message.author => *last = line,
-        _ => lines.push(line),
-    }
 }
 
 /// Adds the texts of attached files to the last user message, unless a prompt says where they go or they come one by

@@ -10,9 +10,9 @@ use weft_macros::async_trait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Metadata;
 use crate::id::TenantId;
+use crate::model_call::ModelWatcher;
 use crate::seam::picture_reader::Picture;
 use crate::value::{Json, plural_with};
-use crate::watched_models::ModelWatcher;
 
 /// Maximum size of one picture stored with a document, in bytes.
 pub const KEPT_PICTURE_BYTES_MAX: usize = 8 << 20;

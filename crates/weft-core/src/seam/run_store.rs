@@ -6,9 +6,9 @@ use std::time::Duration;
 use weft_macros::async_trait;
 
 use crate::budget::Spent;
+use crate::ending::Ending;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{CanvasId, ProcessId, RunId, RunKey, SessionId, TenantId};
-use crate::journal::Ending;
 use crate::usage::ModelUse;
 
 /// A run, without its journal.

@@ -7,15 +7,14 @@ use weft_macros::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::TenantId;
-use crate::masking;
-use crate::secret::Secret;
+use crate::secret::{self, Secret};
 
 /// Prefix of references to secrets.
 pub const PREFIX: &str = "secret.";
 /// Maximum length of a name, in characters.
 pub const NAME_CHARS_MAX: usize = 64;
 /// Minimum length of a value, in bytes: a shorter one would occur in any text and could not be masked.
-pub const VALUE_BYTES_MIN: usize = masking::LENGTH_MIN;
+pub const VALUE_BYTES_MIN: usize = secret::LENGTH_MIN;
 /// Maximum length of a value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 16 * 1024;
 /// Maximum number of secrets of a tenant.
@@ -44,7 +43,7 @@ pub struct NamedSecret {
 
 impl fmt::Debug for NamedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.name, masking::MASK)
+        write!(f, "{}={}", self.name, secret::MASK)
     }
 }
 

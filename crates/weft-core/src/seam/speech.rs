@@ -8,7 +8,7 @@ use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::TenantId;
-use crate::seam::chat_model::Prices;
+use crate::tokens::Prices;
 use crate::usage::Counted;
 
 /// Spoken text, in a form that can be stored in journals.

@@ -7,6 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::{TenantId, UserId};
 use crate::seam::user_store::User;
 
+pub use crate::access::Membership;
+
 /// Maximum number of open invitations of one tenant.
 pub const INVITATIONS_MAX: u64 = 1_000;
 
@@ -24,19 +26,6 @@ pub struct Tenant {
     /// What people call it.
     pub name: String,
     /// When it was created, in milliseconds since 1970.
-    pub created_ms: i64,
-}
-
-/// The membership of a user in a tenant.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Membership {
-    /// The tenant.
-    pub tenant: TenantId,
-    /// The user.
-    pub user: UserId,
-    /// Their role there.
-    pub role: MemberRole,
-    /// Since when, in milliseconds since 1970.
     pub created_ms: i64,
 }
 

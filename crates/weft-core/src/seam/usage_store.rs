@@ -5,7 +5,7 @@ use weft_macros::async_trait;
 
 use crate::error::Result;
 use crate::id::TenantId;
-use crate::seam::chat_model::Usage;
+use crate::tokens::Usage;
 use crate::usage::{ModelUse, UsageOwner};
 
 /// A dimension to aggregate by.

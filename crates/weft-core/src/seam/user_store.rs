@@ -2,10 +2,9 @@
 
 use weft_macros::async_trait;
 
-use crate::access::MemberRole;
+use crate::access::{MemberRole, Membership};
 use crate::error::Result;
 use crate::id::{TenantId, UserId};
-use crate::seam::tenant_store::Membership;
 
 /// A user who may sign in.
 #[derive(Clone, PartialEq)]

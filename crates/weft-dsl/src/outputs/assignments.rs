@@ -5,8 +5,10 @@ use weft_core::{Json, Reference, Template};
 
 use super::CanvasOutputs;
 use super::expected::{kind_of_value, named};
-use crate::problem::{Problem, ProblemList, join};
-use crate::references::{NodeText, prefixes};
+use crate::paths::prefixes;
+use crate::pointer::join;
+use crate::problem::{Problem, ProblemList};
+use crate::references::NodeText;
 use crate::variables::item_kind;
 
 /// The operators that fail on anything but a list.

@@ -15,7 +15,7 @@ use weft_core::{Floor, Record, Result};
 
 use super::RunDriver;
 use crate::perform::NodeResult;
-use crate::recover::ScopedNode;
+use crate::scope::ScopedNode;
 
 /// Which activation has the floor, and which ones wait for it.
 #[derive(Default)]

@@ -12,11 +12,12 @@ use weft_core::journal::{Ending, FrameStep, NextEdges};
 use weft_core::{Error, ErrorKind, Outputs, Record};
 
 use super::conclude::Onward;
-use super::{RUN_CANCELLED, RunDriver, RunningActivation, STOPPED};
+use super::{RunDriver, RunningActivation};
 use crate::assign::VariableChanges;
 use crate::machine::{BrokenFrame, Closed, Consequence, FinishedActivation};
 use crate::output_dedup::{OutputDedup, SaidSoFar};
 use crate::perform::settle_frame;
+use crate::stopped::{RUN_CANCELLED, STOPPED};
 
 impl RunDriver<'_> {
     /// Carries out the consequences that the machine concluded.

@@ -21,7 +21,6 @@ use super::owner::TakenRun;
 use super::rebuild::BegunRun;
 use super::sealed::SecretHandling;
 use super::{Engine, RunHandle, Stores};
-use crate::drive::{RUN_CANCELLED, STOPPED};
 use crate::feed::Feed;
 use crate::journal::RunJournal;
 use crate::machine::Machine;
@@ -29,6 +28,7 @@ use crate::perform::{cancelled, failed_with};
 use crate::recover::JournalReader;
 use crate::secrets::SecretValues;
 use crate::session::SessionState;
+use crate::stopped::{RUN_CANCELLED, STOPPED};
 
 /// What to do with a run that was taken over, unless only its last record was missing.
 enum PickUpDecision {

@@ -11,9 +11,10 @@ use weft_core::seam::knowledge::{ContentsEntry, MetadataKey, Passage};
 use weft_core::value::to_text;
 use weft_core::{ErrorKind, Json, Result};
 
-use super::{ROWS_AT_ONCE, address};
 use crate::{contents, pictures};
 
+/// Number of rows read at a time.
+const ROWS_AT_ONCE: u64 = 500;
 /// Maximum number of documents whose metadata is read.
 // They are read for each question for which a model chooses a filter.
 const DOCUMENTS_MAX: u64 = 10_000;
@@ -145,4 +146,10 @@ fn passage(chunk: StoredChunk, document: &DocumentHead) -> Passage {
         questions: chunk.questions,
         tokens: chunk.tokens,
     }
+}
+
+/// Returns the address of a document, if its metadata has one.
+fn address(metadata: &Metadata) -> Option<String> {
+    let url = metadata.get("url").or_else(|| metadata.get("URL"))?.as_str()?.trim();
+    (url.starts_with("http://") || url.starts_with("https://")).then(|| url.to_owned())
 }

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
-use weft_core::seam::dataset_store::{Dataset, DatasetStore, StoredChunk};
+use weft_core::seam::dataset_store::{Dataset, StoredChunk};
 use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::index::{IndexAnswer, IndexQuery, TextQuery, VectorQuery};
 use weft_core::seam::knowledge::{CANDIDATES_MAX, DocumentCount, Found, Scored, SearchRequest, TokensRead};
 use weft_core::seam::reranker::Reranked;
-use weft_core::seam::{Index, ModelDirectory};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result};
 
+use super::sources::SearchSources;
 use super::there;
 use crate::rank::{self, Fusion, RankSettings, Ranked};
 
@@ -18,19 +18,6 @@ use crate::rank::{self, Fusion, RankSettings, Ranked};
 const KEYWORD_WEIGHT: f32 = 0.5;
 /// Scores are rounded to this many parts of one, so that they read the same everywhere.
 const PARTS_OF_ONE: f64 = 1e6;
-
-/// What a search uses.
-#[derive(Clone, Copy)]
-pub(super) struct SearchSources<'a> {
-    /// Stores chunks.
-    pub store: &'a dyn DatasetStore,
-    /// Finds chunks.
-    pub index: &'a dyn Index,
-    /// Provides embedding and reranking models.
-    pub models: &'a dyn ModelDirectory,
-    /// The tenant.
-    pub tenant: &'a TenantId,
-}
 
 /// Searches these datasets for passages.
 pub(super) async fn search(

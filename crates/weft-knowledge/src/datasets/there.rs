@@ -13,7 +13,7 @@ use weft_core::id::ChunkId;
 use weft_core::seam::dataset_store::ChunkHead;
 use weft_core::seam::knowledge::{CANDIDATES_MAX, Expansion, Scored, SearchRequest};
 
-use super::search::SearchSources;
+use super::sources::SearchSources;
 use crate::retrieve::parents;
 
 /// Returns the list as its pages show it. Everything up to the end of the requested page is known to exist.

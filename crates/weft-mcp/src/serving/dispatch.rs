@@ -11,8 +11,9 @@ use super::capabilities::Client;
 use super::envelope::{cacheable, complete, discovered, listed};
 use super::message::{RpcError, RpcRequest, code};
 use super::outlet::{LogLevel, Outlet};
+use super::questions::Questions;
 use super::revision::ProtocolRevision;
-use super::service::{About, Call, Feature, Leaving, Listing, Outcome, Questions, Service, TaskWish};
+use super::service::{About, Call, Feature, Leaving, Listing, Outcome, Service, TaskWish};
 use super::session::ServedSession;
 use super::{legacy_tasks, listening};
 

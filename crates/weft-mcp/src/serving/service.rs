@@ -8,6 +8,7 @@ use weft_core::{Json, async_trait};
 use super::capabilities::Client;
 use super::message::{RpcError, code};
 use super::outlet::Outlet;
+use super::questions::Questions;
 use super::task::TaskView;
 
 /// An optional feature of a service. Every service has tools.
@@ -57,15 +58,6 @@ impl From<Vec<Json>> for Listing {
     fn from(items: Vec<Json>) -> Self {
         Self { items, next: None }
     }
-}
-
-/// Questions to the client. The client returns its answers under the same names.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Questions {
-    /// Requests such as `elicitation/create`: `{method, params}`.
-    pub requests: Map<String, Json>,
-    /// State that the client returns with its answers, so that the server stores nothing between the two requests.
-    pub state: Option<String>,
 }
 
 /// The outcome of a call.

@@ -4,7 +4,7 @@ use serde_json::{Map, json};
 use weft_core::Json;
 
 use super::message::RpcError;
-use super::service::Questions;
+use super::questions::Questions;
 
 /// The interval at which a client should poll, in milliseconds.
 const POLL_MS: u64 = 1_000;

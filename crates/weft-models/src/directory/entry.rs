@@ -5,7 +5,6 @@ use std::sync::Arc;
 use weft_core::seam::chat_model::{ChatModel, ModelInfo, ModelKind};
 use weft_core::{Error, Result};
 
-use super::KnownModel;
 use super::task::Model;
 use crate::answer_form::AnswerForm;
 use crate::config::{ModelEntry, WINDOW};
@@ -20,6 +19,13 @@ use crate::script::Script;
 use crate::scripted::ScriptedModel;
 use crate::speech::{HttpSpeech, HttpTranscription};
 use crate::tool_search::deferred_tools_max;
+
+/// A configured model, ready to be called.
+pub(super) struct KnownModel {
+    pub(super) entry: ModelEntry,
+    pub(super) info: ModelInfo,
+    pub(super) model: Model,
+}
 
 fn info(entry: &ModelEntry) -> ModelInfo {
     ModelInfo {

@@ -4,8 +4,7 @@
 use serde_json::Value as Json;
 use weft_core::seam::chat_model::{Author, ChatRequest};
 
-use super::last_words;
-use super::material::last_paragraph;
+use super::material::{last_paragraph, last_words};
 use super::terms::DistinctTerms;
 
 /// The weight of a shared term in the name, relative to one in the description.

@@ -1,6 +1,6 @@
 //! The blocks of material in a prompt, and their sentences.
 
-use weft_core::seam::chat_model::Author;
+use weft_core::seam::chat_model::{Author, ChatRequest};
 
 /// Maximum length of a heading in characters.
 const HEADING_CHARS_MAX: usize = 100;
@@ -9,6 +9,11 @@ const SENTENCE_CHARS_MAX: usize = 400;
 /// Maximum number of sentences per block that are considered.
 // Each is compared with the question; of a block of megabytes, only the beginning is quoted.
 const SENTENCES_MAX: usize = 2000;
+
+/// The text of the last message of the user.
+pub(super) fn last_words(request: &ChatRequest) -> &str {
+    request.messages.iter().rev().find(|m| m.author == Author::User).map_or("", |m| m.text.as_str())
+}
 
 /// A block of material.
 #[derive(Debug, Default, PartialEq)]

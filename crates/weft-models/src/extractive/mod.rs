@@ -24,7 +24,7 @@ use weft_core::seam::chat_model::{
 use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::estimate;
-use material::{Sentence, last_paragraph, read, sentences};
+use material::{Sentence, last_paragraph, last_words, read, sentences};
 use terms::{DistinctTerms, has_ideographs, weigh};
 
 /// Maximum number of quoted sentences.
@@ -80,11 +80,6 @@ impl ChatModel for Extractive {
 fn no_structure() -> Error {
     Error::new(ErrorKind::Unsupported, "the built-in answerer `extractive` cannot fill in a JSON structure")
         .help("configure a language model: set OPENAI_API_KEY, start Ollama, or add an entry to `models`")
-}
-
-/// The text of the last message of the user.
-fn last_words(request: &ChatRequest) -> &str {
-    request.messages.iter().rev().find(|m| m.author == Author::User).map_or("", |m| m.text.as_str())
 }
 
 fn answer(request: &ChatRequest) -> Vec<String> {

@@ -12,6 +12,9 @@ use serde::Deserialize;
 
 use super::gelu::Gelu;
 
+/// The start and end tokens, and one between them.
+pub(super) const TOKENS_MIN: usize = 3;
+
 type Computed<T> = candle_core::Result<T>;
 
 /// The relevant parts of `config.json`.
@@ -62,7 +65,7 @@ impl BertShape {
                 self.hidden_size, self.num_attention_heads
             ));
         }
-        if self.tokens_max() < super::TOKENS_MIN {
+        if self.tokens_max() < TOKENS_MIN {
             Err(format!("it reads {} tokens at a time, which is too few", self.tokens_max()))
         } else {
             Ok(())

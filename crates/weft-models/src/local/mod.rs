@@ -16,11 +16,11 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 use weft_core::{Error, Result, async_trait};
 
-use bert::{Bert, BertShape, Pooling, TokenIds};
+use bert::{Bert, BertShape, Pooling, TOKENS_MIN, TokenIds};
 
 pub use reranker::LocalReranker;
 
-use crate::config::MODEL_FILES;
+use crate::installed::MODEL_FILES;
 
 /// Maximum number of tokens per batch. More costs memory and is not faster.
 const BATCH_TOKENS_MAX: usize = 512;
@@ -28,8 +28,6 @@ const BATCH_TOKENS_MAX: usize = 512;
 const BATCHES_AT_ONCE_MAX: usize = 1;
 /// Upper bound of the average token length; text beyond it is not even tokenized.
 const BYTES_PER_TOKEN_MAX: usize = 64;
-/// The start and end tokens, and one between them.
-const TOKENS_MIN: usize = 3;
 /// Longer files are not valid settings.
 const SETTINGS_BYTES_MAX: u64 = 1 << 20;
 

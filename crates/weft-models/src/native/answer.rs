@@ -13,8 +13,9 @@ use weft_core::{Error, Result};
 use weft_net::RelayedExchange;
 
 use super::asking::Asking;
+use super::frames::{Frames, Heard, Noticed};
+use super::relayed;
 use super::seal::{GeminiSeals, of_anthropic};
-use super::{Frames, Heard, Noticed, relayed};
 use crate::estimate::SentUsage;
 use crate::factories::Provider;
 use crate::inline_tags::{InlineTags, TaggedPart};

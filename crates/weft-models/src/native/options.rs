@@ -5,7 +5,8 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::{ChatRequest, ToolChoice, ToolSchema};
 
 use super::cache::Marks;
-use super::{Noticed, notice, searches};
+use super::frames::{Noticed, notice};
+use super::searches;
 use crate::factories::Provider;
 use crate::offer::ToolOffer;
 use crate::sampling::{SchemaMode, Settled};

@@ -1,7 +1,7 @@
 //! Rows of a file: from its tables, or from lines of text with tabs or commas.
 
-use super::ChunkSource;
 use super::flow::plain;
+use super::source::ChunkSource;
 use crate::element::ElementBody;
 
 /// A row of a table, or of a text with a delimiter.

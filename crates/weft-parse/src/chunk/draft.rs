@@ -6,10 +6,9 @@ use weft_core::error::{Error, Result};
 use weft_core::filter::Metadata;
 use weft_core::seam::document_reader::{DocumentPiece, Heading, PieceKind, ReadDocument};
 
-use super::ChunkSource;
 use super::delimiter::Delimiters;
-use super::pack::{HeadingBreaks, Packing};
-use super::writer::pack_string;
+use super::pack::{HeadingBreaks, Packing, pack_string};
+use super::source::ChunkSource;
 use crate::element::ElementBody;
 use crate::tokens::tokens;
 

@@ -20,6 +20,7 @@ mod properties;
 mod sections;
 mod settings;
 mod sheet;
+mod source;
 #[cfg(test)]
 mod testing;
 mod typed;
@@ -31,21 +32,9 @@ use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
 use crate::element::{ElementBody, Parsed};
 use flow::{Joint, Placed};
 use settings::ChunkSettings;
+use source::ChunkSource;
 
-/// Maximum number of tokens in a chunk that should stay whole: a file, an abstract, a question with its answer, a row.
-pub const WHOLE_TOKENS_MAX: u32 = 32_768;
-
-/// A document to be cut.
-pub(crate) struct ChunkSource<'a> {
-    /// The parsed file.
-    pub(crate) parsed: &'a Parsed,
-    /// Its elements without page breaks, restricted to the selected pages.
-    pub(crate) placed: Vec<Placed<'a>>,
-    /// Extension of the file name, in lower case.
-    pub(crate) ending: String,
-    /// How it is cut.
-    pub(crate) settings: ChunkSettings,
-}
+pub use source::WHOLE_TOKENS_MAX;
 
 /// Cuts a document into chunks.
 ///

@@ -64,6 +64,14 @@ pub(crate) fn pack(flow: &Flow<'_>, range: Range<usize>, packing: &Packing<'_>) 
     parts
 }
 
+/// Cuts a text that is not part of a flow.
+pub(crate) fn pack_string(text: &str, packing: &Packing<'_>) -> Vec<(String, u32)> {
+    let mut flow = Flow::default();
+    flow.push(0, text, "", SpanRole::Text);
+    let part = |part: PackedText| (flow.text[part.range].to_owned(), part.tokens);
+    pack(&flow, 0..flow.text.len(), packing).into_iter().map(part).collect()
+}
+
 struct Packer<'a> {
     flow: &'a Flow<'a>,
     packing: &'a Packing<'a>,

@@ -1,9 +1,9 @@
 //! Chunking of spreadsheets: rows with the names of their columns.
 
-use super::ChunkSource;
 use super::draft::{Children, Cutting, PieceDraft};
 use super::flow::{Flow, Placed, SpanRole, TablePlacement};
 use super::settings::SheetStyle;
+use super::source::ChunkSource;
 use super::writer::PieceWriter;
 use crate::element::{Element, ElementBody, TableElement};
 

@@ -7,7 +7,7 @@ use weft_core::seam::document_reader::{DocumentPiece, PieceKind, Position};
 use super::delimiter::Delimiters;
 use super::draft::{Children, PIECES_MAX, PieceDraft};
 use super::flow::{Flow, FlowSpan, SpanRole};
-use super::pack::{HEADINGS_IN_A_ROW_MAX, HeadingBreaks, Packing, pack};
+use super::pack::{HEADINGS_IN_A_ROW_MAX, HeadingBreaks, Packing, pack, pack_string};
 use super::settings::ChunkSettings;
 use super::{boundary, html, place};
 use crate::element::TableElement;
@@ -247,14 +247,6 @@ fn elements(spans: &[FlowSpan]) -> Range<usize> {
         (Some(first), Some(last)) => first.element..last.element + 1,
         _ => 0..0,
     }
-}
-
-/// Cuts a text that is not part of a flow.
-pub(crate) fn pack_string(text: &str, packing: &Packing<'_>) -> Vec<(String, u32)> {
-    let mut flow = Flow::default();
-    flow.push(0, text, "", SpanRole::Text);
-    let part = |part: super::pack::PackedText| (flow.text[part.range].to_owned(), part.tokens);
-    pack(&flow, 0..flow.text.len(), packing).into_iter().map(part).collect()
 }
 
 /// Cuts a table between its rows and repeats the header in each part. Rows that do not fit become text.

@@ -5,10 +5,10 @@ mod opendocument;
 
 use std::collections::BTreeMap;
 
-use super::Unreadable;
 use crate::element::TableElement;
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 
 pub(super) use opendocument::{InlineObject, ObjectContent, objects};
 

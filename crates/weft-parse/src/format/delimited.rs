@@ -1,10 +1,11 @@
 //! Delimiter-separated values: CSV and its relatives.
 
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable};
+use super::{FileContents, FileFormat, FileInput, ReadResult};
 use crate::element::TableElement;
 use crate::grid::header_rows;
 use crate::parts::PartCollector;
 use crate::sheets::titled;
+use crate::unreadable::Unreadable;
 use crate::words::decode;
 
 /// CSV and TSV.

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::Unreadable;
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 
 /// Maximum number of points in one diagram, and of connections between them.
 const POINTS_MAX: usize = 10_000;

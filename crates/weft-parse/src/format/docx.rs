@@ -8,10 +8,11 @@ mod symbols;
 use std::collections::HashMap;
 
 use super::office::{self, main_part, relations};
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, chart, diagram};
+use super::{FileContents, FileFormat, FileInput, ReadResult, chart, diagram};
 use crate::archive::{Archive, ArchiveKind};
 use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 use body::BodyReader;
 use styles::{DocxLists, Styles};
 

@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html};
+use super::{FileContents, FileFormat, FileInput, ReadResult, html};
 use crate::archive::{Archive, ArchiveKind, beside};
 use crate::markup::{Xml, XmlNode, written};
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 
 /// EPUB books.
 pub(super) const FORMAT: FileFormat = FileFormat {

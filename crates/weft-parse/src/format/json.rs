@@ -4,8 +4,9 @@ mod part;
 
 use serde_json::Value;
 
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, code};
+use super::{FileContents, FileFormat, FileInput, ReadResult, code};
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 use crate::words::{beginning, decode};
 use part::JsonPart;
 

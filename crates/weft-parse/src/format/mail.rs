@@ -6,9 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use mail_parser::{Address, Encoding, MessageParser, MessagePart, MimeHeaders as _, PartType};
 use weft_core::seam::document_reader::FoundPictures;
 
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html, text};
+use super::{FileContents, FileFormat, FileInput, ReadResult, html, text};
 use crate::parts::PartCollector;
 use crate::pictures::{Pictures, attachment, within};
+use crate::unreadable::Unreadable;
 use crate::words;
 
 /// Mail messages in Internet format.

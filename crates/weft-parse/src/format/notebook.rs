@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html, markdown};
+use super::{FileContents, FileFormat, FileInput, ReadResult, html, markdown};
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 use crate::words::{beginning, decode};
 
 /// Jupyter notebooks.

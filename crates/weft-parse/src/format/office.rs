@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::Unreadable;
 use crate::archive::{Archive, beside};
 use crate::markup::{Xml, XmlNode, written};
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 
 /// Maximum size of an address, in bytes. It is stored once but repeated after every link that uses it.
 pub(super) const ADDRESS_BYTES_MAX: usize = 2_000;

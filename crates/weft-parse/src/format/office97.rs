@@ -13,11 +13,12 @@ use office_oxide::doc::DocDocument;
 use office_oxide::ppt::{OleObjectInfo, PptDocument, SlideText, TableBlock, TextRun, TextType};
 use office_oxide::pptx::layout::MASTER_TEXT_SECTION_TITLE;
 
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, markdown};
+use super::{FileContents, FileFormat, FileInput, ReadResult, markdown};
 use crate::archive::ArchiveKind;
 use crate::element::TableElement;
 use crate::grid::header_rows;
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 use slide_texts::paragraphs;
 use tables::SlideTable;
 

@@ -7,13 +7,14 @@ mod lists;
 use std::collections::HashMap;
 
 use super::chart::{self, InlineObject, ObjectContent};
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office, spreadsheet};
+use super::{FileContents, FileFormat, FileInput, ReadResult, office, spreadsheet};
 use crate::archive::{Archive, ArchiveKind};
 use crate::element::TableElement;
 use crate::grid::{Grid, Header};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 use crate::pictures::PictureText;
+use crate::unreadable::Unreadable;
 use lists::OpenDocumentLists;
 
 /// OpenDocument texts and presentations. Spreadsheets are read by the same code as those of Excel.

@@ -6,9 +6,10 @@ use cfb::CompoundFile;
 use weft_core::seam::document_reader::FoundPictures;
 
 use super::mail::ParsedMail;
-use super::{DEPTH_MAX, FileContents, FileFormat, FileInput, ReadResult, Unreadable, html, rtf};
+use super::{DEPTH_MAX, FileContents, FileFormat, FileInput, ReadResult, html, rtf};
 use crate::archive::ArchiveKind;
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 use crate::words::decode;
 
 /// Outlook messages.

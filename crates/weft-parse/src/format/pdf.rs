@@ -7,8 +7,10 @@
 mod codecs;
 mod extractor;
 mod fields;
+mod frame;
 mod layout;
 mod leftward;
+mod line;
 mod masks;
 mod order;
 mod outline;
@@ -30,9 +32,11 @@ use pdf_oxide::object::Object;
 use weft_core::seam::document_reader::{FoundPictures, PAGE_RANGES_MAX};
 use weft_core::value::Json;
 
-use super::{DocumentSettings, FileContents, FileFormat, FileInput, ReadResult, Unreadable};
+use super::{DocumentSettings, FileContents, FileFormat, FileInput, ReadResult};
 use crate::parts::PartCollector;
-use page::{PageBlock, PdfPage};
+use crate::unreadable::Unreadable;
+use line::PageBlock;
+use page::PdfPage;
 
 pub(super) use scanned::read_lines;
 

@@ -4,9 +4,10 @@ use weft_core::seam::document_reader::{FoundPicture, FoundPictures, Position};
 use weft_core::seam::picture_reader::PIXELS_MAX;
 
 use super::pdf::read_lines;
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable};
+use super::{FileContents, FileFormat, FileInput, ReadResult};
 use crate::parts::PartCollector;
 use crate::pictures::{Pictures, of_file, too_many_pixels};
+use crate::unreadable::Unreadable;
 
 /// Common picture formats.
 pub(super) const FORMAT: FileFormat = FileFormat {

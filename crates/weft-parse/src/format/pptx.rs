@@ -5,10 +5,11 @@ mod slide;
 use std::collections::HashSet;
 
 use super::office::{self, main_part, relations};
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, chart, diagram};
+use super::{FileContents, FileFormat, FileInput, ReadResult, chart, diagram};
 use crate::archive::{Archive, ArchiveKind};
 use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 
 /// PowerPoint presentations.
 pub(super) const FORMAT: FileFormat = FileFormat {

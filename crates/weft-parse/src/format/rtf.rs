@@ -13,9 +13,10 @@ use std::collections::HashMap;
 
 use encoding_rs::{Encoding, WINDOWS_1252};
 
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
+use super::{FileContents, FileFormat, FileInput, ReadResult, office};
 use crate::element::ElementBody;
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 use groups::{Capture, Destination, GroupStyle, Paragraph, RtfGroup};
 use letters::{of_charset, of_codepage, sign};
 use table::Table;

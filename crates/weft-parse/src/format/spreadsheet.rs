@@ -11,13 +11,14 @@ use calamine::{
 };
 
 use super::chart::{self, ChartTitles};
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
+use super::{FileContents, FileFormat, FileInput, ReadResult, office};
 use crate::archive::{Archive, ArchiveKind};
 use crate::element::TableElement;
 use crate::grid::{header_rows, once_more};
 use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
 use crate::sheets::{apart, has_groups, titled};
+use crate::unreadable::Unreadable;
 
 use values::shown;
 

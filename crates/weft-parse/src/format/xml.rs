@@ -2,9 +2,10 @@
 
 mod values;
 
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html};
+use super::{FileContents, FileFormat, FileInput, ReadResult, html};
 use crate::markup::{Tag, Xml, XmlNode, escaped, written};
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 use crate::words::line;
 
 /// Any XML, with special support for RSS and Atom.

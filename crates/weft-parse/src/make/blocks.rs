@@ -57,6 +57,11 @@ impl TextBlock {
     }
 }
 
+/// Text of the block itself, for formats without markup.
+pub(super) fn text_of(block: &TextBlock) -> String {
+    block.spans().iter().map(|span| span.text.as_str()).collect()
+}
+
 /// Markdown extensions that texts may use.
 pub(super) fn options() -> Options {
     Options::ENABLE_TABLES

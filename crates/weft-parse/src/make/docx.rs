@@ -12,7 +12,7 @@ use weft_core::seam::document_writer::PageSettings;
 
 use super::blocks::{TextBlock, TextRun, may_stand};
 use super::direction::Direction;
-use super::unwritten;
+use super::unwritten::unwritten;
 use crate::markup::escaped;
 use crate::pictures::of_file;
 

@@ -19,7 +19,7 @@ use weft_core::seam::document_writer::{MadeDocument, PageSettings};
 use weft_core::{Error, Result};
 
 use super::blocks::{RunStyle, TextBlock};
-use super::{Font, unwritten};
+use super::unwritten::unwritten;
 use layout::Layout;
 use letters::Unwritable;
 use page::{Drawn, SetPage};
@@ -33,6 +33,9 @@ const OTHER: &str = "Other";
 const TEXT_SIZE: u32 = 11;
 /// Maximum text size, in points.
 const TEXT_SIZE_MAX: u32 = 72;
+
+/// A font file for letters that the built-in fonts lack.
+pub(crate) type Font<'a> = &'a [u8];
 
 /// Fonts of a document.
 pub(super) struct Fonts {

@@ -2,8 +2,7 @@
 
 use weft_core::seam::document_writer::PageSettings;
 
-use super::blocks::{TextBlock, TextRun};
-use super::text_of;
+use super::blocks::{TextBlock, TextRun, text_of};
 
 /// Writes blocks as lines of text.
 pub(super) fn write(blocks: &[TextBlock], page: &PageSettings) -> String {

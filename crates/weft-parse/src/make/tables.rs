@@ -7,8 +7,8 @@ use weft_core::seam::document_writer::Sheet;
 use weft_core::value::to_text;
 use weft_core::{Json, Result};
 
-use super::blocks::{TextBlock, TextRun, blocks, held_in, may_stand, options};
-use super::{text_of, unwritten};
+use super::blocks::{TextBlock, TextRun, blocks, held_in, may_stand, options, text_of};
+use super::unwritten::unwritten;
 use crate::element::ElementBody;
 use crate::format::parse_tables;
 use crate::words::line;

@@ -13,7 +13,7 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use super::tables::SheetNames;
-use super::unwritten;
+use super::unwritten::unwritten;
 use crate::markup::escaped;
 
 /// Maximum numbers of rows and columns of a sheet in Excel.

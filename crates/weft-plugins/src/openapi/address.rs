@@ -3,8 +3,8 @@
 use url::Url;
 use weft_core::{Error, Json, Result};
 
+use super::described::{DescribedOperation, text};
 use super::style::plain;
-use super::{DescribedOperation, text};
 
 /// Returns the address of a service: the operator's, or else the first of the document's `servers`.
 ///

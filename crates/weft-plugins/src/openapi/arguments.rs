@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::{Map, json};
 use weft_core::Json;
 
-use super::call::BodyKind;
+use super::call::{BODY, BodyKind};
+use super::described::text;
 use super::media;
 use super::schema::OperationSchemas;
 use super::style::{ArgumentPlace, Parameter};
-use super::{BODY, text};
 
 /// Headers that are never parameters, whatever a document says, including those with which a request is made.
 const RESERVED_HEADERS: [&str; 8] = [

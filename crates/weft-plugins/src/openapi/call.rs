@@ -7,14 +7,17 @@ use serde_json::Map;
 use url::Url;
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::tool::{Invocation, ToolStream, once};
+use weft_core::value::listed;
 use weft_core::{Error, Json, Result, ToolBody, ToolOutput};
 
 use super::style::{ArgumentPlace, Parameter, plain};
-use super::{BODY, in_words};
 use crate::settings::PluginSettings;
 
 /// Maximum number of bytes in an answer.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
+
+/// The argument that holds a request's body.
+pub(super) const BODY: &str = "body";
 
 /// The format of the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,4 +163,10 @@ impl ToolBody for OperationCall {
             Ok(output(&response))
         })
     }
+}
+
+/// Formats names as a list for a model.
+fn in_words<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names = listed(names);
+    if names.is_empty() { "it takes none".to_owned() } else { format!("it takes {names}") }
 }

@@ -11,7 +11,8 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 use super::{ProcessSandbox, ask_limits};
 use crate::component::{self, COMPILING_MAX, COMPONENT_MAX};
 use crate::python::kept;
-use crate::worker::{SandboxAnswer, SandboxOrder};
+use crate::worker::SandboxOrder;
+use crate::worker_answer::SandboxAnswer;
 
 /// Maximum number of bytes in the machine code of one component.
 const CODE_MAX: u64 = 512 << 20;

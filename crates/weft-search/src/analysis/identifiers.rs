@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::LETTERS_MAX;
+use super::letters::LETTERS_MAX;
 
 /// Number of letters before a number, and of its digits: `RFC7231` is a name and a number, while `CO2` is one word.
 const ACRONYM_LETTERS: std::ops::RangeInclusive<usize> = 2..=6;

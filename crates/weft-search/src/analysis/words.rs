@@ -7,7 +7,8 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use super::common_words::is_common;
 use super::language::{StemmedLanguage, of_script};
-use super::{CharTreatment, LETTERS_MAX, fold, identifiers};
+use super::letters::{CharTreatment, LETTERS_MAX};
+use super::{fold, identifiers};
 
 /// Maximum number of parts of a joined word; what follows counts as a separate word.
 const PARTS_MAX: usize = 16;

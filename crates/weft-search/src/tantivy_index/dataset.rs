@@ -14,11 +14,12 @@ use weft_core::seam::index::{IndexChange, WriteConfirmation};
 use weft_core::{Error, ErrorKind, Result};
 
 use super::home::{Home, Stamp};
+use super::lock::unwritable;
 use super::pending::PendingChanges;
 use super::schema::{self, EntryFields};
 use super::snapshot::{Snapshot, hash};
 use super::waiting::{Urgency, WaitingWrite, Waitlist, stopped, told};
-use super::writer::{DatasetWriter, IDLE_MAX, unwritable};
+use super::writer::{DatasetWriter, IDLE_MAX};
 use crate::vectors::row;
 
 /// How long accepted changes may gather before they are written, if no question asks for them earlier.

@@ -10,8 +10,8 @@ use tantivy::store::Compressor;
 use tantivy::{Index, IndexSettings};
 use weft_core::{Error, Result};
 
+use super::lock::{unwritable, when_free};
 use super::schema;
-use super::writer::{unwritable, when_free};
 
 /// The file that lists the parts of an index. Every commit replaces it.
 const META: &str = "meta.json";

@@ -5,15 +5,14 @@
 //! closed when it is idle and, after a while, even when it is busy, so that no process has to wait until
 //! another has finished all its work.
 
-use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tantivy::directory::error::{LockError, OpenDirectoryError, OpenReadError};
-use tantivy::{IndexWriter, TantivyError};
-use weft_core::{Error, ErrorKind, Result};
+use tantivy::IndexWriter;
+use weft_core::Result;
 
 use super::home::Home;
+use super::lock::{unwritable, when_free};
 
 /// Memory in bytes that a writer may use before it writes a part.
 const MEMORY: usize = 48 * 1024 * 1024;
@@ -23,11 +22,9 @@ pub(super) const IDLE_MAX: Duration = Duration::from_millis(300);
 /// A writer that has been open for this long is closed after the next commit.
 // Other processes that want to write wait for its lock, however busy this one is.
 const TURN_MAX: Duration = Duration::from_secs(10);
-/// How long it then stays closed. Longer than `ASKED_EVERY`, so that one of the waiting processes gets its turn.
+/// How long it then stays closed. Longer than `ASKED_EVERY` in `lock.rs`, so that one of the waiting processes gets
+/// its turn.
 const PAUSE: Duration = Duration::from_millis(50);
-const ASKED_EVERY: Duration = Duration::from_millis(20);
-/// How long another process may hold the lock before that is an error.
-const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The writer, while it is open. Its operations block.
 #[derive(Default)]
@@ -86,55 +83,5 @@ impl DatasetWriter {
             Some(open) => open.writer.wait_merging_threads().map_err(unwritable),
             None => Ok(()),
         }
-    }
-}
-
-/// Runs work that needs tantivy's lock as soon as no other process holds it.
-pub(super) fn when_free<T>(mut work: impl FnMut() -> tantivy::Result<T>) -> Result<T> {
-    let since = Instant::now();
-    loop {
-        match work() {
-            Err(TantivyError::LockFailure(LockError::LockBusy, _)) if since.elapsed() < WAIT_MAX => {
-                sleep(ASKED_EVERY);
-            }
-            done => return done.map_err(unwritable),
-        }
-    }
-}
-
-/// Advice for an index that was removed in the middle of a change.
-const REMOVED: &str = "another process has just removed the index: try again";
-
-/// Converts an error of tantivy for an index that cannot be written.
-pub(super) fn unwritable(cause: TantivyError) -> Error {
-    let (kind, help) = match &cause {
-        TantivyError::LockFailure(LockError::LockBusy, _) => (
-            ErrorKind::Unavailable,
-            "another process has been writing to the same data folder for a minute: check it, or stop it",
-        ),
-        // Its folder is removed file by file, so any step of a change may be the one that finds something missing.
-        TantivyError::OpenDirectoryError(OpenDirectoryError::DoesNotExist(_))
-        | TantivyError::OpenReadError(OpenReadError::FileDoesNotExist(_)) => {
-            (ErrorKind::Unavailable, REMOVED)
-        }
-        TantivyError::IoError(cause) if cause.kind() == io::ErrorKind::NotFound => {
-            (ErrorKind::Unavailable, REMOVED)
-        }
-        _ => (ErrorKind::Internal, "check whether the disk is full or the folder is no longer writable"),
-    };
-    Error::new(kind, "cannot write to the index of a dataset").because(cause).help(help)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_index_removed_during_a_change_can_be_written_again() {
-        let kind = |cause: TantivyError| unwritable(cause).kind;
-        assert_eq!(kind(io::Error::from(io::ErrorKind::NotFound).into()), ErrorKind::Unavailable);
-        assert_eq!(kind(io::Error::from(io::ErrorKind::StorageFull).into()), ErrorKind::Internal);
-        let gone = OpenReadError::FileDoesNotExist("meta.json".into());
-        assert_eq!(kind(gone.into()), ErrorKind::Unavailable);
     }
 }

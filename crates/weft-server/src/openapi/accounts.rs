@@ -1,6 +1,7 @@
 //! Users, sign-ins, tenants, share tokens and the audit log.
 
-use super::agents::{PAGE, STREAM, WHOLE};
+use super::agents::WHOLE;
+use super::common::{PAGE, STREAM};
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 use super::{Answer, Operation, Shared};
 

@@ -1,14 +1,12 @@
 //! Agents, their sessions and their answers.
 
-use super::chats::CHAT_COMPLETION;
+use super::common::{CHAT_COMPLETION, MESSAGES, PAGE, REMOVED, STRATEGY, STREAM};
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
-use super::{Answer, Body, Operation, Shared, versions::NAMED as VERSION};
+use super::{Answer, Body, Operation, Shared};
 
-/// Query parameters for a page of a list.
-pub const PAGE: [Member; 2] = [
-    whole("page", "page number, starting at 1").optional(),
-    whole("page_size", "entries per page").optional(),
-];
+/// The version of an agent.
+const VERSION: Member =
+    text("version", "version to use: its hash, a label, `published` or `latest`").optional();
 const ORDER: Member = flag("desc", "whether to sort in descending order; default: true").optional();
 /// An error in a canvas.
 pub(super) static PROBLEM: Shape = Shape {
@@ -243,7 +241,7 @@ pub static DELETE_SESSIONS: Operation = Operation::runs("Removes sessions.")
         list("ids", &Type::Text, "which ones").optional(),
         flag("delete_all", "whether to remove all; without ids").optional(),
     ])
-    .data(super::runs::REMOVED);
+    .data(REMOVED);
 
 static ANSWER: Shape = Shape {
     name: "Answer",
@@ -297,17 +295,6 @@ static AGENT_REPLY: Shape = Shape {
 /// The answer of a run as a single object, in the requested dialect.
 const IN_DIALECT: Type = Type::Either(&[WHOLE, Type::Of(&AGENT_REPLY)]);
 
-/// What to do with a question while its session is answering another.
-pub const STRATEGY: Member = member(
-    "multitask_strategy",
-    Type::OneOf(&["reject", "enqueue", "interrupt", "steer"]),
-    "how to handle the question while a turn of its session is in progress",
-)
-.optional();
-/// Whether the answer is streamed.
-pub const STREAM: Member =
-    flag("stream", "whether to stream events; otherwise one answer is returned at the end").optional();
-
 /// The format of the events.
 pub const DIALECT: Member = member(
     "dialect",
@@ -338,15 +325,6 @@ const COMPLETION: [Member; 15] = [
     flag("release", "whether to run the published version").optional(),
     VERSION,
 ];
-/// A conversation that ends with a question.
-pub const MESSAGES: Member = list(
-    "messages",
-    &Type::Object(&[
-        text("role", "`user`, `assistant` or `system`"),
-        member("content", Type::Any, "text of the message"),
-    ]),
-    "the conversation; its last question is answered",
-);
 
 /// `POST …/completions`.
 pub static COMPLETE: Operation =

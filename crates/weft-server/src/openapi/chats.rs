@@ -1,6 +1,6 @@
 //! Chat assistants, their conversations and their answers.
 
-use super::agents::{MESSAGES, PAGE, STRATEGY, STREAM};
+use super::common::{CHAT_COMPLETION, MESSAGES, PAGE, STRATEGY, STREAM};
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 use super::{Answer, Operation, Shared};
 
@@ -266,58 +266,6 @@ pub static ASK_CHATBOT: Operation = Operation::runs("Asks a chat assistant from 
     .shared(Shared::Chat)
     .body(&QUESTION)
     .answer(Answer::EventsOrData(Type::Of(&ANSWER)));
-/// An answer in the format of OpenAI's chat completions.
-pub static CHAT_COMPLETION: Shape = Shape {
-    name: "ChatCompletion",
-    summary: "an answer in the OpenAI chat completions format",
-    members: &[
-        text("id", "for an agent, the session for further questions"),
-        text("object", "`chat.completion`"),
-        whole("created", "start time in seconds since 1970"),
-        text("model", "the agent, or the chat assistant"),
-        member(
-            "usage",
-            Type::Object(&[
-                whole("prompt_tokens", ""),
-                whole("completion_tokens", ""),
-                whole("total_tokens", ""),
-                member(
-                    "prompt_tokens_details",
-                    Type::Object(&[whole("cached_tokens", ""), whole("cache_write_tokens", "")]),
-                    "",
-                ),
-                member(
-                    "completion_tokens_details",
-                    Type::Object(&[
-                        whole("reasoning_tokens", ""),
-                        whole("accepted_prediction_tokens", "always 0"),
-                        whole("rejected_prediction_tokens", "always 0"),
-                    ]),
-                    "",
-                ),
-            ]),
-            "tokens used",
-        ),
-        list(
-            "choices",
-            &Type::Object(&[
-                whole("index", ""),
-                text("finish_reason", "").nullable(),
-                member(
-                    "message",
-                    Type::Object(&[
-                        text("role", ""),
-                        text("content", "").nullable(),
-                        member("reference", Type::Any, "sources").optional(),
-                    ]),
-                    "",
-                ),
-            ]),
-            "one",
-        ),
-        member("weft", Type::Any, "data without a place in that format, such as a waiting form").optional(),
-    ],
-};
 
 /// `POST …/openai/{id}/chat/completions`.
 pub static COMPLETE_OPENAI: Operation =

@@ -1,7 +1,6 @@
 //! Datasets, their documents and chunks, and searching them.
 
-use super::agents::PAGE;
-use super::runs::REMOVED;
+use super::common::{PAGE, REMOVED};
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 use super::{Answer, Body, Operation};
 use crate::wire::{dataset, document};

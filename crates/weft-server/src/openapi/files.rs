@@ -1,6 +1,6 @@
 //! Files in folders: the file manager of a tenant.
 
-use super::agents::PAGE;
+use super::common::PAGE;
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 use super::{Answer, Body, Operation};
 

@@ -1,7 +1,7 @@
 //! Memories of agents.
 
 use super::Operation;
-use super::agents::PAGE;
+use super::common::PAGE;
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 
 const TYPES: Type = Type::List(&Type::OneOf(&["raw", "semantic", "episodic", "procedural"]));

@@ -1,6 +1,6 @@
 //! Ingestion logs, and documents addressed by id alone.
 
-use super::agents::PAGE;
+use super::common::PAGE;
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 use super::{Answer, Operation};
 

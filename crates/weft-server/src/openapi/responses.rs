@@ -1,6 +1,6 @@
 //! Agents behind OpenAI's Responses API.
 
-use super::agents::STREAM;
+use super::common::STREAM;
 use super::shape::{Member, Shape, Type, flag, list, member, text, whole};
 use super::{Answer, Operation};
 

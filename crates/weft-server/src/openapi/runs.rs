@@ -1,17 +1,9 @@
 //! Runs, human tasks, tokens, models and the server itself.
 
-use super::agents::{PAGE, STRATEGY, STREAM, WHOLE};
+use super::agents::WHOLE;
+use super::common::{PAGE, STRATEGY, STREAM};
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 use super::{Answer, Operation};
-
-/// Answer to the removal of several objects: true, or what could not be removed.
-pub const REMOVED: Type = Type::Either(&[
-    Type::Flag,
-    Type::Object(&[
-        whole("success_count", "number removed"),
-        list("errors", &Type::Text, "what was not removed").optional(),
-    ]),
-]);
 
 static RUN: Shape = Shape {
     name: "Run",

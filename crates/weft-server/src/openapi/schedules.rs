@@ -1,7 +1,7 @@
 //! Schedules of agents.
 
 use super::Operation;
-use super::agents::PAGE;
+use super::common::PAGE;
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 
 static SCHEDULE: Shape = Shape {

@@ -1,7 +1,7 @@
 //! Search apps: single questions about datasets.
 
-use super::agents::{PAGE, STREAM};
 use super::chats::ANSWER;
+use super::common::{PAGE, STREAM};
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 use super::{Answer, Operation};
 

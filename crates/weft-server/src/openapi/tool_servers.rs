@@ -1,7 +1,7 @@
 //! MCP servers that a tenant has registered.
 
 use super::Operation;
-use super::agents::PAGE;
+use super::common::PAGE;
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 
 static SERVER: Shape = Shape {

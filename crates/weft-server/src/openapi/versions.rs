@@ -1,12 +1,9 @@
 //! Versions of agents, tags, and export and import of agents.
 
 use super::Operation;
-use super::agents::{AGENT, AGENT_BODY, PAGE, PROBLEM};
+use super::agents::{AGENT, AGENT_BODY, PROBLEM};
+use super::common::PAGE;
 use super::shape::{Member, Shape, Type, flag, list, member, text, time};
-
-/// The version of an agent.
-pub const NAMED: Member =
-    text("version", "version to use: its hash, a label, `published` or `latest`").optional();
 
 /// A version.
 static VERSION: Shape = Shape {

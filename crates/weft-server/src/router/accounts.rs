@@ -4,7 +4,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
 use axum::routing::MethodRouter;
 
-use super::{DELETE, GET, PATCH, POST, PUT};
+use super::methods::{DELETE, GET, PATCH, POST, PUT};
 use crate::handler::{ResponseFuture, post};
 use crate::openapi::Routes;
 use crate::openapi::accounts as of_account;

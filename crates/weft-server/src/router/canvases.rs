@@ -1,6 +1,6 @@
 //! Routes for editors of canvases, and the older names of the routes for agents.
 
-use super::{GET, POST, PUT};
+use super::methods::{GET, POST, PUT};
 use crate::openapi::Routes;
 use crate::openapi::agents as of_agent;
 use crate::openapi::editing as of_editing;

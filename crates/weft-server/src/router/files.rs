@@ -2,7 +2,7 @@
 
 use axum::extract::DefaultBodyLimit;
 
-use super::{DELETE, GET, PATCH, POST, PUT};
+use super::methods::{DELETE, GET, PATCH, POST, PUT};
 use crate::handler::post;
 use crate::openapi::Routes;
 use crate::openapi::agents as of_agent;

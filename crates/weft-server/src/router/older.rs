@@ -1,7 +1,7 @@
 //! Further routes of older clients: ingestion logs, documents addressed by id alone, models, and the state of the
 //! server.
 
-use super::{DELETE, GET, PATCH, POST, PUT};
+use super::methods::{DELETE, GET, PATCH, POST, PUT};
 use crate::openapi::Routes;
 use crate::openapi::agents as of_agent;
 use crate::openapi::datasets as of_dataset;

@@ -1,6 +1,6 @@
 //! Routes for the MCP servers that a tenant has registered.
 
-use super::{DELETE, GET, POST, PUT};
+use super::methods::{DELETE, GET, POST, PUT};
 use crate::openapi::Routes;
 use crate::openapi::tool_servers as of_server;
 use crate::routes::tool_server_sign_in as sign_in;

@@ -24,8 +24,9 @@ use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::dataset_not_owned;
-use crate::wire::document::{self, once};
+use crate::wire::document;
 use crate::wire::envelope::Success;
+use crate::wire::once::once;
 
 /// Maximum number of documents that one request may name.
 const IDS_MAX: usize = 1_000;

@@ -8,7 +8,6 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
-use sha2::{Digest as _, Sha256};
 use weft_core::error::found;
 use weft_core::id::DatasetKey;
 use weft_core::seam::DatasetStore;
@@ -16,11 +15,12 @@ use weft_core::seam::dataset_store::{
     ChunkFilter, Dataset, Document, DocumentChange, DocumentFilter, DocumentState, Extra, Heads, Settings,
 };
 use weft_core::seam::ingest_queue::Wanted;
-use weft_core::{DocumentId, DocumentKey, Error, ErrorKind, hex};
+use weft_core::{DocumentId, DocumentKey, Error, ErrorKind};
 use weft_knowledge::ingest::ChunkPages;
 use weft_knowledge::raptor::dataset::{document_id, is_of_dataset, is_wanted};
 use weft_knowledge::raptor::{SummaryScope, is_summary};
 
+use super::task_id::task_id;
 use super::{owned, reembedding};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -90,12 +90,6 @@ impl DatasetTask {
     fn id(self, dataset: &DatasetKey) -> String {
         task_id(dataset, self.section)
     }
-}
-
-/// Returns the id of a task. A dataset has one task of each kind, so the id is derived from the two.
-pub(super) fn task_id(dataset: &DatasetKey, kind: &str) -> String {
-    let whole = [dataset.tenant.as_str(), dataset.id.as_str(), kind].join("\u{0}");
-    hex(&Sha256::digest(whole.as_bytes())[..16])
 }
 
 /// `POST …/run_graphrag`: builds the graph of every document of the dataset.

@@ -16,8 +16,9 @@ use crate::body::{Params, RequiredBody};
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
-use crate::wire::dataset::{self, DatasetFields, Removal, none_owned, not_owned, view};
+use crate::wire::dataset::{self, DatasetFields, none_owned, not_owned, view};
 use crate::wire::envelope::{Listed, Success};
+use crate::wire::removal::Removal;
 use crate::wire::rules::line;
 
 /// Batch size when all datasets are removed.

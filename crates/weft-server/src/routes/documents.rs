@@ -18,10 +18,10 @@ use crate::body::{Body, Params};
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
-use crate::wire::dataset::Removal;
 use crate::wire::document::{self, view};
 use crate::wire::envelope::Success;
 use crate::wire::metadata::Summary;
+use crate::wire::removal::Removal;
 
 /// Batch size when all documents are removed.
 const REMOVED_AT_ONCE: u64 = 100;

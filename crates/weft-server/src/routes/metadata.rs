@@ -15,11 +15,12 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::dataset_not_owned;
 use crate::wire::dataset::not_owned;
-use crate::wire::document::{self, once};
+use crate::wire::document;
 use crate::wire::envelope::Success;
 use crate::wire::metadata::{
     MetadataUpdate, Summary, check_config, config, older_config, put_config, whole_config,
 };
+use crate::wire::once::once;
 use crate::wire::rules::Problems;
 
 /// Number of documents read in one batch.

@@ -49,6 +49,7 @@ pub(crate) mod single;
 pub(crate) mod speech;
 pub(crate) mod spending;
 pub(crate) mod tags;
+mod task_id;
 pub(crate) mod tasks;
 pub(crate) mod templates;
 pub(crate) mod tenants;

@@ -6,7 +6,7 @@ use weft_core::ErrorKind;
 use weft_core::id::DatasetKey;
 use weft_core::seam::reembedding_store::{Reembedding, ReembeddingState};
 
-use super::dataset_tasks::task_id;
+use super::task_id::task_id;
 use super::{datasets, owned};
 use crate::auth::Caller;
 use crate::body::Body;

@@ -19,8 +19,8 @@ use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::dataset_not_owned;
-use crate::wire::document::once;
 use crate::wire::envelope::{Success, respond};
+use crate::wire::once::once;
 use crate::wire::retrieval::{RetrievalRequest, answer, answer_of_datasets, dify_body, records};
 
 /// `POST /api/v1/retrieval`.

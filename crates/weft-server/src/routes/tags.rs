@@ -16,8 +16,8 @@ use crate::body::{Body, Params};
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
-use crate::wire::document::once;
 use crate::wire::envelope::Success;
+use crate::wire::once::once;
 
 /// Maximum number of datasets in one request.
 const DATASETS_MAX: usize = 100;

@@ -14,8 +14,8 @@ use crate::body::{Body, Params};
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
-use crate::wire::document::once;
 use crate::wire::envelope::Success;
+use crate::wire::once::once;
 use crate::wire::tool_server::{brought, changed, check_address, exported, fresh, seconds, view, with_flags};
 
 /// Maximum number of servers that one request may name or contain: each of them may have to be contacted.

@@ -7,7 +7,7 @@ use weft_core::{ChunkId, DatasetId};
 use weft_knowledge::ingest::{Availability, ChunkEdit, NewChunk};
 use weft_knowledge::pictures;
 
-use super::document::once;
+use super::once::once;
 use super::python;
 use super::time::http_date;
 use crate::body::{Body, Params, excerpt};

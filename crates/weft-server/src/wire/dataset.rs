@@ -13,6 +13,8 @@ pub(crate) use self::checks::{model_problem, pipeline_problem};
 use super::metadata::check_config;
 use super::method::{self, METHODS, MODEL_ASKED};
 use super::named::Named;
+use super::once::once;
+use super::removal::Removal;
 use super::rules::{Problems, Rule, line};
 use super::time::http_date;
 use crate::body::{Body, Params};
@@ -316,17 +318,6 @@ pub(crate) fn dataset_id(id: &str) -> Result<DatasetId, ApiError> {
     known.ok_or_else(|| ApiError::argument(line("dataset_id", NO_ID, &Json::String(id.to_owned()))))
 }
 
-/// Selection of the items to remove.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Removal {
-    /// None.
-    Nothing,
-    /// All items.
-    Everything,
-    /// The items with these ids.
-    These(Vec<String>),
-}
-
 /// Reads the body of a request that removes datasets, which must have ids or `delete_all`.
 ///
 /// # Errors
@@ -356,7 +347,7 @@ fn check_ids(problems: &mut Problems, list: &[Json]) {
             Some(id) => ids.push(id),
         }
     }
-    let (_, twice) = super::document::once(ids);
+    let (_, twice) = once(ids);
     if !twice.is_empty() {
         let message = format!("Duplicate ids: '{}'", twice.join(", "));
         problems.add("ids", &message, &Json::Array(list.to_vec()));

@@ -1,7 +1,5 @@
 //! Documents: reading requests and building answers.
 
-use std::collections::HashSet;
-
 use serde_json::{Value as Json, json};
 use weft_core::TenantId;
 use weft_core::media_type::ending;
@@ -10,8 +8,10 @@ use weft_core::seam::document_reader::ChunkMethod;
 use weft_knowledge::ingest::{NAME_BYTES_MAX, PIPELINE};
 use weft_knowledge::pictures;
 
-use super::dataset::{self, Removal};
+use super::dataset;
 use super::method;
+use super::once::once;
+use super::removal::Removal;
 use super::rules::{Problems, Rule, line};
 use super::time::http_date;
 use super::{metadata, python};
@@ -398,20 +398,6 @@ pub fn document_ids(body: &Body) -> Result<(Vec<String>, Vec<String>), ApiError>
         return Err(ApiError::data("`document_ids` is required"));
     }
     Ok(once(ids))
-}
-
-/// Returns the strings without repetitions, and those that were repeated.
-pub(crate) fn once(texts: Vec<String>) -> (Vec<String>, Vec<String>) {
-    let (mut seen, mut told) = (HashSet::new(), HashSet::new());
-    let (mut first, mut twice) = (Vec::with_capacity(texts.len()), Vec::new());
-    for text in texts {
-        if seen.insert(text.clone()) {
-            first.push(text);
-        } else if told.insert(text.clone()) {
-            twice.push(text);
-        }
-    }
-    (first, twice)
 }
 
 /// The error for documents that do not exist.

@@ -1,6 +1,6 @@
 //! Writes the tokens of a block with charges on whatever is retained.
 
-use super::Token;
+use super::token::Token;
 
 /// Filters that build about as much as they are given.
 const COPYING: [&str; 20] = [

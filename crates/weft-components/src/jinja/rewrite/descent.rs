@@ -6,7 +6,7 @@
 
 use weft_core::{Error, Result};
 
-use super::Token;
+use super::token::Token;
 
 /// Maximum nesting depth of brackets.
 pub(super) const NESTING_MAX: usize = 40;

@@ -1,6 +1,6 @@
 //! Expressions whose value is known without any input.
 
-use super::Token;
+use super::token::Token;
 
 /// Maximum number of them that are checked in a template.
 // Each of them is compiled and evaluated whenever the canvas is checked.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Token;
-use crate::jinja::is_no_member_of_loop;
+use super::token::Token;
+use crate::jinja::loop_members::is_no_member_of_loop;
 
 /// A name that a template uses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

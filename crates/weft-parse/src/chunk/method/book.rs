@@ -2,13 +2,13 @@
 
 use weft_core::error::Result;
 
-use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
 use crate::chunk::flow::{Flow, TablePlacement};
 use crate::chunk::lines::NumberedLines;
 use crate::chunk::numbering::Levels;
 use crate::chunk::printed_contents;
 use crate::chunk::sections::{pack_siblings, sections};
+use crate::chunk::source::ChunkSource;
 use crate::chunk::writer::PieceWriter;
 
 /// Maximum number of distinct heading levels.

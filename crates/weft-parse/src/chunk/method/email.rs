@@ -3,8 +3,8 @@
 use weft_core::error::Result;
 
 use super::naive;
-use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
+use crate::chunk::source::ChunkSource;
 
 /// Cuts a mail into chunks.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {

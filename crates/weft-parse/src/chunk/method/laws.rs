@@ -2,12 +2,12 @@
 
 use weft_core::error::Result;
 
-use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
 use crate::chunk::flow::{Flow, TablePlacement};
 use crate::chunk::lines::NumberedLines;
 use crate::chunk::numbering::Levels;
 use crate::chunk::sections::sections;
+use crate::chunk::source::ChunkSource;
 use crate::chunk::writer::PieceWriter;
 
 /// Number of heading levels that are distinguished in a text without articles.

@@ -2,12 +2,12 @@
 
 use weft_core::error::Result;
 
-use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
 use crate::chunk::flow::{Flow, TablePlacement};
 use crate::chunk::lines::NumberedLines;
 use crate::chunk::numbering::Levels;
 use crate::chunk::sections::{pack_small, sections};
+use crate::chunk::source::ChunkSource;
 use crate::chunk::writer::PieceWriter;
 
 /// Maximum size of a section's chunk, in tokens; the settings may set a lower limit.

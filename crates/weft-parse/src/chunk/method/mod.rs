@@ -17,8 +17,8 @@ mod titles;
 use weft_core::error::Result;
 use weft_core::seam::document_reader::ChunkMethod;
 
-use super::ChunkSource;
 use super::draft::Cutting;
+use crate::chunk::source::ChunkSource;
 
 /// A chunking method.
 pub(crate) type CutMethod = fn(&ChunkSource<'_>) -> Result<Cutting>;

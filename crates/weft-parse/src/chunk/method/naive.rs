@@ -2,10 +2,10 @@
 
 use weft_core::error::Result;
 
-use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
 use crate::chunk::flow::{Flow, TablePlacement};
 use crate::chunk::sheet;
+use crate::chunk::source::ChunkSource;
 use crate::chunk::writer::PieceWriter;
 
 /// Cuts a document into chunks.

@@ -6,8 +6,8 @@ use crate::chunk::delimiter::Delimiters;
 use crate::chunk::draft::Cutting;
 use crate::chunk::flow::{Flow, Placed, TablePlacement};
 use crate::chunk::sheet;
+use crate::chunk::source::{ChunkSource, WHOLE_TOKENS_MAX};
 use crate::chunk::writer::PieceWriter;
-use crate::chunk::{ChunkSource, WHOLE_TOKENS_MAX};
 
 /// Keeps a document whole, or cuts it into as few parts as possible.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {

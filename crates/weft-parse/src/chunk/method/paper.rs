@@ -8,8 +8,8 @@ use crate::chunk::draft::{Children, Cutting};
 use crate::chunk::flow::{Flow, Placed, SpanRole, TablePlacement, plain};
 use crate::chunk::numbering::Levels;
 use crate::chunk::sections::sections;
+use crate::chunk::source::{ChunkSource, WHOLE_TOKENS_MAX};
 use crate::chunk::writer::PieceWriter;
-use crate::chunk::{ChunkSource, WHOLE_TOKENS_MAX};
 use crate::element::ElementBody;
 
 /// Number of elements at the beginning that are searched for the abstract.

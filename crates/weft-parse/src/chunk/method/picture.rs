@@ -4,8 +4,8 @@ use weft_core::error::{Error, ErrorKind, Result};
 use weft_core::seam::document_reader::PieceKind;
 
 use super::one;
-use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
+use crate::chunk::source::ChunkSource;
 
 /// Returns the text of a picture. A picture without text would have to be described by a vision model.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {

@@ -7,10 +7,10 @@ use crate::chunk::delimiter::Delimiters;
 use crate::chunk::draft::{Cutting, PieceDraft};
 use crate::chunk::flow::{Flow, SpanRole, TablePlacement};
 use crate::chunk::numbering::{NumberMarker, marker};
-use crate::chunk::pack::{HeadingBreaks, Packing};
+use crate::chunk::pack::{HeadingBreaks, Packing, pack_string};
 use crate::chunk::sections::sections;
-use crate::chunk::writer::pack_string;
-use crate::chunk::{ChunkSource, WHOLE_TOKENS_MAX, sheet};
+use crate::chunk::sheet;
+use crate::chunk::source::{ChunkSource, WHOLE_TOKENS_MAX};
 use crate::tokens::tokens;
 
 /// Labels of questions and answers, which are stripped.

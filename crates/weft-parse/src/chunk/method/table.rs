@@ -7,10 +7,10 @@ use weft_core::value::{plural, plural_with};
 use crate::chunk::delimited;
 use crate::chunk::delimiter::Delimiters;
 use crate::chunk::draft::{Cutting, PieceDraft};
-use crate::chunk::pack::{HeadingBreaks, Packing};
+use crate::chunk::pack::{HeadingBreaks, Packing, pack_string};
+use crate::chunk::sheet;
+use crate::chunk::source::{ChunkSource, WHOLE_TOKENS_MAX};
 use crate::chunk::typed::ColumnType;
-use crate::chunk::writer::pack_string;
-use crate::chunk::{ChunkSource, WHOLE_TOKENS_MAX, sheet};
 use crate::element::{ElementBody, TableElement};
 
 /// Maximum number of column names in a warning.

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use weft_core::error::{Error, Result};
 
-use crate::chunk::ChunkSource;
 use crate::chunk::delimited::{self, DelimitedRow};
 use crate::chunk::draft::{Cutting, PieceDraft};
+use crate::chunk::source::ChunkSource;
 
 /// Reads rows of a text and a list of tags. Rows of any other shape are added to the text of the next one.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {

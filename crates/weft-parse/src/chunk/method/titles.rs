@@ -7,11 +7,11 @@ use regex::Regex;
 use weft_core::error::Result;
 use weft_core::pattern::begins;
 
-use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
 use crate::chunk::flow::{Flow, FlowSpan, Joint, Placed, SpanRole, TablePlacement};
 use crate::chunk::sections::{FlowSection, pack_small, sections};
 use crate::chunk::settings::ChunkSettings;
+use crate::chunk::source::ChunkSource;
 use crate::chunk::writer::PieceWriter;
 use crate::element::{Element, ElementBody};
 use crate::tokens::tokens;

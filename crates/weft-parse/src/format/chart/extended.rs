@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{ChartVisitor, ChartWalk, SERIES_MAX, Series, TitleKind, walked};
-use crate::format::Unreadable;
 use crate::markup::Tag;
+use crate::unreadable::Unreadable;
 use crate::words::beginning;
 
 /// Number of bytes at the beginning of a chart that show its kind.

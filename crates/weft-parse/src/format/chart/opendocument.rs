@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use super::{ChartTitles, TitleKind};
 use crate::archive::Archive;
 use crate::element::TableElement;
-use crate::format::{Unreadable, office};
+use crate::format::office;
 use crate::grid::header_rows;
 use crate::markup::{Tag, Xml, XmlNode};
+use crate::unreadable::Unreadable;
 
 /// Maximum number of objects that are read in one file.
 const OBJECTS_MAX: usize = 1_000;

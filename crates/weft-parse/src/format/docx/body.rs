@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::super::Unreadable;
 use super::super::math::Math;
 use super::super::office::{OfficeRelation, end_link};
 use super::Notes;
@@ -12,6 +11,7 @@ use crate::grid::{Grid, Header};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 use crate::pictures::PictureText;
+use crate::unreadable::Unreadable;
 
 /// An open paragraph. Text boxes contain paragraphs within paragraphs.
 #[derive(Default)]

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::super::Unreadable;
 use super::super::numeral::numeral;
 use crate::markup::{Tag, Xml, XmlNode};
+use crate::unreadable::Unreadable;
 use crate::words::beginning;
 
 /// Maximum length of a chain of styles based on one another.

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::format::Unreadable;
 use crate::format::numeral::numeral;
 use crate::markup::{Tag, Xml, XmlNode};
+use crate::unreadable::Unreadable;
 use crate::words::beginning;
 
 /// Number of list levels.

@@ -7,8 +7,9 @@ use pdf_oxide::geometry::Rect;
 use pdf_oxide::object::Object;
 use weft_core::seam::document_reader::Position;
 
+use super::frame::PageFrame;
+use super::line::PageLine;
 use super::outline::text_string;
-use super::page::{PageFrame, PageLine};
 
 /// Maximum number of fields of one page that are read.
 const FIELDS_MAX: usize = 10_000;

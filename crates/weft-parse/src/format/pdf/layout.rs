@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use weft_core::seam::document_reader::Position;
 
+use super::line::{PageBlock, PageLine};
 use super::outline::{self, OutlineLevels};
-use super::page::{PageBlock, PageLine, PdfPage};
+use super::page::PdfPage;
 use super::paged_table::PagedTable;
 use crate::element::ElementBody;
 use crate::parts::PartCollector;

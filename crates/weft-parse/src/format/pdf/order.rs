@@ -3,7 +3,7 @@
 use weft_core::seam::document_reader::Position;
 
 use super::leftward::direction;
-use super::page::{PageBlock, PageLine};
+use super::line::{PageBlock, PageLine, PageRow};
 use super::spaced_table;
 
 /// Minimum gap, as a multiple of the type size, between pieces of a row that may belong to different columns.
@@ -18,13 +18,6 @@ const ROWS_MIN: usize = 5;
 const DEPTH_MAX: u8 = 2;
 /// Number of positions across a page where a gutter is looked for.
 const PLACES: usize = 120;
-
-/// Pieces of text at the same height, from left to right.
-#[derive(Clone, Debug)]
-pub(super) struct PageRow {
-    /// Never empty.
-    pub pieces: Vec<PageLine>,
-}
 
 impl PageRow {
     fn left(&self) -> f32 {

@@ -4,51 +4,20 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pdf_oxide::extractors::text::ArtifactType;
-use pdf_oxide::geometry::Rect;
-use pdf_oxide::layout::{FontWeight, TextSpan};
+use pdf_oxide::layout::TextSpan;
 use pdf_oxide::{PdfDocument, ReadingOrder};
 use weft_core::seam::document_reader::Position;
 
-use super::extractor::font_name;
+use super::frame::PageFrame;
+use super::line::{PageBlock, PageLine, PlacedTable};
 use super::pieces::{Glyphs, TextTurn, pieces};
 use super::ruled_table::RuledArea;
 use super::rules::Rules;
 use super::{fields, order, placed, ruled_table, tex_fonts};
-use crate::words::{is_unspaced, line};
+use crate::words::line;
 
 /// Maximum number of text pieces on one page.
 const SPANS_MAX: usize = 100_000;
-/// Minimum gap between pieces that counts as a space, as a fraction of the type size.
-const BLANK: f32 = 0.15;
-
-/// A line of text.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct PageLine {
-    /// The text.
-    pub text: String,
-    /// Position of the line.
-    pub place: Position,
-    /// Type size, in points.
-    pub size: f32,
-    /// Whether it is bold throughout.
-    pub is_bold: bool,
-    /// Whether it is monospaced throughout.
-    pub is_mono: bool,
-    /// Whether it is a row of a table or a form instead of a line of running text.
-    pub has_cells: bool,
-}
-
-/// Rows and position of a table.
-pub(super) type PlacedTable = (Vec<Vec<String>>, Position);
-
-/// An element of a page.
-#[derive(Clone, Debug)]
-pub(super) enum PageBlock {
-    /// Text.
-    Line(PageLine),
-    /// A table, row by row.
-    Table(Vec<Vec<String>>, Position),
-}
 
 /// A page that has been read.
 #[derive(Clone, Debug)]
@@ -63,68 +32,6 @@ pub(super) struct PdfPage {
     pub blocks: Vec<PageBlock>,
     /// Values of the form fields on a page that is a picture, to be added once the picture has been read.
     pub fields: Vec<PageLine>,
-}
-
-/// The visible part of a page: its left and upper edges, and its size.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PageFrame {
-    /// Page number, starting at 1.
-    pub page: u32,
-    left: f32,
-    top: f32,
-    width: f32,
-    height: f32,
-}
-
-impl PageFrame {
-    /// Frame of a page; the size is Letter if the document gives none.
-    pub(super) fn of(document: &PdfDocument, number: usize) -> Self {
-        let (left, bottom, right, top) =
-            document.get_page_visible_box(number - 1).unwrap_or((0.0, 0.0, 612.0, 792.0));
-        let page = u32::try_from(number).unwrap_or(u32::MAX);
-        Self { page, left, top, width: right - left, height: top - bottom }
-    }
-
-    /// Area in square points.
-    pub(super) fn area(&self) -> f32 {
-        self.width * self.height
-    }
-
-    /// Position of a piece of text. The library has rotated some pieces with their page, and others not.
-    pub(super) fn place(&self, span: &TextSpan) -> Position {
-        match span.page_rotation_applied {
-            // These are in the coordinates of the turned page, whose sides are exchanged.
-            90 | 270 => {
-                Self { top: self.top - self.height + self.width, ..*self }.rectangle(span.page_bbox())
-            }
-            _ => self.rectangle(span.page_bbox()),
-        }
-    }
-
-    /// Position of a rectangle when the page is rotated clockwise for display.
-    pub(super) fn turned(&self, place: Position, degrees: i32) -> Position {
-        let (left, right, top, bottom) = (place.left, place.right, place.top, place.bottom);
-        let (width, height) = (self.width, self.height);
-        let [left, right, top, bottom] = match degrees {
-            90 => [height - bottom, height - top, left, right],
-            180 => [width - right, width - left, height - bottom, height - top],
-            270 => [top, bottom, width - right, width - left],
-            _ => return place,
-        };
-        Position { left, right, top, bottom, ..place }
-    }
-
-    /// Converts a rectangle to coordinates from the upper left corner.
-    pub(super) fn rectangle(&self, rect: Rect) -> Position {
-        let finite = |number: f32| if number.is_finite() { number } else { 0.0 };
-        Position {
-            page: self.page,
-            left: finite(rect.x - self.left),
-            right: finite(rect.x + rect.width - self.left),
-            top: finite(self.top - rect.y - rect.height),
-            bottom: finite(self.top - rect.y),
-        }
-    }
 }
 
 impl PdfPage {
@@ -283,85 +190,6 @@ fn is_artifact(span: &TextSpan) -> bool {
     matches!(span.artifact_type, Some(ArtifactType::Pagination(_)))
 }
 
-impl PageBlock {
-    /// Position of the block.
-    pub(super) fn place(&self) -> Position {
-        let (Self::Line(PageLine { place, .. }) | Self::Table(_, place)) = self;
-        *place
-    }
-}
-
-impl PageLine {
-    /// Creates a line from a string of the library and its position.
-    pub(super) fn of(span: &TextSpan, place: Position) -> Self {
-        Self {
-            text: span.text.clone(),
-            place,
-            // Sizes come from the file: they can be negative or not finite.
-            size: if span.font_size.is_finite() { span.font_size.abs() } else { 0.0 },
-            is_bold: is_bold(span),
-            is_mono: is_mono(span),
-            has_cells: false,
-        }
-    }
-
-    /// Appends a piece of text, with a space if the gap is as wide as one.
-    pub(super) fn add(&mut self, piece: &Self, gap: f32) {
-        let size = self.size.max(piece.size).max(1.0);
-        // Chinese has no spaces between words, whatever the gaps between glyphs.
-        let is_tight = matches!(
-            (self.text.chars().next_back(), piece.text.chars().next()),
-            (Some(last), Some(first)) if is_unspaced(last) && is_unspaced(first) && gap < size
-        );
-        if gap > size * BLANK && !is_tight {
-            self.text.push(' ');
-        }
-        // The size of the longest part is used for the whole line.
-        if piece.text.chars().count() > self.text.chars().count() {
-            self.size = piece.size;
-        }
-        self.text.push_str(&piece.text);
-        self.place.left = self.place.left.min(piece.place.left);
-        self.place.right = self.place.right.max(piece.place.right);
-        self.place.top = self.place.top.min(piece.place.top);
-        self.place.bottom = self.place.bottom.max(piece.place.bottom);
-        self.is_bold &= piece.is_bold;
-        self.is_mono &= piece.is_mono;
-        self.has_cells |= piece.has_cells;
-    }
-
-    /// Approximate number of Latin letters that fit into its width.
-    pub(super) fn width_in_letters(&self) -> usize {
-        let letters = (self.place.right - self.place.left) / (self.size.max(1.0) * 0.5);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the cast stops at the limits"
-        )]
-        let letters = letters.max(0.0) as usize;
-        letters
-    }
-}
-
-fn is_bold(span: &TextSpan) -> bool {
-    span.font_weight != FontWeight::Normal && span.font_weight != FontWeight::Light
-        || is_bold_name(&span.font_name)
-}
-
-/// Whether the name of a font says that it is bold. TeX fonts use abbreviations, and declare no weight.
-fn is_bold_name(name: &str) -> bool {
-    const WORDS: [&str; 6] = ["bold", "black", "heavy", "demi", "-medi", "extrabd"];
-    // Computer Modern and the fonts derived from it, whose names end in a size.
-    const OF_TEX: [&str; 9] = ["cmbx", "cmssbx", "cmb1", "sfbx", "sfsx", "ecbx", "ecsx", "tcbx", "cmcscb"];
-    let name = font_name(name);
-    WORDS.iter().any(|word| name.contains(word)) || OF_TEX.iter().any(|start| name.starts_with(start))
-}
-
-fn is_mono(span: &TextSpan) -> bool {
-    span.is_monospace
-        || ["Mono", "Courier", "Consolas", "Menlo"].iter().any(|name| span.font_name.contains(name))
-}
-
 /// Replaces ligatures by their letters.
 fn plain(text: &str) -> String {
     let mut plain = without_leaders(&line(text));
@@ -399,7 +227,8 @@ fn without_leaders(text: &str) -> String {
 mod tests {
     use weft_core::seam::document_reader::Position;
 
-    use super::{PageBlock, PageLine, is_bold_name, place_among, plain};
+    use super::{PageBlock, place_among, plain};
+    use crate::format::pdf::line::PageLine;
 
     #[test]
     fn tables_keep_their_columns() {
@@ -432,23 +261,6 @@ mod tests {
         let page: Vec<PageBlock> = lines(0.0, 220.0, 3).chain(lines(0.0, 40.0, 5).skip(3)).collect();
         assert_eq!(place_among(&page, place(60.0, 90.0, 25.0)), 3);
         assert_eq!(place_among(&[], place(60.0, 90.0, 25.0)), 0);
-    }
-
-    #[test]
-    fn bold_fonts_are_recognised_by_name() {
-        for name in [
-            "ABCDEF+CMBX12",
-            "Helvetica-Bold",
-            "NimbusRomNo9L-Medi",
-            "SFBX1000",
-            "Arial,Bold",
-            "Inter-ExtraBold",
-        ] {
-            assert!(is_bold_name(name), "{name}");
-        }
-        for name in ["ABCDEF+CMR10", "NimbusRomNo9L-Regu", "Helvetica", "CMBSY10"] {
-            assert!(!is_bold_name(name), "{name}");
-        }
     }
 
     #[test]

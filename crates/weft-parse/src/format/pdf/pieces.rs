@@ -4,9 +4,10 @@ use pdf_oxide::PdfDocument;
 use pdf_oxide::layout::{TextChar, TextSpan};
 use weft_core::seam::document_reader::Position;
 
+use super::frame::PageFrame;
 use super::leftward;
+use super::line::PageLine;
 use super::order::PROSE_CHARS_MIN;
-use super::page::{PageFrame, PageLine};
 
 /// Glyphs of one string farther apart than this, as a multiple of the type size, become separate pieces: the cells of a
 /// table may have been drawn as one string, and a number that is joined to its neighbour becomes another number.

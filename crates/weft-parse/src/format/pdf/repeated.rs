@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::page::{PageBlock, PageLine, PdfPage};
+use super::line::{PageBlock, PageLine};
+use super::page::PdfPage;
 
 /// Minimum number of pages of a document in which text can count as repeated.
 const PAGES_MIN: usize = 3;

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use weft_core::seam::document_reader::Position;
 
+use super::frame::PageFrame;
+use super::line::{PageLine, PlacedTable};
 use super::order;
-use super::page::{PageFrame, PageLine, PlacedTable};
 use super::pieces::TextTurn;
 use super::rules::{RuledLine, Rules, root, unite};
 use crate::words::{join, line};

@@ -7,7 +7,7 @@ use pdf_oxide::elements::{PathContent, PathOperation};
 use pdf_oxide::geometry::Rect;
 use weft_core::seam::document_reader::Position;
 
-use super::page::PageFrame;
+use super::frame::PageFrame;
 use super::pieces::TextTurn;
 
 /// Maximum number of shapes on one page that are examined.

@@ -5,11 +5,13 @@ use pdf_oxide::{PdfDocument, PdfFilter, PdfImageHandle};
 use weft_core::seam::document_reader::{FoundPicture, FoundPictures, PictureReading, Position};
 use weft_core::seam::picture_reader::Picture;
 
+use super::frame::PageFrame;
 use super::layout;
+use super::line::{PageBlock, PageLine};
 use super::masks::Mask;
 use super::outline::OutlineLevels;
 use super::packed::{PackedImages, Unpacked};
-use super::page::{PageBlock, PageFrame, PageLine, PdfPage};
+use super::page::PdfPage;
 use crate::element::{Element, ElementBody};
 use crate::parts::PartCollector;
 use crate::pictures::Pictures;

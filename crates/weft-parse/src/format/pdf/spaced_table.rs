@@ -5,8 +5,7 @@
 
 use weft_core::seam::document_reader::Position;
 
-use super::order::PageRow;
-use super::page::{PageLine, PlacedTable};
+use super::line::{PageLine, PageRow, PlacedTable};
 
 /// Minimum numbers of columns and rows.
 const COLUMNS_MIN: usize = 3;

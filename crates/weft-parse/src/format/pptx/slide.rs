@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::super::Unreadable;
 use super::super::math::Math;
 use super::super::numeral::numeral;
 use super::super::office::{OfficeRelation, end_link};
 use crate::grid::{Grid, Header, header_rows};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 
 /// Purpose of a shape.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

@@ -8,10 +8,11 @@ use super::{COLUMNS_MAX, COMMENTS_MAX, Cells, add_charts, add_remarks, add_shape
 use crate::archive::Archive;
 use crate::element::TableElement;
 use crate::format::chart::{self, ChartTitles, InlineObject, ObjectContent};
+use crate::format::office;
 use crate::format::opendocument::{properties, white_space};
-use crate::format::{Unreadable, office};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 
 /// Maximum number of rows in one sheet, as in spreadsheet programs.
 const ROWS_MAX: u32 = 1 << 20;

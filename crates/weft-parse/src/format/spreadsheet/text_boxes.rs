@@ -1,7 +1,7 @@
 //! Text of shapes that are drawn over the cells of a spreadsheet.
 
-use crate::format::Unreadable;
 use crate::markup::{PassedOver, Xml, XmlNode};
+use crate::unreadable::Unreadable;
 
 /// Texts of the shapes in one drawing.
 pub(super) fn texts(drawing: &str) -> Result<Vec<String>, Unreadable> {

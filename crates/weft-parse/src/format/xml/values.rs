@@ -1,9 +1,9 @@
 //! Reads arbitrary XML in document order: values labelled with the names of their elements, and mixed content as
 //! running text.
 
-use crate::format::Unreadable;
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
+use crate::unreadable::Unreadable;
 use crate::words::line;
 
 /// Maximum size, in bytes, of an element within the text of another one. A longer one is read separately.
