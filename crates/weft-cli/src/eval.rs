@@ -5,7 +5,6 @@ mod loaded;
 mod output;
 mod record;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

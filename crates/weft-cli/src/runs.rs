@@ -23,7 +23,7 @@ use crate::chosen_tenant::{choose, tenant};
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::listed::first;
-use crate::local::{self, each_entry};
+use crate::local::each_entry;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 use crate::words::{plural, quoted};

@@ -35,7 +35,7 @@ use weft_core::past_calls::PastCalls;
 use weft_core::seam::Seams;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::session_store::Session;
-use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TaskId, TenantId, TurnInput};
+use weft_core::{Error, ErrorKind, Result, RunId, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 
 use self::accounts::SharedBudgets;

@@ -20,14 +20,13 @@ use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::seam::chat_model::Usage;
 use weft_core::usage::ModelUse;
 use weft_core::{ComponentId, Entry, Error, ErrorKind, Json, Outputs, Record, Result, SharedText, Value};
-use weft_dsl::plan::NodeIx;
 
 use crate::answers;
 use crate::journal::written_bytes;
 use crate::machine::{ActivationStart, Consequence, FinishedActivation, Machine};
 use crate::output_dedup::{SaidSoFar, SaidTexts};
 use crate::perform::{failed_with, settle_frame};
-use crate::scope::{Filled, ScopeId, ScopedNode, SuspendedNode};
+use crate::scope::{Filled, ScopedNode, SuspendedNode};
 use crate::stopped::STOPPED;
 use crate::turn_calls::TurnCalls;
 

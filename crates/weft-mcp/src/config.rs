@@ -425,7 +425,7 @@ fn web_problem(name: &str, url: &str) -> Option<String> {
 }
 
 /// Returns the supported versions, for messages.
-fn spoken() -> String {
+pub(crate) fn spoken() -> String {
     let known: Vec<_> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
     known.join(", ")
 }

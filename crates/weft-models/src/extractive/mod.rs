@@ -24,7 +24,7 @@ use weft_core::seam::chat_model::{
 use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::estimate;
-use material::{Sentence, last_paragraph, last_words, read, sentences};
+use material::{Sentence, last_paragraph, read, sentences};
 use terms::{DistinctTerms, has_ideographs, weigh};
 
 /// Maximum number of quoted sentences.
