@@ -1,6 +1,6 @@
 //! Checks of the repository as a whole.
 //!
-//! `cargo xtask layers`, `sizes`, `forgotten`, `unused`, or `check` for all four. Each prints what it has checked;
+//! `cargo xtask layers`, `sizes`, `forgotten`, `unused`, `rebuilt`, or `check` for all five. Each prints what it has checked;
 //! problems are reported with their locations, and the exit code is then 1.
 
 #![expect(clippy::print_stdout, reason = "a command for people at a terminal")]
@@ -15,6 +15,7 @@ mod layers;
 mod measure;
 mod metadata;
 mod mutants;
+mod rebuilt;
 mod sampled;
 mod simulate;
 mod sizes;
@@ -35,6 +36,7 @@ usage: cargo xtask <command>
   sizes       lengths of files, conditional code, number of packages
   forgotten   components, sample canvases and the feature list agree
   unused      dependencies that no source of their crate mentions
+  rebuilt     packages that the program and the workspace need with different features
   check       all of them
 
   simulate    random histories of runs in trouble: --runs N (100000), --seed S (the first);
@@ -49,11 +51,12 @@ usage: cargo xtask <command>
 type Check = fn(&Path) -> Result<Findings>;
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 4] = [
+const CHECKS: [(&str, Check); 5] = [
     ("layers", layers::check),
     ("sizes", sizes::check),
     ("forgotten", forgotten::check),
     ("unused", unused::check),
+    ("rebuilt", rebuilt::check),
 ];
 
 fn main() -> Result<ExitCode> {

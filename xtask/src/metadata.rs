@@ -63,7 +63,8 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-fn run(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {
+/// Runs a program in the folder of the workspace and returns what it prints.
+pub(crate) fn run(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)
         .current_dir(root)

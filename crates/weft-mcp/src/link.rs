@@ -415,12 +415,14 @@ fn alternative(tried: &ProtocolVersion, refused: &ErrorData) -> Option<ProtocolV
 fn rejected(refused: &ErrorData, redactor: &Redactor) -> Error {
     let words = redactor.clean(&refused.message, WORDS_MAX);
     let message = format!("the server rejected the initialization: {words} (code {})", refused.code.0);
-    Error::new(ErrorKind::Unsupported, message).help(format!("this program supports MCP {}", crate::config::spoken()))
+    Error::new(ErrorKind::Unsupported, message)
+        .help(format!("this program supports MCP {}", crate::config::spoken()))
 }
 
 fn unspoken(version: &str) -> Error {
     let message = format!("the server uses version `{version}` of MCP, which is not supported here");
-    Error::new(ErrorKind::Unsupported, message).help(format!("this program supports {}", crate::config::spoken()))
+    Error::new(ErrorKind::Unsupported, message)
+        .help(format!("this program supports {}", crate::config::spoken()))
 }
 
 /// Converts the error of opening a connection.
