@@ -224,7 +224,7 @@ impl App {
             }
         }
         self.sessions.create(&session, &opening).await?;
-        self.stays_with_canvas(canvas, &session.key).await?;
+        self.stays_with_canvas(canvas, &session).await?;
         Ok(session)
     }
 

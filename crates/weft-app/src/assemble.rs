@@ -348,7 +348,10 @@ fn knowledge(beside: &LocalDocuments, datasets: Datasets) -> Arc<dyn Knowledge> 
 
 async fn put_together(config: &Config, store_url: &str, place: StoragePlace) -> Result<App> {
     let models = Models::open(config)?;
-    let store = Store::open(store_url).await?.with_quotas(config.limits.tenant_quotas());
+    let store = Store::open(store_url)
+        .await?
+        .with_quotas(config.limits.tenant_quotas())
+        .with_versions_kept(config.retention.versions_per_canvas);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
     let plugins = plugins(config).await?;

@@ -11,6 +11,7 @@ mod oidc;
 mod places;
 mod plugin_servers;
 mod quotas;
+mod retention;
 mod secrets;
 mod sections;
 mod server;
@@ -40,6 +41,7 @@ pub(crate) use self::confined::{NO_OCR, TESSERACT};
 pub use self::notifications::{MailConfig, NotificationsConfig, Receivers};
 pub use self::oidc::OidcConfig;
 pub(crate) use self::oidc::is_private_way;
+pub use self::retention::RetentionConfig;
 pub use self::secrets::SecretsConfig;
 pub use self::sections::sections;
 pub use self::server::{Auth, ConnectionLimits, ServerConfig, check_auth, listen_address};
@@ -132,28 +134,6 @@ pub struct BlobsConfig {
 pub struct IndexConfig {
     /// `folder:PATH`; empty for a folder in the data folder.
     pub url: String,
-}
-
-/// Retention of runs. A run is removed if either limit excludes it; conversations remain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RetentionConfig {
-    /// Runs are removed this many days after they ended; 0: never.
-    pub runs_days: u64,
-    /// Number of runs that are kept per session, the newest ones; 0: all.
-    pub runs_per_session: u64,
-    /// Files of conversations are removed after this many days; 0: never.
-    pub files_days: u64,
-    /// Usage of models is kept for this many days; 0: for ever.
-    pub usage_days: u64,
-    /// Outcomes of document ingestions are kept for this many days; 0: as long as the document exists.
-    pub readings_days: u64,
-}
-
-impl Default for RetentionConfig {
-    fn default() -> Self {
-        Self { runs_days: 0, runs_per_session: 0, files_days: 90, usage_days: 400, readings_days: 90 }
-    }
 }
 
 /// Limits of runs and requests.
@@ -524,6 +504,7 @@ mod tests {
             "kept_days",
             "runs_days",
             "runs_per_session",
+            "versions_per_canvas",
         ] {
             assert!(commented.iter().any(|line| line.starts_with(&format!("{name} = "))), "{name}");
         }

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 use weft_core::error::found;
 use weft_core::seam::canvas_store::CHAT_TYPE;
 use weft_core::seam::run_store::RunFilter;
+use weft_core::seam::session_store::Session;
 use weft_core::seam::share_store::{ShareTarget, ShareToken};
 use weft_core::{CanvasKey, Error, ErrorKind, Result, RunKey, SessionKey};
 
@@ -122,9 +123,18 @@ impl App {
         }
     }
 
-    /// Removes a session again if its canvas was removed while it was stored.
-    pub(crate) async fn stays_with_canvas(&self, canvas: &CanvasKey, session: &SessionKey) -> Result<()> {
-        stays_with(self.canvases.newest(canvas).await, self.sessions.delete(session)).await
+    /// Removes a session again if its canvas, or the version that it is on, was removed while it was stored.
+    pub(crate) async fn stays_with_canvas(&self, canvas: &CanvasKey, session: &Session) -> Result<()> {
+        let there = self.has_version(canvas, &session.canvas_version).await;
+        stays_with(there, self.sessions.delete(&session.key)).await
+    }
+
+    async fn has_version(&self, canvas: &CanvasKey, version: &str) -> Result<()> {
+        // Nearly every session is on the newest version, which is never removed.
+        if *self.canvases.newest(canvas).await? == *version {
+            return Ok(());
+        }
+        self.versions.get_version(canvas, version).await.map(drop)
     }
 
     /// The same for a conversation with an assistant.
@@ -167,4 +177,28 @@ pub(crate) async fn stays_with<T>(
         found(take_back.await)?;
     }
     Err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::seam::canvas_store::CanvasHead;
+    use weft_core::{Json, TenantId};
+
+    use super::*;
+    use crate::{Config, assemble_in_memory};
+
+    #[tokio::test]
+    async fn a_session_is_removed_again_if_its_version_was_removed_while_it_was_stored() {
+        let app = assemble_in_memory(&Config::default()).await.unwrap();
+        let canvas = CanvasKey::new(&TenantId::new("t"), "c");
+        let older = app.canvases.put(&canvas, &CanvasHead::default(), "1").await.unwrap().version;
+        let newest = app.canvases.put(&canvas, &CanvasHead::default(), "2").await.unwrap().version;
+        for (version, stays) in [(&*newest, true), (&*older, true), ("none", false)] {
+            let key = SessionKey::new(&canvas.tenant, version);
+            let session = Session::new(key, "c", version, Json::Null, 1);
+            app.sessions.create(&session, &[]).await.unwrap();
+            assert_eq!(app.stays_with_canvas(&canvas, &session).await.is_ok(), stays, "{version}");
+            assert_eq!(app.sessions.load(&session.key).await.is_ok(), stays, "{version}");
+        }
+    }
 }

@@ -54,6 +54,8 @@ const SERVER_ACQUIRE_MAX: Duration = Duration::from_secs(5);
 pub struct Store {
     pub(crate) inner: Arc<StoreInner>,
     pub(crate) quotas: Arc<Quotas>,
+    /// Number of versions that are kept for each canvas; 0: all.
+    pub(crate) versions_kept: u64,
 }
 
 pub(crate) struct StoreInner {
@@ -137,6 +139,7 @@ impl Store {
                 clock,
             }),
             quotas: Arc::default(),
+            versions_kept: 0,
         })
     }
 
@@ -144,6 +147,13 @@ impl Store {
     #[must_use]
     pub fn with_quotas(self, limits: TenantQuotas) -> Self {
         Self { quotas: Arc::new(Quotas::new(limits)), ..self }
+    }
+
+    /// The same store, in which saving a canvas removes its old versions: all but this many, and those that something
+    /// depends on. With 0, as without a call, none are removed.
+    #[must_use]
+    pub fn with_versions_kept(self, count: u64) -> Self {
+        Self { versions_kept: count, ..self }
     }
 
     /// Copies a store in a SQLite file, as it is at one moment, to a new file. Other writers may continue meanwhile.

@@ -40,7 +40,7 @@ const RULES: &[(&str, Trust)] = &[
     ("secrets", Operator("it chooses the key that secrets are encrypted with")),
     ("blobs", Operator(KEEPS)),
     ("index", Operator(KEEPS)),
-    ("retention", Operator("it removes runs")),
+    ("retention", Operator("it removes runs and versions")),
     ("limits", Lower),
     ("limits.sessions", LowerOrNone),
     ("limits.sessions.multitask_strategy", Anyone),

@@ -90,7 +90,8 @@ pub struct CanvasFilter {
 }
 
 /// Stores canvases. A version is immutable and identified by the hash of its content; a session that started on a
-/// version continues on it.
+/// version continues on it. A store may remove old versions when a canvas is stored again, except those that are
+/// published, have a label, a title or a note, or that a session is on.
 #[async_trait]
 pub trait CanvasStore: Send + Sync {
     /// Creates a canvas, or changes it and adds a version if the DSL differs, whatever was stored before. Atomic.

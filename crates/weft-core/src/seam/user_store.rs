@@ -6,6 +6,10 @@ use crate::access::{MemberRole, Membership};
 use crate::error::Result;
 use crate::id::{TenantId, UserId};
 
+/// Maximum number of sign-ins of one user. A further one ends the oldest: a program that signs in for each call would
+/// otherwise fill the store until they expire.
+pub const LOGINS_MAX: u64 = 500;
+
 /// A user who may sign in.
 #[derive(Clone, PartialEq)]
 pub struct User {
@@ -110,7 +114,7 @@ pub trait UserStore: Send + Sync {
     /// `NotFound`; `Conflict` for the last owner of a tenant that has other members.
     async fn remove_user(&self, id: &UserId) -> Result<()>;
 
-    /// Stores a sign-in.
+    /// Stores a sign-in, and removes the oldest ones of its user beyond [`LOGINS_MAX`].
     ///
     /// # Errors
     /// When the store cannot be written.

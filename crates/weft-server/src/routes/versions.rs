@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value as Json, json};
+use weft_core::error::found;
 use weft_core::seam::version_store::checked_tags;
 use weft_core::{CanvasKey, Error};
 
@@ -60,12 +61,20 @@ pub(crate) async fn list(
     let (versions, _) = state.app.versions.versions(&key, page.offset, page.limit).await?;
     let with_drawing = params.flag("dsl").unwrap_or(true);
     // Each canvas may have megabytes: an entry is created only after the one before it was sent.
-    let entries = stream::iter(versions).then(move |version| {
+    let entries = stream::iter(versions).filter_map(move |version| {
         let (state, key, title) = (state.clone(), key.clone(), canvas.head.title.clone());
         async move {
-            let dsl = if with_drawing { drawing(&state, &key, &version.version).await? } else { Json::Null };
-            serde_json::to_value(VersionRow::new(&key.id, &title, version, dsl))
-                .map_err(|cause| Error::internal("cannot write a version").because(cause))
+            let dsl = if with_drawing {
+                found(drawing(&state, &key, &version.version).await)
+            } else {
+                Ok(Some(Json::Null))
+            };
+            // A version that was removed since it was listed has no entry.
+            let entry = dsl.transpose()?.and_then(|dsl| {
+                serde_json::to_value(VersionRow::new(&key.id, &title, version, dsl))
+                    .map_err(|cause| Error::internal("cannot write a version").because(cause))
+            });
+            Some(entry)
         }
     });
     Ok(streamed("{\"code\":0,\"message\":\"success\",\"data\":[", entries, "]}".to_owned()))

@@ -1,7 +1,13 @@
 //! Versions of agents: listed, named, published, labelled, compared, restored; called by name; tags; export and
 //! import of agents.
 
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
+use weft_app::config::RetentionConfig;
+use weft_app::{Auth, Config, assemble_in_memory};
+use weft_server::router::router;
+use weft_server::state::ServerState;
 use weft_testkit::{Reply, Script};
 
 use crate::support::{Bench, begin, bench, component};
@@ -41,6 +47,48 @@ async fn a_list_without_paging_returns_more_than_one_page() {
         listed.as_array().unwrap().len()
     };
     assert_eq!((count("").await, count("&page=2").await, count("&page_size=3").await), (40, 10, 3));
+}
+
+/// A server with a real store in memory that keeps two versions of each canvas.
+async fn bench_with_two_versions() -> Bench {
+    let retention = RetentionConfig { versions_per_canvas: 2, ..RetentionConfig::default() };
+    let app = assemble_in_memory(&Config { retention, ..Config::default() }).await.unwrap();
+    let token = app.first_token().await.unwrap().unwrap().reveal().to_owned();
+    let router = router(ServerState::new(app.clone(), Auth::On).unwrap());
+    Bench { app, router, token, ..bench(Script::new()).await }
+}
+
+#[tokio::test]
+async fn saving_removes_old_versions_but_none_that_a_session_is_on() {
+    let bench = bench_with_two_versions().await;
+    let path = format!("/api/v1/agents/{}", bench.store("Shop", saying("one")).await);
+    let save = async |text: &str| {
+        // Later than the one before, by the clock of the store.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        bench.ask("PUT", &path, json!({"dsl": saying(text)})).await.data();
+        bench.get(&format!("{path}/versions/latest")).await.data()["id"].clone()
+    };
+    let listed = async || {
+        let listed = bench.get(&format!("{path}/versions?dsl=false")).await.data();
+        listed.as_array().unwrap().iter().map(|version| version["id"].clone()).collect::<Json>()
+    };
+    let second = save("two").await;
+    let answer = said(&bench, &path, json!({})).await;
+    assert_eq!((&answer["data"]["content"], &answer["version"]), (&json!("two"), &second));
+    let third = save("three").await;
+    assert_eq!(listed().await, json!([third, second]));
+    let fourth = save("four").await;
+    let fifth = save("five").await;
+    assert_eq!(listed().await, json!([fifth, fourth, second]));
+    let gone = bench.get(&format!("{path}/versions/{}", third.as_str().unwrap())).await.refusal();
+    assert_eq!(gone, (102, "Version not found.".to_owned()));
+    // The conversation goes on, on its version.
+    let next = said(&bench, &path, json!({"session_id": answer["session_id"]})).await;
+    assert_eq!((&next["data"]["content"], &next["version"]), (&json!("two"), &second));
+    let session = json!({"ids": [answer["session_id"]]});
+    bench.ask("DELETE", &format!("{path}/sessions"), session).await.data();
+    let sixth = save("six").await;
+    assert_eq!(listed().await, json!([sixth, fifth]));
 }
 
 #[tokio::test]

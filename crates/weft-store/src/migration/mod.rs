@@ -43,6 +43,7 @@ mod m0046_picture;
 mod m0047_kept_picture;
 mod m0048_file_owner;
 mod m0049_work_crashes;
+mod m0050_versions_in_use;
 
 use std::pin::Pin;
 
@@ -142,6 +143,7 @@ impl MigratorTrait for Migrator {
             m0047_kept_picture,
             m0048_file_owner,
             m0049_work_crashes,
+            m0050_versions_in_use,
         ]
     }
 }

@@ -212,6 +212,9 @@ impl Store {
         // Within the transaction: after it, another writer may have replaced the row.
         let named = Entity::find().filter(Column::TenantId.eq(&row.tenant_id)).filter(Column::Id.eq(&row.id));
         let stored = named.one(&*transaction).await?;
+        if let Some(canvas) = &stored {
+            self.remove_old_versions(&transaction, canvas).await?;
+        }
         transaction.commit().await?;
         Ok(Ok(stored))
     }

@@ -58,6 +58,7 @@ pub(crate) mod tool_pin;
 pub(crate) mod tool_server;
 pub(crate) mod user;
 pub(crate) mod version_facts;
+mod version_retention;
 pub(crate) mod waiting;
 pub(crate) mod work;
 

@@ -6,7 +6,7 @@ use weft_core::access::MemberRole;
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::UserStore;
 use weft_core::seam::tenant_store::Membership;
-use weft_core::seam::user_store::{Login, Logins, User, UserChange};
+use weft_core::seam::user_store::{LOGINS_MAX, Login, Logins, User, UserChange};
 use weft_core::{Error, ErrorKind, Result, async_trait};
 
 use crate::Store;
@@ -97,6 +97,32 @@ impl Store {
         let change = login::Entity::update_many().col_expr(column, value).filter(which);
         let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
         changed.map(drop).map_err(|error| self.fail("change the sign-in", error))
+    }
+
+    async fn write_login(&self, row: &login::Model) -> Result<(), DbErr> {
+        let transaction = self.begin().await?;
+        login::Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
+        let last_kept: Option<(i64, String)> = login::Entity::find()
+            .select_only()
+            .columns([login::Column::CreatedMs, login::Column::Hash])
+            .filter(login::Column::UserId.eq(&row.user_id))
+            .order_by_desc(login::Column::CreatedMs)
+            .order_by_asc(login::Column::Hash)
+            .offset(LOGINS_MAX - 1)
+            .into_tuple()
+            .one(&*transaction)
+            .await?;
+        if let Some((created_ms, hash)) = last_kept {
+            let time = (login::Column::CreatedMs, Order::Desc, created_ms);
+            login::Entity::delete_many()
+                .filter(login::Column::UserId.eq(&row.user_id))
+                .filter(behind(time, (login::Column::Hash, Order::Asc, hash)))
+                // Of several from the same millisecond, the new one must not be the one to go.
+                .filter(login::Column::Hash.ne(&row.hash))
+                .exec(&*transaction)
+                .await?;
+        }
+        transaction.commit().await
     }
 
     async fn write_user(&self, row: &Model, memberships: &[Membership]) -> Result<(), DbErr> {
@@ -216,10 +242,7 @@ impl UserStore for Store {
     async fn add_login(&self, login: &Login) -> Result<()> {
         ids::check("sign-in", &login.hash)?;
         let row = login::Model::from(login);
-        let _permit = self.inner.gate.permit().await;
-        let insert = || login::Entity::insert(row.clone().into_active_model());
-        let stored = repeated(|| insert().exec_without_returning(&self.inner.write)).await;
-        stored.map(drop).map_err(|error| self.fail("store the sign-in", error))
+        repeated(|| self.write_login(&row)).await.map_err(|error| self.fail("store the sign-in", error))
     }
 
     async fn login(&self, hash: &str) -> Result<(Login, Option<MemberRole>)> {

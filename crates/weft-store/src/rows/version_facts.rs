@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
-use sea_orm::{Condition, FromQueryResult, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::{Condition, DatabaseTransaction, FromQueryResult, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::VersionStore;
 use weft_core::seam::canvas_store::CHAT_TYPE;
@@ -63,6 +63,45 @@ fn no_canvas(key: &CanvasKey) -> Error {
     Error::not_found(format!("there is no canvas `{}`", key.id))
 }
 
+/// Returns whether a canvas has a version, and keeps it from being removed until the transaction ends: whoever removes
+/// versions has changed the row of the canvas, which is locked here.
+async fn has_version(
+    transaction: &DatabaseTransaction,
+    tenant_and_canvas: [&str; 2],
+    version: &str,
+) -> Result<bool, DbErr> {
+    let [tenant, canvas] = tenant_and_canvas;
+    let locked: Option<String> = canvas::Entity::find()
+        .select_only()
+        .column(canvas::Column::Id)
+        .filter(canvas::Column::TenantId.eq(tenant))
+        .filter(canvas::Column::Id.eq(canvas))
+        .lock_exclusive()
+        .into_tuple()
+        .one(transaction)
+        .await?;
+    // After the lock: MariaDB fixes the transaction's view at its first read.
+    let found: Option<String> = canvas_version::Entity::find()
+        .select_only()
+        .column(canvas_version::Column::Version)
+        .filter(canvas_version::Column::TenantId.eq(tenant))
+        .filter(canvas_version::Column::CanvasId.eq(canvas))
+        .filter(canvas_version::Column::Version.eq(version))
+        .into_tuple()
+        .one(transaction)
+        .await?;
+    Ok(locked.is_some() && found.is_some())
+}
+
+/// The outcome of storing a label.
+enum Labelling {
+    Stored,
+    /// The canvas has as many labels as it may have.
+    Full,
+    /// There is no such version.
+    NoVersion,
+}
+
 impl Store {
     /// The metadata, completed with data of other tables.
     async fn with_labels(
@@ -104,11 +143,14 @@ impl Store {
         Ok(found.into_iter().map(whole).collect())
     }
 
-    /// Returns whether there was room for it.
-    async fn write_label(&self, row: &canvas_label::Model) -> Result<bool, DbErr> {
+    async fn write_label(&self, row: &canvas_label::Model) -> Result<Labelling, DbErr> {
         let transaction = self.begin().await?;
         // Two writers that count at the same time would exceed the maximum together.
         tenant_lock::hold(&transaction, &row.tenant_id, "canvas_label").await?;
+        if !has_version(&transaction, [&row.tenant_id, &row.canvas_id], &row.version).await? {
+            transaction.rollback().await?;
+            return Ok(Labelling::NoVersion);
+        }
         let changed = canvas_label::Entity::update_many()
             .col_expr(canvas_label::Column::Version, Expr::value(row.version.as_str()))
             .filter(canvas_label::Column::TenantId.eq(&row.tenant_id))
@@ -122,14 +164,31 @@ impl Store {
                 .filter(canvas_label::Column::CanvasId.eq(&row.canvas_id));
             if of_canvas.count(&*transaction).await? >= LABELS_MAX as u64 {
                 transaction.rollback().await?;
-                return Ok(false);
+                return Ok(Labelling::Full);
             }
             canvas_label::Entity::insert(row.clone().into_active_model())
                 .exec_without_returning(&*transaction)
                 .await?;
         }
         transaction.commit().await?;
-        Ok(true)
+        Ok(Labelling::Stored)
+    }
+
+    /// Returns whether the version was there to be published.
+    async fn write_published(&self, key: &CanvasKey, version: &str, now_ms: i64) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        let (tenant, canvas) = (text(key.tenant.as_str()), text(key.id.as_str()));
+        let is_there = has_version(&transaction, [&tenant, &canvas], version).await?;
+        if is_there {
+            canvas::Entity::update_many()
+                .col_expr(canvas::Column::Published, Expr::value(version))
+                .col_expr(canvas::Column::PublishedMs, Expr::value(now_ms))
+                .filter(of_canvas(key))
+                .exec(&*transaction)
+                .await?;
+        }
+        transaction.commit().await?;
+        Ok(is_there)
     }
 
     async fn remove_label(&self, canvas: &CanvasKey, label: &str) -> Result<()> {
@@ -214,19 +273,10 @@ impl VersionStore for Store {
     }
 
     async fn publish(&self, key: &CanvasKey, version: &str) -> Result<()> {
-        self.get_version(key, version).await?;
-        let now_ms = self.inner.clock.now_ms();
-        let _permit = self.inner.gate.permit().await;
-        let write = async || {
-            canvas::Entity::update_many()
-                .col_expr(canvas::Column::Published, Expr::value(version))
-                .col_expr(canvas::Column::PublishedMs, Expr::value(now_ms))
-                .filter(of_canvas(key))
-                .exec(&self.inner.write)
-                .await
-        };
-        let changed = repeated(write).await.map_err(|error| self.fail("publish the version", error))?;
-        if changed.rows_affected == 0 { Err(no_canvas(key)) } else { Ok(()) }
+        let (version, now_ms) = (text(version), self.inner.clock.now_ms());
+        let published = repeated(|| self.write_published(key, &version, now_ms)).await;
+        let published = published.map_err(|error| self.fail("publish the version", error))?;
+        if published { Ok(()) } else { Err(no_version(key, &version)) }
     }
 
     async fn unpublish(&self, key: &CanvasKey, version: &str) -> Result<()> {
@@ -260,7 +310,6 @@ impl VersionStore for Store {
         const DOING: &str = "store the label";
         let Some(version) = version else { return self.remove_label(key, label).await };
         check_label(label)?;
-        self.get_version(key, version).await?;
         let row = canvas_label::Model {
             tenant_id: text(key.tenant.as_str()),
             canvas_id: text(key.id.as_str()),
@@ -272,10 +321,12 @@ impl VersionStore for Store {
             Err(error) if is_duplicate(&error) => repeated(|| self.write_label(&row)).await,
             outcome => outcome,
         };
-        if written.map_err(|error| self.fail(DOING, error))? {
-            Ok(())
-        } else {
-            Err(Error::invalid(format!("the canvas `{}` has {LABELS_MAX} labels already", key.id)))
+        match written.map_err(|error| self.fail(DOING, error))? {
+            Labelling::Stored => Ok(()),
+            Labelling::NoVersion => Err(no_version(key, version)),
+            Labelling::Full => {
+                Err(Error::invalid(format!("the canvas `{}` has {LABELS_MAX} labels already", key.id)))
+            }
         }
     }
 

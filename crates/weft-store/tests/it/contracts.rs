@@ -52,6 +52,7 @@ async fn keeps_all_contracts(opened: &Store) {
     store::stores_remove_related_data_together(opened, opened, opened, opened, opened).await;
     store::stores_keep_large_values(opened, opened).await;
     crate::quotas::tenants_stay_within_their_limits(opened).await;
+    crate::versions::old_versions_are_removed(opened).await;
 }
 
 async fn files_keep_their_contract(opened: &Store) {

@@ -18,4 +18,5 @@ mod queues;
 mod quotas;
 mod upgrade;
 mod urls;
+mod versions;
 mod workspace;

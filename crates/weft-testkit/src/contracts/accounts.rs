@@ -7,7 +7,7 @@ use weft_core::id::{CanvasId, TenantId, UserId, generate};
 use weft_core::seam::share_store::{SHARES_MAX, ShareTarget, ShareToken};
 use weft_core::seam::tenant_store::{INVITATIONS_MAX, Invitation, Joining, MemberCounts, Membership, Tenant};
 use weft_core::seam::token_store::{StoredToken, TokenFilter};
-use weft_core::seam::user_store::{Login, Logins, User, UserChange};
+use weft_core::seam::user_store::{LOGINS_MAX, Login, Logins, User, UserChange};
 use weft_core::seam::{ShareStore, TenantStore, TokenStore, UserStore};
 
 use super::{fine, refused, tenant};
@@ -58,6 +58,7 @@ pub async fn account_stores_keep_their_contract(stores: ContractStores<'_>) {
     users_round_trip(stores).await;
     a_tenant_keeps_an_owner(stores).await;
     sign_ins_belong_to_their_users(stores).await;
+    the_oldest_of_too_many_sign_ins_end(stores).await;
     credentials_of_a_member_end_with_the_membership(stores).await;
     an_invitation_is_accepted_once(stores).await;
     open_invitations_are_limited(stores).await;
@@ -293,6 +294,30 @@ async fn sign_ins_belong_to_their_users(stores: ContractStores<'_>) {
     assert_eq!(fine(users.remove_expired_logins(-8_999_000).await), 0, "it expires in this millisecond");
     assert_eq!(fine(users.remove_expired_logins(-8_998_999).await), 1);
     fine(tenants.remove_member(&home, &ann.id).await);
+}
+
+async fn the_oldest_of_too_many_sign_ins_end(stores: ContractStores<'_>) {
+    let ContractStores { users, .. } = stores;
+    let home = new_tenant(stores).await;
+    let (ann, bob) = (user(1), user(2));
+    for one in [&ann, &bob] {
+        fine(users.add_user(one, &[member(&home, one, MemberRole::Editor)]).await);
+    }
+    let (oldest, his) = (login(&home, &ann, 1), login(&home, &bob, 1));
+    for one in [&oldest, &his] {
+        fine(users.add_login(one).await);
+    }
+    for created_ms in (2..).take(usize::try_from(LOGINS_MAX).unwrap_or_default() - 1) {
+        fine(users.add_login(&login(&home, &ann, created_ms)).await);
+    }
+    fine(users.login(&oldest.hash).await);
+    let newest = login(&home, &ann, 1_000_000);
+    fine(users.add_login(&newest).await);
+    refused(users.login(&oldest.hash).await, NotFound);
+    let left = fine(users.logins(&ann.id, None, 0, LOGINS_MAX + 9).await);
+    assert_eq!((left.len() as u64, &left[0]), (LOGINS_MAX, &newest));
+    fine(users.login(&his.hash).await);
+    assert_eq!(fine(users.remove_logins(&ann.id, Logins::All).await), LOGINS_MAX);
 }
 
 async fn credentials_of_a_member_end_with_the_membership(stores: ContractStores<'_>) {

@@ -8,7 +8,7 @@ use weft_core::seam::tenant_store::{
     INVITATIONS_MAX, Invitation, Joining, MemberCounts, Membership, Tenant, too_many_invitations,
 };
 use weft_core::seam::token_store::hash_id;
-use weft_core::seam::user_store::{Login, Logins, User, UserChange};
+use weft_core::seam::user_store::{LOGINS_MAX, Login, Logins, User, UserChange};
 use weft_core::seam::{TenantStore, UserStore};
 use weft_core::{Error, Result, async_trait};
 
@@ -161,6 +161,9 @@ impl UserStore for MemoryStore {
 
     async fn add_login(&self, login: &Login) -> Result<()> {
         self.tables().accounts.logins.insert(login.hash.clone(), login.clone());
+        for old in self.logins(&login.user, None, LOGINS_MAX, u64::MAX).await? {
+            self.tables().accounts.logins.remove(&old.hash);
+        }
         Ok(())
     }
 
