@@ -131,8 +131,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn ended() -> Error {
-    Error::new(ErrorKind::Unavailable, "the browser has ended")
-        .help("a page may have used more memory than `browser.memory_bytes` allows")
+    Error::new(ErrorKind::Unavailable, "the browser has ended").help(
+        "a page may have used more memory than `browser.memory_bytes` allows, or stored more than \
+         `browser.stored_bytes` allows",
+    )
 }
 
 async fn write(mut to_browser: Sender, mut outgoing: mpsc::Receiver<String>) {
