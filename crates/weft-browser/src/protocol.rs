@@ -169,7 +169,8 @@ async fn read(from_browser: Receiver, shared: Arc<ConnectionState>, to: mpsc::Se
             let replies = lock(&shared.happened).note(&message);
             for reply in replies {
                 // Not waited for: the browser may not read on before this side has read what it writes.
-                // If the queue is full, the dialog of the page is not answered and stays open.
+                // If the queue is full, the dialog of the page stays open, or a download too many goes on: what is stored
+                // has a limit of its own.
                 drop(to.try_send(reply.to_string()));
             }
         }
