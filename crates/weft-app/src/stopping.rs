@@ -115,7 +115,11 @@ impl App {
                 outcome => return outcome,
             };
             // A turn that has begun has used the wait or dropped it; one that is about to begin may still be refused.
-            if self.engine.at_work(&session).await?.is_some() {
+            // One that was stopped before it began does neither: another process may have ended the run that took the
+            // place of this one before its tasks were dropped.
+            if let Some(busy) = self.engine.at_work(&session).await?
+                && (busy.cancel_ms.is_none() || self.engine.has_begun(&busy.key).await?)
+            {
                 return Ok(false);
             }
             until_next_look(until, || busy).await?;
@@ -176,14 +180,16 @@ impl App {
             let message = format!("session {} has just changed", session.id);
             return Err(Error::new(ErrorKind::Conflict, message).help("stop the run again in a moment"));
         }
-        self.drop_tasks(stored, &announced.key.id, Some(&RunLease::of(&announced))).await?;
+        let dropped = self.drop_tasks(stored, &announced.key.id, Some(&RunLease::of(&announced))).await;
         // The end of the run holds the session itself.
         drop(held);
+        // Also when another one was faster to change the session: it would stay busy with this run.
         match self.engine.end_cancelled(&announced).await {
             // Another process ends it, or has done so.
             Err(error) if error.kind == ErrorKind::Conflict => {}
             ended => ended?,
         }
+        dropped?;
         tracing::info!(run.id = %run.key.id, "a run that waited is stopped");
         Ok(true)
     }

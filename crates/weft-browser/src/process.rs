@@ -19,7 +19,7 @@ use weft_core::{Error, ErrorKind, Result};
 use crate::memory;
 use crate::protocol::Connection;
 use crate::settings::BrowserSettings;
-use crate::stored::{self, MARK, SIZE};
+use crate::stored::{self, MARK, PAGES, SIZE};
 
 /// The descriptors for communicating with a browser: it reads the first one and writes the second.
 const DESCRIPTORS: [i32; 2] = [3, 4];
@@ -60,8 +60,8 @@ impl WindowFolders {
         let Some(profile) = profile else {
             return Ok((Self { own, kept: None, is_ended: false }, Vec::new()));
         };
-        stored::make_room(profiles, SystemTime::now(), bytes_max);
         let folder = profiles.join(profile);
+        stored::make_room(profiles, &folder, SystemTime::now(), bytes_max);
         fs::create_dir_all(&folder).map_err(failed)?;
         // This updates the time even if the file exists.
         let mark = File::create(folder.join(MARK)).map_err(failed)?;
@@ -70,11 +70,11 @@ impl WindowFolders {
             Ok(()) => {
                 // What a killed browser has left there would keep others out.
                 for left in ["SingletonLock", "SingletonSocket", "SingletonCookie"] {
-                    drop(fs::remove_file(folder.join("profile").join(left)));
+                    drop(fs::remove_file(folder.join(PAGES).join(left)));
                 }
                 // It changes from now on.
                 drop(fs::remove_file(folder.join(SIZE)));
-                let kept = Some((folder.join("profile"), mark));
+                let kept = Some((folder.join(PAGES), mark));
                 Ok((Self { own, kept, is_ended: false }, Vec::new()))
             }
             Err(TryLockError::WouldBlock) => {
@@ -87,7 +87,7 @@ impl WindowFolders {
 
     /// Returns the folder of what pages store.
     fn profile(&self) -> PathBuf {
-        self.kept.as_ref().map_or_else(|| self.own.path().join("profile"), |(folder, _)| folder.clone())
+        self.kept.as_ref().map_or_else(|| self.own.path().join(PAGES), |(folder, _)| folder.clone())
     }
 
     /// Returns the file for cookies that a browser forgets when it exits.

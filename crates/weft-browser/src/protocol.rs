@@ -131,8 +131,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn ended() -> Error {
-    Error::new(ErrorKind::Unavailable, "the browser has ended")
-        .help("a page may have used more memory than `browser.memory_bytes` allows")
+    Error::new(ErrorKind::Unavailable, "the browser has ended").help(
+        "a page may have used more memory than `browser.memory_bytes` allows, or stored more than \
+         `browser.stored_bytes` allows",
+    )
 }
 
 async fn write(mut to_browser: Sender, mut outgoing: mpsc::Receiver<String>) {
@@ -167,7 +169,8 @@ async fn read(from_browser: Receiver, shared: Arc<ConnectionState>, to: mpsc::Se
             let replies = lock(&shared.happened).note(&message);
             for reply in replies {
                 // Not waited for: the browser may not read on before this side has read what it writes.
-                // If the queue is full, the dialog of the page is not answered and stays open.
+                // If the queue is full, the dialog of the page stays open, or a download too many goes on: what is stored
+                // has a limit of its own.
                 drop(to.try_send(reply.to_string()));
             }
         }

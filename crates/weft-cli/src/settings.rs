@@ -340,6 +340,13 @@ pub(crate) fn untrusted(file: &File, environment: &Environment) -> Vec<Untrusted
     if let Some(own) = own {
         without = without.merge(Serialized::defaults(own.table));
     }
+    // Other variables take precedence over the file, but budgets of single canvases in it would replace this one.
+    for (name, value) in &environment.0 {
+        let path = path_of(name).filter(|path| path.starts_with("limits.canvas_budget."));
+        if let (Some(path), Some(value)) = (path, value.to_str()) {
+            without = without.merge((path.as_str(), parse(value)));
+        }
+    }
     let without = without.extract::<Json>().unwrap_or_default();
     trust::untrusted(&serde_json::to_value(&file.table).unwrap_or_default(), &without)
 }
@@ -372,15 +379,19 @@ fn file(path: &Path) -> Result<File, String> {
     }
 }
 
-/// Reads variables, such as `WEFT_STORE__URL` for `store.url`.
+/// Returns the path of the setting that a variable makes, such as `store.url` for `WEFT_STORE__URL`.
+fn path_of(variable: &str) -> Option<String> {
+    // A single underscore is part of a name.
+    Some(variable.strip_prefix(PREFIX)?.to_lowercase().replace("__", "."))
+}
+
+/// Reads the variables that make settings.
 fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<EnvSetting> {
     let mut variables = Vec::new();
     for (name, value) in &environment.0 {
-        let Some(short) = name.strip_prefix(PREFIX).filter(|_| !OWN.contains(&name.as_str())) else {
+        let Some(path) = path_of(name).filter(|_| !OWN.contains(&name.as_str())) else {
             continue;
         };
-        // A single underscore is part of a name.
-        let path = short.to_lowercase().replace("__", ".");
         let Some(value) = value.to_str() else {
             wrong.push(format!("{name} in the environment is not valid UTF-8"));
             continue;
@@ -542,6 +553,21 @@ mod tests {
             (server.embedding.as_deref(), server.rerank, models.default_embedding),
             (Some("e"), None, None)
         );
+    }
+
+    #[test]
+    fn a_file_of_the_folder_does_not_replace_a_budget_of_the_environment() {
+        let text = "limits.canvas_budgets.shop.day.tokens = 1\n".to_owned();
+        let table = text.parse().unwrap();
+        let file = File { path: PathBuf::from(FILE), text, table, removed: RemovedItems::default() };
+        let names = |pairs: &[(&str, &str)]| {
+            let found = untrusted(&file, &Environment::of(pairs));
+            found.into_iter().map(|one| one.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[]), [""; 0]);
+        let money = ("WEFT_LIMITS__CANVAS_BUDGET__DAY__MONEY", "2");
+        assert_eq!(names(&[money]), ["limits.canvas_budgets.shop"]);
+        assert_eq!(names(&[("WEFT_LIMITS__CANVAS_BUDGETS__OTHER__DAY__MONEY", "2")]), [""; 0]);
     }
 
     #[test]

@@ -205,6 +205,8 @@ impl WatchedCall {
                 self.model = info.name.as_str().into();
                 self.prices = info.prices;
             }
+            // Known even if the call is given up here, as when a budget is used up.
+            Ok(ChatDelta::Paused { usage }) => self.usage += *usage,
             Ok(ChatDelta::End { usage, .. }) => {
                 self.usage = *usage;
                 self.outcome = Some(CallOutcome::Succeeded);
@@ -458,6 +460,12 @@ mod tests {
         let by_another = || vec![Ok(ChatDelta::AnsweredBy(Arc::new(info("other", 2.0)))), text(), end()];
         assert_eq!(heard(by_another, 9).await, one("other", succeeded, 5, 10));
         assert_eq!(heard(|| vec![text(), end()], 1).await, one("asked", CallOutcome::Abandoned, 0, 0));
+        let paused = || {
+            let usage = Usage { prompt_tokens: 1, completion_tokens: 1, calls: 1, ..Usage::default() };
+            vec![text(), Ok(ChatDelta::Paused { usage }), text(), end()]
+        };
+        assert_eq!(heard(paused, 2).await, one("asked", CallOutcome::Abandoned, 2, 2));
+        assert_eq!(heard(paused, 9).await, one("asked", succeeded, 5, 5));
         let broken = || vec![text(), Err(Error::new(ErrorKind::Timeout, "slow"))];
         assert_eq!(heard(broken, 9).await, one("asked", CallOutcome::Failed(ErrorKind::Timeout), 0, 0));
         let refused = CallOutcome::Failed(ErrorKind::RateLimited);

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, PaginatorTrait as _, QueryFilter as _, QuerySelect as _};
+use weft_core::error::found;
 use weft_core::quota::{LimitedKind, TenantQuotas};
-use weft_core::{Result, TenantId};
+use weft_core::seam::SessionStore;
+use weft_core::{Result, SessionKey};
 
 use crate::Store;
 use crate::ids::text;
@@ -60,14 +62,15 @@ impl Quotas {
 }
 
 impl Store {
-    /// Checks whether a tenant may start another session.
+    /// Checks whether a tenant may start another session. One that exists already is not refused here: storing it
+    /// again tells so, and a repeated request goes on with it.
     ///
     /// Not within the transaction that stores it: all other writers would wait for the count. So the limit can be
     /// exceeded by as many sessions as are started at the same moment.
-    pub(crate) async fn check_room_for_session(&self, tenant: &TenantId) -> Result<()> {
+    pub(crate) async fn check_room_for_session(&self, key: &SessionKey) -> Result<()> {
         const KIND: LimitedKind = LimitedKind::Sessions;
         let Some(limit) = self.quotas.limits.limit(KIND) else { return Ok(()) };
-        let tenant = text(tenant.as_str());
+        let tenant = text(key.tenant.as_str());
         if self.quotas.take(&tenant) {
             return Ok(());
         }
@@ -78,7 +81,9 @@ impl Store {
             .count(&self.inner.read)
             .await
             .map_err(|error| self.fail("count the sessions", error))?;
-        self.quotas.limits.check(KIND, count)?;
+        if let Err(full) = self.quotas.limits.check(KIND, count) {
+            return found(SessionStore::revision(self, key).await)?.map(drop).ok_or(full);
+        }
         self.quotas.counted(&tenant, count, limit);
         Ok(())
     }

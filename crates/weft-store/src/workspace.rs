@@ -157,14 +157,15 @@ impl Folder {
             let help = "write shorter ones, or let an operator remove some or raise `files.tenant_bytes_max`";
             return refused(message, help);
         }
-        if found.is_some() {
+        // Of too many files, not all were measured: nothing grows any more then.
+        if found.is_some() && (new <= old || now.entries <= ENTRIES_MAX) {
             return Ok(Size { bytes, ..now });
         }
         // Some of its folders may exist already.
         let entries = now.entries.saturating_add(count(names.len()));
         if entries > ENTRIES_MAX {
             let message = format!("there would be more than {ENTRIES_MAX} files and folders");
-            return refused(message, "use an existing file, or let an operator remove some");
+            return refused(message, "write to fewer files, or let an operator remove some");
         }
         Ok(Size { entries, bytes })
     }
@@ -252,4 +253,23 @@ fn failed(what: &str, path: &str, cause: std::io::Error) -> Error {
     };
     let error = Error::new(kind, format!("cannot {what} `{path}`: {why}"));
     if kind == ErrorKind::Internal { error.because(cause) } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_grows_when_there_are_too_many_to_measure_them() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = FolderWorkspace::within(root.path(), 100, 1_000).0;
+        let home = folder.made(&TenantId::from("t")).unwrap();
+        home.write("a", "0123").unwrap();
+        let after = |entries: u64, text: &str| {
+            folder.size_after(Size { entries, bytes: 4 }, &home, &["a"], (text, EarlierText::Replaced))
+        };
+        assert_eq!(after(ENTRIES_MAX, "01234").unwrap(), Size { entries: ENTRIES_MAX, bytes: 5 });
+        assert_eq!(after(ENTRIES_MAX + 1, "01234").unwrap_err().kind, ErrorKind::QuotaExceeded);
+        assert!(after(ENTRIES_MAX + 1, "012").is_ok());
+    }
 }

@@ -9,9 +9,9 @@ use weft_app::{Config, assemble_in_memory};
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::task_store::{TaskFilter, TaskStatus};
-use weft_core::{Catalog, Ending, SessionId, TaskKey, TurnInput};
+use weft_core::{Catalog, Ending, ErrorKind, SessionId, TaskKey, TurnInput};
 use weft_engine::engine::PickedUp;
-use weft_testkit::Script;
+use weft_testkit::{Dice, FaultRates, FaultyStore, Script};
 
 use crate::support::{Bench, bench, chat_canvas, default_tenant, endless, events, form_canvas};
 
@@ -130,6 +130,21 @@ async fn a_run_that_waits_is_stopped_although_its_canvas_cannot_run_any_more() {
     let dropped = app.tasks.get(&task).await.unwrap();
     assert_eq!(dropped.ended_by, Some(by.as_str().into()));
     assert!(!app.cancel(&default_tenant(), &ids[0]).await.unwrap());
+}
+
+/// Otherwise its session would be busy until another process has ended the run that takes its place.
+#[tokio::test]
+async fn a_stop_that_fails_leaves_no_run_under_way() {
+    let bench = bench(Script::new()).await;
+    let agent = bench.store("Form", form_canvas()).await;
+    let ids = waits(&bench, &agent).await;
+    let rates = FaultRates { done_but_failed: 1_000, ..FaultRates::default() };
+    let faulty = Arc::new(FaultyStore::new(bench.store.clone(), rates, Dice::new(0)));
+    let app = without_components(&bench).with_parts(|parts| parts.sessions = faulty);
+    let failed = app.cancel(&default_tenant(), &ids[0]).await.unwrap_err();
+    assert_eq!(failed.kind, ErrorKind::Unavailable, "{}", failed.full());
+    let ended = runs(&bench, &ids[1]).await.into_iter().map(|(status, _)| status).collect::<Vec<_>>();
+    assert_eq!(ended, ["cancelled", "waiting"]);
 }
 
 #[tokio::test]

@@ -165,8 +165,9 @@ pub(crate) async fn run(db: &DatabaseConnection, place: &StorePlace) -> Result<(
     }
     let outcome = Migrator::up(&transaction, None).await;
     let end = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
-    unlock(&transaction, end).await.map_err(fail)?;
-    outcome.map_err(fail)?;
+    let unlocked = unlock(&transaction, end).await;
+    // First what a step failed for: a lost connection, for instance, cannot be unlocked either.
+    outcome.and(unlocked).map_err(fail)?;
     transaction.commit().await.map_err(fail)
 }
 

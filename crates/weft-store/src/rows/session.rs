@@ -299,7 +299,7 @@ impl SessionStore for Store {
     async fn create(&self, session: &Session, opening: &[SessionMessage]) -> Result<()> {
         const DOING: &str = "store the session";
         checked(session, opening)?;
-        self.check_room_for_session(&session.key.tenant).await?;
+        self.check_room_for_session(&session.key).await?;
         repeated(|| self.create_session(session, opening)).await.map_err(|error| {
             if is_duplicate(&error) {
                 let taken = format!("cannot {DOING}: there is a session `{}` already", session.key.id);

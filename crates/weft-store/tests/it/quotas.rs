@@ -131,6 +131,8 @@ async fn sessions_are_limited(store: &Store) {
     let refused = start(&ours, "c").await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::QuotaExceeded, "{}", refused.full());
     assert!(refused.full().contains("limits.tenant_sessions"), "{}", refused.full());
+    // A repeated request goes on with the session that it has created before.
+    assert_eq!(start(&ours, "b").await.unwrap_err().kind, ErrorKind::Conflict);
     start(&theirs, "a").await.unwrap();
     sessions.delete(&SessionKey::new(&ours, "a")).await.unwrap();
     start(&ours, "c").await.unwrap();
