@@ -49,6 +49,7 @@ use crate::routes::{
     webhook_logs, webhooks,
 };
 use crate::state::ServerState;
+use crate::upload_memory::hold_bodies;
 use weft_app::config::Auth;
 
 const GET: MethodFilter = MethodFilter::GET;
@@ -72,6 +73,7 @@ pub fn router(state: ServerState) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(DefaultBodyLimit::max(body_max))
+        .layer(from_fn_with_state(state.clone(), hold_bodies))
         // Inside the tracing and the audit layers, so that both see a panic with its request.
         .layer(CatchPanicLayer::custom(caught))
         .layer(from_fn_with_state(state.clone(), record_requests))
