@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use axum::body::{Body, HttpBody as _};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::http::{Extensions, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weft_core::TenantId;
 
@@ -145,10 +145,13 @@ impl BodyMemory {
     }
 
     fn counted(&self, body: Body) -> Body {
-        let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= UNIT as u64);
-        let Some(tenant) = self.0.tenant.get().filter(|_| !is_small).cloned() else { return body };
+        if body.size_hint().upper().is_some_and(|bytes| bytes <= UNIT as u64) {
+            return body;
+        }
+        let pieces = joined(body.into_data_stream().fuse());
+        let Some(tenant) = self.0.tenant.get().cloned() else { return Body::from_stream(pieces) };
         let received = Arc::clone(&self.0);
-        let pieces = body.into_data_stream().then(move |piece| {
+        let pieces = pieces.then(move |piece| {
             let (received, tenant) = (Arc::clone(&received), tenant.clone());
             async move {
                 let piece = piece?;
@@ -165,6 +168,22 @@ impl BodyMemory {
         });
         Body::from_stream(pieces)
     }
+}
+
+/// Joins the pieces of a body to larger ones. Each would otherwise be kept as a piece of its own until the end: a body of
+/// chunks of one byte would take forty times its size.
+fn joined(
+    pieces: impl Stream<Item = Result<Bytes, axum::Error>> + Send + Unpin + 'static,
+) -> impl Stream<Item = Result<Bytes, axum::Error>> + Send + 'static {
+    stream::try_unfold(pieces, |mut pieces| async move {
+        let mut joined = Vec::new();
+        while joined.len() < UNIT {
+            let Some(piece) = pieces.try_next().await? else { break };
+            joined.extend_from_slice(&piece);
+        }
+        let more = (!joined.is_empty()).then(|| (Bytes::from(joined), pieces));
+        Ok::<_, axum::Error>(more)
+    })
 }
 
 /// Sets the tenant whose memory the body of a request takes. Without one nothing is counted: what may be sent without a
@@ -217,8 +236,6 @@ pub(crate) async fn hold_bodies(
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-
-    use futures::stream;
 
     use super::*;
 
@@ -297,5 +314,15 @@ mod tests {
         assert_eq!(read(&c, Body::from(vec![0_u8; UNIT])).await.unwrap(), UNIT, "it is small");
         drop((a, b, c));
         assert_eq!(free(&memory), (2, 1));
+    }
+
+    #[tokio::test]
+    async fn small_pieces_of_a_body_are_joined() {
+        let mut extensions = Extensions::new();
+        extensions.insert(BodyMemory::new(UploadMemory::new(UNIT)));
+        let pieces = vec![Ok::<_, Infallible>("x"); 2 * UNIT + 1];
+        let (body, _) = counted(&extensions, Body::from_stream(stream::iter(pieces)));
+        let pieces: Vec<Bytes> = body.into_data_stream().try_collect().await.unwrap();
+        assert_eq!(pieces.iter().map(Bytes::len).collect::<Vec<_>>(), [UNIT, UNIT, 1]);
     }
 }
