@@ -10,6 +10,7 @@ use weft_core::{ErrorKind, Result, RunId, RunKey, SessionKey, TurnInput};
 use weft_engine::RunHandle;
 
 use crate::app::App;
+use crate::idempotency::with_files_noted;
 use crate::turns::Waiting;
 
 /// Whether a question with a key has started its run.
@@ -86,7 +87,7 @@ impl App {
             Box::pin(async {
                 let session = self.sessions.load(&session.key).await?;
                 let key = RunKey::new(&session.key.tenant, run.clone());
-                let with_files = || self.with_files_read(&session, input.clone());
+                let with_files = || self.with_files_read(&session, with_files_noted(input.clone()));
                 let with_files = read.get_or_try_init(with_files).await?.clone();
                 let started = match self.check_goes_on(&session.key, waiting).await {
                     Ok(()) => self.start_turn_read(run.clone(), &session, with_files, task.as_ref()).await,

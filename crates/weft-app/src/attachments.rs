@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::Bytes;
+use serde_json::Map;
 use weft_components::data_uri;
 use weft_core::error::found;
 use weft_core::id::FileId;
@@ -168,8 +169,7 @@ impl App {
             documents: sums.reader(&self.reader),
             models,
         };
-        let mut count = input.files.len();
-        count += input.inputs.values().map(files_in).sum::<usize>();
+        let count = files_of(&input).len();
         // Counted before the first is read, which may take long.
         if count > FILES_MAX {
             return Err(Error::invalid(format!(
@@ -348,19 +348,47 @@ async fn read_kept(reading: &FileReading<'_>, file: &StoredFile, bytes: Bytes) -
     Ok(as_text(&file.name, &file.id, &text).into())
 }
 
-fn files_in(value: &Json) -> usize {
-    counted(value, 0)
+/// Returns the files in the input of a turn: of each the name of its field, which is empty for an attached one, and what
+/// identifies it, which is its id or, if it is in the request itself, all of it.
+pub(crate) fn files_of(input: &TurnInput) -> Vec<(&str, &str)> {
+    let mut files: Vec<_> = input.files.iter().map(|file| ("", identity(file))).collect();
+    for (name, value) in &input.inputs {
+        add_files(name, value, 0, &mut files);
+    }
+    files
 }
 
-fn counted(value: &Json, depth: usize) -> usize {
+fn add_files<'a>(name: &'a str, value: &'a Json, depth: usize, files: &mut Vec<(&'a str, &'a str)>) {
     match value {
-        Json::Array(items) if brings_files(value) => items.len(),
-        value if brings_files(value) => 1,
-        Json::Object(members) if depth < FORM_DEPTH => {
-            members.values().map(|value| counted(value, depth + 1)).sum()
+        Json::Array(items) if brings_files(value) => {
+            files.extend(items.iter().map(|file| (name, identity(file))));
         }
-        _ => 0,
+        value if brings_files(value) => files.push((name, identity(value))),
+        Json::Object(members) if depth < FORM_DEPTH => {
+            for (inner, value) in members {
+                let name = if inner == "value" { name } else { inner };
+                add_files(name, value, depth + 1, files);
+            }
+        }
+        _ => {}
     }
+}
+
+fn identity(file: &Json) -> &str {
+    file.as_str().or_else(|| file.get("id")?.as_str()).unwrap_or_default()
+}
+
+/// Returns whether values of a form are what was read of others: the same, except that their files were read.
+pub(crate) fn are_read_from(read: &Map<String, Json>, sent: &Map<String, Json>, depth: usize) -> bool {
+    let is_same = |(name, sent): (&String, &Json)| match (read.get(name), sent) {
+        (None, _) => false,
+        (Some(read), sent) if brings_files(sent) => read.is_array(),
+        (Some(Json::Object(read)), Json::Object(sent)) if depth < FORM_DEPTH => {
+            are_read_from(read, sent, depth + 1)
+        }
+        (Some(read), sent) => read == sent,
+    };
+    read.len() == sent.len() && sent.iter().all(is_same)
 }
 
 fn at(mut error: Error, place: &str) -> Error {

@@ -195,7 +195,8 @@ pub struct LimitsConfig {
     pub body_bytes: usize,
     /// Maximum size of a request that uploads files, in bytes.
     pub upload_bytes: usize,
-    /// Maximum size of the uploaded files that a process holds in memory at the same time, in bytes.
+    /// Maximum size of the uploaded files and the larger bodies that a process holds in memory at the same time, in
+    /// bytes. A tenant gets half of it.
     pub upload_memory_bytes: usize,
     /// Number of compiled canvas versions that are cached in memory.
     pub plans_kept: usize,

@@ -11,6 +11,7 @@ use weft_core::{CanvasKey, Error, ErrorKind, Record, Result, RunId, RunKey, Sess
 use weft_engine::RunHandle;
 
 use crate::app::App;
+use crate::attachments::{are_read_from, files_of};
 use crate::turns::{Place, WaitedFor, Waiting, in_seconds, lock, wait_for};
 
 /// How long a key refers to its run, in milliseconds: a day. After that the same key is a new question. Longer than
@@ -23,6 +24,10 @@ pub const KEY_CHARS_MAX: usize = 255;
 /// Name under which the notes of a turn contain the fingerprint of the call that started it, for a route whose questions
 /// are not in the text and the form values of the turn.
 pub const CALL_NOTE: &str = "call";
+
+/// Name under which they contain the fingerprint of the files with which a turn was sent: the turn itself has what was
+/// read of them.
+const FILES_NOTE: &str = "files";
 
 /// The current meaning of a key.
 #[derive(Clone, Debug)]
@@ -46,15 +51,37 @@ fn derived(what: &str, canvas: &CanvasKey, key: &str, day: i64) -> String {
     weft_core::hex(&hash.finalize()[..16])
 }
 
-/// Returns whether a run that begins with this record was started for this question.
+/// Returns a fingerprint of the files with which a turn is sent.
+fn fingerprint_of_files(input: &TurnInput) -> String {
+    let mut files = files_of(input);
+    // Fields have no order, but the files of one have.
+    files.sort_by_key(|(field, _)| *field);
+    let mut hash = Sha256::new();
+    for part in files.into_iter().flat_map(|(field, file)| [field, file]) {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    weft_core::hex(&hash.finalize()[..16])
+}
+
+/// Adds a note to the input of a turn with a key, by which a repeated question is recognized once the files of this one
+/// have been read.
+pub(crate) fn with_files_noted(mut input: TurnInput) -> TurnInput {
+    let files = fingerprint_of_files(&input);
+    input.notes.get_or_insert_default().insert(FILES_NOTE.to_owned(), files.into());
+    input
+}
+
+/// Returns whether a run that begins with this record was started for this question, whose files were not read.
 fn is_of(first: &Record, input: &TurnInput) -> bool {
     let Record::RunStarted { input: before, resumes, reply, .. } = first else { return true };
     // An answer to a form is stored next to the question that led to the form.
     let said = if resumes.is_some() { reply } else { &before.query };
-    let call = |of: &TurnInput| of.notes.as_ref().and_then(|notes| notes.get(CALL_NOTE).cloned());
-    // A run of an older version has no fingerprint.
-    let same_call = call(before).is_none_or(|fingerprint| Some(fingerprint) == call(input));
-    *said == input.query && before.inputs == input.inputs && same_call
+    let note = |of: &TurnInput, name: &str| of.notes.as_ref().and_then(|notes| notes.get(name).cloned());
+    // A run of an older version has no fingerprints.
+    let same_call = note(before, CALL_NOTE).is_none_or(|call| Some(call) == note(input, CALL_NOTE));
+    let same_files = note(before, FILES_NOTE).is_none_or(|files| files == fingerprint_of_files(input));
+    *said == input.query && are_read_from(&before.inputs, &input.inputs, 0) && same_call && same_files
 }
 
 impl App {

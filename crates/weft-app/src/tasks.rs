@@ -17,6 +17,7 @@ use weft_engine::form::satisfied;
 use weft_engine::{RunHandle, SessionState, StartRun};
 
 use crate::app::App;
+use crate::idempotency::with_files_noted;
 use crate::late::ended;
 use crate::notifications::overdue;
 use crate::turns::Waiting;
@@ -120,6 +121,7 @@ impl App {
             Some(known) => return self.again(&known, &input).await,
             None => {}
         }
+        let input = if run.is_some() { with_files_noted(input) } else { input };
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
             Box::pin(self.start_for_task(session, &task, input.clone(), run.clone()))
         };

@@ -15,6 +15,7 @@ use crate::audit::asked;
 use crate::error::{ApiError, code};
 use crate::openapi::{Access, Shared};
 use crate::state::ServerState;
+use crate::upload_memory;
 use weft_app::app::DEFAULT_TENANT;
 use weft_app::config::Auth;
 use weft_app::tokens::{self, LOGIN_PREFIX, SHARE_PREFIX};
@@ -78,6 +79,7 @@ impl FromRequestParts<ServerState> for Caller {
         let access = parts.extensions.get::<Access>().copied();
         let access = access.ok_or_else(|| ApiError::internal("a route does not say who may ask for it"))?;
         let caller = Self::identified(parts, state).await?;
+        upload_memory::belongs_to(&parts.extensions, &caller.tenant);
         let Some(permission) = access.permission() else { return Ok(caller) };
         // Recorded before any refusal, so that the audit log contains refusals, too.
         asked(parts, &caller, permission);

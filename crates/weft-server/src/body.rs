@@ -1,18 +1,23 @@
 //! Input of a request: a JSON object, or query parameters. Every error is reported in an envelope.
 
+mod encoding;
+
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
 use serde_json::Value as Json;
 use weft_app::spending::USAGE_DAYS_MAX;
 use weft_dsl::{Problem, unseen_in_member, unseen_in_text};
 
+pub(crate) use self::encoding::check_encoding;
+
 use crate::audit::AuditSlot;
 use crate::error::ApiError;
+use crate::upload_memory::counted;
 
 /// Time limit for the body of a request to arrive.
 const BODY_TIME: Duration = Duration::from_secs(120);
@@ -100,12 +105,15 @@ async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Byte
     let kind = kind.map_or("nothing", |kind| kind.to_str().unwrap_or("nothing readable")).to_owned();
     // Reported below, because it does not matter for an empty body; by then the request is consumed.
     let encoding = check_encoding(request.headers());
+    let (parts, body) = request.into_parts();
+    let (body, memory) = counted(&parts.extensions, body);
+    let request = Request::from_parts(parts, body);
     let reading = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
     let read =
         reading.await.map_err(|_| ApiError::argument("the body of the request did not arrive in time"))?;
     let bytes = read.map_err(|rejection| match rejection.into_response().status() {
         StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
-        _ => ApiError::argument("the body of the request cannot be read"),
+        _ => memory.error().unwrap_or_else(|| ApiError::argument("the body of the request cannot be read")),
     })?;
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
@@ -123,25 +131,6 @@ async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Byte
         return Err(ApiError::argument(message));
     }
     Ok(Some(bytes))
-}
-
-/// The encodings that compress, including their older names.
-const COMPRESSIONS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];
-
-/// Checks that a body is not compressed: compressed bytes are neither JSON nor a form.
-///
-/// # Errors
-/// 101 naming the encoding.
-pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
-    let given = headers.get_all(header::CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    // Other values change nothing: clients write `identity`, or the character set, which does not belong here.
-    let compresses = |encoding: &&str| COMPRESSIONS.iter().any(|name| encoding.eq_ignore_ascii_case(name));
-    match given.flat_map(|value| value.split(',')).map(str::trim).find(compresses) {
-        None => Ok(()),
-        Some(encoding) => Err(ApiError::argument(format!(
-            "the body is compressed ({encoding}), which is not supported: send it as it is, without `Content-Encoding`"
-        ))),
-    }
 }
 
 /// The JSON object of a request that may contain a canvas as its `dsl`, with the problems found in the text of the
@@ -565,25 +554,6 @@ mod tests {
             let told = told(json);
             assert!(told.starts_with(&format!("Malformed JSON syntax: {reason}")), "{told}");
         }
-    }
-
-    #[test]
-    fn only_compressed_bodies_are_refused() {
-        let check = |encoding: &str, expected: Option<&str>| {
-            let headers = HeaderMap::from_iter([(header::CONTENT_ENCODING, encoding.parse().unwrap())]);
-            let told = check_encoding(&headers).err().map(|error| error.message().to_owned());
-            let named = expected.map(|name| format!("the body is compressed ({name})"));
-            match (told, named) {
-                (None, None) => {}
-                (Some(told), Some(named)) => assert!(told.starts_with(&named), "{told}"),
-                other => panic!("{encoding}: {other:?}"),
-            }
-        };
-        for encoding in ["", "identity", "UTF-8", "utf8", "aws-chunked"] {
-            check(encoding, None);
-        }
-        check("GZIP", Some("GZIP"));
-        check("identity, br", Some("br"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderValue, Request, Response, StatusCode, Version, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use axum::response::IntoResponse as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -168,21 +168,27 @@ async fn answer(
     let closes = request.version() < Version::HTTP_11
         || host.stopping.is_cancelled()
         || seat.is_reserved()
-        || request.headers().get(header::CONNECTION).is_some_and(|said| said.as_bytes() != b"keep-alive");
+        || asks_to_close(request.headers());
     // Such a client sends its body only when asked, and reading would ask for it.
     let waits = request.headers().contains_key(header::EXPECT);
     let (parts, body) = request.into_parts();
     let (body, lent) = lent(Body::new(body));
     let request = Request::from_parts(parts, body);
-    let mut response = if seat.is_reserved() && !OF_OPERATORS.contains(&request.uri().path()) {
+    let mut response = if request.method() == Method::CONNECT {
+        no_tunnel()
+    } else if seat.is_reserved() && !OF_OPERATORS.contains(&request.uri().path()) {
         too_many()
     } else {
         host.router.clone().oneshot(request).await.unwrap_or_else(|never| match never {})
     };
+    let rest = lent.unread();
     if closes {
         // Only the server decides whether the connection is kept alive.
         response.headers_mut().remove(header::CONNECTION);
-    } else if let Some(rest) = lent.unread() {
+        if rest.is_some() {
+            seat.linger();
+        }
+    } else if let Some(rest) = rest {
         // Requests that are refused are often answered before their body was read. The connection can only be kept if
         // the rest arrives; otherwise the client must know before it sends another request.
         let arrives = !waits && arrives(rest).await;
@@ -192,6 +198,19 @@ async fn answer(
         }
     }
     Ok(response.map(|body| GuardedBody::new(body, busy)))
+}
+
+/// Returns whether the client wants the connection to be closed. This must agree with how hyper reads the header.
+fn asks_to_close(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|option| option.trim().eq_ignore_ascii_case("close"))
+}
+
+/// Most errors have the status 200, which for this method would mean that there is a tunnel: a proxy in front would from
+/// then on forward whatever its client sends.
+fn no_tunnel() -> Response<Body> {
+    let error = ApiError::new(code::EXCEPTION, "the server opens no tunnels: CONNECT is not supported");
+    error.with_status(StatusCode::NOT_IMPLEMENTED).into_response()
 }
 
 fn too_many() -> Response<Body> {
@@ -374,6 +393,8 @@ mod tests {
             ("Content-Length: 100000000", "body"),
             ("Transfer-Encoding: chunked", "4\r\nbody\r\n"),
             ("Content-Length: 4\r\nExpect: 100-continue", ""),
+            ("Connection: Keep-Alive\r\nContent-Length: 4", "bod"),
+            ("Connection: TE\r\nContent-Length: 4", "bod"),
         ] {
             let mut stream = server.connect(format!("{REFUSED}{head}\r\n\r\n{body}").as_bytes()).await;
             let told = rest(&mut stream).await;
@@ -384,13 +405,46 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_still_sends_its_body_can_read_the_response() {
         let server = Server::start(10, 10).await;
-        let mut stream =
-            server.connect(format!("{REFUSED}Content-Length: 100000000\r\n\r\n").as_bytes()).await;
-        assert!(rest(&mut stream).await.contains("connection: close"));
-        // A socket that is closed resets the connection at the first of these, and the next one fails.
-        for _ in 0..3 {
-            stream.write_all(&[0; 1_000]).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(50)).await;
+        for head in ["", "Connection: close\r\n"] {
+            let request = format!("{REFUSED}{head}Content-Length: 100000000\r\n\r\n");
+            let mut stream = server.connect(request.as_bytes()).await;
+            assert!(rest(&mut stream).await.contains("connection: close"));
+            // A socket that is closed resets the connection at the first of these, and the next one fails.
+            for _ in 0..3 {
+                stream.write_all(&[0; 1_000]).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn no_tunnel_is_opened() {
+        let server = Server::start(10, 10).await;
+        for target in ["x:443", "/healthz", "http://x/healthz"] {
+            let request = format!("CONNECT {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            let mut stream = server.connect(request.as_bytes()).await;
+            let told = rest(&mut stream).await;
+            assert!(told.starts_with("HTTP/1.1 501"), "{target}: {told}");
+        }
+    }
+
+    /// A proxy in front may see the end of such a request elsewhere, and what follows it as another client's.
+    #[tokio::test]
+    async fn nothing_is_answered_after_a_request_of_unclear_length() {
+        let server = Server::start(10, 10).await;
+        for (head, status) in [
+            ("Content-Length: 4\r\nContent-Length: 5", 400),
+            ("Content-Length: 4, 4", 400),
+            ("Content-Length: +4", 400),
+            ("Transfer-Encoding: chunked, identity", 400),
+            ("Transfer-Encoding: gzip", 400),
+            ("Content-Length: 5\r\nTransfer-Encoding: chunked", 405),
+        ] {
+            let request = format!("{REFUSED}{head}\r\n\r\n0\r\n\r\n{LAST}");
+            let mut stream = server.connect(request.as_bytes()).await;
+            let told = rest(&mut stream).await;
+            assert!(told.starts_with(&format!("HTTP/1.1 {status}")), "{head}: {told}");
+            assert_eq!(told.matches("HTTP/1.1").count(), 1, "{head}: {told}");
         }
     }
 

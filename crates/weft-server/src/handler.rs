@@ -4,14 +4,14 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::extract::Request;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::handler::Handler;
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter};
 
 use crate::state::ServerState;
 
-/// What axum makes of an async function.
+/// The future of an async function as a handler, which axum boxes in any case.
 pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// A handler without the type of its function.
@@ -27,6 +27,17 @@ impl BoxedHandler {
         H: Handler<T, ServerState, Future = ResponseFuture>,
     {
         Self(Arc::new(move |request, state| handler.clone().call(request, state)))
+    }
+
+    /// A handler for bodies with a limit of their own.
+    pub(crate) fn limited<H, T>(limit: DefaultBodyLimit, handler: H) -> Self
+    where
+        H: Handler<T, ServerState, Future = ResponseFuture>,
+    {
+        Self(Arc::new(move |mut request: Request, state| {
+            limit.apply(&mut request);
+            handler.clone().call(request, state)
+        }))
     }
 }
 
@@ -50,12 +61,4 @@ where
     H: Handler<T, ServerState, Future = ResponseFuture>,
 {
     axum::routing::on(method, BoxedHandler::new(handler))
-}
-
-/// Routes POST to a handler.
-pub(crate) fn post<H, T>(handler: H) -> MethodRouter<ServerState>
-where
-    H: Handler<T, ServerState, Future = ResponseFuture>,
-{
-    on(MethodFilter::POST, handler)
 }

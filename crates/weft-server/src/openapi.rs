@@ -244,7 +244,7 @@ impl Routes {
         self.with(method, path, on(method, handler), operation)
     }
 
-    /// Adds a route that has its own layers.
+    /// Adds a route that also answers other methods.
     #[must_use]
     pub fn with(
         mut self,

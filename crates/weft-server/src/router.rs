@@ -28,7 +28,7 @@ use self::older::{of_any_documents, of_offers, of_readings};
 use self::tool_servers::of_tool_servers;
 use crate::audit::{record_requests, shown_path};
 use crate::error::{ApiError, no_method, no_openai_method, no_route};
-use crate::handler::{BoxedHandler, ResponseFuture, on, post};
+use crate::handler::{BoxedHandler, ResponseFuture, on};
 use crate::metrics::count_requests;
 use crate::openapi::accounts as of_account;
 use crate::openapi::agents as of_agent;
@@ -51,6 +51,7 @@ use crate::routes::{
     webhook_logs, webhooks,
 };
 use crate::state::ServerState;
+use crate::upload_memory::hold_bodies;
 use weft_app::config::Auth;
 
 /// Builds the HTTP router of an app.
@@ -68,6 +69,7 @@ pub fn router(state: ServerState) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(DefaultBodyLimit::max(body_max))
+        .layer(from_fn_with_state(state.clone(), hold_bodies))
         // Inside the tracing and the audit layers, so that both see a panic with its request.
         .layer(CatchPanicLayer::custom(caught))
         .layer(from_fn_with_state(state.clone(), record_requests))
@@ -186,27 +188,27 @@ fn of_versions() -> Routes {
 }
 
 fn of_attachments(upload_max: usize) -> Routes {
-    let upload = || post(attachments::upload).layer(DefaultBodyLimit::max(upload_max));
+    let upload = || BoxedHandler::limited(DefaultBodyLimit::max(upload_max), attachments::upload);
     Routes::new("Files of conversations")
-        .with(POST, "/api/v1/agents/{id}/upload", upload(), &of_agent::UPLOAD)
+        .on(POST, "/api/v1/agents/{id}/upload", upload(), &of_agent::UPLOAD)
         .on(GET, "/api/v1/agents/download", attachments::download_named, &of_agent::DOWNLOAD_NAMED)
         .on(GET, "/api/v1/agents/attachments/{id}/download", attachments::download, &of_agent::DOWNLOAD)
         .on(GET, "/api/v1/agents/attachments/{id}/preview", attachments::download, &of_agent::DOWNLOAD)
         // Older names.
-        .with(POST, "/v1/canvas/upload/{id}", upload(), &of_agent::UPLOAD)
+        .on(POST, "/v1/canvas/upload/{id}", upload(), &of_agent::UPLOAD)
         .on(GET, "/v1/canvas/download", attachments::download_named, &of_agent::DOWNLOAD_NAMED)
         .on(GET, "/api/v1/file/download/{id}", attachments::download, &of_agent::DOWNLOAD)
         .on(GET, "/v1/document/download/{id}", attachments::download, &of_agent::DOWNLOAD)
 }
 
 fn of_speech(upload_max: usize) -> Routes {
-    let transcribe = || post(speech::transcribe).layer(DefaultBodyLimit::max(upload_max));
+    let transcribe = || BoxedHandler::limited(DefaultBodyLimit::max(upload_max), speech::transcribe);
     Routes::new("Speech")
         .on(POST, "/api/v1/chat/audio/speech", speech::speak, &of_agent::SPEAK)
-        .with(POST, "/api/v1/chat/audio/transcription", transcribe(), &of_agent::TRANSCRIBE)
+        .on(POST, "/api/v1/chat/audio/transcription", transcribe(), &of_agent::TRANSCRIBE)
         // Older names.
         .on(POST, "/api/v1/tts", speech::speak, &of_agent::SPEAK)
-        .with(POST, "/api/v1/sequence2txt", transcribe(), &of_agent::TRANSCRIBE)
+        .on(POST, "/api/v1/sequence2txt", transcribe(), &of_agent::TRANSCRIBE)
 }
 
 fn of_sessions() -> Routes {
@@ -230,14 +232,14 @@ fn of_webhooks() -> Routes {
     let (call, test) = (&of_webhook::CALL, &of_webhook::TEST);
     let mut routes = Routes::new("Webhooks");
     for method in [GET, POST, PUT, PATCH, DELETE] {
-        let called = || on(method, webhooks::call).layer(DefaultBodyLimit::disable());
-        let tested = || on(method, webhooks::test).layer(DefaultBodyLimit::disable());
+        let called = || BoxedHandler::limited(DefaultBodyLimit::disable(), webhooks::call);
+        let tested = || BoxedHandler::limited(DefaultBodyLimit::disable(), webhooks::test);
         routes = routes
-            .with(method, "/api/v1/agents/{id}/webhook", called(), call)
-            .with(method, "/api/v1/agents/{id}/webhook/test", tested(), test)
+            .on(method, "/api/v1/agents/{id}/webhook", called(), call)
+            .on(method, "/api/v1/agents/{id}/webhook/test", tested(), test)
             // Older names.
-            .with(method, "/api/v1/webhook/{id}", called(), call)
-            .with(method, "/api/v1/webhook_test/{id}", tested(), test);
+            .on(method, "/api/v1/webhook/{id}", called(), call)
+            .on(method, "/api/v1/webhook_test/{id}", tested(), test);
     }
     routes.on(GET, "/api/v1/agents/{id}/webhook/logs", webhook_logs::logs, &of_webhook::LOGS).on(
         GET,
@@ -339,7 +341,7 @@ fn of_datasets() -> Routes {
 
 fn of_documents(upload_max: usize) -> Routes {
     // Files are larger than other bodies, and are not read into memory as a whole.
-    let upload = post(uploads::upload).layer(DefaultBodyLimit::max(upload_max));
+    let upload = BoxedHandler::limited(DefaultBodyLimit::max(upload_max), uploads::upload);
     Routes::new("Documents and chunks")
         .on(POST, "/search", retrieval::search_dataset, &of_dataset::SEARCH_DATASET)
         .on(GET, "/knowledge_graph", graph::get, &of_dataset::GET_GRAPH)
@@ -356,7 +358,7 @@ fn of_documents(upload_max: usize) -> Routes {
         .on(PUT, "/auto_metadata", metadata::set_older_config, &of_dataset::SET_CONFIG)
         .on(POST, "/chunks", parsing::start, &of_dataset::START)
         .on(DELETE, "/chunks", parsing::stop, &of_dataset::STOP)
-        .with(POST, "/documents", upload, &of_dataset::UPLOAD)
+        .on(POST, "/documents", upload, &of_dataset::UPLOAD)
         .on(GET, "/documents", documents::list, &of_dataset::LIST_DOCUMENTS)
         .on(DELETE, "/documents", documents::delete, &of_dataset::DELETE_DOCUMENTS)
         .on(POST, "/documents/parse", parsing::parse, &of_dataset::PARSE)
@@ -432,7 +434,7 @@ fn of_secrets() -> Routes {
 
 fn of_mcp() -> Routes {
     // The server sends nothing outside of a request, which clients learn from the answer to `GET`.
-    let posted = post(mcp::posted).get(BoxedHandler::new(mcp::no_stream));
+    let posted = on(POST, mcp::posted).get(BoxedHandler::new(mcp::no_stream));
     Routes::new("Model Context Protocol").with(POST, "/mcp", posted, &of_mcp::POST).on(
         DELETE,
         "/mcp",

@@ -44,7 +44,7 @@ pub struct HandlerState {
     pub mcp: Arc<weft_mcp::serving::Host>,
     /// Call rate of each webhook.
     pub webhook_rates: Arc<Rates<CanvasKey>>,
-    /// Memory for files that are being uploaded.
+    /// Memory for files and bodies that are being received.
     pub(crate) upload_memory: UploadMemory,
 }
 

@@ -2,10 +2,9 @@
 
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
-use axum::routing::MethodRouter;
 
 use super::methods::{DELETE, GET, PATCH, POST, PUT};
-use crate::handler::{ResponseFuture, post};
+use crate::handler::{BoxedHandler, ResponseFuture};
 use crate::openapi::Routes;
 use crate::openapi::accounts as of_account;
 use crate::openapi::runs as of_run;
@@ -17,11 +16,11 @@ use crate::state::ServerState;
 const OPEN_BODY_BYTES_MAX: usize = 64 << 10;
 
 /// A route that needs no token.
-fn open<H, T>(handler: H) -> MethodRouter<ServerState>
+fn open<H, T>(handler: H) -> BoxedHandler
 where
     H: Handler<T, ServerState, Future = ResponseFuture>,
 {
-    post(handler).layer(DefaultBodyLimit::max(OPEN_BODY_BYTES_MAX))
+    BoxedHandler::limited(DefaultBodyLimit::max(OPEN_BODY_BYTES_MAX), handler)
 }
 
 pub(super) fn of_tokens() -> Routes {
@@ -38,9 +37,9 @@ pub(super) fn of_tokens() -> Routes {
 pub(super) fn of_users() -> Routes {
     let own_identity = "/api/v1/users/me/identities/{identity}";
     Routes::new("Users")
-        .with(POST, "/api/v1/auth/login", open(users::sign_in), &of_account::SIGN_IN)
+        .on(POST, "/api/v1/auth/login", open(users::sign_in), &of_account::SIGN_IN)
         .on(POST, "/api/v1/auth/logout", users::sign_out, &of_account::SIGN_OUT)
-        .with(
+        .on(
             POST,
             "/api/v1/auth/invitations/accept",
             open(tenants::accept_with_secret),
@@ -49,7 +48,7 @@ pub(super) fn of_users() -> Routes {
         .on(GET, "/api/v1/auth/providers", oidc::providers, &of_account::PROVIDERS)
         .on(GET, "/api/v1/auth/oidc/{provider}", oidc::begin, &of_account::BEGIN_OIDC)
         .on(GET, "/api/v1/auth/oidc/{provider}/callback", oidc::finish, &of_account::FINISH_OIDC)
-        .with(POST, "/api/v1/users", open(users::register), &of_account::REGISTER)
+        .on(POST, "/api/v1/users", open(users::register), &of_account::REGISTER)
         .on(GET, "/api/v1/users/me", users::me, &of_account::ME)
         .on(PATCH, "/api/v1/users/me", users::change_me, &of_account::CHANGE_ME)
         .on(DELETE, "/api/v1/users/me", users::erase_me, &of_account::ERASE_ME)
@@ -63,9 +62,9 @@ pub(super) fn of_users() -> Routes {
         .on(PUT, "/api/v1/users/me/tenant", tenants::switch, &of_account::SWITCH)
         .on(DELETE, "/api/v1/users/me/tenants/{tenant}", tenants::leave, &of_account::LEAVE)
         // Older names.
-        .with(POST, "/v1/user/login", open(users::sign_in), &of_account::SIGN_IN)
+        .on(POST, "/v1/user/login", open(users::sign_in), &of_account::SIGN_IN)
         .on(GET, "/v1/user/logout", users::sign_out, &of_account::SIGN_OUT)
-        .with(POST, "/v1/user/register", open(users::register), &of_account::REGISTER)
+        .on(POST, "/v1/user/register", open(users::register), &of_account::REGISTER)
         .on(GET, "/v1/user/info", users::me, &of_account::ME)
         .on(POST, "/v1/user/setting", users::change_me, &of_account::CHANGE_ME)
 }

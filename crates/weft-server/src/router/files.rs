@@ -3,7 +3,7 @@
 use axum::extract::DefaultBodyLimit;
 
 use super::methods::{DELETE, GET, PATCH, POST, PUT};
-use crate::handler::post;
+use crate::handler::BoxedHandler;
 use crate::openapi::Routes;
 use crate::openapi::agents as of_agent;
 use crate::openapi::files as of_file;
@@ -12,9 +12,9 @@ use crate::routes::{attachments, files};
 const GROUP: &str = "Files in folders";
 
 pub(super) fn of_files(upload_max: usize) -> Routes {
-    let add = post(files::add).layer(DefaultBodyLimit::max(upload_max));
+    let add = BoxedHandler::limited(DefaultBodyLimit::max(upload_max), files::add);
     Routes::new(GROUP)
-        .with(POST, "/api/v1/files", add, &of_file::ADD)
+        .on(POST, "/api/v1/files", add, &of_file::ADD)
         .on(GET, "/api/v1/files", files::list, &of_file::LIST)
         .on(DELETE, "/api/v1/files", files::remove, &of_file::DELETE)
         .on(POST, "/api/v1/files/move", files::relocate, &of_file::MOVE)
@@ -32,9 +32,9 @@ pub(super) fn of_files(upload_max: usize) -> Routes {
 
 /// Older names.
 fn older(upload_max: usize) -> Routes {
-    let upload = post(files::upload).layer(DefaultBodyLimit::max(upload_max));
+    let upload = BoxedHandler::limited(DefaultBodyLimit::max(upload_max), files::upload);
     Routes::new(GROUP)
-        .with(POST, "/upload", upload, &of_file::UPLOAD)
+        .on(POST, "/upload", upload, &of_file::UPLOAD)
         .on(POST, "/create", files::create, &of_file::CREATE)
         .on(GET, "/list", files::list, &of_file::LIST)
         .on(GET, "/root_folder", files::root, &of_file::ROOT)

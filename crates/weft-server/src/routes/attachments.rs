@@ -80,7 +80,8 @@ async fn keep_each(
 ) -> Result<(), ApiError> {
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
     let mut count = FormCount::new(FILES_MAX);
-    while let Some((name, bytes, _share)) = next_file(state, form, &mut count, most, |_| Ok(())).await? {
+    let share = || state.upload_memory.share(&caller.tenant);
+    while let Some((name, bytes, _share)) = next_file(share, form, &mut count, most, |_| Ok(())).await? {
         kept.push(state.app.keep_file(&caller.tenant, caller.file_owner(), &name, bytes).await?);
     }
     Ok(())

@@ -167,13 +167,14 @@ async fn keep_each(
     kept: &mut Vec<FolderEntry>,
 ) -> Result<(), ApiError> {
     let manager = &state.app.file_manager;
+    let share = || state.upload_memory.share(&caller.tenant);
     let (mut within, mut count) = (folder(state, caller, None).await?, FormCount::new(FILES_MAX));
     while let Some(part) = form.next_part().await? {
         count.part()?;
         match part.name() {
             Some("parent_id") => {
                 let most = ("parent_id", ID_BYTES_MAX);
-                let (id, _) = whole(&state.upload_memory, part, most, "parent_id").await?;
+                let (id, _) = whole(share(), part, most, "parent_id").await?;
                 let id = String::from_utf8_lossy(&id).trim().to_owned();
                 within = folder(state, caller, Some(&id)).await?;
                 // The parts of a form come in any order: files that came before the folder are moved into it, too.
@@ -186,7 +187,7 @@ async fn keep_each(
                 count.file()?;
                 let name = form_name(part.headers(), part.file_name())?;
                 let most = ("documents.file_bytes_max", manager.file_bytes_max());
-                let (bytes, _share) = whole(&state.upload_memory, part, most, &name).await?;
+                let (bytes, _share) = whole(share(), part, most, &name).await?;
                 let file = manager.keep(&caller.tenant, &within, &name, bytes).await;
                 kept.push(file.map_err(|error| owned::or(error, no_parent()))?);
             }

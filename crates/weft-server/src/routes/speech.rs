@@ -105,7 +105,7 @@ pub(crate) async fn transcribe(
             continue;
         }
         let name = form_name(part.headers(), part.file_name())?;
-        let (bytes, share) = whole(&state.upload_memory, part, most, &name).await?;
+        let (bytes, share) = whole(state.upload_memory.share(&caller.tenant), part, most, &name).await?;
         recording = Some((name, bytes, share));
     }
     let Some((name, bytes, _share)) = recording.filter(|(_, bytes, _)| !bytes.is_empty()) else {

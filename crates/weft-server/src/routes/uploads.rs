@@ -22,7 +22,7 @@ use crate::body::{Body, Params, check_encoding};
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
-use crate::upload_memory::{UploadMemory, UploadShare};
+use crate::upload_memory::UploadShare;
 use crate::wire::document::{self, dataset_not_found, view};
 use crate::wire::envelope::Success;
 use crate::wire::form_name::form_name;
@@ -205,7 +205,8 @@ async fn keep_each(
 ) -> Result<(), ApiError> {
     let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
     let mut count = FormCount::new(FILES_MAX);
-    while let Some((name, bytes, _share)) = next_file(state, form, &mut count, most, refuse_kind).await? {
+    let share = || state.upload_memory.share(&dataset.key.tenant);
+    while let Some((name, bytes, _share)) = next_file(share, form, &mut count, most, refuse_kind).await? {
         // An empty file whose name does not tell its type either.
         if bytes.is_empty() && document::is_text(&name) && !state.app.library.knows(&name) {
             return Err(unsupported(&name));
@@ -286,7 +287,7 @@ impl FormCount {
 /// Reads the next file of a form if `checked` accepts its name, up to the limit of a setting. Passes over other fields.
 /// The share is to be held until the file is stored.
 pub(super) async fn next_file(
-    state: &ServerState,
+    share: impl Fn() -> UploadShare,
     form: &mut MultipartForm,
     count: &mut FormCount,
     most: (&str, u64),
@@ -301,7 +302,7 @@ pub(super) async fn next_file(
         count.file()?;
         let name = form_name(part.headers(), part.file_name())?;
         checked(&name)?;
-        let (bytes, share) = whole(&state.upload_memory, part, most, &name).await?;
+        let (bytes, share) = whole(share(), part, most, &name).await?;
         return Ok(Some((name, bytes, share)));
     }
     Ok(None)
@@ -316,14 +317,14 @@ pub(super) async fn passed_over(mut part: Field<'_>) -> Result<(), ApiError> {
 /// Reads all bytes of a part, up to the limit of a setting. The share of the memory is to be held as long as the bytes.
 ///
 /// # Errors
-/// 413; 101 when the bytes do not arrive in time; 503 when other uploads hold the memory.
+/// 413; 101 when the bytes do not arrive in time; 503 when other requests hold the memory.
 pub(super) async fn whole(
-    memory: &UploadMemory,
+    mut share: UploadShare,
     mut part: Field<'_>,
     (setting, bytes_max): (&str, u64),
     name: &str,
 ) -> Result<(Bytes, UploadShare), ApiError> {
-    let (mut bytes, mut share) = (Vec::new(), memory.share());
+    let mut bytes = Vec::new();
     while let Some(piece) = timely(part.chunk()).await? {
         // Checked before the data is appended, so that no part takes more memory than allowed.
         if (bytes.len() + piece.len()) as u64 > bytes_max {

@@ -28,6 +28,7 @@ use crate::frames::{Kinds, RunEvents, Terminator};
 use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
+use crate::upload_memory::{MemoryRefusal, belongs_to, counted};
 use crate::webhook::payload::{self, WebhookCall};
 use crate::webhook::{self, Peer};
 use crate::wire::completion::checked_key;
@@ -116,7 +117,8 @@ async fn answered(
     // A call without access is refused before any of the body is read.
     let secret = admitted(state, &called, by, &parts, peer).await?;
     check_encoding(&parts.headers).map_err(|error| refused(error.message()))?;
-    let bytes = read(&webhook, body).await?;
+    belongs_to(&parts.extensions, &called.canvas.tenant);
+    let bytes = read(&webhook, counted(&parts.extensions, body)).await?;
     let once = match by {
         By::Owner => None,
         By::Program => {
@@ -252,13 +254,16 @@ async fn secret(state: &ServerState, canvas: &CanvasKey, webhook: &Webhook) -> R
 }
 
 /// Reads the body of a call up to the limit of the canvas, whatever its content length claims.
-async fn read(webhook: &Webhook, body: Body) -> Result<Bytes, ApiError> {
+async fn read(webhook: &Webhook, (body, memory): (Body, MemoryRefusal)) -> Result<Bytes, ApiError> {
     let most = usize::try_from(webhook.body_bytes_max).unwrap_or(usize::MAX);
     let reading = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, most));
     match reading.await {
         Ok(Ok(bytes)) => Ok(bytes),
         // A connection that breaks off is an error, too, but then nobody receives the answer.
-        Ok(Err(_)) => Err(refused(format!("Request body too large: it has more than {most} bytes"))),
+        Ok(Err(_)) => {
+            let too_large = || refused(format!("Request body too large: it has more than {most} bytes"));
+            Err(memory.error().map_or_else(too_large, ApiError::bare))
+        }
         Err(_) => Err(refused("the body of the request did not arrive in time")),
     }
 }

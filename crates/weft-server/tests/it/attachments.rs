@@ -11,7 +11,7 @@ use weft_testkit::Script;
 use crate::shelf::form;
 use crate::support::{Bench, FILE_BYTES_MAX, Reading, begin, bench, chat_canvas, component, said};
 
-fn with_files() -> Json {
+pub(crate) fn with_files() -> Json {
     let fields = json!({"doc": {"name": "Document", "type": "file", "optional": true}});
     let begin = json!({"downstream": ["Message:M"], "upstream": [], "obj": {"component_name": "Begin",
         "params": {"mode": "conversational", "prologue": "", "inputs": fields}}});
@@ -32,7 +32,7 @@ pub(crate) fn upload(bench: &Bench, path: &str, files: &[(&str, &str)]) -> Reque
         .unwrap()
 }
 
-async fn uploaded(bench: &Bench, agent: &str, name: &str, text: &str) -> Json {
+pub(crate) async fn uploaded(bench: &Bench, agent: &str, name: &str, text: &str) -> Json {
     let path = format!("/api/v1/agents/{agent}/upload");
     bench.send(upload(bench, &path, &[(name, text)])).await.data()
 }

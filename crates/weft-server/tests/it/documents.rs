@@ -679,3 +679,29 @@ async fn uploads_wait_for_memory_that_other_uploads_hold() {
     names.sort();
     assert_eq!(names, ["a.txt", "b.txt", "d.txt"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn large_bodies_wait_for_the_same_memory() {
+    let limits = LimitsConfig { upload_memory_bytes: 1, ..LimitsConfig::default() };
+    let bench = bench_with(Script::new(), Auth::On, limits).await;
+    let dataset = bench.dataset("Docs").await;
+    let create = async |bytes: usize| {
+        let body = json!({"name": "Other", "unknown": "x".repeat(bytes)});
+        bench.post("/api/v1/datasets", body).await
+    };
+    let during = async {
+        tokio::time::sleep(Duration::from_secs(31)).await;
+        (create(100 << 10).await, create(1_000).await)
+    };
+    let (first, second, (large, small)) = tokio::join!(
+        bench.send(slow_upload(&bench, &dataset, "a.txt")),
+        bench.send(slow_upload(&bench, &dataset, "b.txt")),
+        during,
+    );
+    assert_eq!((large.status.as_u16(), large.refusal().0), (503, 429), "{}", large.text);
+    assert_eq!(small.status.as_u16(), 200, "{}", small.text);
+    for kept in [first, second] {
+        kept.data();
+    }
+    assert_eq!(create(100 << 10).await.status.as_u16(), 200);
+}

@@ -5,6 +5,7 @@ use weft_app::Auth;
 use weft_app::config::LimitsConfig;
 use weft_testkit::{Reply, Script, Step};
 
+use crate::attachments::{uploaded, with_files};
 use crate::support::{
     Bench, HandClock, bench, bench_with, chat_canvas, endless, form_canvas, process, process_at, said,
 };
@@ -109,6 +110,42 @@ async fn a_repeated_key_follows_the_run_in_progress() {
     let mut again = bench.open(ASK, question).await;
     again.until("So ").await;
     assert_eq!(again.frames()[0].json()["task_id"], run.as_str());
+}
+
+/// The journal has the texts of the files, not what was sent.
+#[tokio::test]
+async fn a_question_with_files_can_be_repeated() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Files", with_files()).await;
+    let (one, two) =
+        (uploaded(&bench, &id, "a.txt", "one").await, uploaded(&bench, &id, "b.txt", "two").await);
+    let inline = "data:text/plain;base64,aGVsbG8=";
+    let question = |inputs: Json, files: Json| json!({"agent_id": id, "query": "q", "stream": false, "inputs": inputs, "files": files});
+    for (nth, sent) in
+        [json!({"doc": {"type": "file", "value": one}}), json!({"doc": [one]}), json!({"doc": inline})]
+            .into_iter()
+            .enumerate()
+    {
+        let key = format!("k{nth}");
+        let first = run(&ask(&bench, &key, question(sent.clone(), json!([one]))).await.data());
+        assert!(first.2.contains("File: "), "{first:?}");
+        let again = question(sent.clone(), json!([one]));
+        assert_eq!(run(&ask(&bench.restarted(), &key, again).await.data()), first);
+        for (inputs, files) in [
+            (json!({"doc": {"type": "file", "value": two}}), json!([one])),
+            (json!({"doc": "one"}), json!([one])),
+            (json!({}), json!([one])),
+            (sent.clone(), json!([two])),
+            (sent, json!([])),
+        ] {
+            let refused = ask(&bench, &key, question(inputs, files)).await.refusal();
+            assert!(refused.1.contains("used for another question"), "{refused:?}");
+        }
+    }
+    let without = json!({"agent_id": id, "query": "q", "stream": false});
+    ask(&bench, "k", without.clone()).await.data();
+    let misused = ask(&bench, "k", question(json!({}), json!([one]))).await.refusal();
+    assert!(misused.1.contains("used for another question"), "{misused:?}");
 }
 
 #[tokio::test]
