@@ -19,7 +19,7 @@ struct FeatureRow {
     tests: Vec<String>,
 }
 
-/// Checks that every row occurs once and that all tests named in it exist.
+/// Checks that every numbered row occurs once and that all tests named in any row exist.
 pub(crate) fn check(root: &Path, text: &str, findings: &mut Findings) {
     let rows = rows(text, findings);
     numbers(&rows, findings);
@@ -30,17 +30,33 @@ pub(crate) fn check(root: &Path, text: &str, findings: &mut Findings) {
             }
         }
     }
+    for line in text.lines().filter(|line| !is_numbered(line)) {
+        check_named(root, "docs/features.md", line, findings);
+    }
     let proven = rows.iter().filter(|row| !row.tests.is_empty()).count();
     findings.fact(format!("{proven} of {ROWS} features are proven by a test"));
 }
 
-/// Checks that each `file::function` between backticks in a file of docs/ is a test.
+/// Checks that each `file::function` in a text of docs/ is a test.
 pub(crate) fn check_named(root: &Path, file: &str, text: &str, findings: &mut Findings) {
-    for test in text.split('`').skip(1).step_by(2).filter(|word| word.contains(".rs::")) {
-        if let Some(problem) = missing(root, &format!("crates/{test}")) {
+    for test in named(text) {
+        if let Some(problem) = missing(root, &test) {
             findings.problem(format!("{file}: {problem}"));
         }
     }
+}
+
+/// The `file::function`s in a text. The files are below `crates/`, whether or not the text says so.
+fn named(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(|letter: char| letter.is_whitespace() || "`|,()".contains(letter))
+        .filter(|word| word.contains(".rs::"))
+        .map(|word| format!("crates/{}", word.trim_start_matches("crates/")))
+}
+
+/// Whether a line is a row of the table with numbers.
+fn is_numbered(line: &str) -> bool {
+    let first = line.trim().trim_matches('|').split('|').next().unwrap_or_default();
+    first.trim().parse::<usize>().is_ok()
 }
 
 fn rows(text: &str, findings: &mut Findings) -> Vec<FeatureRow> {
@@ -120,6 +136,22 @@ mod tests {
         ];
         assert_eq!(rows(text, &mut findings), expected);
         assert_eq!(findings.problems, ["docs/features.md:5: row 3 needs a test or —"]);
+    }
+
+    #[test]
+    fn tests_are_found_in_any_text() {
+        let text = "shown by `weft-a/src/b.rs::t` (crates/weft-c/d.rs::u), e.rs::v|see f.rs and g::h";
+        let expected = ["crates/weft-a/src/b.rs::t", "crates/weft-c/d.rs::u", "crates/e.rs::v"];
+        assert_eq!(named(text).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn tests_of_rows_without_a_number_are_checked() {
+        let mut findings = Findings::default();
+        let text = "| feature | proof |\n|---|---|\n| a | crates/none.rs::x |\n";
+        check(Path::new(env!("CARGO_MANIFEST_DIR")), text, &mut findings);
+        let expected = "docs/features.md: crates/none.rs does not exist";
+        assert!(findings.problems.iter().any(|problem| problem == expected), "{:?}", findings.problems);
     }
 
     #[test]

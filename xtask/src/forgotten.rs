@@ -14,7 +14,16 @@ use crate::source::{self, SourceFile};
 const CATALOG: &str = "crates/weft-components/src/catalog.rs";
 
 /// Documents that name tests for their claims.
-const NAMING_TESTS: [&str; 2] = ["docs/behaviours.md", "docs/security.md"];
+const NAMING_TESTS: [&str; 8] = [
+    "docs/accounts.md",
+    "docs/behaviours.md",
+    "docs/datasets.md",
+    "docs/documents.md",
+    "docs/retrieval.md",
+    "docs/schedules.md",
+    "docs/security.md",
+    "docs/versions.md",
+];
 
 /// Required files of every folder in `canvases/`, besides `events.txt`, which is written by a test.
 const SAMPLE_FILES: [&str; 3] = ["canvas.json", "script.json", "input.json"];

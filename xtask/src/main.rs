@@ -46,7 +46,7 @@ usage: cargo xtask <command>
   kills       the program ended by SIGKILL at every entry of every journal and started again:
               --every N (1), --canvas NAME (all)
   generated   writes the pages anew that are made from what the program declares
-  measure     what the workloads of docs/performance.md cost beside their floors: w1 … w6 (all)";
+  measure     what the workloads of docs/performance.md cost beside their floors: w1 … w10 (all)";
 
 type Check = fn(&Path) -> Result<Findings>;
 

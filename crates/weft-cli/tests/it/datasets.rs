@@ -456,3 +456,24 @@ fn tags_of_a_tag_set_are_assigned_to_documents_and_searchable() {
     let shown = home.weft(&["dataset", "show", "untagged", "--json"]).with(0).stdout;
     assert!(shown.contains("has no searchable texts"), "{shown}");
 }
+
+/// Without a model for speech, the program that the operator configures transcribes recordings.
+#[test]
+fn recordings_are_transcribed_by_a_program_and_searchable() {
+    let home = Home::quoting();
+    // It uses shell builtins only, since it can start no process. The shell reads it: to execute a file that was
+    // just written fails while a process that another test has started still has it open.
+    let program = home.write("hear.sh", "IFS= read -r line < \"$1\"\nprintf '%s\\n' \"${line#ID3}\"\n");
+    let program = program.to_str().unwrap();
+    home.settings(format!(
+        "[transcription]\nengine = \"program\"\ncommand = [\"/bin/sh\", {program:?}, \"{{file}}\"]\nread = [{program:?}]\n"
+    ));
+    let recording = home.write("note.mp3", "ID3Good morning. The pump is broken.");
+    let ingest = ["dataset", "ingest", "voices", recording.to_str().unwrap()];
+    home.weft(&ingest).with(0).says(&["1 document read"]);
+    let search = ["dataset", "search", "broken pump", "--in", "voices", "--json"];
+    let found = home.weft(&search).with(0).json_lines();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["document_name"], "note.mp3");
+    assert_eq!(found[0]["content"], "Good morning. The pump is broken.");
+}

@@ -1,5 +1,7 @@
 //! `weft user` and `weft audit`, also while a server runs on the same store.
 
+use std::path::Path;
+
 use serde_json::{Value as Json, json};
 
 use crate::serve::Server;
@@ -37,6 +39,26 @@ fn a_tenant_is_removed_with_its_members_and_keys() {
     let users = home.weft(&["user", "list"]).with(0).stdout;
     assert!(users.contains("ann@example.com"), "{users}");
     assert_eq!(home.weft(&["token", "list"]).with(0).stdout.matches("ci").count(), 0);
+}
+
+/// Returns the number of files in a folder and below.
+fn files_below(folder: &Path) -> usize {
+    let count = |path: &Path| if path.is_dir() { files_below(path) } else { 1 };
+    std::fs::read_dir(folder).unwrap().map(|entry| count(&entry.unwrap().path())).sum()
+}
+
+#[test]
+fn a_removed_tenant_leaves_no_files() {
+    let home = Home::quoting();
+    let create = ["user", "create", "ann@example.com", "--role", "owner", "--tenant", "acme"];
+    home.weft_reading(&create, &format!("{PASSWORD}\n")).with(0);
+    let notes = home.write("notes.md", "The bridge was built in 1823.");
+    home.weft(&["dataset", "ingest", "notes", notes.to_str().unwrap(), "--tenant", "acme"]).with(0);
+    let data = home.path().join(".local/share/weft");
+    let kept = || ["blobs", "index"].map(|folder| files_below(&data.join(folder)));
+    assert!(kept().iter().all(|files| *files > 0), "{:?}", kept());
+    home.weft(&["tenant", "remove", "acme", "--confirm", "acme"]).with(0);
+    assert_eq!(kept(), [0, 0], "the document and its index are removed");
 }
 
 #[test]

@@ -185,6 +185,35 @@ async fn agents_call_agents_to_any_depth() {
     assert!(!child[0].text.contains("[ID:"));
 }
 
+/// Row 23 beyond one level: each agent calls the next one, and the innermost a component.
+#[tokio::test(start_paused = true)]
+async fn sub_agents_have_sub_agents_of_their_own() {
+    const NAMES: [&str; 3] = ["first", "second", "third"];
+    let tools = NAMES.iter().rev().fold(json!([join("t")]), |tools, name| json!([sub(name, tools)]));
+    let calls = [
+        ("S", "first_0", task("one")),
+        ("I am first", "second_0", task("two")),
+        ("I am second", "third_0", task("three")),
+        ("I am third", "string_transform_0", json!({"script": "ab"})),
+    ];
+    let script = calls.into_iter().fold(Script::new(), |script, (who, function, arguments)| {
+        script.reply(Reply::call(function, arguments).when_system(who).times(1))
+    });
+    let script = ["I am first", "I am second", "I am third", "S"]
+        .into_iter()
+        .fold(script, |script, who| script.reply(Reply::text("done").when_system(who)));
+    let world = World::new(script, FakeHttp::new());
+    let ran = world.hold(&canvas(agent(tools)), [asking("Q")]).await.remove(0);
+    assert_eq!(ran.report.said, "done", "{:?}", ran.report.error);
+    let expected = [
+        "Agent:A-->first_0-->second_0-->third_0-->string_transform_0",
+        "Agent:A-->first_0-->second_0-->third_0",
+        "Agent:A-->first_0-->second_0",
+        "Agent:A-->first_0",
+    ];
+    assert_eq!(paths(&ran), expected);
+}
+
 /// Row 15 of the defects: a sub-agent without tools returns its answer, as every component does.
 #[tokio::test(start_paused = true)]
 async fn a_sub_agent_without_tools_returns_its_answer() {

@@ -53,6 +53,22 @@ async fn canvases_and_datasets_are_limited_for_each_tenant() {
 }
 
 #[tokio::test]
+async fn assistants_and_search_apps_are_limited_together_for_each_tenant() {
+    let limits = LimitsConfig { tenant_chats: 1, ..LimitsConfig::default() };
+    let bench = bench_within(limits).await;
+    let stranger = bench.as_stranger().await;
+    let named = |name: &str| json!({"name": name});
+    let (chats, searches) = ("/api/v1/chats", "/api/v1/searches");
+
+    let first = add(&bench, chats, named("One")).await["id"].clone();
+    is_over(&bench.post(chats, named("Two")).await, "limits.tenant_chats");
+    is_over(&bench.post(searches, named("Three")).await, "limits.tenant_chats");
+    add(&stranger, chats, named("One")).await;
+    bench.ask("DELETE", chats, json!({"ids": [first]})).await.data();
+    add(&bench, searches, named("Three")).await;
+}
+
+#[tokio::test]
 async fn sessions_and_api_keys_are_limited_for_each_tenant() {
     // One key is that of the first start.
     let limits = LimitsConfig { tenant_sessions: 1, tenant_api_keys: 2, ..LimitsConfig::default() };
