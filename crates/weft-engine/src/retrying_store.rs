@@ -459,4 +459,8 @@ impl SpendingStore for RetryingStore<dyn SpendingStore> {
     async fn days(&self, tenant: &TenantId, since_day: i64, count_max: u64) -> Result<Vec<DaySpent>> {
         read(|| self.0.days(tenant, since_day, count_max)).await
     }
+
+    async fn fold_days(&self, tenant: &TenantId, before_day: i64) -> Result<u64> {
+        self.0.fold_days(tenant, before_day).await
+    }
 }
