@@ -102,6 +102,16 @@ impl App {
         Ok(())
     }
 
+    /// Removes versions of assistants' canvases that no run needs any longer.
+    async fn forget_versions(&self) -> Result<()> {
+        let before_ms = self.clock.now_ms().saturating_sub(DAY_MS);
+        for tenant in self.all_tenants().await? {
+            let removed = self.versions.remove_unused_versions(&tenant, before_ms).await?;
+            tracing::debug!(%tenant, removed, "unused versions of assistants are removed");
+        }
+        Ok(())
+    }
+
     /// Removes files of the file manager that were never completely stored.
     async fn clear_files_away(&self) -> Result<()> {
         for tenant in self.all_tenants().await? {
@@ -138,6 +148,9 @@ impl App {
                         );
                     }
                 }
+            }
+            if let Err(error) = self.forget_versions().await {
+                tracing::warn!(error = error.detail(), "unused versions could not be removed");
             }
             if let Err(error) = self.forget_usage(config.usage_days).await {
                 tracing::warn!(error = error.detail(), "old usage records could not be removed");
