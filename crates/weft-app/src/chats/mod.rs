@@ -320,8 +320,30 @@ pub fn new(tenant: &TenantId, name: String, settings: ChatSettings, now_ms: i64)
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use weft_core::ErrorKind;
 
     use super::*;
+    use crate::{Config, assemble_in_memory};
+
+    #[tokio::test]
+    async fn a_version_that_a_new_run_needs_stays_when_unused_ones_are_removed() {
+        let app = assemble_in_memory(&Config::default()).await.unwrap();
+        let tenant = TenantId::new("t");
+        let chat = CanvasKey::new(&tenant, PLAIN);
+        let needed = app.canvases.put(&chat, &head(&chat), "1").await.unwrap().version;
+        let unused = app.canvases.put(&chat, &head(&chat), "2").await.unwrap().version;
+        app.keep_version_of_chat(&chat, &needed).await.unwrap();
+        assert_eq!(app.versions.remove_unused_versions(&tenant, i64::MAX).await.unwrap(), 1);
+        assert_eq!(&*app.canvases.version(&chat, &needed).await.unwrap(), "1");
+        assert_eq!(app.canvases.version(&chat, &unused).await.unwrap_err().kind, ErrorKind::NotFound);
+
+        let agent = CanvasKey::new(&tenant, "agent");
+        let older = app.canvases.put(&agent, &CanvasHead::default(), "3").await.unwrap().version;
+        let newest = app.canvases.put(&agent, &CanvasHead::default(), "4").await.unwrap().version;
+        app.keep_version_of_chat(&agent, &older).await.unwrap();
+        assert_eq!(app.canvases.newest(&agent).await.unwrap(), newest, "it is not saved again");
+        assert_eq!(app.versions.remove_unused_versions(&tenant, i64::MAX).await.unwrap(), 0);
+    }
 
     #[test]
     fn a_diagnostic_names_the_setting_as_the_client_wrote_it() {
