@@ -37,7 +37,7 @@ impl OldVersion {
         let first = self.created_ms.div_euclid(DAY_MS).saturating_sub(1);
         let last = self.updated_ms.unwrap_or(self.created_ms).div_euclid(DAY_MS).saturating_add(1);
         let of_canvas = days.get(&self.canvas_id);
-        of_canvas.is_some_and(|days| days.range(first..=last.max(first)).next().is_some())
+        of_canvas.is_some_and(|days| days.range(first..=Ord::max(first, last)).next().is_some())
     }
 }
 

@@ -116,7 +116,7 @@ pub(crate) async fn history(
     let mut before: Option<(i64, i64)> = None;
     let mut bytes = 0;
     loop {
-        let asked = count_max.saturating_sub(said.len() as u64).min(SAID_AT_ONCE);
+        let asked = Ord::min(SAID_AT_ONCE, count_max.saturating_sub(said.len() as u64));
         // The first condition allows the key to be used.
         let mut found = latest(key, before.map_or(revision, |(revision, _)| revision));
         if let Some((revision, position)) = before {
