@@ -73,7 +73,9 @@ impl App {
         point: &ForkPoint,
     ) -> Result<(SessionKey, RunKey, PickedUp)> {
         let run = self.runs.get(key).await?;
-        let plan = self.plan_of(&run).await?;
+        let (canvas, version) = self.version_of(&run).await?;
+        let plan = self.plan(&canvas, &version).await?;
+        self.keep_version_of_chat(&canvas, &version).await?;
         let session = SessionKey::new(&key.tenant, session.unwrap_or_else(SessionId::generate));
         let (new, forked) = self.engine.fork(&run, plan, session.clone(), point).await?;
         // The canvas may also belong to an assistant.

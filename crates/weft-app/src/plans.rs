@@ -34,8 +34,16 @@ pub(crate) struct Plans {
 
 #[derive(Default)]
 struct CachedPlans {
-    plans: HashMap<Key, (Arc<Plan>, u64)>,
+    plans: HashMap<Key, CachedPlan>,
     uses: u64,
+}
+
+struct CachedPlan {
+    plan: Arc<Plan>,
+    /// Number of its last use.
+    used: u64,
+    /// When this process last saved the version, if it has.
+    saved_ms: Option<i64>,
 }
 
 impl Plans {
@@ -53,22 +61,36 @@ impl Plans {
         let mut kept = self.lock();
         kept.uses += 1;
         let now = kept.uses;
-        let (plan, used) = kept.plans.get_mut(&(canvas.clone(), Arc::clone(version)))?;
-        *used = now;
-        Some(Arc::clone(plan))
+        let cached = kept.plans.get_mut(&(canvas.clone(), Arc::clone(version)))?;
+        cached.used = now;
+        Some(Arc::clone(&cached.plan))
     }
 
     /// Caches a plan; the least recently used one makes room.
     pub(crate) fn keep(&self, canvas: &CanvasKey, version: &Arc<str>, plan: &Arc<Plan>) {
         let mut kept = self.lock();
         kept.uses += 1;
-        let now = kept.uses;
-        kept.plans.insert((canvas.clone(), Arc::clone(version)), (Arc::clone(plan), now));
+        let cached = CachedPlan { plan: Arc::clone(plan), used: kept.uses, saved_ms: None };
+        kept.plans.insert((canvas.clone(), Arc::clone(version)), cached);
         if kept.plans.len() > self.kept_max {
             // Scanning all of them is cheaper than keeping them ordered, because new plans are rare.
-            let oldest = kept.plans.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
+            let oldest = kept.plans.iter().min_by_key(|(_, cached)| cached.used).map(|(key, _)| key.clone());
             oldest.map(|key| kept.plans.remove(&key));
         }
+    }
+
+    /// Notes that a version was saved, if its plan is cached.
+    pub(crate) fn saved(&self, canvas: &CanvasKey, version: &Arc<str>, at_ms: i64) {
+        if let Some(cached) = self.lock().plans.get_mut(&(canvas.clone(), Arc::clone(version))) {
+            cached.saved_ms = Some(at_ms);
+        }
+    }
+
+    /// Returns whether a version with a cached plan has been saved since a time.
+    pub(crate) fn is_saved_since(&self, canvas: &CanvasKey, version: &Arc<str>, since_ms: i64) -> bool {
+        let kept = self.lock();
+        let cached = kept.plans.get(&(canvas.clone(), Arc::clone(version)));
+        cached.and_then(|cached| cached.saved_ms).is_some_and(|saved_ms| saved_ms >= since_ms)
     }
 
     /// Removes the versions of a canvas that was removed.
@@ -94,6 +116,19 @@ mod tests {
             prologue: String::new(),
             is_pipeline: false,
         })
+    }
+
+    #[test]
+    fn it_is_known_when_a_version_was_last_saved() {
+        let key = CanvasKey::new(&TenantId::new("t"), "c");
+        let version: Arc<str> = "a".into();
+        let plans = Plans::new(2);
+        plans.saved(&key, &version, 7);
+        assert!(!plans.is_saved_since(&key, &version, 0), "it is not cached");
+        plans.keep(&key, &version, &plan());
+        assert!(!plans.is_saved_since(&key, &version, i64::MIN), "another process may have saved it");
+        plans.saved(&key, &version, 7);
+        assert_eq!([6, 7, 8].map(|since| plans.is_saved_since(&key, &version, since)), [true, true, false]);
     }
 
     #[test]

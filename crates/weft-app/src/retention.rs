@@ -14,6 +14,8 @@ const EVERY: Duration = Duration::from_secs(3_600);
 /// Number of runs removed in one batch.
 const AT_ONCE: u64 = 500;
 const DAY_MS: i64 = 86_400_000;
+/// Number of days that a budget of a month looks back at most, besides today.
+const MONTH_DAYS: i64 = 31;
 
 impl RetentionConfig {
     /// Returns the rules as of this moment; `None` if all runs are kept.
@@ -77,13 +79,16 @@ impl App {
         Ok(())
     }
 
-    /// Removes the usage of models from more than this many days ago.
+    /// Removes the usage of models from more than this many days ago, and adds up that of runs.
     async fn forget_usage(&self, days: u64) -> Result<()> {
         let Some(days) = i64::try_from(days).ok().filter(|days| *days > 0) else { return Ok(()) };
-        let before_day = self.clock.now_ms().div_euclid(DAY_MS).saturating_sub(days);
+        let today = self.clock.now_ms().div_euclid(DAY_MS);
+        let before_day = today.saturating_sub(days);
+        let folded_before = today.saturating_sub(days.max(MONTH_DAYS));
         for tenant in self.all_tenants().await? {
             let removed = self.uses.prune_usage(&tenant, before_day).await?;
-            tracing::debug!(%tenant, removed, "old usage records are removed");
+            let folded = self.spending.fold_days(&tenant, folded_before).await?;
+            tracing::debug!(%tenant, removed, folded, "old usage records are removed");
         }
         Ok(())
     }
@@ -94,6 +99,16 @@ impl App {
         let before_ms = self.clock.now_ms().saturating_sub(days.saturating_mul(DAY_MS));
         let removed = self.readings.forget_readings(before_ms).await?;
         tracing::debug!(removed, "old records of document processing are removed");
+        Ok(())
+    }
+
+    /// Removes versions of assistants' canvases that no run needs any longer.
+    async fn forget_versions(&self) -> Result<()> {
+        let before_ms = self.clock.now_ms().saturating_sub(DAY_MS);
+        for tenant in self.all_tenants().await? {
+            let removed = self.versions.remove_unused_versions(&tenant, before_ms).await?;
+            tracing::debug!(%tenant, removed, "unused versions of assistants are removed");
+        }
         Ok(())
     }
 
@@ -134,6 +149,9 @@ impl App {
                     }
                 }
             }
+            if let Err(error) = self.forget_versions().await {
+                tracing::warn!(error = error.detail(), "unused versions could not be removed");
+            }
             if let Err(error) = self.forget_usage(config.usage_days).await {
                 tracing::warn!(error = error.detail(), "old usage records could not be removed");
             }
@@ -162,7 +180,32 @@ impl App {
 
 #[cfg(test)]
 mod tests {
+    use weft_core::TenantId;
+    use weft_core::budget::Spent;
+    use weft_core::seam::run_store::RunLease;
+    use weft_core::seam::spending_store::FOLDED_DAY;
+
     use super::*;
+    use crate::{Config, DEFAULT_TENANT, assemble_in_memory};
+
+    #[tokio::test]
+    async fn old_usage_of_runs_becomes_a_sum_but_not_that_of_a_month() {
+        let app = assemble_in_memory(&Config::default()).await.unwrap();
+        let tenant = TenantId::new(DEFAULT_TENANT);
+        let run = StoredRun::begun(RunKey::new(&tenant, "r"), "s", "c", 1);
+        app.runs.create(&run).await.unwrap();
+        let today = app.clock.now_ms().div_euclid(DAY_MS);
+        for (days_ago, tokens) in [(500, 1), (40, 2), (20, 3), (0, 4)] {
+            let spent = Spent { tokens, ..Spent::default() };
+            app.spending.note(&RunLease::of(&run), today - days_ago, spent).await.unwrap();
+        }
+        let days = async || app.spending.days(&tenant, 0, 9).await.unwrap().len();
+        for (kept_days, listed) in [(0, 4), (u64::MAX, 4), (400, 3), (1, 2)] {
+            app.forget_usage(kept_days).await.unwrap();
+            assert_eq!(days().await, listed, "{kept_days}");
+        }
+        assert_eq!(app.spending.spent(&tenant, None, FOLDED_DAY).await.unwrap().tokens, 4);
+    }
 
     #[test]
     fn nothing_is_removed_unless_the_settings_say_so() {

@@ -340,12 +340,17 @@ pub(crate) fn untrusted(file: &File, environment: &Environment) -> Vec<Untrusted
     if let Some(own) = own {
         without = without.merge(Serialized::defaults(own.table));
     }
-    // Other variables take precedence over the file, but budgets of single canvases in it would replace this one.
+    // Other variables take precedence over the file, but budgets of single canvases in it would replace this one. It may
+    // also be set by one variable for the whole table.
+    let mut variables = Figment::new();
     for (name, value) in &environment.0 {
-        let path = path_of(name).filter(|path| path.starts_with("limits.canvas_budget."));
+        let path = path_of(name).filter(|path| path == "limits" || path.starts_with("limits."));
         if let (Some(path), Some(value)) = (path, value.to_str()) {
-            without = without.merge((path.as_str(), parse(value)));
+            variables = variables.merge((path.as_str(), parse(value)));
         }
+    }
+    if let Ok(budget) = variables.find_value("limits.canvas_budget") {
+        without = without.merge(("limits.canvas_budget", budget));
     }
     let without = without.extract::<Json>().unwrap_or_default();
     trust::untrusted(&serde_json::to_value(&file.table).unwrap_or_default(), &without)
@@ -566,7 +571,12 @@ mod tests {
         };
         assert_eq!(names(&[]), [""; 0]);
         let money = ("WEFT_LIMITS__CANVAS_BUDGET__DAY__MONEY", "2");
-        assert_eq!(names(&[money]), ["limits.canvas_budgets.shop"]);
+        let whole = ("WEFT_LIMITS__CANVAS_BUDGET", "{ day = { money = 2 } }");
+        let section = ("WEFT_LIMITS", "{ run_seconds = 7, canvas_budget = { day = { money = 2 } } }");
+        for variables in [&[money][..], &[whole], &[section], &[section, money]] {
+            assert_eq!(names(variables), ["limits.canvas_budgets.shop"], "{variables:?}");
+        }
+        assert_eq!(names(&[("WEFT_LIMITS", "{ run_seconds = 7 }")]), [""; 0]);
         assert_eq!(names(&[("WEFT_LIMITS__CANVAS_BUDGETS__OTHER__DAY__MONEY", "2")]), [""; 0]);
     }
 

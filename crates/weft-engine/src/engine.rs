@@ -374,7 +374,7 @@ impl Engine {
         let state = SessionState::from_json(&state)?;
         let turns = turns_looked_back(&request.plan);
         // A turn has two messages: a question and its answer.
-        let messages = stores.sessions.messages(&request.session, i64::MAX, 2 * turns as u64).await?;
+        let messages = stores.sessions.history(&request.session, i64::MAX, 2 * turns as u64).await?;
         let history = messages.into_iter().map(HistoryMessage::from);
         let around = self.account(stores, &request.session.tenant, &request.canvas).await?;
         let beginning = self.beginning(&request.session, id, revision, around);

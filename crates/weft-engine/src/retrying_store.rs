@@ -326,6 +326,10 @@ impl SessionStore for RetryingStore<dyn SessionStore> {
         read(|| self.0.messages(key, revision, count_max)).await
     }
 
+    async fn history(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {
+        read(|| self.0.history(key, revision, count_max)).await
+    }
+
     async fn message_sizes(&self, key: &SessionKey, count_max: u64) -> Result<Vec<u64>> {
         read(|| self.0.message_sizes(key, count_max)).await
     }
@@ -458,5 +462,9 @@ impl SpendingStore for RetryingStore<dyn SpendingStore> {
 
     async fn days(&self, tenant: &TenantId, since_day: i64, count_max: u64) -> Result<Vec<DaySpent>> {
         read(|| self.0.days(tenant, since_day, count_max)).await
+    }
+
+    async fn fold_days(&self, tenant: &TenantId, before_day: i64) -> Result<u64> {
+        self.0.fold_days(tenant, before_day).await
     }
 }

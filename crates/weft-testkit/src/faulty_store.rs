@@ -415,6 +415,12 @@ impl SpendingStore for FaultyStore {
         self.call(CallEffect::Nothing, |s| async move { s.days(&tenant, since_day, count_max).await }.boxed())
             .await
     }
+
+    async fn fold_days(&self, tenant: &TenantId, before_day: i64) -> Result<u64> {
+        let tenant = tenant.clone();
+        self.call(CallEffect::Something, |s| async move { s.fold_days(&tenant, before_day).await }.boxed())
+            .await
+    }
 }
 
 #[async_trait]

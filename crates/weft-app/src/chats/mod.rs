@@ -27,6 +27,10 @@ pub const PLAIN: &str = "chat";
 /// Id of the default search app for single questions about datasets. It is not stored either.
 pub const SINGLE: &str = "search";
 
+/// How long a version of a canvas is in use before it is saved again. Those that nobody has saved for a day may be
+/// removed.
+const SAVED_AGAIN_MS: i64 = 43_200_000;
+
 /// Prompt for the answer to a single question.
 const SINGLE_SYSTEM: &str = "You answer one question from the passages below, for somebody who searches a collection of \
 documents. Sum up what they say about it in a few sentences, in the language of the question. Use only what the passages \
@@ -230,15 +234,37 @@ impl App {
         let dsl = compact(&drawing::draw(&settings, &turn).to_string())?;
         // The version is derived from the canvas, so a known plan needs neither the store nor the compiler.
         let version: Arc<str> = weft_core::hex(&Sha256::digest(dsl.as_bytes())).into();
-        if let Some(plan) = self.plans.get(key, &version) {
-            return Ok(plan);
+        let now_ms = self.clock.now_ms();
+        let cached = self.plans.get(key, &version);
+        if let Some(plan) = &cached
+            && self.plans.is_saved_since(key, &version, now_ms.saturating_sub(SAVED_AGAIN_MS))
+        {
+            return Ok(Arc::clone(plan));
         }
         // Stored before it runs: a process that resumes the run reads the canvas by its version.
         let stored = self.canvases.put(key, &head(key), &dsl).await?;
         self.canvas_stays_with_chat(key).await?;
-        let compiled = self.compiled(&key.tenant, stored.dsl, Purpose::Run).await?;
-        let (plan, _) = compiled.map_err(|problems| cannot_answer(&problems))?;
-        Ok(self.keep(key, &stored.version, plan))
+        let plan = match cached {
+            Some(plan) => plan,
+            None => {
+                let compiled = self.compiled(&key.tenant, stored.dsl, Purpose::Run).await?;
+                let (plan, _) = compiled.map_err(|problems| cannot_answer(&problems))?;
+                self.keep(key, &stored.version, plan)
+            }
+        };
+        self.plans.saved(key, &stored.version, now_ms);
+        Ok(plan)
+    }
+
+    /// Saves a version again if it is one of an assistant, so that it stays for a new run. Versions of other canvases
+    /// stay for their sessions.
+    pub(crate) async fn keep_version_of_chat(&self, key: &CanvasKey, version: &str) -> Result<()> {
+        if self.canvases.get(key).await?.head.canvas_type != CHAT_TYPE {
+            return Ok(());
+        }
+        let dsl = self.canvases.version(key, version).await?;
+        self.canvases.put(key, &head(key), &dsl).await?;
+        self.canvas_stays_with_chat(key).await
     }
 
     /// Creates a conversation with an assistant, which continues the given earlier messages.
@@ -294,8 +320,30 @@ pub fn new(tenant: &TenantId, name: String, settings: ChatSettings, now_ms: i64)
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use weft_core::ErrorKind;
 
     use super::*;
+    use crate::{Config, assemble_in_memory};
+
+    #[tokio::test]
+    async fn a_version_that_a_new_run_needs_stays_when_unused_ones_are_removed() {
+        let app = assemble_in_memory(&Config::default()).await.unwrap();
+        let tenant = TenantId::new("t");
+        let chat = CanvasKey::new(&tenant, PLAIN);
+        let needed = app.canvases.put(&chat, &head(&chat), "1").await.unwrap().version;
+        let unused = app.canvases.put(&chat, &head(&chat), "2").await.unwrap().version;
+        app.keep_version_of_chat(&chat, &needed).await.unwrap();
+        assert_eq!(app.versions.remove_unused_versions(&tenant, i64::MAX).await.unwrap(), 1);
+        assert_eq!(&*app.canvases.version(&chat, &needed).await.unwrap(), "1");
+        assert_eq!(app.canvases.version(&chat, &unused).await.unwrap_err().kind, ErrorKind::NotFound);
+
+        let agent = CanvasKey::new(&tenant, "agent");
+        let older = app.canvases.put(&agent, &CanvasHead::default(), "3").await.unwrap().version;
+        let newest = app.canvases.put(&agent, &CanvasHead::default(), "4").await.unwrap().version;
+        app.keep_version_of_chat(&agent, &older).await.unwrap();
+        assert_eq!(app.canvases.newest(&agent).await.unwrap(), newest, "it is not saved again");
+        assert_eq!(app.versions.remove_unused_versions(&tenant, i64::MAX).await.unwrap(), 0);
+    }
 
     #[test]
     fn a_diagnostic_names_the_setting_as_the_client_wrote_it() {

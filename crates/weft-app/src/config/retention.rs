@@ -15,7 +15,7 @@ pub struct RetentionConfig {
     pub versions_per_canvas: u64,
     /// Files of conversations are removed after this many days; 0: never.
     pub files_days: u64,
-    /// Usage of models is kept for this many days; 0: for ever.
+    /// Usage of models, and of canvases by day, is kept for this many days; 0: for ever.
     pub usage_days: u64,
     /// Outcomes of document ingestions are kept for this many days; 0: as long as the document exists.
     pub readings_days: u64,

@@ -11,6 +11,10 @@ use crate::seam::run_store::RunLease;
 use crate::seam::task_store::TaskChange;
 use crate::value::Json;
 
+/// Maximum size of what a turn reads of the messages before it, in bytes.
+// More than the context of a model holds. Their number alone limits nothing: an answer may be large.
+pub const HISTORY_BYTES_MAX: usize = 8 << 20;
+
 /// One conversation with one version of one canvas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
@@ -76,6 +80,20 @@ pub struct SessionMessage {
     pub created_ms: i64,
     /// Its reader's feedback.
     pub feedback: Option<Feedback>,
+}
+
+/// Returns the latest of these messages whose contents together have at most this size; at least the last one. They
+/// are given and returned oldest first.
+pub fn latest_within(bytes_max: usize, mut messages: Vec<SessionMessage>) -> Vec<SessionMessage> {
+    let mut left = bytes_max;
+    let fits = |message: &&SessionMessage| {
+        left.checked_sub(message.content.len()).is_some_and(|rest| {
+            left = rest;
+            true
+        })
+    };
+    let count = messages.iter().rev().take_while(fits).count().max(1);
+    messages.split_off(messages.len().saturating_sub(count))
 }
 
 /// The position of a message in its conversation. Later positions compare greater.
@@ -180,6 +198,19 @@ pub trait SessionStore: Send + Sync {
     /// When the store cannot be read.
     async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>>;
 
+    /// Returns the same messages as [`SessionStore::messages`], as far as a turn needs them: without their sources and
+    /// feedback, and of a long conversation as many of the latest as [`HISTORY_BYTES_MAX`] allows. Of the messages up
+    /// to one revision, these are always the same: a run that is repeated has to find those that it has found before.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn history(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {
+        let messages = self.messages(key, revision, count_max).await?.into_iter();
+        let said =
+            messages.map(|message| SessionMessage { reference: Json::Null, feedback: None, ..message });
+        Ok(latest_within(HISTORY_BYTES_MAX, said.collect()))
+    }
+
     /// Returns about how many bytes each of the last `count_max` messages takes, the latest first. They tell how many
     /// messages fit into memory before any is read.
     ///
@@ -239,4 +270,26 @@ pub trait SessionStore: Send + Sync {
     /// # Errors
     /// `NotFound`.
     async fn delete(&self, key: &SessionKey) -> Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_messages_that_fit_are_kept() {
+        let message = |content: &str| SessionMessage {
+            role: "user".to_owned(),
+            content: content.to_owned(),
+            run: None,
+            reference: Json::Null,
+            created_ms: 1,
+            feedback: None,
+        };
+        let all = ["ééé", "a", "", "bcd"].map(message).to_vec();
+        for (bytes_max, count) in [(usize::MAX, 4), (10, 4), (9, 3), (4, 3), (3, 2), (2, 1), (0, 1)] {
+            assert_eq!(latest_within(bytes_max, all.clone()), all[4 - count..], "{bytes_max}");
+        }
+        assert_eq!(latest_within(0, Vec::new()), []);
+    }
 }

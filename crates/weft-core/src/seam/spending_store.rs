@@ -7,6 +7,9 @@ use crate::error::Result;
 use crate::id::{CanvasId, TenantId};
 use crate::seam::run_store::RunLease;
 
+/// The day under which usage is kept that belongs to no single day any more: before all days.
+pub const FOLDED_DAY: i64 = i64::MIN;
+
 /// The usage of the runs of one canvas on one day.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DaySpent {
@@ -29,7 +32,8 @@ pub trait SpendingStore: Send + Sync {
     /// when the store cannot be written. Nothing was written then.
     async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()>;
 
-    /// Returns the usage of the runs of a tenant, or of one of its canvases, since the start of a day.
+    /// Returns the usage of the runs of a tenant, or of one of its canvases, since the start of a day; all of it since
+    /// [`FOLDED_DAY`].
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -40,4 +44,11 @@ pub trait SpendingStore: Send + Sync {
     /// # Errors
     /// When the store cannot be read.
     async fn days(&self, tenant: &TenantId, since_day: i64, count_max: u64) -> Result<Vec<DaySpent>>;
+
+    /// Replaces the usage of a tenant before a day by one sum per canvas, of [`FOLDED_DAY`]: total budgets still count
+    /// it, and no list by day has it any more. Returns how many entries were replaced.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn fold_days(&self, tenant: &TenantId, before_day: i64) -> Result<u64>;
 }

@@ -115,6 +115,16 @@ pub trait VersionStore: Send + Sync {
     /// `NotFound`.
     async fn canvas_of(&self, tenant: &TenantId, version: &str) -> Result<CanvasKey>;
 
+    /// Removes versions of a tenant's assistants that were last saved before a time, except the newest of each and
+    /// those that a run may have used: one that began while the version was in use, or up to a day before or after.
+    /// Returns how many. A store may keep them all.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    async fn remove_unused_versions(&self, _tenant: &TenantId, _saved_before_ms: i64) -> Result<u64> {
+        Ok(0)
+    }
+
     /// Replaces the tags of a canvas.
     ///
     /// # Errors

@@ -85,7 +85,7 @@ impl Engine {
         };
         let turns = turns_looked_back(&plan);
         // Only messages up to that revision: the run has not seen later ones.
-        let messages = stores.sessions.messages(&session.key, *revision, 2 * turns as u64).await?;
+        let messages = stores.sessions.history(&session.key, *revision, 2 * turns as u64).await?;
         let history = messages.into_iter().map(HistoryMessage::from);
         let mut input = (**input).clone();
         if resumes.is_some() {

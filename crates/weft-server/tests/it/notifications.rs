@@ -325,6 +325,11 @@ impl SpendingStore for Unreadable {
         Self::check(tenant)?;
         SpendingStore::days(&*self.0, tenant, since_day, count_max).await
     }
+
+    async fn fold_days(&self, tenant: &TenantId, before_day: i64) -> Result<u64> {
+        Self::check(tenant)?;
+        SpendingStore::fold_days(&*self.0, tenant, before_day).await
+    }
 }
 
 #[tokio::test]

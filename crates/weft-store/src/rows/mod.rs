@@ -7,6 +7,7 @@ pub(crate) mod canvas;
 pub(crate) mod canvas_label;
 pub(crate) mod canvas_version;
 pub(crate) mod chat;
+mod chat_version;
 pub(crate) mod chunk;
 pub(crate) mod chunk_vector;
 pub(crate) mod dataset;

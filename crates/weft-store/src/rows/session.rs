@@ -328,21 +328,18 @@ impl SessionStore for Store {
     }
 
     async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {
-        let rows = session_message::Entity::find()
-            .filter(session_message::Column::TenantId.eq(text(key.tenant.as_str())))
-            .filter(session_message::Column::SessionId.eq(text(key.id.as_str())))
-            .filter(session_message::Column::Revision.lte(revision))
-            .order_by(session_message::Column::Revision, Order::Desc)
-            .order_by(session_message::Column::Position, Order::Desc)
-            .limit(bounded(count_max))
-            .all(&self.inner.read)
-            .await
-            .map_err(|error| self.fail("read the messages", error))?;
-        rows.into_iter()
+        let rows = session_message::last(&self.inner.read, key, (revision, count_max)).await;
+        rows.map_err(|error| self.fail("read the messages", error))?
+            .into_iter()
             .rev()
             .map(session_message::Model::into_message)
             .collect::<Result<_, _>>()
             .map_err(|cause| garbled(key.id.as_str(), cause))
+    }
+
+    async fn history(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {
+        let said = session_message::history(&self.inner.read, key, (revision, count_max)).await;
+        said.map_err(|error| self.fail("read the messages", error))
     }
 
     async fn message_sizes(&self, key: &SessionKey, count_max: u64) -> Result<Vec<u64>> {

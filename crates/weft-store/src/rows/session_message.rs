@@ -3,14 +3,19 @@
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func};
-use sea_orm::{Condition, ConnectionTrait, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect};
+use sea_orm::{
+    Condition, ConnectionTrait, DbBackend, FromQueryResult, IntoActiveModel, Order, QueryOrder, QuerySelect,
+};
 use weft_core::id::SessionKey;
-use weft_core::seam::session_store::{MessagePosition, SessionMessage};
+use weft_core::seam::session_store::{HISTORY_BYTES_MAX, MessagePosition, SessionMessage, latest_within};
 use weft_core::{RunId, value::Json};
 
 use crate::batch::Batch;
 use crate::ids::{bounded, count, text};
 use crate::rows::{ROWS_AT_ONCE_MAX, behind};
+
+/// Messages that a turn reads at a time. Nearly every turn reads fewer.
+const SAID_AT_ONCE: u64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "session_message")]
@@ -69,6 +74,76 @@ pub(crate) fn after(at: MessagePosition) -> Condition {
     Condition::all()
         .add(Column::Revision.gte(at.revision))
         .add(behind((Column::Revision, Order::Asc, at.revision), (Column::Position, Order::Asc, at.place)))
+}
+
+/// The last messages of a session up to a revision, the latest first.
+fn latest(key: &SessionKey, revision: i64) -> Select<Entity> {
+    Entity::find()
+        .filter(Column::TenantId.eq(text(key.tenant.as_str())))
+        .filter(Column::SessionId.eq(text(key.id.as_str())))
+        .filter(Column::Revision.lte(revision))
+        .order_by(Column::Revision, Order::Desc)
+        .order_by(Column::Position, Order::Desc)
+}
+
+/// All of the last messages of a session up to a revision, the latest first.
+pub(crate) async fn last(
+    db: &impl ConnectionTrait,
+    key: &SessionKey,
+    (revision, count_max): (i64, u64),
+) -> Result<Vec<Model>, DbErr> {
+    latest(key, revision).limit(bounded(count_max)).all(db).await
+}
+
+/// What a turn reads of a message.
+#[derive(Debug, FromQueryResult)]
+struct SaidRow {
+    revision: i64,
+    position: i64,
+    role: String,
+    content: String,
+    run_id: Option<String>,
+    created_ms: i64,
+}
+
+/// What a turn reads of the last messages of a session up to a revision, oldest first.
+pub(crate) async fn history(
+    db: &impl ConnectionTrait,
+    key: &SessionKey,
+    (revision, count_max): (i64, u64),
+) -> Result<Vec<SessionMessage>, DbErr> {
+    let mut said: Vec<SessionMessage> = Vec::new();
+    let mut before: Option<(i64, i64)> = None;
+    let mut bytes = 0;
+    loop {
+        let asked = Ord::min(SAID_AT_ONCE, count_max.saturating_sub(said.len() as u64));
+        // The first condition allows the key to be used.
+        let mut found = latest(key, before.map_or(revision, |(revision, _)| revision));
+        if let Some((revision, position)) = before {
+            let time = (Column::Revision, Order::Desc, revision);
+            found = found.filter(behind(time, (Column::Position, Order::Desc, position)));
+        }
+        let rows: Vec<SaidRow> = found
+            .select_only()
+            .columns([Column::Revision, Column::Position, Column::Role, Column::Content])
+            .columns([Column::RunId, Column::CreatedMs])
+            .limit(bounded(asked))
+            .into_model()
+            .all(db)
+            .await?;
+        let is_last = (rows.len() as u64) < asked;
+        for SaidRow { revision, position, role, content, run_id, created_ms } in rows {
+            before = Some((revision, position));
+            bytes += content.len();
+            let run = run_id.map(RunId::from);
+            let reference = Json::Null;
+            said.push(SessionMessage { role, content, run, reference, created_ms, feedback: None });
+        }
+        if is_last || said.len() as u64 >= count_max || bytes > HISTORY_BYTES_MAX {
+            said.reverse();
+            return Ok(latest_within(HISTORY_BYTES_MAX, said));
+        }
+    }
 }
 
 /// The sizes of the last messages of a session, the latest first, in characters.

@@ -7,7 +7,7 @@ use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::SpendingStore;
 use weft_core::seam::run_store::RunLease;
-use weft_core::seam::spending_store::DaySpent;
+use weft_core::seam::spending_store::{DaySpent, FOLDED_DAY};
 use weft_core::{Error, Result, async_trait};
 
 use crate::Store;
@@ -97,6 +97,24 @@ impl Model {
         }
     }
 
+    /// Moves the row into the sum of its canvas for the days that are not kept.
+    fn fold(mut self, batch: &mut Batch) {
+        // Only as it was read: another process may have moved it meanwhile, or added to it.
+        let as_read = Entity::delete_many()
+            .filter(Column::TenantId.eq(self.tenant_id.as_str()))
+            .filter(Column::CanvasId.eq(self.canvas_id.as_str()))
+            .filter(Column::Day.eq(self.day))
+            .filter(Column::Rounds.eq(self.rounds))
+            .filter(Column::ToolCalls.eq(self.tool_calls))
+            .filter(Column::ModelCalls.eq(self.model_calls))
+            .filter(Column::Tokens.eq(self.tokens))
+            .filter(Column::Micros.eq(self.micros))
+            .filter(Column::Millis.eq(self.millis));
+        batch.must(&as_read);
+        self.day = FOLDED_DAY;
+        self.add_to(batch);
+    }
+
     /// Adds it to the existing row.
     fn add_to(self, batch: &mut Batch) {
         let columns = [
@@ -118,6 +136,9 @@ impl Model {
         batch.then(&Entity::insert(self.into_active_model()).on_conflict(there));
     }
 }
+
+/// Rows that one transaction adds up. Other writers wait meanwhile.
+const FOLDED_AT_ONCE: u64 = 100;
 
 /// How often a record is retried that was overtaken by another one for the same run. Of several that collide, one
 /// always succeeds, and a run has one recording at a time, or a few whose end it did not wait for.
@@ -228,6 +249,7 @@ impl SpendingStore for Store {
         let rows = Entity::find()
             .filter(Column::TenantId.eq(text(tenant.as_str())))
             .filter(Column::CanvasId.ne(WHOLE))
+            .filter(Column::Day.gt(FOLDED_DAY))
             .filter(Column::Day.gte(since_day))
             .order_by_desc(Column::Day)
             .order_by_asc(Column::CanvasId)
@@ -237,5 +259,33 @@ impl SpendingStore for Store {
             .map_err(|error| self.fail("read what has been used", error))?;
         let day = |row: Model| DaySpent { day: row.day, spent: row.spent(), canvas: row.canvas_id.into() };
         Ok(rows.into_iter().map(day).collect())
+    }
+
+    async fn fold_days(&self, tenant: &TenantId, before_day: i64) -> Result<u64> {
+        const DOING: &str = "add up what was used long ago";
+        let mut folded = 0;
+        loop {
+            let rows = Entity::find()
+                .filter(Column::TenantId.eq(text(tenant.as_str())))
+                .filter(Column::Day.gt(FOLDED_DAY))
+                .filter(Column::Day.lt(before_day))
+                .order_by_asc(Column::CanvasId)
+                .order_by_asc(Column::Day)
+                .limit(FOLDED_AT_ONCE)
+                .all(&self.inner.read)
+                .await
+                .map_err(|error| self.fail(DOING, error))?;
+            if rows.is_empty() {
+                return Ok(folded);
+            }
+            let count = rows.len() as u64;
+            let mut batch = self.batch();
+            rows.into_iter().for_each(|row| row.fold(&mut batch));
+            match self.execute(&batch).await.map_err(|error| self.fail(DOING, error))? {
+                BatchOutcome::Committed => folded += count,
+                // Somebody else changes these rows at this moment; what is left is found the next time.
+                BatchOutcome::Refused(_) => return Ok(folded),
+            }
+        }
     }
 }

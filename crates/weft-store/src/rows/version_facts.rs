@@ -356,6 +356,11 @@ impl VersionStore for Store {
         Ok(CanvasKey::new(tenant, id))
     }
 
+    async fn remove_unused_versions(&self, tenant: &TenantId, saved_before_ms: i64) -> Result<u64> {
+        let removed = self.remove_versions_of_chats(&text(tenant.as_str()), saved_before_ms).await;
+        removed.map_err(|error| self.fail("remove old versions", error))
+    }
+
     async fn set_tags(&self, key: &CanvasKey, tags: &[String]) -> Result<()> {
         let (tags, folded) = tags_columns(tags)?;
         let _permit = self.inner.gate.permit().await;

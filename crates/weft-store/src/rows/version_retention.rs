@@ -56,7 +56,8 @@ impl Store {
         transaction: &DatabaseTransaction,
         canvas: &canvas::Model,
     ) -> Result<(), DbErr> {
-        // The versions of an assistant's canvas are named only in the journals of its runs, not by its sessions.
+        // The versions of an assistant's canvas are named only in the journals of its runs, not by its sessions: they
+        // are removed when no run needs them.
         if self.versions_kept == 0 || canvas.canvas_type == CHAT_TYPE {
             return Ok(());
         }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{join, join_all};
-use weft_core::id::{CanvasKey, SessionKey, TenantId, generate};
+use weft_core::id::{CanvasKey, RunKey, SessionKey, TenantId, generate};
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead};
+use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::version_store::VersionChange;
 use weft_core::{ErrorKind, Json};
@@ -16,6 +17,7 @@ pub(crate) async fn old_versions_are_removed(opened: &Store) {
     the_newest_versions_are_kept(&store).await;
     versions_that_something_depends_on_are_kept(&store).await;
     canvases_of_assistants_keep_all(&store).await;
+    versions_of_assistants_that_no_run_needs_are_removed(opened).await;
     many_old_versions_are_removed_step_by_step(opened).await;
     versions_are_not_removed_while_they_are_labelled(opened).await;
 }
@@ -100,6 +102,37 @@ async fn canvases_of_assistants_keep_all(store: &Store) {
         store.canvases().put(&key, &head, dsl).await.unwrap();
     }
     assert_eq!(kept(store, &key).await.len(), 3);
+}
+
+async fn versions_of_assistants_that_no_run_needs_are_removed(opened: &Store) {
+    const DAY_MS: i64 = 86_400_000;
+    let store = opened.clone().with_versions_kept(2);
+    let chat = CanvasHead { canvas_type: CHAT_TYPE.to_owned(), ..CanvasHead::default() };
+    let used = canvas();
+    let [unused, agent] = ["unused", "agent"].map(|id| CanvasKey::new(&used.tenant, id));
+    for n in 0..150 {
+        store.canvases().put(&unused, &chat, &format!("unused {n}")).await.unwrap();
+    }
+    let newest = store.canvases().get(&unused).await.unwrap().version;
+    for n in 0..3 {
+        store.canvases().put(&used, &chat, &format!("used {n}")).await.unwrap();
+        opened.canvases().put(&agent, &CanvasHead::default(), &format!("agent {n}")).await.unwrap();
+    }
+    let saved_ms = store.versions().get_version(&unused, &newest).await.unwrap().created_ms;
+    for (key, started_ms) in [(&unused, saved_ms - 3 * DAY_MS), (&used, saved_ms + DAY_MS / 2)] {
+        let run = RunKey::new(&key.tenant, generate());
+        let run = StoredRun::begun(run, generate(), key.id.clone(), started_ms);
+        store.runs().create(&run).await.unwrap();
+    }
+    let remove = async |store: &Store, before_ms: i64| {
+        store.versions().remove_unused_versions(&used.tenant, before_ms).await.unwrap()
+    };
+    assert_eq!(remove(&store, saved_ms - DAY_MS).await, 0, "all were saved later");
+    assert_eq!(remove(opened, i64::MAX).await, 0, "without the setting, all are kept");
+    assert_eq!(remove(&store, i64::MAX).await, 149);
+    assert_eq!(kept(&store, &unused).await, [newest]);
+    assert_eq!((kept(&store, &used).await.len(), kept(&store, &agent).await.len()), (3, 3));
+    assert_eq!(remove(&store, i64::MAX).await, 0);
 }
 
 async fn many_old_versions_are_removed_step_by_step(opened: &Store) {

@@ -8,7 +8,7 @@ use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::id::{RunId, SessionKey, TenantId};
 use weft_core::seam::SessionStore;
 use weft_core::seam::session_store::{
-    Feedback, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder,
+    Feedback, HISTORY_BYTES_MAX, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder,
 };
 use weft_core::value::Json;
 
@@ -55,6 +55,7 @@ pub async fn session_store_keeps_its_contract(store: &dyn SessionStore) {
     sessions_round_trip(store).await;
     messages_are_read_in_order(store).await;
     messages_are_read_page_by_page(store).await;
+    a_turn_reads_a_limited_part_of_the_messages(store).await;
     a_commit_needs_the_current_revision(store).await;
     one_of_many_concurrent_commits_wins(store).await;
     any_text_can_be_stored(store).await;
@@ -100,6 +101,29 @@ async fn messages_are_read_in_order(store: &dyn SessionStore) {
     let nobody = SessionKey::new(&one.key.tenant, "nobody");
     assert_eq!(store.messages(&nobody, i64::MAX, 5).await.unwrap(), []);
     assert!(store.message_sizes(&nobody, 5).await.unwrap().is_empty());
+}
+
+async fn a_turn_reads_a_limited_part_of_the_messages(store: &dyn SessionStore) {
+    let one = session(&tenant(), "one", "c");
+    let told: Vec<SessionMessage> = (0..150).map(|n| said("user", &n.to_string(), None)).collect();
+    let sourced = SessionMessage { reference: json!({"chunks": [1]}), ..told[149].clone() };
+    let stored: Vec<SessionMessage> = told[..149].iter().cloned().chain([sourced]).collect();
+    store.create(&one, &stored).await.unwrap();
+    for count in [0, 1, 63, 64, 65, 128, 149, 150, 151] {
+        let expected = &told[150_usize.saturating_sub(count)..];
+        assert_eq!(store.history(&one.key, i64::MAX, count as u64).await.unwrap(), expected, "{count}");
+    }
+    let large = "x".repeat(HISTORY_BYTES_MAX / 4);
+    for turn in 0..5 {
+        let new = [said("assistant", &large, Some("run"))];
+        store.commit(&one.key, change(turn, &json!({}), &new)).await.unwrap();
+    }
+    let read = store.history(&one.key, i64::MAX, 500).await.unwrap();
+    assert_eq!((read.len(), &read[3].run, &read[3].reference), (4, &Some("run".into()), &Json::Null));
+    assert_eq!(store.history(&one.key, 2, 500).await.unwrap().len(), 152);
+    assert_eq!(store.messages(&one.key, i64::MAX, 500).await.unwrap().len(), 155);
+    let nobody = SessionKey::new(&one.key.tenant, "nobody");
+    assert_eq!(store.history(&nobody, i64::MAX, 5).await.unwrap(), []);
 }
 
 async fn messages_are_read_page_by_page(store: &dyn SessionStore) {

@@ -8,7 +8,7 @@ use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, RunKey, TenantId, generate};
 use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry, StoredRun};
-use weft_core::seam::spending_store::DaySpent;
+use weft_core::seam::spending_store::{DaySpent, FOLDED_DAY};
 use weft_core::seam::{RunStore, SpendingStore};
 
 use super::{refused, tenant};
@@ -23,8 +23,40 @@ async fn run_of(runs: &dyn RunStore, tenant: &TenantId, canvas: &str) -> RunLeas
     RunLease::of(&run)
 }
 
+/// Old days become one sum per canvas, however often and by however many at the same time.
+async fn old_days_are_added_up(store: &dyn SpendingStore, runs: &dyn RunStore) {
+    let (here, elsewhere) = (tenant(), tenant());
+    let canvas = CanvasId::from("a");
+    let run = run_of(runs, &here, "a").await;
+    let other = run_of(runs, &elsewhere, "a").await;
+    store.note(&other, 1, tokens(7)).await.unwrap();
+    for day in 1..=250 {
+        store.note(&run, day, tokens(u64::try_from(day).unwrap())).await.unwrap();
+    }
+    for before in [0, 1] {
+        assert_eq!(store.fold_days(&here, before).await.unwrap(), 0);
+    }
+    for folded in join_all((0..3).map(|_| store.fold_days(&here, 249))).await {
+        folded.unwrap();
+    }
+    // What several refused each other is added up now.
+    store.fold_days(&here, 249).await.unwrap();
+    assert_eq!(store.fold_days(&here, 249).await.unwrap(), 0);
+    for of in [None, Some(&canvas)] {
+        assert_eq!(store.spent(&here, of, FOLDED_DAY).await.unwrap(), tokens(250));
+        assert_eq!(store.spent(&here, of, 0).await.unwrap(), tokens(2));
+        assert_eq!(store.spent(&elsewhere, of, 0).await.unwrap(), tokens(7));
+    }
+    let kept = [250, 249].map(|day| DaySpent { canvas: canvas.clone(), day, spent: tokens(1) });
+    assert_eq!(store.days(&here, FOLDED_DAY, 9).await.unwrap(), kept);
+    store.fold_days(&here, i64::MAX).await.unwrap();
+    assert_eq!(store.spent(&here, None, FOLDED_DAY).await.unwrap(), tokens(250));
+    assert_eq!(store.spent(&here, None, 0).await.unwrap(), Spent::default());
+}
+
 /// Checks the contract of [`SpendingStore`].
 pub async fn spending_store_keeps_its_contract(store: &dyn SpendingStore, runs: &dyn RunStore) {
+    old_days_are_added_up(store, runs).await;
     let (here, elsewhere) = (tenant(), tenant());
     let (a, b) = (CanvasId::from("a"), CanvasId::from("b"));
     let first = run_of(runs, &here, "a").await;
