@@ -1,5 +1,6 @@
 //! Checks whether a value that a person fills in suits the field of a form.
 
+use crate::exact::is_lost;
 use crate::seam::file_store::named_in;
 use crate::value::{self, Json, described, number, to_text, truth, whole};
 
@@ -25,7 +26,7 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
     let must = |what: &str| Some(format!("must be {what}, and is {}", described(value)));
     match kind.as_str() {
         "boolean" if truth(value).is_none() => return must("true or false"),
-        "integer" if number(value).and_then(whole).is_none() => return must("a whole number"),
+        "integer" if !is_whole(value) => return must("a whole number"),
         "number" | "float" if number(value).is_none() => return must("a number"),
         // Numbers and booleans have a text form and are accepted as texts.
         "line" | "paragraph" | "text" | "string" if value.is_array() || value.is_object() => {
@@ -71,6 +72,15 @@ fn meant(option: &Json) -> &Json {
     option.get("value").unwrap_or(option)
 }
 
+/// Returns whether a value is a whole number. Of one with many digits, such as an id, only its text has all of them.
+fn is_whole(value: &Json) -> bool {
+    let is_long = |text: &str| text.parse::<i128>().is_ok() || is_lost(text);
+    number(value).and_then(whole).is_some()
+        || value.is_i64()
+        || value.is_u64()
+        || value.as_str().is_some_and(|text| is_long(text.trim()))
+}
+
 fn is_object(value: &Json) -> bool {
     let parsed = |text: &str| serde_json::from_str::<Json>(text).is_ok_and(|value| value.is_object());
     value.is_object() || value.as_str().is_some_and(parsed)
@@ -105,6 +115,9 @@ mod tests {
             &[json!(1.5), json!("x"), json!(""), json!(true)],
         );
         check(" Integer ", &[json!(3)], &[json!("x")]);
+        // Whole numbers that a float does not represent.
+        let long = [json!(u64::MAX), json!(i64::MIN), json!("9007199254740993"), json!("1".repeat(50))];
+        check("integer", &long, &[json!(1e300), json!("1".repeat(50) + ".5")]);
         check("number", &[json!(1.5), json!(" 2 ")], &[json!("two"), json!([1]), json!({})]);
         check("boolean", &[json!(true), json!("False")], &[json!("yes"), json!(2), json!("")]);
         check("line", &[json!("x"), json!(""), json!(3), json!(true)], &[json!(["x"]), json!({"x": 1})]);
