@@ -8,9 +8,7 @@ use crate::value::{self, Json, described, number, to_text, truth, whole};
 /// field's name; `None` if it is valid. Missing values are not checked. Neither are decisions about the work of an
 /// agent: the code that requests those asks again if an answer is unclear.
 pub fn problem(description: &Json, value: &Json) -> Option<String> {
-    let text = |member: &str| description.get(member).and_then(Json::as_str).unwrap_or_default();
-    // Editors write field types in either case.
-    let kind = text("type").trim().to_ascii_lowercase();
+    let kind = kind_of(description);
     let optional = description.get("optional").and_then(truth).unwrap_or(false);
     // Pages send an empty text for a field that was not filled in.
     let empty = value.is_null() || optional && value.as_str().is_some_and(str::is_empty);
@@ -18,7 +16,7 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
     if empty || matches!(kind.as_str(), "approval" | "plan_review" | "credential") {
         return None;
     }
-    if kind.contains("file") {
+    if takes_files(description) {
         // Files are read before anything starts; an unread one would end up in a prompt verbatim.
         let refused = "must be a file: the response of an upload, a data URI, or a list of these";
         return (!nothing(value) && !is_read(value)).then(|| refused.to_owned());
@@ -48,14 +46,24 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
 /// Returns whether a text that was entered for a field is its value as it stands, even if it looks like a number: a
 /// version 1.10 is not 1.1.
 pub fn keeps_text(description: &Json, entered: &str) -> bool {
-    let kind = description.get("type").and_then(Json::as_str).unwrap_or_default();
     let options = description.get("options").and_then(Json::as_array).into_iter().flatten();
-    match kind.trim().to_ascii_lowercase().as_str() {
+    match kind_of(description).as_str() {
         "line" | "paragraph" | "text" | "string" => true,
         // An option may also be a number.
         "options" => options.map(meant).any(|option| option.as_str() == Some(entered)),
         _ => false,
     }
+}
+
+/// Returns whether a field with this description takes files.
+pub fn takes_files(description: &Json) -> bool {
+    kind_of(description).contains("file")
+}
+
+fn kind_of(description: &Json) -> String {
+    let kind = description.get("type").and_then(Json::as_str).unwrap_or_default();
+    // Editors write field types in either case.
+    kind.trim().to_ascii_lowercase()
 }
 
 /// Returns whether a value is a file that has been read: a picture, a text that names its file, or a list of these.
