@@ -177,7 +177,7 @@ fn rounds(waiting: &WaitingForm) -> impl Iterator<Item = usize> {
 
 /// Whether the files among the values of a turn have been read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileValues {
+enum FileValues {
     /// They have.
     Read,
     /// They are read when the run begins.
