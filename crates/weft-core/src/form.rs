@@ -1,5 +1,6 @@
 //! Checks whether a value that a person fills in suits the field of a form.
 
+use crate::exact::is_lost;
 use crate::seam::file_store::named_in;
 use crate::value::{self, Json, described, number, to_text, truth, whole};
 
@@ -7,9 +8,7 @@ use crate::value::{self, Json, described, number, to_text, truth, whole};
 /// field's name; `None` if it is valid. Missing values are not checked. Neither are decisions about the work of an
 /// agent: the code that requests those asks again if an answer is unclear.
 pub fn problem(description: &Json, value: &Json) -> Option<String> {
-    let text = |member: &str| description.get(member).and_then(Json::as_str).unwrap_or_default();
-    // Editors write field types in either case.
-    let kind = text("type").trim().to_ascii_lowercase();
+    let kind = kind_of(description);
     let optional = description.get("optional").and_then(truth).unwrap_or(false);
     // Pages send an empty text for a field that was not filled in.
     let empty = value.is_null() || optional && value.as_str().is_some_and(str::is_empty);
@@ -17,7 +16,7 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
     if empty || matches!(kind.as_str(), "approval" | "plan_review" | "credential") {
         return None;
     }
-    if kind.contains("file") {
+    if takes_files(description) {
         // Files are read before anything starts; an unread one would end up in a prompt verbatim.
         let refused = "must be a file: the response of an upload, a data URI, or a list of these";
         return (!nothing(value) && !is_read(value)).then(|| refused.to_owned());
@@ -25,7 +24,7 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
     let must = |what: &str| Some(format!("must be {what}, and is {}", described(value)));
     match kind.as_str() {
         "boolean" if truth(value).is_none() => return must("true or false"),
-        "integer" if number(value).and_then(whole).is_none() => return must("a whole number"),
+        "integer" if !is_whole(value) => return must("a whole number"),
         "number" | "float" if number(value).is_none() => return must("a number"),
         // Numbers and booleans have a text form and are accepted as texts.
         "line" | "paragraph" | "text" | "string" if value.is_array() || value.is_object() => {
@@ -47,14 +46,24 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
 /// Returns whether a text that was entered for a field is its value as it stands, even if it looks like a number: a
 /// version 1.10 is not 1.1.
 pub fn keeps_text(description: &Json, entered: &str) -> bool {
-    let kind = description.get("type").and_then(Json::as_str).unwrap_or_default();
     let options = description.get("options").and_then(Json::as_array).into_iter().flatten();
-    match kind.trim().to_ascii_lowercase().as_str() {
+    match kind_of(description).as_str() {
         "line" | "paragraph" | "text" | "string" => true,
         // An option may also be a number.
         "options" => options.map(meant).any(|option| option.as_str() == Some(entered)),
         _ => false,
     }
+}
+
+/// Returns whether a field with this description takes files.
+pub fn takes_files(description: &Json) -> bool {
+    kind_of(description).contains("file")
+}
+
+fn kind_of(description: &Json) -> String {
+    let kind = description.get("type").and_then(Json::as_str).unwrap_or_default();
+    // Editors write field types in either case.
+    kind.trim().to_ascii_lowercase()
 }
 
 /// Returns whether a value is a file that has been read: a picture, a text that names its file, or a list of these.
@@ -69,6 +78,15 @@ fn is_read(value: &Json) -> bool {
 /// An option is either its value, or an object with a value and a label.
 fn meant(option: &Json) -> &Json {
     option.get("value").unwrap_or(option)
+}
+
+/// Returns whether a value is a whole number. Of one with many digits, such as an id, only its text has all of them.
+fn is_whole(value: &Json) -> bool {
+    let is_long = |text: &str| text.parse::<i128>().is_ok() || is_lost(text);
+    number(value).and_then(whole).is_some()
+        || value.is_i64()
+        || value.is_u64()
+        || value.as_str().is_some_and(|text| is_long(text.trim()))
 }
 
 fn is_object(value: &Json) -> bool {
@@ -105,6 +123,9 @@ mod tests {
             &[json!(1.5), json!("x"), json!(""), json!(true)],
         );
         check(" Integer ", &[json!(3)], &[json!("x")]);
+        // Whole numbers that a float does not represent.
+        let long = [json!(u64::MAX), json!(i64::MIN), json!("9007199254740993"), json!("1".repeat(50))];
+        check("integer", &long, &[json!(1e300), json!("1".repeat(50) + ".5")]);
         check("number", &[json!(1.5), json!(" 2 ")], &[json!("two"), json!([1]), json!({})]);
         check("boolean", &[json!(true), json!("False")], &[json!("yes"), json!(2), json!("")]);
         check("line", &[json!("x"), json!(""), json!(3), json!(true)], &[json!(["x"]), json!({"x": 1})]);

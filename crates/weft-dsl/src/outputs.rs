@@ -237,7 +237,9 @@ impl<'a> CanvasOutputs<'a> {
         // The engine stores a default value there when the node fails, whatever the node's type.
         let by_default = draft.exception.default.is_some() && leads_to("result");
         let name = path.split('.').next().unwrap_or(path);
-        let by_others = self.is_written(component, path) && !self.is_slip(of, name);
+        // A Loop declares its variables: writing to another one changes nothing in it.
+        let is_loop = draft.spec.role == Role::Repeat;
+        let by_others = !is_loop && self.is_written(component, path) && !self.is_slip(of, name);
         let known = by_default || by_others;
         (!known).then_some((of, Missing::Output(name)))
     }
@@ -335,6 +337,9 @@ fn describe(
                 _ if by_form => problem.help(
                     "declare a field of this name in `inputs`; the answer to a form without fields is `{sys.query}`",
                 ),
+                None if draft.spec.role == Role::Repeat => {
+                    problem.help("it has no variables: declare them in `loop_variables`")
+                }
                 None => problem.help("it has no outputs: refer to another component"),
                 Some(_) => problem.help(format!("its outputs are {}", listed(known.take(LISTED_MAX)))),
             }

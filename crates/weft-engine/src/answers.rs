@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Map;
 use weft_core::component::{Form, Role};
-use weft_core::form::problem;
+use weft_core::form::{problem, takes_files};
 use weft_core::journal::WaitingForm;
 use weft_core::reference::Inputs;
 use weft_core::seam::task_store::TaskStatus;
@@ -175,20 +175,43 @@ fn rounds(waiting: &WaitingForm) -> impl Iterator<Item = usize> {
     waiting.frame.iter().map(|step| step.round)
 }
 
+/// Whether the files among the values of a turn have been read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FileValues {
+    /// They have.
+    Read,
+    /// They are read when the run begins.
+    Unread,
+}
+
+/// Checks the inputs that a run will begin with, as they are checked when it begins. Files are not checked: they are
+/// read only then.
+///
+/// # Errors
+/// `Invalid`, with every field that does not fit.
+pub fn check_inputs(plan: &Plan, inputs: &Map<String, Json>) -> Result<()> {
+    refuse(wrong_at_start(plan, inputs, FileValues::Unread)).map_err(|error| error.help("give other values"))
+}
+
 /// Checks the inputs of a turn that resumes nothing against the form of its entry node, and against forms
 /// that are addressed before they come up.
 ///
 /// # Errors
 /// `Invalid`, with every field that does not fit; nothing has begun.
-pub(crate) fn check_beginning(machine: &Machine, given: &Given) -> Result<()> {
-    let plan = &machine.plan;
+pub(crate) fn check_beginning(plan: &Plan, given: &Given) -> Result<()> {
+    refuse(wrong_at_start(plan, given, FileValues::Read))
+        .map_err(|error| error.help("send other values: nothing was started"))
+}
+
+fn wrong_at_start(plan: &Plan, given: &Given, files: FileValues) -> Vec<String> {
     let entry = plan.scopes.first().and_then(|top| plan.nodes.get(top.start));
+    let mut wrong = Vec::new();
     if let Some(entry) = entry.filter(|node| node.role == Role::Entry) {
         let form = entry.component.form(&Inputs::default());
-        refuse(problems(entry.id.as_str(), &form, &unwrap(given)))
-            .map_err(|error| error.help("send other values: nothing was started"))?;
+        wrong.extend(problems(entry.id.as_str(), &form, &unwrap(given), files));
     }
-    check(machine, given, "")
+    wrong.extend(wrong_ahead(plan, &[], given, files));
+    wrong
 }
 
 /// Checks a caller's answers against the forms that they are for: the open ones, and those addressed before
@@ -215,24 +238,31 @@ fn check(machine: &Machine, given: &Given, query: &str) -> Result<()> {
         if let (true, Some(field)) = (bare, only_field(&waiting.form)) {
             answers.insert(field.to_owned(), Json::String(query.to_owned()));
         }
-        wrong.extend(problems(&waiting.address(), &waiting.form, &answers));
+        wrong.extend(problems(&waiting.address(), &waiting.form, &answers, FileValues::Read));
     }
     wrong.extend(misaddressed(&open, given));
     // A decision that nobody asks for is mentioned when the work that waits midway is asked about again.
     if !waits_within {
         wrong.extend(unaddressed(&machine.plan, &open, given));
     }
-    for node in machine.plan.nodes.iter().filter(|node| node.role == Role::Pause) {
+    wrong.extend(wrong_ahead(&machine.plan, &open, given, FileValues::Read));
+    refuse(wrong).map_err(|error| error.help("send other values: the form is still open"))
+}
+
+/// Returns what is wrong with answers to forms that have not come up yet.
+fn wrong_ahead(plan: &Plan, open: &[WaitingForm], given: &Given, files: FileValues) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for node in plan.nodes.iter().filter(|node| node.role == Role::Pause) {
         let ahead = given.iter().filter(|(address, _)| {
             id_of(address) == node.id.as_str() && !open.iter().any(|waiting| waiting.node == node.id)
         });
         for (address, own) in ahead.filter_map(|(address, own)| Some((address, own.as_object()?))) {
             let form = node.component.form(&Inputs::default());
-            wrong.extend(problems(address, &form, &unwrap(own)));
+            wrong.extend(problems(address, &form, &unwrap(own), files));
             wrong.extend(unknown(address, &form.fields.keys().collect(), own));
         }
     }
-    refuse(wrong).map_err(|error| error.help("send other values: the form is still open"))
+    wrong
 }
 
 fn refuse(mut wrong: Vec<String>) -> Result<()> {
@@ -247,8 +277,10 @@ fn refuse(mut wrong: Vec<String>) -> Result<()> {
 // A form may have hundreds of fields, and a caller may have sent all of them wrong.
 const WRONG_MAX: usize = 20;
 
-fn problems(address: &str, form: &Form, answers: &Given) -> Vec<String> {
-    let fields = form.fields.iter().filter_map(|(field, description)| {
+fn problems(address: &str, form: &Form, answers: &Given, files: FileValues) -> Vec<String> {
+    let is_checked = |description: &Json| files == FileValues::Read || !takes_files(description);
+    let fields = form.fields.iter().filter(|(_, description)| is_checked(description));
+    let fields = fields.filter_map(|(field, description)| {
         let problem = problem(description, answers.get(field)?)?;
         Some(format!("field `{field}` of {address} {problem}"))
     });

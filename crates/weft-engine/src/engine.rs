@@ -438,7 +438,7 @@ impl Engine {
                 let globals = state.globals_for(&request.input, &history, &key.id, &date(now_ms));
                 let mut machine = Machine::new(Arc::clone(&request.plan), globals, seed, limits);
                 if given == AnswerStatus::New {
-                    answers::check_beginning(&machine, &request.input.inputs)?;
+                    answers::check_beginning(&request.plan, &request.input.inputs)?;
                 }
                 machine.unused = answers::unasked(&request.plan, &request.input.inputs);
                 (machine, None, String::new(), Citations::default(), Spent::default())

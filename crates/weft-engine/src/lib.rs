@@ -44,6 +44,7 @@ mod waiting_nodes;
 mod watch;
 mod weight;
 
+pub use answers::check_inputs;
 pub use engine::{Engine, EngineLimits, RunHandle, StartRun};
 pub use feed::EntryReader;
 pub use session::SessionState;

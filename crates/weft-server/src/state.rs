@@ -4,14 +4,14 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use weft_core::{CanvasKey, Result};
+use weft_core::Result;
 
 use crate::metrics::HttpMetrics;
 use crate::routes::health::Readiness;
 use crate::upload_memory::UploadMemory;
+use crate::webhook::CallRates;
 use weft_app::app::App;
 use weft_app::config::Auth;
-use weft_app::rates::Rates;
 use weft_app::turns::{MultitaskStrategy, Waiting};
 
 /// State shared by all handlers, behind one pointer: every route holds a clone, so does each of its layers, and each
@@ -43,7 +43,7 @@ pub struct HandlerState {
     /// Handles the messages of MCP clients.
     pub mcp: Arc<weft_mcp::serving::Host>,
     /// Call rate of each webhook.
-    pub webhook_rates: Arc<Rates<CanvasKey>>,
+    pub webhook_rates: Arc<CallRates>,
     /// Memory for files and bodies that are being received.
     pub(crate) upload_memory: UploadMemory,
 }

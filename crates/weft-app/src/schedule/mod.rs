@@ -1,6 +1,7 @@
 //! Schedules, which start runs of canvases automatically.
 
 mod decide;
+mod inputs;
 pub mod times;
 
 use std::time::Duration;
@@ -181,11 +182,12 @@ impl App {
     /// Creates a schedule for a canvas.
     ///
     /// # Errors
-    /// `NotFound` for an unknown canvas; `Invalid` for settings that are not valid; `QuotaExceeded` when the tenant has
+    /// `NotFound` for an unknown canvas; `Invalid` for settings or inputs that are not valid; `QuotaExceeded` when the tenant has
     /// the maximum number of schedules.
     pub async fn add_schedule(&self, canvas: &CanvasKey, terms: Terms) -> Result<Schedule> {
         let times = terms.check()?;
         self.canvases.get(canvas).await?;
+        self.check_inputs(canvas, &terms).await?;
         let now_ms = self.clock.now_ms();
         let schedule = Schedule {
             key: ScheduleKey::new(&canvas.tenant, ScheduleId::generate()),
@@ -211,9 +213,14 @@ impl App {
     /// for a worker are withdrawn, except those that a person has requested.
     ///
     /// # Errors
-    /// `Invalid` for settings that are not valid; `Conflict` when it was changed in the meantime.
+    /// `Invalid` for settings or inputs that are not valid; `Conflict` when it was changed in the meantime.
     pub async fn change_schedule(&self, before: &Schedule, terms: Terms) -> Result<Schedule> {
         let times = terms.check()?;
+        // Unchanged inputs may have been made unfit by a change of the canvas, which must not prevent other changes.
+        if terms.input.inputs != before.input.inputs {
+            let canvas = CanvasKey::new(&before.key.tenant, before.canvas.clone());
+            self.check_inputs(&canvas, &terms).await?;
+        }
         let now_ms = self.clock.now_ms();
         // With the same times, past decisions stay: otherwise renaming a schedule would repeat a time.
         let same_times = terms.enabled && before.is_enabled() && terms.timing == before.timing;
@@ -378,19 +385,6 @@ impl App {
         }
         self.wake.notify_one();
         Ok(work.run)
-    }
-
-    /// Returns the inputs of a schedule that nothing in its canvas reads, which may be misspelled names. Empty for a
-    /// canvas that cannot run at present: it may be repaired before the first time.
-    pub async fn unread_inputs(&self, schedule: &Schedule) -> Vec<String> {
-        let inputs = &schedule.input.inputs;
-        if inputs.is_empty() {
-            return Vec::new();
-        }
-        let canvas = CanvasKey::new(&schedule.key.tenant, schedule.canvas.clone());
-        let Ok(version) = self.canvases.newest(&canvas).await else { return Vec::new() };
-        let Ok(plan) = self.plan(&canvas, &version).await else { return Vec::new() };
-        inputs.keys().filter(|key| !plan.reads_input(key)).cloned().collect()
     }
 
     /// Returns the runs that a schedule has queued, latest first, and their total number. Old ones have been pruned.

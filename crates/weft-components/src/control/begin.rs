@@ -9,6 +9,7 @@ use weft_core::{
 
 use weft_core::component::Form;
 use weft_core::exact::kept;
+use weft_core::form::problem;
 use weft_core::reference::Inputs;
 use weft_core::webhook::Webhook;
 
@@ -36,7 +37,10 @@ static INPUTS: Field = fields::inputs().older(&["query"]);
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Begin",
     role: Role::Entry,
-    summary: "Starts the run and passes on the values of its form.",
+    summary: "Starts the run and passes on the values of its form. If none is given, the question stands in for them: \
+              a JSON object for the fields that it names, another text for the only field. A value of the question \
+              that does not fit its field is not taken. A run also starts if required fields are empty; only \
+              UserFillUp waits for them.",
     fields: &[
         params::fields(&[&MODE, &PROLOGUE, &ENABLE_PROLOGUE, &INPUTS, &fields::LAYOUT_RECOGNIZE]),
         webhook::FIELDS,
@@ -68,24 +72,23 @@ fn query() -> Reference {
 impl Begin {
     /// Derives the values of a form that was not filled in from the question: an object sets the fields of the same
     /// names; otherwise, if there is only one field, it takes the question. Each value gets the type of its field, as
-    /// when the form is filled in.
+    /// when the form is filled in. What would be refused there is left out: the question may not be meant for the form.
     fn stand_in(&self, query: &Json) -> Outputs {
         let parsed = query.as_str().and_then(|text| serde_json::from_str::<Json>(&kept(text)).ok());
         let members = parsed.as_ref().unwrap_or(query).as_object().into_iter().flatten();
         let matching: Vec<_> =
             members.filter_map(|(key, value)| Some((key, self.fields.get(key)?, value))).collect();
-        match self.fields.iter().next() {
+        let values = match self.fields.iter().next() {
             // A question that happens to be JSON must not get lost.
             Some((key, field))
                 if matching.is_empty() && self.fields.len() == 1 && asks_for_something(query) =>
             {
-                Outputs::of(key, fields::coerced(Some(field), query))
+                vec![(key, field, query)]
             }
-            _ => matching
-                .into_iter()
-                .map(|(key, field, value)| (key, fields::coerced(Some(field), value)))
-                .collect(),
-        }
+            _ => matching,
+        };
+        let fitting = values.into_iter().filter(|(_, field, value)| problem(field, value).is_none());
+        fitting.map(|(key, field, value)| (key, fields::coerced(Some(field), value))).collect()
     }
 }
 
@@ -208,12 +211,31 @@ mod tests {
         let id = "12345678901234567890123";
         let with_id = asked("{\"n\": 12345678901234567890123}");
         assert_eq!(outputs(&count, with_id).await, json!({"n": id}));
-        assert_eq!(outputs(&count, asked("seven")).await, json!({"n": "seven"}));
+        assert_eq!(outputs(&count, asked("seven")).await, json!({}));
         let order = Node::new("Begin", json!({"inputs": {"order": {"type": "object"}}}));
         assert_eq!(outputs(&order, asked("{\"id\": 1}")).await, json!({"order": {"id": 1}}));
         let filled = json!({"order": "{\"id\": 12345678901234567890123}"});
         let setting = Setting { filled, ..Setting::default() };
         assert_eq!(outputs(&order, setting).await, json!({"order": {"id": id}}));
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_its_field_is_not_taken_from_the_question() {
+        let asked = |query| Setting { query, ..Setting::default() };
+        let kind = json!({"type": "options", "options": ["a", "b"], "optional": true});
+        let one = Node::new("Begin", json!({"inputs": {"kind": kind}}));
+        for (query, expected) in [
+            ("a", json!({"kind": "a"})),
+            ("{\"kind\": \"b\"}", json!({"kind": "b"})),
+            ("zzz", json!({})),
+            ("{\"kind\": \"zzz\"}", json!({})),
+        ] {
+            assert_eq!(outputs(&one, asked(query)).await, expected, "{query}");
+        }
+        let fields = json!({"kind": kind, "n": {"type": "integer"}, "f": {"type": "file"}});
+        let some = Node::new("Begin", json!({"inputs": fields}));
+        let query = "{\"kind\": \"zzz\", \"n\": 7, \"f\": \"/etc/passwd\"}";
+        assert_eq!(outputs(&some, asked(query)).await, json!({"n": 7}));
     }
 
     #[test]

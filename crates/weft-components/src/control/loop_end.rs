@@ -98,6 +98,24 @@ pub(super) enum EndOperand {
     Variable(Reference),
 }
 
+/// Maximum number of loop variables that a mistaken reference is compared with.
+const COMPARED_MAX: usize = 256;
+
+/// Parses a reference in a condition. The bare name of a variable of the loop gets a remedy of its own.
+fn reference(params: &mut Params<'_>, pointer: String, text: &str) -> Option<Reference> {
+    let (source, name) = (params.source, text.trim());
+    let variables = source.params.get("loop_variables").and_then(Json::as_array).into_iter().flatten();
+    let is_own = |own: &Json| own.get("variable").and_then(Json::as_str) == Some(name);
+    let is_known = name.is_empty() || Reference::whole(text, source.names()).is_some();
+    if is_known || !variables.take(COMPARED_MAX).any(is_own) {
+        return params.reference_at(pointer, text);
+    }
+    let message = format!("`{name}` is not a reference to anything in this canvas");
+    let problem = ParamProblem::new(pointer, message);
+    params.problem(problem.help(format!("write `{}@{name}`", source.id)));
+    None
+}
+
 fn condition(
     params: &mut Params<'_>,
     place: usize,
@@ -105,7 +123,7 @@ fn condition(
 ) -> Option<EndCondition> {
     let text = |key: &str| object.get(key).and_then(Json::as_str).unwrap_or_default();
     let at = |key: &str| pointer(&["loop_termination_condition", &place.to_string(), key]);
-    let left = params.reference_at(at("variable"), text("variable"));
+    let left = reference(params, at("variable"), text("variable"));
     let operator = Operator::parse(text("operator"));
     if operator.is_none() {
         let problem = ParamProblem::new(at("operator"), format!("`{}` is not an operator", text("operator")))
@@ -116,7 +134,7 @@ fn condition(
     let mode = text("input_mode").trim().to_ascii_lowercase();
     let right = match (mode.as_str(), object.get("value")) {
         ("variable", Some(Json::String(value))) => {
-            EndOperand::Variable(params.reference_at(at("value"), value)?)
+            EndOperand::Variable(reference(params, at("value"), value)?)
         }
         (_, value) => EndOperand::Constant(value.cloned().unwrap_or_default()),
     };

@@ -1,5 +1,7 @@
 //! Webhooks: other programs start runs of a canvas whose Begin component allows it.
 
+mod access;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +17,8 @@ use weft_core::seam::session_store::Session;
 use weft_core::webhook::{Webhook, WebhookAnswer};
 use weft_core::{CanvasId, CanvasKey, Ending, Error, ErrorKind, Role, SessionKey, TurnInput};
 use weft_engine::RunHandle;
+
+use access::{admitted, signed};
 
 use super::owned::or;
 use super::turn::{SessionOrigin, canvas_key, kept_with};
@@ -121,11 +125,7 @@ async fn answered(
     let bytes = read(&webhook, counted(&parts.extensions, body)).await?;
     let once = match by {
         By::Owner => None,
-        By::Program => {
-            let now_ms = state.app.clock.now_ms();
-            let signed = webhook::check_signature(&webhook.auth, &parts.headers, &bytes, &secret, now_ms);
-            signed.map_err(refused)?.once
-        }
+        By::Program => signed(state, &called, &parts.headers, (&*bytes, &*secret))?.once,
     };
     let media = webhook::media_type(&parts.headers);
     webhook::check_media_type(&webhook, media.as_deref()).map_err(refused)?;
@@ -213,44 +213,6 @@ async fn called(state: &ServerState, canvas: CanvasKey, by: By) -> Result<Called
     let webhook = entry.and_then(|node| node.shape.webhook.clone());
     let webhook = webhook.ok_or_else(|| refused("Webhook not configured for this agent."))?;
     Ok(CalledCanvas { canvas, version, webhook })
-}
-
-/// Checks whether a call has access, as far as its headers show, and returns the configured secret.
-async fn admitted(
-    state: &ServerState,
-    CalledCanvas { canvas, webhook, .. }: &CalledCanvas,
-    by: By,
-    parts: &Parts,
-    peer: Option<Peer>,
-) -> Result<String, ApiError> {
-    if by == By::Owner {
-        webhook::check_method(webhook, &parts.method).map_err(refused)?;
-        return Ok(String::new());
-    }
-    let now_ms = state.app.clock.now_ms();
-    webhook::check_call(webhook, &parts.method, &parts.headers, peer).map_err(refused)?;
-    // Counted before the secret is compared, so that guesses count.
-    if !state.webhook_rates.take(canvas, webhook.rate, state.app.clock.running()) {
-        return Err(refused("Rate limit error: Too many requests (rate limit exceeded)"));
-    }
-    let secret = secret(state, canvas, webhook).await?;
-    webhook::check_caller(&webhook.auth, &parts.headers, &secret, now_ms).map_err(refused)?;
-    Ok(secret)
-}
-
-/// Returns the secret of a webhook: a literal, or the tenant's secret of that name.
-async fn secret(state: &ServerState, canvas: &CanvasKey, webhook: &Webhook) -> Result<String, ApiError> {
-    let Some(text) = webhook::secret_of(&webhook.auth) else { return Ok(String::new()) };
-    let Some(name) = text.name() else { return Ok(text.literal().to_owned()) };
-    let values = state.app.secrets.values(&canvas.tenant, &[name.into()]).await?;
-    match values.into_iter().next() {
-        Some(named) => Ok(named.value.reveal().to_owned()),
-        None => {
-            // At debug level: the caller gets the error as well, and may call as often as it likes.
-            tracing::debug!(canvas.id = %canvas.id, secret = name, "a webhook names a secret that does not exist");
-            Err(refused("the secret of this webhook does not exist"))
-        }
-    }
 }
 
 /// Reads the body of a call up to the limit of the canvas, whatever its content length claims.

@@ -9,6 +9,9 @@ use weft_core::webhook::{HmacAlgorithm, WebhookAuth};
 use super::Refusal;
 use weft_app::hmac::{same, sign};
 
+/// The message for a call without a signature.
+const UNSIGNED: &str = "Missing signature";
+
 /// Properties of an authenticated call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claimed {
@@ -32,8 +35,12 @@ pub(crate) fn check_caller(
 ) -> Result<(), Refusal> {
     match auth {
         WebhookAuth::Unsaid | WebhookAuth::Unconfirmed => Err("nobody may call this webhook".to_owned()),
-        // The signature covers the body.
-        WebhookAuth::Anonymous | WebhookAuth::Signature { .. } => Ok(()),
+        WebhookAuth::Anonymous => Ok(()),
+        // The signature covers the body, which is not read for a call without one.
+        WebhookAuth::Signature { header, .. } => match text(headers, header) {
+            Some(_) => Ok(()),
+            None => Err(UNSIGNED.to_owned()),
+        },
         WebhookAuth::Token { header, .. } => match text(headers, header) {
             Some(given) if same(given.as_bytes(), secret.as_bytes()) => Ok(()),
             _ => Err("Invalid token authentication".to_owned()),
@@ -160,7 +167,7 @@ pub(crate) fn check_signature(
     let WebhookAuth::Signature { header, timestamp_header, tolerance, .. } = auth else {
         return Ok(Claimed::default());
     };
-    let Some(given) = text(headers, header) else { return Err("Missing signature".to_owned()) };
+    let Some(given) = text(headers, header) else { return Err(UNSIGNED.to_owned()) };
     // GitHub, for one, prefixes the digits with the algorithm.
     let given = given.strip_prefix("sha256=").unwrap_or(given).to_ascii_lowercase();
     let time = match timestamp_header {
@@ -315,6 +322,8 @@ mod tests {
         assert_eq!(ask(&timed(None), &[("x-sig", &plain)]), Ok(Claimed::default()));
         assert!(ask(&timed(None), &[("x-sig", &signed(b"{} "))]).is_err());
         assert!(ask(&timed(None), &[]).is_err());
+        assert_eq!(check(&timed(None), &[]), Err(UNSIGNED.to_owned()));
+        assert_eq!(check(&timed(None), &[("x-sig", "0")]), Ok(()));
         let at = |seconds: i64| {
             let time = (NOW / 1000 + seconds).to_string();
             let signature = signed(format!("{time}.{{}}").as_bytes());

@@ -2,13 +2,15 @@
 
 mod auth;
 pub(crate) mod payload;
+mod rates;
 
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, Method, header};
 use weft_core::webhook::{SecretText, Webhook, WebhookAuth};
 
-pub(crate) use auth::{check_caller, check_signature};
+pub(crate) use auth::{Claimed, check_caller, check_signature};
+pub use rates::CallRates;
 
 /// The address that a request comes from.
 #[derive(Clone, Copy, Debug)]

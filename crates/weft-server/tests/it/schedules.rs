@@ -201,6 +201,38 @@ async fn inputs_that_the_agent_does_not_read_are_named() {
 }
 
 #[tokio::test]
+async fn inputs_that_no_run_accepts_are_refused() {
+    let served = Served::new().await;
+    let form =
+        json!({"kind": {"type": "options", "options": ["a", "b"]}, "f": {"type": "file", "optional": true}});
+    let dsl = |form: &Json| {
+        json!({"components": {
+            "begin": component("Begin", &json!({"inputs": form}), &["Message:M"]),
+            "Message:M": component("Message", &json!({"content": ["{begin@kind}"]}), &[]),
+        }})
+    };
+    let agent = format!("/api/v1/agents/{}", served.agent);
+    served.bench.ask("PUT", &agent, json!({"dsl": dsl(&form)})).await.data();
+    let wrong = json!({"every": "1h", "inputs": {"kind": "zzz"}});
+    let refused = served.bench.post(&served.path(""), wrong.clone()).await.json();
+    let words = "field `kind` of begin must be one of `a`, `b`";
+    let is_told = |answer: &Json| answer["code"] != 0 && answer["message"].as_str().unwrap().contains(words);
+    assert!(is_told(&refused), "{refused}");
+    assert_eq!(served.bench.get(&served.path("")).await.data()["total"], 0);
+    // Files are read when a run begins.
+    let id =
+        served.add(json!({"every": "1h", "inputs": {"kind": "a", "f": {"id": "x", "name": "x.txt"}}})).await;
+    let path = served.path(&format!("/{id}"));
+    let refused = served.bench.ask("PATCH", &path, wrong).await.json();
+    assert!(is_told(&refused), "{refused}");
+    // What a later version does not accept can still be disabled.
+    let other = json!({"kind": {"type": "options", "options": ["c"]}});
+    served.bench.ask("PUT", &agent, json!({"dsl": dsl(&other)})).await.data();
+    let disabled = served.bench.ask("PATCH", &path, json!({"enabled": false})).await.data();
+    assert_eq!((&disabled["enabled"], &disabled["inputs"]["kind"]), (&json!(false), &json!("a")));
+}
+
+#[tokio::test]
 async fn a_schedule_can_continue_one_session() {
     let served = Served::new().await;
     let id = served.add(json!({"every": "10m", "query": "tick", "session_id": "diary"})).await;

@@ -8,6 +8,8 @@ use axum::http::Request;
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
 use weft_app::config::LimitsConfig;
+use weft_app::hmac::sign;
+use weft_core::webhook::HmacAlgorithm;
 use weft_core::{CanvasKey, SessionKey};
 use weft_server::router::router;
 use weft_server::state::ServerState;
@@ -187,6 +189,34 @@ async fn secrets_authenticate_callers_and_are_stored_nowhere() {
     let path = format!("/api/v1/agents/{token}/webhook");
     for given in ["", "rosebud-0815"] {
         refused(&called(&bench, &path, &[JSON, ("x-key", given)], "{\"n\": 1}").await, "does not exist");
+    }
+}
+
+#[tokio::test]
+async fn callers_without_the_secret_do_not_lock_out_the_others() {
+    let bench = bench(Script::new()).await;
+    let path = async |security: Json| {
+        let security = with(security, &json!({"rate_limit": {"limit": 2, "per": "hour"}}));
+        let dsl = canvas(&with(open(), &json!({"security": security})));
+        format!("/api/v1/agents/{}/webhook", bench.store("Guarded", dsl).await)
+    };
+    let token = path(
+        json!({"auth_type": "token", "token": {"token_header": "X-Key", "token_value": "rosebud-0815"}}),
+    );
+    let signed = path(json!({"auth_type": "signature", "signature": {"secret": "rosebud"}}));
+    let body = "{\"n\": 1}";
+    let signature = weft_core::hex(&sign(HmacAlgorithm::Hs256, b"rosebud", &[body.as_bytes()]));
+    let limited = "Rate limit error: Too many requests (rate limit exceeded)";
+    for (path, header, good, words) in [
+        (token.await, "x-key", "rosebud-0815", "Invalid token authentication"),
+        (signed.await, "x-signature-256", &*signature, "Invalid signature"),
+    ] {
+        let ask = async |key: &str| called(&bench, &path, &[JSON, (header, key)], body).await;
+        for words in [words, words, limited, limited] {
+            refused(&ask("guess").await, words);
+        }
+        assert_eq!((ask(good).await.status.as_u16(), ask(good).await.status.as_u16()), (200, 200));
+        refused(&ask(good).await, limited);
     }
 }
 
