@@ -142,7 +142,9 @@ impl<S: Send + Sync> FromRequest<S> for WithCanvas {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let WithText(body, text) = WithText::from_request(request, state).await?;
+        let JsonWithText(read) = JsonWithText::from_request(request, state).await?;
+        let Some((json, text)) = read else { return Ok(Self::default()) };
+        let body = Body::of(json)?;
         let unseen = unseen(body.0.get("dsl"), &text, "dsl");
         Ok(Self(body, unseen))
     }
@@ -156,16 +158,16 @@ pub(crate) fn unseen(canvas: Option<&Json>, message: &[u8], place: &str) -> Vec<
     }
 }
 
-/// A request's JSON object, and the text that it was.
-#[derive(Debug, Default)]
-pub(crate) struct WithText(pub Body, pub Bytes);
+/// The JSON of a request and the text that it was; `None` if its body is empty.
+#[derive(Debug)]
+pub(crate) struct JsonWithText(pub Option<(Json, Bytes)>);
 
-impl<S: Send + Sync> FromRequest<S> for WithText {
+impl<S: Send + Sync> FromRequest<S> for JsonWithText {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let Some(bytes) = text(request, state).await? else { return Ok(Self::default()) };
-        Ok(Self(Body::of(parsed(&bytes)?)?, bytes))
+        let Some(bytes) = text(request, state).await? else { return Ok(Self(None)) };
+        Ok(Self(Some((parsed(&bytes)?, bytes))))
     }
 }
 
