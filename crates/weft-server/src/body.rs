@@ -64,6 +64,10 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     }
 }
 
+/// The value of `limits.body_bytes`, in the extensions of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyMax(pub usize);
+
 /// Message for a text that is not JSON.
 const MALFORMED: &str = "Malformed JSON syntax: Missing commas/brackets or invalid encoding";
 
@@ -106,13 +110,14 @@ async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Byte
     // Reported below, because it does not matter for an empty body; by then the request is consumed.
     let encoding = check_encoding(request.headers());
     let (parts, body) = request.into_parts();
+    let max = parts.extensions.get::<BodyMax>().map(|max| max.0);
     let (body, memory) = counted(&parts.extensions, body);
     let request = Request::from_parts(parts, body);
     let reading = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
     let read =
         reading.await.map_err(|_| ApiError::argument("the body of the request did not arrive in time"))?;
     let bytes = read.map_err(|rejection| match rejection.into_response().status() {
-        StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(max),
         _ => memory.error().unwrap_or_else(|| ApiError::argument("the body of the request cannot be read")),
     })?;
     if bytes.iter().all(u8::is_ascii_whitespace) {
