@@ -25,7 +25,7 @@ pub(crate) fn must_be_confirmed(what: &str, name: &str, confirm: Option<&str>) -
     let message = match confirm {
         Some(given) if given == name => return Ok(()),
         Some(given) => format!("`--confirm` names {}, not {what} {}", quoted(given), quoted(name)),
-        None => format!("removing {what} {} removes everything that it has", quoted(name)),
+        None => format!("this removes {what} {} with all data, for good", quoted(name)),
     };
     Err(Failure::usage(message).help(format!("confirm it with `--confirm {}`", quoted(name))))
 }

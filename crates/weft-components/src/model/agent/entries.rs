@@ -32,6 +32,8 @@ const TIME_LIMIT_MAX: f64 = 24.0 * 3_600.0;
 /// Maximum number of seconds to wait for a person's approval.
 // Ten years: forever to a person, but still a date that can be added to the clock.
 const WAIT_MAX: f64 = 315_360_000.0;
+/// The flag that makes a person approve each call.
+const APPROVAL: &str = "approval";
 /// Returns the names of the flags that a tool may have.
 fn names_of_flags() -> impl Iterator<Item = &'static str> {
     specs(common::OF_A_TOOL).map(|spec| spec.name)
@@ -98,7 +100,7 @@ impl Flags {
             }
             flag
         };
-        let (approval, idempotent) = (flag("approval"), flag("idempotent"));
+        let (approval, idempotent) = (flag(APPROVAL), flag("idempotent"));
         let (poll, alone) = (flag("poll"), flag("alone"));
         let background = flag("background");
         let mut seconds = |key: &str| {
@@ -126,6 +128,7 @@ impl Flags {
             value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
         };
         let (function, description) = (text("function_name"), text("description"));
+        misnamed_approval(params, at, inner);
         Self {
             approval,
             approval_timeout,
@@ -229,6 +232,16 @@ fn unknown_keys(params: &mut Params<'_>, at: &str, entry: &Map<String, Json>) {
     }
 }
 
+/// Reports parameters of a tool that ask for approval under another name. Those that its component does not know are
+/// reported with the component's other parameters.
+fn misnamed_approval(params: &mut Params<'_>, at: &str, inner: &Map<String, Json>) {
+    let asks = |key: &str| key.to_lowercase().contains(APPROVAL) || misspelled(key, [APPROVAL]).is_some();
+    for (key, value) in inner.iter().filter(|(key, _)| asks(key) && !is_declared(common::OF_A_TOOL, key)) {
+        let problem = ParamProblem::new(format!("{at}/params/{key}"), "has no effect");
+        unread(params, Some(APPROVAL), value, problem.help(did_you_mean(APPROVAL)));
+    }
+}
+
 /// Returns the flag whose name is a part of a key but for its ending, such as `approval` for `must_be_approved`.
 fn with_stem(key: &str) -> Option<&'static str> {
     /// Length of an ending, such as the `al` of `approval`.
@@ -246,7 +259,7 @@ fn with_stem(key: &str) -> Option<&'static str> {
 /// Reports a key that has no effect: as an error if it asks for approval, since calls would be made without it.
 fn unread(params: &mut Params<'_>, meant: Option<&str>, value: &Json, problem: ParamProblem) {
     let is_asked_for = !value.is_null() && truth(value) != Some(false);
-    if meant == Some("approval") && is_asked_for {
+    if meant == Some(APPROVAL) && is_asked_for {
         params.problem(problem);
     } else {
         params.warn(problem);

@@ -326,6 +326,8 @@ fn a_misspelled_approval_is_an_error() {
     check(tool("require_approval", json!(null)), &[]);
     check(tool("require_approval", json!(false)), &[]);
     check(tool("approval_timeout", json!(60)), &[]);
+    check(tool("params", json!({"needsApproval": true})), &["/tools/0/params/needsApproval"]);
+    check(tool("params", json!({"needsApproval": false, "approval_timeout_seconds": 60})), &[]);
     let server = json!({"mcp": [{"mcp_id": "s", "tools": {"t": {"aproval": true}}}]});
     assert_eq!(Node::new("Agent", server).problems(), ["/mcp/0/tools/t/aproval"]);
 }
