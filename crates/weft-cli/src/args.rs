@@ -44,7 +44,8 @@ pub(crate) use self::tenant::{TenantArgs, TenantCommand, TenantListArgs, TenantR
 pub(crate) use self::token::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 pub(crate) use self::usage::UsageArgs;
 pub(crate) use self::user::{
-    AuditArgs, RoleArg, UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRoleArgs,
+    AuditArgs, RoleArg, UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRemoveArgs,
+    UserRoleArgs,
 };
 
 /// Checks, runs and serves agent canvases.

@@ -16,7 +16,7 @@ use weft_core::Json;
 
 use crate::failure::{Failure, Outcome};
 use crate::screen::Notes;
-use crate::settings_line::line_of;
+use crate::settings_line::{line_of, no_table};
 use crate::settings_removal::RemovedItems;
 use crate::trust::{is_trusted, told};
 use crate::wrong_value;
@@ -375,12 +375,7 @@ fn file(path: &Path) -> Result<File, String> {
     let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not valid UTF-8"))?;
     match text.parse::<toml::Table>() {
         Ok(table) => Ok(File { path: path.to_owned(), text, table, removed: RemovedItems::default() }),
-        // The parser's own message shows the line, which may contain a key.
-        Err(error) => {
-            let line =
-                error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-            Err(format!("{shown} is not TOML, in line {line}: {}", error.message().trim()))
-        }
+        Err(error) => Err(no_table(&text, &shown.to_string(), &error)),
     }
 }
 
@@ -609,6 +604,26 @@ mod tests {
         check("WEFT_LIMITS", "soon", "it is a text and must be a table");
         check("WEFT_WORKER__ENABLED", "perhaps", "it is a text and must be yes or no (true or false)");
         check("WEFT_NET__ALLOW", "localhost", "it is a text and must be a list");
+        let unclosed = "it must be a list, and this text is not one: check its brackets, commas and quotes";
+        check("WEFT_MODELS__ENTRIES", "[{name=\"a\"", unclosed);
+        check(
+            "WEFT_LIMITS",
+            "{run_seconds",
+            "it must be a table, and this text is not one: check its brackets, commas and quotes",
+        );
+        for beyond in ["99999999999999999999", "-99999999999999999999"] {
+            check("WEFT_LIMITS__RUN_SECONDS", beyond, "the number is too large: it must fit into 64 bits");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_too_large_for_a_file_is_reported_at_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f.toml");
+        std::fs::write(&path, "# limits\n[limits]\nrun_seconds = 99999999999999999999\n").unwrap();
+        let error = file(&path).unwrap_err();
+        assert!(error.starts_with("`limits.run_seconds` in ") && error.contains("line 3: "), "{error}");
+        assert!(error.ends_with("the number is too large: it must fit into 64 bits"), "{error}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::args::{TenantCommand, TenantListArgs, TenantRemoveArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
-use crate::words::quoted;
+use crate::words::{must_be_confirmed, quoted};
 
 /// Lists and removes tenants, even while a server runs on the same store.
 ///
@@ -47,14 +47,11 @@ async fn remove(args: &TenantRemoveArgs, app: &App) -> Outcome {
         Failure::usage(format!("there is no tenant {}", quoted(id.as_str())))
             .help("`weft tenant list` lists the tenants")
     };
-    if args.confirm.as_deref() != Some(id.as_str()) {
-        // An unknown tenant needs no confirmation.
-        if !app.all_tenants().await?.contains(&id) {
-            return Err(unknown());
-        }
-        let message = format!("removing the tenant {} removes everything that it has", quoted(id.as_str()));
-        return Err(Failure::usage(message).help("confirm it with `--confirm TENANT`"));
+    // An unknown tenant needs no confirmation.
+    if args.confirm.as_deref() != Some(id.as_str()) && !app.all_tenants().await?.contains(&id) {
+        return Err(unknown());
     }
+    must_be_confirmed("the tenant", id.as_str(), args.confirm.as_deref())?;
     app.remove_tenant(&id).await.map_err(|error| match error.kind {
         ErrorKind::NotFound => unknown(),
         _ => error.into(),

@@ -13,13 +13,15 @@ use weft_core::seam::user_store::User;
 use weft_core::{ErrorKind, Secret, TenantId};
 use weft_engine::session::date;
 
-use crate::args::{UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRoleArgs};
+use crate::args::{
+    UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRemoveArgs, UserRoleArgs,
+};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::listed::first;
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
 use crate::token::tenant;
-use crate::words::quoted;
+use crate::words::{must_be_confirmed, quoted};
 
 /// Creates, changes, lists and removes users. A server on the same store looks up the user for each request, so it
 /// need not be restarted.
@@ -206,8 +208,10 @@ async fn export(args: &UserArgs, app: &App) -> Outcome {
     Ok(Exit::Done)
 }
 
-async fn remove(args: &UserArgs, app: &App) -> Outcome {
+async fn remove(args: &UserRemoveArgs, app: &App) -> Outcome {
+    // An unknown user needs no confirmation.
     let user = found(&args.user, app).await?;
+    must_be_confirmed("the user", &args.user, args.confirm.as_deref())?;
     // Looked up before they are erased with the user.
     let theirs = app.accounts.stores.tenants.memberships(&user.id).await?;
     app.erase_user(&user.id).await?;

@@ -17,6 +17,19 @@ pub(crate) fn must_be_no_step(what: &str, name: &str) -> Outcome<()> {
     Err(Failure::usage(message).help("give it a name with a letter or a digit"))
 }
 
+/// Refuses to remove something unless its name was repeated with `--confirm`.
+///
+/// # Errors
+/// When it was not, or another name was given.
+pub(crate) fn must_be_confirmed(what: &str, name: &str, confirm: Option<&str>) -> Outcome<()> {
+    let message = match confirm {
+        Some(given) if given == name => return Ok(()),
+        Some(given) => format!("`--confirm` names {}, not {what} {}", quoted(given), quoted(name)),
+        None => format!("this removes {what} {} with all data, for good", quoted(name)),
+    };
+    Err(Failure::usage(message).help(format!("confirm it with `--confirm {}`", quoted(name))))
+}
+
 /// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,+%".contains(c);
@@ -42,6 +55,18 @@ mod tests {
         check("a/b.json", "a/b.json");
         check("it's", r"'it'\''s'");
         check("", "''");
+    }
+
+    #[test]
+    fn a_removal_is_confirmed_by_the_name() {
+        let told = |confirm: Option<&str>| match must_be_confirmed("the tenant", "my shop", confirm) {
+            Err(Failure::New { message, help, .. }) => format!("{message} ({})", help.unwrap_or_default()),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(told(Some("my shop")), "Ok(())");
+        let help = "(confirm it with `--confirm 'my shop'`)";
+        assert_eq!(told(Some("shp")), format!("`--confirm` names shp, not the tenant 'my shop' {help}"));
+        assert!(told(None).ends_with(help), "{}", told(None));
     }
 
     #[test]

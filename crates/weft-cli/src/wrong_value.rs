@@ -2,6 +2,9 @@
 
 use figment::error::{Actual, Kind};
 
+/// The reason for an integer beyond the range of all settings.
+pub(crate) const TOO_LARGE: &str = "the number is too large: it must fit into 64 bits";
+
 /// Describes an expected value, in place of a type of the program.
 fn asked_for(expected: &str) -> &str {
     match expected {
@@ -28,6 +31,16 @@ pub(crate) fn in_words(kind: &Kind) -> String {
         _ => "something else",
     };
     match kind {
+        // Serde's words for one, for which it has no kind of its own.
+        Kind::InvalidType(Actual::Other(what), _) if what.starts_with("integer `") => TOO_LARGE.to_owned(),
+        // A list or a table of the environment that cannot be parsed is a text.
+        Kind::InvalidType(Actual::Str(text), expected)
+            if text.trim_start().starts_with(['[', '{'])
+                && matches!(asked_for(expected), "a list" | "a table") =>
+        {
+            let must = asked_for(expected);
+            format!("it must be {must}, and this text is not one: check its brackets, commas and quotes")
+        }
         Kind::InvalidType(actual, expected) => {
             format!("it is {} and must be {}", found(actual), asked_for(expected))
         }

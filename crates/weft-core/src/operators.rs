@@ -109,41 +109,51 @@ pub fn holds(left: &Json, operator: Operator, right: &Json) -> bool {
 /// # Errors
 /// Fails when the operator is not valid for the type, or the right side cannot be coerced.
 pub fn holds_typed(left: &Json, operator: Operator, right: &Json) -> Result<bool> {
-    let senseless = || {
+    if let Some(holds) = typed(left, operator, right) {
+        return Ok(holds);
+    }
+    let (spelled, left_words) = (operator.spelled(), described(left));
+    // If the operator can compare the value with one of its own type, the right side is at fault.
+    if typed(left, operator, left).is_some() {
         let message =
-            format!("the operator `{}` cannot be applied to {}", operator.spelled(), described(left));
-        Err(Error::invalid(message).help("choose an operator that fits the variable's type"))
-    };
+            format!("the operator `{spelled}` cannot compare {left_words} with {}", described(right));
+        return Err(Error::invalid(message).help("compare with a value of the variable's type"));
+    }
+    let message = format!("the operator `{spelled}` cannot be applied to {left_words}");
+    Err(Error::invalid(message).help("choose an operator that fits the variable's type"))
+}
+
+/// Compares according to the type of the left side, if that is possible.
+fn typed(left: &Json, operator: Operator, right: &Json) -> Option<bool> {
     match (left, operator) {
         // A variable without a value has no type yet: a Loop that waits for one must not fail in its first round.
-        (Json::Null, operator) => Ok(operator == Operator::Empty),
+        (Json::Null, operator) => Some(operator == Operator::Empty),
         // A number is never empty, not even 0, and neither is a boolean.
-        (Json::Number(_) | Json::Bool(_), Operator::Empty) => Ok(false),
-        (Json::Number(_) | Json::Bool(_), Operator::NotEmpty) => Ok(true),
-        (_, operator) if operator.is_unary() => Ok(holds(left, operator, right)),
+        (Json::Number(_) | Json::Bool(_), Operator::Empty) => Some(false),
+        (Json::Number(_) | Json::Bool(_), Operator::NotEmpty) => Some(true),
+        (_, operator) if operator.is_unary() => Some(holds(left, operator, right)),
         (Json::Number(_), Operator::Equal | Operator::NotEqual) if number(right).is_some() => {
-            Ok(holds(left, operator, right))
+            Some(holds(left, operator, right))
         }
         (
             Json::Number(_),
             Operator::Greater | Operator::Less | Operator::GreaterOrEqual | Operator::LessOrEqual,
-        ) if number(right).is_some() => Ok(holds(left, operator, right)),
-        (Json::Bool(flag), Operator::Equal | Operator::NotEqual) => match truth(right) {
-            Some(other) => Ok((*flag == other) == (operator == Operator::Equal)),
-            None => senseless(),
-        },
+        ) if number(right).is_some() => Some(holds(left, operator, right)),
+        (Json::Bool(flag), Operator::Equal | Operator::NotEqual) => {
+            Some((*flag == truth(right)?) == (operator == Operator::Equal))
+        }
         (
             Json::String(_),
             Operator::Contains | Operator::NotContains | Operator::StartsWith | Operator::EndsWith,
-        ) => Ok(holds_as_text(left, operator, &to_text(right))),
-        (Json::String(text), Operator::Equal) => Ok(*text == to_text(right)),
-        (Json::String(text), Operator::NotEqual) => Ok(*text != to_text(right)),
-        (Json::Array(_), Operator::Contains | Operator::NotContains) => Ok(holds(left, operator, right)),
+        ) => Some(holds_as_text(left, operator, &to_text(right))),
+        (Json::String(text), Operator::Equal) => Some(*text == to_text(right)),
+        (Json::String(text), Operator::NotEqual) => Some(*text != to_text(right)),
+        (Json::Array(_), Operator::Contains | Operator::NotContains) => Some(holds(left, operator, right)),
         (Json::Array(_), Operator::Equal | Operator::NotEqual) => {
             let right = parsed_list(right);
-            Ok((*left == right) == (operator == Operator::Equal))
+            Some((*left == right) == (operator == Operator::Equal))
         }
-        _ => senseless(),
+        _ => None,
     }
 }
 
@@ -354,6 +364,19 @@ mod tests {
             check(value.clone(), "empty", "", expected);
             check(value, "not empty", "", !expected);
         }
+    }
+
+    #[test]
+    fn an_impossible_comparison_blames_the_side_at_fault() {
+        let check = |left: Json, operator: &str, right: Json, expected: &str| {
+            let operator = Operator::parse(operator).unwrap();
+            let error = holds_typed(&left, operator, &right).unwrap_err().full();
+            assert!(error.contains(expected), "{left} {operator:?} {right}: {error}");
+        };
+        check(json!(0), "≥", json!("three"), "`≥` cannot compare the number `0` with the text `three`");
+        check(json!(true), "is", json!("perhaps"), "compare with a value of the variable's type");
+        check(json!(0), "contains", json!("three"), "`contains` cannot be applied to the number `0`");
+        check(json!({"a": 1}), "=", json!({"a": 1}), "choose an operator that fits the variable's type");
     }
 
     #[test]

@@ -35,9 +35,6 @@ pub fn misspelled<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> O
     if name.len() > NAME_LENGTH_MAX {
         return None;
     }
-    let folded = |name: &str| -> Vec<char> {
-        name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-    };
     let sorted = |letters: &[char]| {
         let mut letters = letters.to_vec();
         letters.sort_unstable();
@@ -52,6 +49,75 @@ pub fn misspelled<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> O
         (meant.len() > SHORT || sorted(&written) == sorted(&meant)).then_some(slips)
     };
     closest(known, slips)
+}
+
+/// Returns the name in `known` that has the words of `name` in another order, or one word more or less at its beginning
+/// or its end. A single word is taken only for the beginning of a name: it ends too many.
+///
+/// For a name that may be right although it is unknown.
+pub fn akin<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > NAME_LENGTH_MAX {
+        return None;
+    }
+    let written = words(name);
+    let sorted = |words: &[String]| {
+        let mut words = words.to_vec();
+        words.sort_unstable();
+        words
+    };
+    let slips = |candidate: &str| {
+        let meant = words(candidate);
+        let (less, more) = if written.len() < meant.len() { (&written, &meant) } else { (&meant, &written) };
+        match (less.len(), more.len() - less.len()) {
+            (2.., 0) => (sorted(less) == sorted(more)).then_some(0),
+            (2.., 1) => (more.starts_with(less) || more.ends_with(less)).then_some(1),
+            (1, 1) => (written.len() == 1 && more.starts_with(less)).then_some(2),
+            _ => None,
+        }
+    };
+    closest(known, slips)
+}
+
+/// Returns the name in `known` that `name` is, but for one letter too many; the `s` of a plural is not one.
+///
+/// For a name that may be right although it is unknown.
+pub fn one_letter_less<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    const SHORT: usize = 3;
+    if name.len() > NAME_LENGTH_MAX {
+        return None;
+    }
+    let written = folded(name);
+    let is_meant = |candidate: &&str| {
+        let meant = folded(candidate);
+        let is_numbered = written.last().is_some_and(|last| *last == 's' || last.is_numeric());
+        meant.len() > SHORT
+            && written.len() == meant.len() + 1
+            && !(is_numbered && written.starts_with(&meant))
+            && distance(&written, &meant) == 1
+    };
+    known.into_iter().find(is_meant)
+}
+
+/// Returns the letters and digits of a name in lower case.
+fn folded(name: &str) -> Vec<char> {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// Returns the words of a name such as `top_n` or `enablePrologue`, in lower case.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut after_lower = false;
+    for c in name.chars() {
+        if !c.is_alphanumeric() || (after_lower && c.is_uppercase()) {
+            words.push(String::new());
+        }
+        after_lower = c.is_lowercase() || c.is_numeric();
+        if let Some(word) = words.last_mut().filter(|_| c.is_alphanumeric()) {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// Returns the question with which a name is suggested.
@@ -143,6 +209,40 @@ mod tests {
         check("pal", None);
         check("red", None);
         check("inputSchema", None);
+        check("", None);
+        check(&"x".repeat(1_000), None);
+    }
+
+    #[test]
+    fn names_of_the_same_words_are_akin() {
+        let known = ["approval", "timeout_seconds", "timeout_goto", "max_loop_count", "enablePrologue"];
+        let check = |name: &str, expected: Option<&str>| assert_eq!(akin(name, known), expected, "{name}");
+        check("timeout", Some("timeout_seconds"));
+        check("loop_count_max", Some("max_loop_count"));
+        check("loopCount", Some("max_loop_count"));
+        check("max_loop_count_total", Some("max_loop_count"));
+        check("prologue_enable", Some("enablePrologue"));
+        check("seconds", None);
+        check("max", None);
+        check("node_approval", None);
+        check("loop", None);
+        check("", None);
+        check("_", None);
+        check(&"x_".repeat(1_000), None);
+    }
+
+    #[test]
+    fn one_letter_too_many_is_noticed() {
+        let known = ["top_n", "prompt", "ref"];
+        let check =
+            |name: &str, expected: Option<&str>| assert_eq!(one_letter_less(name, known), expected, "{name}");
+        check("top_nn", Some("top_n"));
+        check("ttop_n", Some("top_n"));
+        check("prompts", None);
+        check("prompt2", None);
+        check("reff", None);
+        check("top_n", None);
+        check("top_k", None);
         check("", None);
         check(&"x".repeat(1_000), None);
     }

@@ -2,7 +2,8 @@
 //! values of the wrong type, at any depth.
 //!
 //! Files from other editors contain many parameters that mean nothing here, so an undeclared name by itself
-//! is not reported. A name that is nearly that of a missing parameter most likely means that parameter.
+//! is not reported. A name that is nearly that of a missing parameter, or has its words, most likely means that
+//! parameter.
 //! Components read their declared parameters leniently and ignore what they cannot read; a problem that a
 //! component has reported itself is not reported twice.
 
@@ -99,10 +100,20 @@ impl ParameterWalk<'_> {
             match known.iter().find(|spec| is(spec, key)) {
                 Some(spec) => self.field(owner, spec, value, &at),
                 None => {
-                    // A parameter that is present under its own name cannot be the one that is meant.
+                    // A parameter that is present under its own name is hardly the one that is meant.
                     let not_given = known.iter().filter(|spec| !members.contains_key(spec.name));
                     let elsewhere = not_given.clone().find(|spec| spec.elsewhere.contains(&key.as_str()));
-                    let near = || self.suggester.misspelled(key, not_given.map(|spec| spec.name));
+                    let near = || {
+                        let absent = not_given.map(|spec| spec.name);
+                        let given = known.iter().filter(|spec| members.contains_key(spec.name));
+                        match owner {
+                            MemberOwner::Component(_) => {
+                                self.suggester.parameter(key, absent, given.map(|spec| spec.name))
+                            }
+                            // The names of members are short, and editors have more of their own among them.
+                            MemberOwner::Parameter(_) => self.suggester.misspelled(key, absent),
+                        }
+                    };
                     if let Some(meant) = elsewhere.map(|spec| spec.name).or_else(near) {
                         let message = match owner {
                             MemberOwner::Component(kind) => {

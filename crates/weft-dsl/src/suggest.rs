@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use weft_core::suggest::{did_you_mean, misspelled, nearest};
+use weft_core::suggest::{akin, did_you_mean, misspelled, nearest, one_letter_less};
 
 /// Maximum number of names per canvas for which a nearest name is sought; comparing is quadratic in what an
 /// author may send.
@@ -49,6 +49,20 @@ impl Suggester {
     ) -> Option<&'a str> {
         self.looks_left = self.looks_left.checked_sub(1)?;
         misspelled(name, known)
+    }
+
+    /// Returns the parameter that is probably meant: one of `absent` that is nearly the same name or has the same words,
+    /// or one of `present` with one letter less.
+    pub(crate) fn parameter<'a>(
+        &mut self,
+        name: &str,
+        absent: impl Iterator<Item = &'a str> + Clone,
+        present: impl Iterator<Item = &'a str>,
+    ) -> Option<&'a str> {
+        self.looks_left = self.looks_left.checked_sub(1)?;
+        misspelled(name, absent.clone())
+            .or_else(|| akin(name, absent))
+            .or_else(|| one_letter_less(name, present))
     }
 
     /// Like `misspelled`, for names of which a canvas may have thousands.

@@ -64,6 +64,10 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     }
 }
 
+/// The value of `limits.body_bytes`, in the extensions of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyMax(pub usize);
+
 /// Message for a text that is not JSON.
 const MALFORMED: &str = "Malformed JSON syntax: Missing commas/brackets or invalid encoding";
 
@@ -106,13 +110,14 @@ async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Byte
     // Reported below, because it does not matter for an empty body; by then the request is consumed.
     let encoding = check_encoding(request.headers());
     let (parts, body) = request.into_parts();
+    let max = parts.extensions.get::<BodyMax>().map(|max| max.0);
     let (body, memory) = counted(&parts.extensions, body);
     let request = Request::from_parts(parts, body);
     let reading = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
     let read =
         reading.await.map_err(|_| ApiError::argument("the body of the request did not arrive in time"))?;
     let bytes = read.map_err(|rejection| match rejection.into_response().status() {
-        StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(max),
         _ => memory.error().unwrap_or_else(|| ApiError::argument("the body of the request cannot be read")),
     })?;
     if bytes.iter().all(u8::is_ascii_whitespace) {
@@ -142,7 +147,9 @@ impl<S: Send + Sync> FromRequest<S> for WithCanvas {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let WithText(body, text) = WithText::from_request(request, state).await?;
+        let JsonWithText(read) = JsonWithText::from_request(request, state).await?;
+        let Some((json, text)) = read else { return Ok(Self::default()) };
+        let body = Body::of(json)?;
         let unseen = unseen(body.0.get("dsl"), &text, "dsl");
         Ok(Self(body, unseen))
     }
@@ -156,16 +163,16 @@ pub(crate) fn unseen(canvas: Option<&Json>, message: &[u8], place: &str) -> Vec<
     }
 }
 
-/// A request's JSON object, and the text that it was.
-#[derive(Debug, Default)]
-pub(crate) struct WithText(pub Body, pub Bytes);
+/// The JSON of a request and the text that it was; `None` if its body is empty.
+#[derive(Debug)]
+pub(crate) struct JsonWithText(pub Option<(Json, Bytes)>);
 
-impl<S: Send + Sync> FromRequest<S> for WithText {
+impl<S: Send + Sync> FromRequest<S> for JsonWithText {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let Some(bytes) = text(request, state).await? else { return Ok(Self::default()) };
-        Ok(Self(Body::of(parsed(&bytes)?)?, bytes))
+        let Some(bytes) = text(request, state).await? else { return Ok(Self(None)) };
+        Ok(Self(Some((parsed(&bytes)?, bytes))))
     }
 }
 

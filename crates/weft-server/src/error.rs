@@ -107,11 +107,14 @@ impl ApiError {
         Self { status, ..Self::new(code::UNAUTHORIZED, "<Unauthorized '401: Unauthorized'>") }
     }
 
-    /// The body exceeds the limit.
-    pub fn too_large() -> Self {
+    /// The body exceeds the limit, of this many bytes if that is known.
+    pub(crate) fn too_large(bytes_max: Option<usize>) -> Self {
         let status = StatusCode::PAYLOAD_TOO_LARGE;
-        let message = "the body is too large; the limit is the setting `limits.body_bytes`, and 64 KiB for a request \
-                       that needs no token";
+        let limit = bytes_max.map(|bytes| format!(" ({bytes} bytes)")).unwrap_or_default();
+        let message = format!(
+            "the body is too large; the limit is the setting `limits.body_bytes`{limit}, and 64 KiB for a request that \
+             needs no token"
+        );
         Self { status, ..Self::new(code::TOO_LARGE, message) }
     }
 

@@ -15,6 +15,7 @@ use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weft_core::TenantId;
 
+use crate::body::BodyMax;
 use crate::error::{ApiError, code};
 use crate::state::ServerState;
 
@@ -228,6 +229,7 @@ pub(crate) async fn hold_bodies(
     }
     let memory = BodyMemory::new(state.upload_memory.clone());
     request.extensions_mut().insert(memory.clone());
+    request.extensions_mut().insert(BodyMax(state.app.limits.body_bytes));
     let response = next.run(request).await;
     drop(memory);
     response

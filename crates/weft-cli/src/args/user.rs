@@ -23,7 +23,7 @@ pub(crate) enum UserCommand {
     /// Print all data stored about a user, a line of JSON for each item
     Export(UserArgs),
     /// Remove a user, their conversations, sign-ins and API keys
-    Remove(UserArgs),
+    Remove(UserRemoveArgs),
 }
 
 /// What a member of a tenant may do.
@@ -118,6 +118,17 @@ pub(crate) struct UserArgs {
     /// Email address or id of the user
     #[arg(value_name = "USER")]
     pub user: String,
+}
+
+/// Flags of `weft user remove`.
+#[derive(Debug, Args)]
+pub(crate) struct UserRemoveArgs {
+    /// Email address or id of the user
+    #[arg(value_name = "USER")]
+    pub user: String,
+    /// Repeat the user to confirm: this cannot be undone
+    #[arg(long, value_name = "USER")]
+    pub confirm: Option<String>,
 }
 
 /// Flags of `weft audit`.

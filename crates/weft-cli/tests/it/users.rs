@@ -23,7 +23,9 @@ fn a_tenant_is_removed_with_its_members_and_keys() {
     let listed = home.weft(&["tenant", "list"]).with(0).stdout;
     assert_eq!(listed.lines().collect::<Vec<_>>(), ["acme", "default"]);
     home.weft(&["tenant", "remove", "acme"]).with(2).says(&["--confirm"]);
-    home.weft(&["tenant", "remove", "acme", "--confirm", "other"]).with(2).says(&["--confirm"]);
+    home.weft(&["tenant", "remove", "acme", "--confirm", "other"])
+        .with(2)
+        .says(&["`--confirm` names other, not the tenant acme", "--confirm acme"]);
     home.weft(&["tenant", "remove", "acme", "--confirm", "acme"]).with(0).says(&["everything that it had"]);
     // Also for names that no new tenant may have.
     for gone in ["acme", ".", "..", ""] {
@@ -92,8 +94,11 @@ fn users_are_created_changed_and_removed_while_a_server_runs() {
     let exported = home.weft(&["user", "export", "ann@example.com"]).with(0);
     assert_eq!(exported.json_lines()[0]["kind"], "user");
     assert!(!exported.stdout.contains("argon2"), "{exported:?}");
-    home.weft(&["user", "remove", "ann@example.com"]).with(0);
-    home.weft(&["user", "remove", "ann@example.com"]).with(2).says(&["no such user", "weft user list"]);
+    let remove = ["user", "remove", "ann@example.com"];
+    home.weft(&remove).with(2).says(&["--confirm"]);
+    home.weft(&[&remove[..], &["--confirm", "bob@example.com"]].concat()).with(2).says(&["bob@example.com"]);
+    home.weft(&[&remove[..], &["--confirm", "ann@example.com"]].concat()).with(0);
+    home.weft(&remove).with(2).says(&["no such user", "weft user list"]);
     assert_eq!(sign_in(&server, "another password")["code"], 109);
 
     let log = home.weft(&["audit", "--actor", "cli", "--json"]).with(0).json_lines();

@@ -1,5 +1,8 @@
 //! The LoopItem component: the first node of every round of a Loop. Decides whether there is another round.
 
+use weft_core::context::Signal;
+use weft_core::operators::holds_typed;
+use weft_core::value::plural;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, Outputs, ParamProblem, Reads,
     Result, Role, Route, Shape, async_trait,
@@ -7,7 +10,6 @@ use weft_core::{
 
 use crate::control::loop_end::{EndOperand, LoopEnd};
 use crate::params::Params;
-use weft_core::operators::holds_typed;
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "LoopItem",
@@ -35,6 +37,12 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 
 struct LoopItem {
     end: LoopEnd,
+}
+
+/// The warning that a loop ended although its conditions did not end it.
+fn cut_short(rounds: usize) -> String {
+    let rounds = plural(rounds, "round");
+    format!("the loop stopped after {rounds}, its `maximum_loop_count`, and its condition never held")
 }
 
 impl LoopItem {
@@ -77,8 +85,17 @@ impl Component for LoopItem {
         let Some(round) = &ctx.round else {
             return Err(Error::invalid("a LoopItem ran outside a Loop").help("put the node inside a Loop"));
         };
-        // The number is checked first: past the maximum, a condition that cannot be evaluated is not an error.
-        let over = round.index >= self.end.rounds_max || self.is_over(ctx)?;
+        let held = self.is_over(ctx);
+        let over = if round.index >= self.end.rounds_max {
+            // Past the maximum, a condition that cannot be evaluated is not an error. Without conditions, the maximum is
+            // what ends the loop.
+            if !self.end.conditions.is_empty() && !held.unwrap_or(false) {
+                ctx.signal(Signal::Warn(cut_short(round.index))).await?;
+            }
+            true
+        } else {
+            held?
+        };
         Ok(Finished {
             outputs: Outputs::of("index", Json::from(round.index)),
             route: if over { Route::EndFrame } else { Route::Onward },
@@ -89,7 +106,7 @@ impl Component for LoopItem {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Node, Setting, failure, run};
+    use crate::testing::{Node, Setting, Stage, failure, run};
     use serde_json::{Value as Json, json};
     use weft_core::Route;
     use weft_core::context::Round;
@@ -126,6 +143,26 @@ mod tests {
         check(loops("and", &[&itself]), 0, json!(3), true).await;
         check(json!({}), 9, json!(0), false).await;
         check(json!({}), 10, json!(0), true).await;
+    }
+
+    #[tokio::test]
+    async fn a_loop_whose_condition_never_held_warns() {
+        let check = async |parent: Json, index: usize, n: Json, expected: &[&str]| {
+            let node = item(parent);
+            let component = node.build();
+            let mut stage = Stage::new(&node, &*component, setting(index, n));
+            component.run(&stage.ctx).await.unwrap();
+            let told: Vec<String> = stage.signals().iter().map(|signal| format!("{signal:?}")).collect();
+            assert_eq!(told.len(), expected.len(), "{told:?}");
+            assert!(told.iter().zip(expected).all(|(told, part)| told.contains(part)), "{told:?}");
+        };
+        let three = |operator: &str| json!({"maximum_loop_count": 2, "loop_termination_condition": [{"variable": "Loop:L@n", "operator": operator, "value": "3"}]});
+        let stopped = ["after 2 rounds, its `maximum_loop_count`"];
+        check(three("≥"), 1, json!(1), &[]).await;
+        check(three("≥"), 2, json!(2), &stopped).await;
+        check(three("≥"), 2, json!(3), &[]).await;
+        check(three("contains"), 2, json!(2), &stopped).await;
+        check(json!({"maximum_loop_count": 2}), 2, json!(2), &[]).await;
     }
 
     #[tokio::test]

@@ -23,10 +23,11 @@ use crate::params::{self, Field, Params, fields};
 /// enough to delay other tasks.
 const SHORT_MAX: usize = 200;
 
-static EXPRESSION: Field<Template> =
-    Field::template("expression", "the expression to evaluate, such as `2 * (3 + {Agent:A@n})`").by_model(
-        "an expression such as (3 + 4.5) * 2^10 / sqrt(2); numbers without separators between thousands",
-    );
+static EXPRESSION: Field<Template> = Field::template(
+    "expression",
+    "the expression to evaluate, such as `2 * (3 + {Agent:A@n})`; `log` is to base 10, `ln` to base e",
+)
+.by_model("an expression such as (3 + 4.5) * 2^10 / sqrt(2); numbers without separators between thousands");
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Calculator",

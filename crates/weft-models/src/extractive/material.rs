@@ -39,11 +39,18 @@ pub(super) struct Sentence {
 /// do not belong to it, and neither does the end of a user's message.
 pub(super) fn read(text: &str, author: Author) -> (Vec<MaterialBlock>, String) {
     let lines: Vec<&str> = text.lines().collect();
-    let starts: Vec<usize> = (0..lines.len()).filter(|at| id(lines[*at]).is_some()).collect();
+    let mut starts: Vec<(usize, &str)> =
+        lines.iter().enumerate().filter_map(|(at, line)| Some((at, id(line)?))).collect();
     let mut sources = Vec::new();
-    let mut rest: Vec<&str> = lines[..starts.first().copied().unwrap_or(lines.len())].to_vec();
-    for (nth, start) in starts.iter().enumerate() {
-        let next = starts.get(nth + 1).copied();
+    let first = starts.first().map_or(lines.len(), |(at, _)| *at);
+    let mut rest: Vec<&str> = lines[..first].to_vec();
+    if let Some((at, (lead, id))) = (0..first).find_map(|at| Some((at, id_after_words(&lines[at..])?))) {
+        rest.truncate(at);
+        rest.push(lead);
+        starts.insert(0, (at, id));
+    }
+    for (nth, (start, id)) in starts.iter().enumerate() {
+        let next = starts.get(nth + 1).map(|(at, _)| *at);
         let block = &lines[start + 1..next.unwrap_or(lines.len())];
         let end = block.iter().position(|line| is_rule(line)).unwrap_or(block.len());
         // The line right after the id may be empty without ending the block.
@@ -54,7 +61,7 @@ pub(super) fn read(text: &str, author: Author) -> (Vec<MaterialBlock>, String) {
         rest.extend(&block[sure..]);
         let mut own = block[skip..sure].to_vec();
         own.extend(likely(&block[sure..end], author));
-        sources.push(source(id(lines[*start]).unwrap_or_default(), &own));
+        sources.push(source(id, &own));
     }
     (sources, rest.join("\n").trim().to_owned())
 }
@@ -86,6 +93,16 @@ pub(super) fn last_paragraph(text: &str) -> &str {
 fn id(line: &str) -> Option<&str> {
     let id = line.trim().strip_prefix("ID:")?.trim();
     (!id.is_empty() && id.chars().all(|c| c.is_ascii_digit())).then_some(id)
+}
+
+/// The words and the id in a line where a prompt goes on into the first block: `Answer from {Retrieval:R@content}`.
+// Only with a title below, and only before the first block: texts have lines that end in `Order ID: 7`.
+fn id_after_words<'a>(lines: &[&'a str]) -> Option<(&'a str, &'a str)> {
+    let [line, below, ..] = lines else { return None };
+    let (words, _) = line.rsplit_once("ID:")?;
+    let id = id(&line[words.len()..])?;
+    let is_apart = !words.ends_with(|c: char| c.is_ascii_alphanumeric());
+    (is_apart && below.starts_with("Title: ")).then_some((words, id))
 }
 
 fn is_rule(line: &str) -> bool {
@@ -182,6 +199,18 @@ mod tests {
         let blocks = [("1", "T", "a\nURL: is text\n\nb\n"), ("22", "", "c\nID: x\n")];
         check(text, Author::System, &blocks, "Hello.\n------");
         check("Nothing here.", Author::System, &[], "Nothing here.");
+    }
+
+    #[test]
+    fn the_first_block_may_begin_within_a_line() {
+        let one = "Be brief.\nAnswer from ID: 0\nTitle: T\na";
+        check(one, Author::System, &[("0", "T", "a\n")], "Be brief.\nAnswer from");
+        let two = "从ID: 0\nTitle: T\na\nStaff ID: 7\nTitle: Cook\n------\nID: 1\nTitle: U\nb";
+        let blocks = [("0", "T", "a\nStaff ID: 7\nTitle: Cook\n"), ("1", "U", "b\n")];
+        check(two, Author::System, &blocks, "从\n------");
+        for none in ["My UUID: 0\nTitle: T\na", "Cite ID: 0\na", "Cite ID: 0", "Cite [ID:0]\nTitle: T"] {
+            check(none, Author::System, &[], none);
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use weft_mcp::serving::{Names, Posted, Reply, ReplyBody, RpcError, check_origin, code};
 
 use crate::auth::Caller;
-use crate::body::{Body, WithText};
+use crate::body::{Body, JsonWithText};
 use crate::error::ApiError;
 use crate::mcp::Offering;
 use crate::sse;
@@ -30,17 +30,32 @@ pub(crate) async fn posted(State(state): State<ServerState>, request: Request) -
         Ok(known) => known,
         Err(refused) => return refused,
     };
-    let (message, text) = match WithText::from_request(request, &state).await {
-        Ok(WithText(Body(message), text)) => (message, text),
-        Err(error) => {
-            let error = RpcError::new(code::PARSE, error.message());
-            return response(Reply::refused(StatusCode::BAD_REQUEST, &Json::Null, error));
-        }
+    let (message, text) = match read(&state, request).await {
+        Ok(read) => read,
+        Err(error) => return response(Reply::refused(StatusCode::BAD_REQUEST, &Json::Null, error)),
     };
     let owner = owner(&caller);
     let offering = Arc::new(Offering::new(state.clone(), caller));
     let posted = Posted { owner: &owner, headers: &headers, message, text };
     response(state.mcp.post(offering, posted).await)
+}
+
+/// Reads a posted message; returns also its text.
+async fn read(
+    state: &ServerState,
+    request: Request,
+) -> Result<(serde_json::Map<String, Json>, axum::body::Bytes), RpcError> {
+    let read = JsonWithText::from_request(request, state).await;
+    let JsonWithText(read) = read.map_err(|error| RpcError::new(code::PARSE, error.message()))?;
+    // An empty text is not JSON.
+    let (json, text) = read.ok_or_else(|| RpcError::new(code::PARSE, "the request has no message"))?;
+    // `Body` accepts null in place of an object, for the other routes.
+    if json.is_null() {
+        return Err(RpcError::new(code::INVALID_REQUEST, "a message must be an object"));
+    }
+    let Body(message) =
+        Body::of(json).map_err(|error| RpcError::new(code::INVALID_REQUEST, error.message()))?;
+    Ok((message, text))
 }
 
 /// `DELETE /mcp`: the end of a conversation.

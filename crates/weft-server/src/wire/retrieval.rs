@@ -315,7 +315,11 @@ fn number(body: &Body, key: &str) -> Result<Option<f64>, ApiError> {
     match number.filter(|number: &f64| number.is_finite()) {
         Some(number) => Ok(Some(number)),
         None => {
-            let message = format!("could not convert string to float: {}", excerpt(&python::quoted(value)));
+            // The first words are those of the compatible API, which do not name the field.
+            let message = format!(
+                "could not convert string to float: {} (`{key}` must be a number)",
+                excerpt(&python::quoted(value))
+            );
             Err(ApiError::new(code::EXCEPTION, message))
         }
     }
@@ -335,7 +339,7 @@ fn whole(body: &Body, key: &str) -> Result<Option<i64>, ApiError> {
     };
     number.map(Some).ok_or_else(|| {
         let message = format!(
-            "ValueError(\"invalid literal for int() with base 10: {}\")",
+            "ValueError(\"invalid literal for int() with base 10: {}\") (`{key}` must be a whole number)",
             excerpt(&python::quoted(value))
         );
         ApiError::new(code::EXCEPTION, message)
@@ -490,6 +494,7 @@ mod tests {
         check(metadata(json!({"include": "maybe"})), 102, "reference_metadata.include must be a boolean.");
         for key in ["page", "page_size", "top_k"] {
             check(with(key, json!("a")), 100, "invalid literal for int() with base 10: 'a'");
+            check(with(key, json!("a")), 100, &format!("(`{key}` must be a whole number)"));
             check(with(key, json!([1])), 100, "invalid literal for int() with base 10: [1]");
             // An error shows only the start of a long value.
             let long = RetrievalRequest::read(&body(with(key, json!("A".repeat(9_999)))), 100);
@@ -500,6 +505,7 @@ mod tests {
         }
         for key in ["similarity_threshold", "vector_similarity_weight"] {
             check(with(key, json!("abc")), 100, "could not convert string to float: 'abc'");
+            check(with(key, json!("abc")), 100, &format!("(`{key}` must be a number)"));
             check(with(key, json!("nan")), 100, "could not convert string to float: 'nan'");
         }
     }

@@ -139,7 +139,7 @@ async fn requests_that_match_no_route_get_an_error_response() {
     assert_eq!(method.refusal().1, "<MethodNotAllowed '405: Method Not Allowed'>");
     let large = bench.post("/api/v1/agents", json!({"title": "x".repeat(2_000), "dsl": {}})).await;
     assert_eq!((large.status, large.refusal().0), (StatusCode::PAYLOAD_TOO_LARGE, 413));
-    assert!(large.refusal().1.contains("limits.body_bytes"));
+    assert!(large.refusal().1.contains("`limits.body_bytes` (1000 bytes)"), "{}", large.text);
     let check = async |kind: &str, body: &str, words: &str| {
         let mut request = bench.request("POST", "/api/v1/agents", &json!(null));
         request.headers_mut().insert("content-type", kind.parse().unwrap());

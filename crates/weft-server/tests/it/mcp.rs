@@ -246,7 +246,10 @@ async fn invalid_messages_get_protocol_errors() {
         (status, serde_json::from_slice::<Json>(&bytes).unwrap()["error"]["code"].clone())
     };
     assert_eq!(post("{").await, (StatusCode::BAD_REQUEST, json!(-32_700)));
-    assert_eq!(post("[]").await, (StatusCode::BAD_REQUEST, json!(-32_700)));
+    assert_eq!(post("").await, (StatusCode::BAD_REQUEST, json!(-32_700)));
+    // JSON, but no message; batches were dropped from the protocol.
+    assert_eq!(post("[]").await, (StatusCode::BAD_REQUEST, json!(-32_600)));
+    assert_eq!(post("null").await, (StatusCode::BAD_REQUEST, json!(-32_600)));
     assert_eq!(post("{}").await, (StatusCode::BAD_REQUEST, json!(-32_600)));
     let gone = bench.mcp_with("ping", json!({}), &json!({})).await;
     assert_eq!(gone["error"]["code"], -32_601);

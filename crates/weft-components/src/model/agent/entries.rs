@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Map;
 use weft_core::field::{common, is_declared, specs};
-use weft_core::suggest::{did_you_mean, misspelled, nearest};
+use weft_core::suggest::{akin, did_you_mean, misspelled, nearest};
 use weft_core::tool::ToolTraits;
 use weft_core::{ComponentId, Json, ParamProblem};
 
@@ -32,6 +32,8 @@ const TIME_LIMIT_MAX: f64 = 24.0 * 3_600.0;
 /// Maximum number of seconds to wait for a person's approval.
 // Ten years: forever to a person, but still a date that can be added to the clock.
 const WAIT_MAX: f64 = 315_360_000.0;
+/// The flag that makes a person approve each call.
+const APPROVAL: &str = "approval";
 /// Returns the names of the flags that a tool may have.
 fn names_of_flags() -> impl Iterator<Item = &'static str> {
     specs(common::OF_A_TOOL).map(|spec| spec.name)
@@ -98,7 +100,7 @@ impl Flags {
             }
             flag
         };
-        let (approval, idempotent) = (flag("approval"), flag("idempotent"));
+        let (approval, idempotent) = (flag(APPROVAL), flag("idempotent"));
         let (poll, alone) = (flag("poll"), flag("alone"));
         let background = flag("background");
         let mut seconds = |key: &str| {
@@ -126,6 +128,7 @@ impl Flags {
             value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
         };
         let (function, description) = (text("function_name"), text("description"));
+        misnamed_approval(params, at, inner);
         Self {
             approval,
             approval_timeout,
@@ -195,18 +198,7 @@ pub(super) fn tools<'a>(params: &mut Params<'a>) -> Vec<ToolsEntry<'a>> {
                 let inner = entry.get("params").and_then(Json::as_object).unwrap_or(&NO_PARAMS);
                 let name = text("name").unwrap_or(kind).to_owned();
                 let flags = Flags::read(params, &pointer, Some(entry), inner);
-                for key in entry.keys().filter(|key| !is_known(key)) {
-                    let known = OF_AN_ENTRY.into_iter().chain(names_of_flags());
-                    let problem = ParamProblem::new(
-                        format!("{pointer}/{key}"),
-                        "has no effect: a tool has no such key",
-                    );
-                    let help = nearest(key, known).map(did_you_mean);
-                    params.warn(
-                        problem
-                            .help(help.unwrap_or_else(|| "remove it, or move it into `params`".to_owned())),
-                    );
-                }
+                unknown_keys(params, &pointer, entry);
                 let named_at = format!("{pointer}/component_name");
                 entries.push(ToolsEntry { pointer, named_at, kind, name, params: inner, flags, node: None });
             }
@@ -227,6 +219,51 @@ pub(super) fn tools<'a>(params: &mut Params<'a>) -> Vec<ToolsEntry<'a>> {
         }
     }
     entries
+}
+
+/// Reports the keys of an entry of `tools` that no tool has.
+fn unknown_keys(params: &mut Params<'_>, at: &str, entry: &Map<String, Json>) {
+    for (key, value) in entry.iter().filter(|(key, _)| !is_known(key)) {
+        let known = || OF_AN_ENTRY.into_iter().chain(names_of_flags());
+        let meant = nearest(key, known()).or_else(|| akin(key, known())).or_else(|| with_stem(key));
+        let help = meant.map_or_else(|| "remove it, or move it into `params`".to_owned(), did_you_mean);
+        let problem = ParamProblem::new(format!("{at}/{key}"), "has no effect: a tool has no such key");
+        unread(params, meant, value, problem.help(help));
+    }
+}
+
+/// Reports parameters of a tool that ask for approval under another name. Those that its component does not know are
+/// reported with the component's other parameters.
+fn misnamed_approval(params: &mut Params<'_>, at: &str, inner: &Map<String, Json>) {
+    let asks = |key: &str| key.to_lowercase().contains(APPROVAL) || misspelled(key, [APPROVAL]).is_some();
+    for (key, value) in inner.iter().filter(|(key, _)| asks(key) && !is_declared(common::OF_A_TOOL, key)) {
+        let problem = ParamProblem::new(format!("{at}/params/{key}"), "has no effect");
+        unread(params, Some(APPROVAL), value, problem.help(did_you_mean(APPROVAL)));
+    }
+}
+
+/// Returns the flag whose name is a part of a key but for its ending, such as `approval` for `must_be_approved`.
+fn with_stem(key: &str) -> Option<&'static str> {
+    /// Length of an ending, such as the `al` of `approval`.
+    const ENDING: usize = 2;
+    /// Minimum length of a stem; shorter ones are parts of too many words.
+    const STEM_MIN: usize = 5;
+    let key = key.to_lowercase();
+    let is_part = |name: &&str| {
+        let stem = name.get(..name.len().saturating_sub(ENDING)).filter(|stem| stem.len() >= STEM_MIN);
+        stem.is_some_and(|stem| key.contains(stem))
+    };
+    names_of_flags().find(is_part)
+}
+
+/// Reports a key that has no effect: as an error if it asks for approval, since calls would be made without it.
+fn unread(params: &mut Params<'_>, meant: Option<&str>, value: &Json, problem: ParamProblem) {
+    let is_asked_for = !value.is_null() && truth(value) != Some(false);
+    if meant == Some(APPROVAL) && is_asked_for {
+        params.problem(problem);
+    } else {
+        params.warn(problem);
+    }
 }
 
 fn is_known(key: &str) -> bool {
@@ -276,10 +313,10 @@ pub(super) fn servers(
             let at = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
             let flags = Flags::read(params, &at, Some(&meta), &NO_PARAMS);
             // A canvas stores more of the server's description here than is read, so other unknown keys are fine.
-            for key in meta.keys().filter(|key| !is_declared(common::OF_A_TOOL, key)) {
+            for (key, value) in meta.iter().filter(|(key, _)| !is_declared(common::OF_A_TOOL, key)) {
                 if let Some(meant) = misspelled(key, names_of_flags()) {
                     let problem = ParamProblem::new(format!("{at}/{key}"), "has no effect");
-                    params.warn(problem.help(did_you_mean(meant)));
+                    unread(params, Some(meant), value, problem.help(did_you_mean(meant)));
                 }
             }
             tools.push((name.clone(), meta, flags));

@@ -293,7 +293,7 @@ fn typos_are_reported_with_a_suggestion() {
         let told = warnings.iter().map(|w| (w.pointer.as_str(), w.help.as_deref().unwrap_or_default()));
         assert_eq!(told.collect::<Vec<_>>(), expected);
     };
-    let tool = json!({"component_name": "Calculator", "id": "x", "name": "c", "aproval": true, "colour": 1});
+    let tool = json!({"component_name": "Calculator", "id": "x", "name": "c", "aproval": false, "colour": 1});
     check(
         json!({"tools": [tool], "debug_inputs": {}, "planner": {"analyze": "llm"}}),
         &[
@@ -302,7 +302,7 @@ fn typos_are_reported_with_a_suggestion() {
             ("/planner/analyze", "did you mean `analyse`?"),
         ],
     );
-    let meta = json!({"description": "d", "inputSchema": {}, "aproval": true});
+    let meta = json!({"description": "d", "inputSchema": {}, "aproval": false});
     check(
         json!({"mcp": [{"mcp_id": "s", "tools": {"t": meta}}]}),
         &[("/mcp/0/tools/t/aproval", "did you mean `approval`?")],
@@ -310,6 +310,26 @@ fn typos_are_reported_with_a_suggestion() {
     // Headers set by a canvas are not sent to the operator's servers.
     let warnings = Node::new("Agent", json!({"custom_header": {"X-Key": "k"}})).build().shape().warnings;
     assert_eq!((warnings.len(), warnings[0].pointer.as_str()), (1, "/custom_header"));
+}
+
+/// Otherwise the calls would be made without the approval that the author asked for.
+#[test]
+fn a_misspelled_approval_is_an_error() {
+    let check = |tool: serde_json::Value, expected: &[&str]| {
+        let node = Node::new("Agent", json!({"tools": [tool], "mcp": []}));
+        assert_eq!(node.problems(), expected);
+    };
+    let tool = |key: &str, value: serde_json::Value| json!({"component_name": "Calculator", key: value});
+    check(tool("aproval", json!(true)), &["/tools/0/aproval"]);
+    check(tool("require_approval", json!("always")), &["/tools/0/require_approval"]);
+    check(tool("mustBeApproved", json!(1)), &["/tools/0/mustBeApproved"]);
+    check(tool("require_approval", json!(null)), &[]);
+    check(tool("require_approval", json!(false)), &[]);
+    check(tool("approval_timeout", json!(60)), &[]);
+    check(tool("params", json!({"needsApproval": true})), &["/tools/0/params/needsApproval"]);
+    check(tool("params", json!({"needsApproval": false, "approval_timeout_seconds": 60})), &[]);
+    let server = json!({"mcp": [{"mcp_id": "s", "tools": {"t": {"aproval": true}}}]});
+    assert_eq!(Node::new("Agent", server).problems(), ["/mcp/0/tools/t/aproval"]);
 }
 
 /// Parameters fixed by a canvas are neither requested from the model nor accepted from it; leftovers of editors
