@@ -86,6 +86,30 @@ fn a_backup_made_while_a_server_runs_is_a_data_folder() {
     assert!(found.stdout.contains("Fjernfloden"), "{found:?}");
 }
 
+#[test]
+fn a_backup_contains_the_plugins_and_names_what_it_leaves_out() {
+    let home = Home::quoting();
+    home.weft(&["token", "create", "me", "--data", "kept"]).with(0);
+    let kept = home.path().join("kept");
+    for folder in ["plugins/inner", "models/small"] {
+        std::fs::create_dir_all(kept.join(folder)).unwrap();
+    }
+    std::fs::write(kept.join("plugins/inner/notes.txt"), "words").unwrap();
+    std::fs::write(kept.join("models/small/model.bin"), "weights").unwrap();
+    let told = home.weft(&["backup", "copy", "--data", "kept"]).with(0);
+    assert!(told.stderr.contains("left out") && told.stderr.contains("models"), "{}", told.stderr);
+    let copy = home.path().join("copy");
+    assert_eq!(std::fs::read_to_string(copy.join("plugins/inner/notes.txt")).unwrap(), "words");
+    assert!(!copy.join("models").exists());
+    let told = home.weft(&["backup", "again", "--data", "kept", "--json"]).with(0).json_lines();
+    assert!(told[0]["left_out"][0].as_str().unwrap().ends_with("models"), "{told:?}");
+    // A folder of plugins elsewhere belongs to the settings.
+    home.settings("[plugins]\nfolder = \"kept/plugins\"\n");
+    let told = home.weft(&["backup", "third", "--data", "kept", "--json"]).with(0).json_lines();
+    assert_eq!(told[0]["left_out"].as_array().unwrap().len(), 2, "{told:?}");
+    assert!(!home.path().join("third/plugins").exists());
+}
+
 /// All files below a folder.
 fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
