@@ -32,6 +32,13 @@ pub(crate) async fn run(args: &BackupArgs, setup: &Setup) -> Outcome {
             Notes::line(format!("left out, so copy it yourself if you need it: {}", left_out.display()));
         }
         Notes::line(format!("`weft serve --data {folder}` serves it; the index is rebuilt automatically"));
+        Notes::line(
+            "serving it acts for real, also beside the original: due schedules fire, interrupted runs resume, and \
+             notifications are sent",
+        );
+        if !setup.config.store.url.is_empty() {
+            Notes::line("with these settings it would not be used: `store.url` names the original store");
+        }
     }
     data.flush()?;
     Ok(Exit::Done)

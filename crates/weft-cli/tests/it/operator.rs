@@ -98,6 +98,7 @@ fn a_backup_contains_the_plugins_and_names_what_it_leaves_out() {
     std::fs::write(kept.join("models/small/model.bin"), "weights").unwrap();
     let told = home.weft(&["backup", "copy", "--data", "kept"]).with(0);
     assert!(told.stderr.contains("left out") && told.stderr.contains("models"), "{}", told.stderr);
+    assert!(told.stderr.contains("due schedules fire"), "{}", told.stderr);
     let copy = home.path().join("copy");
     assert_eq!(std::fs::read_to_string(copy.join("plugins/inner/notes.txt")).unwrap(), "words");
     assert!(!copy.join("models").exists());
@@ -108,6 +109,44 @@ fn a_backup_contains_the_plugins_and_names_what_it_leaves_out() {
     let told = home.weft(&["backup", "third", "--data", "kept", "--json"]).with(0).json_lines();
     assert_eq!(told[0]["left_out"].as_array().unwrap().len(), 2, "{told:?}");
     assert!(!home.path().join("third/plugins").exists());
+}
+
+#[test]
+fn a_store_outside_of_the_named_data_folder_is_noted_once() {
+    let home = Home::quoting();
+    home.weft(&["token", "create", "me", "--data", "kept"]).with(0);
+    home.weft(&["backup", "copy", "--data", "kept"]).with(0);
+    let list = ["token", "list", "--data", "copy"];
+    assert!(!home.weft(&list).with(0).stderr.contains("store.url"));
+    home.settings("[store]\nurl = \"sqlite:kept/weft.db\"\n");
+    let told = home.weft(&list).with(0).stderr;
+    assert_eq!(told.matches("the store is kept/weft.db").count(), 1, "{told}");
+    home.weft(&["backup", "again"]).with(0).says(&["`store.url` names the original store"]);
+}
+
+#[test]
+fn a_mistyped_data_folder_is_reported_and_not_created() {
+    let home = Home::quoting();
+    for command in [
+        &["runs", "list"][..],
+        &["audit"],
+        &["spending"],
+        &["usage"],
+        &["tasks"],
+        &["tenant", "list"],
+        &["token", "list"],
+        &["user", "list"],
+        &["secret", "list"],
+        &["schedule", "list"],
+        &["dataset", "list"],
+        &["dataset", "search", "x"],
+    ] {
+        let told = home.weft(&[command, &["--data", "absent"]].concat()).with(2);
+        told.says(&["there is no store at absent/weft.db", "--data"]);
+        assert!(!home.path().join("absent").exists(), "{command:?}");
+    }
+    home.weft(&["token", "create", "me", "--data", "new"]).with(0);
+    home.weft(&["token", "list", "--data", "new"]).with(0);
 }
 
 /// All files below a folder.
