@@ -76,13 +76,14 @@ fn a_backup_made_while_a_server_runs_is_a_data_folder() {
     server.stop();
     // The original is lost.
     std::fs::remove_dir_all(&kept).unwrap();
+    let search = ["dataset", "search", "what is the river called", "--in", "river", "--data", &copy];
+    home.weft(&search).with(0).says(&["the index of the dataset `river` is empty"]);
     let server = Server::start(&home, &["--agent", &agent, "--no-auth", "--data", &copy]);
     let session = server.get("/api/v1/agents/memory/sessions/s");
     assert!(session.contains("my name is Ada") && !session.contains("after the copy"), "{session}");
     ask(&server, "it goes on");
     server.stop();
-    let found =
-        home.weft(&["dataset", "search", "what is the river called", "--in", "river", "--data", &copy]);
+    let found = home.weft(&search);
     assert!(found.stdout.contains("Fjernfloden"), "{found:?}");
 }
 

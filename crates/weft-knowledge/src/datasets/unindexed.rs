@@ -24,7 +24,8 @@ pub(super) async fn note(
     let found: HashSet<&DatasetId> =
         answers.iter().flat_map(|answer| &answer.hits).map(|hit| &hit.dataset).collect();
     let without = datasets.iter().filter(|dataset| !found.contains(&dataset.key.id));
-    for dataset in without.take(DATASETS_MAX) {
+    let without: Vec<&Dataset> = without.take(DATASETS_MAX).collect();
+    for dataset in without {
         if parts.index.size(&dataset.index()).await?.chunks == 0 && has_chunks(parts, dataset).await? {
             notes.push(format!(
                 "the index of the dataset `{}` is empty although its documents have chunks: they cannot be found \
