@@ -1,6 +1,7 @@
 //! Backup of everything that cannot be rebuilt, while servers continue: the database as of one moment, the uploaded
-//! files, the files of agents, and the key of the secrets if it is in the data folder. The index is rebuilt from
-//! these. The copy has the layout of a data folder, so restoring it means serving it.
+//! files, the files of agents, and the plugins and the key of the secrets if they are in the data folder. The index is
+//! rebuilt from these. Models are large and can be installed again, so they are only named. The copy has the layout of
+//! a data folder, so restoring it means serving it.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,8 @@ use weft_core::{Error, ErrorKind, Result};
 use crate::assemble::copy_database;
 use crate::config::Config;
 
-/// Counts of what was copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What was copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// Size of the database, in bytes.
     pub database_bytes: u64,
@@ -19,6 +20,8 @@ pub struct Copied {
     pub files: u64,
     /// Their total size, in bytes.
     pub file_bytes: u64,
+    /// Folders with files that a server uses and that were not copied.
+    pub left_out: Vec<PathBuf>,
 }
 
 /// Copies everything into a new folder. An interrupted backup leaves no folder of that name.
@@ -62,14 +65,12 @@ pub async fn backup(config: &Config, into: &Path) -> Result<Copied> {
 
 /// Returns the file of the database.
 fn source(config: &Config) -> Result<PathBuf> {
-    let url = config.store_url();
-    let path = url.strip_prefix("sqlite:").filter(|path| *path != ":memory:").ok_or_else(|| {
+    let path = config.store_file().ok_or_else(|| {
         Error::new(ErrorKind::Unsupported, "only a store in a SQLite file can be copied").help(
-            "copy the database with its own tool, such as pg_dump or mariadb-dump, and then the folders `blobs` and \
-             `files` in the data folder",
+            "copy the database with its own tool, such as pg_dump or mariadb-dump, and then the folders `blobs`, \
+             `files` and `plugins` and the file `secrets.key` in the data folder",
         )
     })?;
-    let path = PathBuf::from(path.strip_prefix("//").unwrap_or(path));
     if !path.is_file() {
         return Err(Error::invalid(format!("there is no store at {}", path.display()))
             .help("name the data folder with --data"));
@@ -79,12 +80,13 @@ fn source(config: &Config) -> Result<PathBuf> {
 
 async fn copy_all(config: &Config, source: &Path, partial: &Path) -> Result<Copied> {
     private_folder(partial).await?;
+    let (plugins, left_out) = (own_plugins(config), left_out(config));
     let folders: Vec<(PathBuf, PathBuf)> =
-        [(Some(config.blobs_folder()?), "blobs"), (config.files_root(), "files")]
+        [(Some(config.blobs_folder()?), "blobs"), (config.files_root(), "files"), (plugins, "plugins")]
             .into_iter()
             .filter_map(|(from, name)| Some((from?, partial.join(name))))
             .collect();
-    let mut copied = Copied::default();
+    let mut copied = Copied { left_out, ..Copied::default() };
     // A file exists before its row is written and is removed after the row. So the files copied before the database,
     // and those added by the time it is copied, include every file that its rows name.
     for (from, to) in &folders {
@@ -102,6 +104,21 @@ async fn copy_all(config: &Config, source: &Path, partial: &Path) -> Result<Copi
     file.sync_all().await.map_err(|cause| failed(&database, cause))?;
     copied.database_bytes = file.metadata().await.map_err(|cause| failed(&database, cause))?.len();
     Ok(copied)
+}
+
+/// Returns the folder of plugins, unless the settings name another, which may belong to other programs as well.
+fn own_plugins(config: &Config) -> Option<PathBuf> {
+    config.plugins.folder.as_os_str().is_empty().then(|| config.plugins_folder())
+}
+
+/// Returns the folders that are not copied, if there is anything in them.
+fn left_out(config: &Config) -> Vec<PathBuf> {
+    let mut folders = vec![config.models_folder()];
+    if own_plugins(config).is_none() {
+        folders.push(config.plugins_folder());
+    }
+    folders.retain(|folder| std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()));
+    folders
 }
 
 /// Copies the file of the encryption key for secrets, if there is one.

@@ -47,6 +47,7 @@ mod sign_in;
 mod signals;
 mod sources;
 mod spending;
+mod store_place;
 mod tasks;
 mod tell;
 mod templates;
@@ -152,7 +153,12 @@ const QUIET: &str = "error,weft_engine=off";
 /// Returns the settings from the command line.
 fn flags(cli: &Cli) -> Flags {
     let common = &cli.common;
-    let mut flags = Flags { config: common.config.clone(), data: common.data.clone(), ..Flags::default() };
+    let mut flags = Flags {
+        config: common.config.clone(),
+        data: common.data.clone(),
+        needs_store: store_place::is_needed(&cli.command),
+        ..Flags::default()
+    };
     match &cli.command {
         Command::Demo(args) => flags.model.clone_from(&args.model),
         Command::Run(args) => {

@@ -45,7 +45,7 @@ fn add(args: &ModelsAddArgs, setup: &Setup) -> Outcome {
     if kind == ModelKind::Rerank && (note.query_prefix.is_some() || note.passage_prefix.is_some()) {
         return Err(Failure::usage("a reranker takes no prefixes"));
     }
-    let models = setup.config.data.join("models");
+    let models = setup.config.models_folder();
     let added = installed::install(&models, &args.folder, name, &note);
     let added = added.map_err(|error| Failure::before_running(&error))?;
     let what = match kind {
@@ -67,7 +67,7 @@ fn add(args: &ModelsAddArgs, setup: &Setup) -> Outcome {
 
 /// Returns all models that a server would have.
 fn all(setup: &Setup) -> ModelsConfig {
-    setup.config.models.clone().with_installed(&setup.config.data.join("models"))
+    setup.config.models.clone().with_installed(&setup.config.models_folder())
 }
 
 fn of_kind(models: &ModelsConfig, kind: ModelKind) -> impl Iterator<Item = &ModelEntry> {

@@ -70,13 +70,24 @@ async fn set(args: &SecretArgs, value: &Secret, app: &App) -> Outcome {
 }
 
 async fn list(args: &SecretListArgs, app: &App) -> Outcome {
-    let secrets = app.secrets.list(&tenant(&args.tenant)?).await?;
+    let tenant = tenant(&args.tenant)?;
+    let secrets = app.secrets.list(&tenant).await?;
+    let unreadable = app.secrets.unreadable(Some(&tenant)).await?;
     if secrets.is_empty() {
         Notes::line("there are no secrets; `weft secret set NAME` sets one");
     }
     let mut data = Data::stdout();
     for secret in &secrets {
-        data.line(&harmless(&if args.json { as_json(secret).to_string() } else { as_text(secret) }))?;
+        let readable = !unreadable.contains(&secret.name);
+        let line = if args.json {
+            let mut line = as_json(secret);
+            line["readable"] = json!(readable);
+            line.to_string()
+        } else {
+            let mark = if readable { "" } else { "  cannot be read: its key is missing" };
+            as_text(secret) + mark
+        };
+        data.line(&harmless(&line))?;
     }
     data.flush()?;
     Ok(Exit::Done)

@@ -20,7 +20,7 @@ use crate::local;
 use crate::screen::Notes;
 use crate::setup::Setup;
 use crate::signals::stopped;
-use crate::words::quoted;
+use crate::words::{plural, quoted};
 
 /// Serves until it is stopped.
 ///
@@ -57,6 +57,19 @@ async fn prepare(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -> Outc
         Auth::On => tell_access(app, &setup.same_place).await?,
     }
     Notes::line(&setup.model);
+    tell_unreadable_secrets(app).await
+}
+
+/// Reports secrets that no run can read. Otherwise this would be noticed only by the runs that need them.
+async fn tell_unreadable_secrets(app: &App) -> Outcome<()> {
+    let unreadable = app.secrets.unreadable(None).await?;
+    if !unreadable.is_empty() {
+        let secrets = plural(unreadable.len() as u64, "secret");
+        Notes::line(format!(
+            "{secrets} cannot be read, because the key is missing that encrypted them (`weft secret list` marks them): \
+             restore the file `secrets.key`, or configure the key as `secrets.key`"
+        ));
+    }
     Ok(())
 }
 

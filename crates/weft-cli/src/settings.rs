@@ -136,6 +136,8 @@ pub(crate) struct Flags {
     pub listen: Option<std::net::SocketAddr>,
     /// `--no-auth`.
     pub no_auth: bool,
+    /// Whether the command needs a store that exists.
+    pub needs_store: bool,
 }
 
 /// A setting from the environment.

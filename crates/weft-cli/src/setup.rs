@@ -6,6 +6,7 @@ use crate::failure::Outcome;
 use crate::models;
 use crate::report::Colour;
 use crate::settings::{self, Environment, Flags};
+use crate::store_place;
 use crate::words::quoted;
 
 /// The settings, and properties of the output.
@@ -39,9 +40,10 @@ impl Setup {
     /// The same for a command that calls no model.
     ///
     /// # Errors
-    /// When a setting is not valid.
+    /// When a setting is not valid, or the command needs a store and there is none.
     pub(crate) fn without_models(environment: &Environment, flags: &Flags) -> Outcome<Self> {
         let config = settings::read(environment, flags)?;
+        store_place::check(&config, flags)?;
         let given = [("--config", &flags.config), ("--data", &flags.data)];
         let same_place = given.iter().filter_map(|(flag, path)| {
             Some(format!(" {flag} {}", quoted(&path.as_ref()?.to_string_lossy())))

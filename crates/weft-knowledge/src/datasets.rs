@@ -5,6 +5,7 @@ mod graphs;
 mod search;
 mod sources;
 mod there;
+mod unindexed;
 
 use std::collections::HashSet;
 use std::sync::Arc;

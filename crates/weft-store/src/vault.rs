@@ -143,6 +143,9 @@ impl Vault {
                 KeyPlace::Given(key) => Ok(key),
                 KeyPlace::Process => VaultKey::random(),
                 KeyPlace::File(path) => {
+                    // A second key would make it look as if what exists were readable again.
+                    let makes = absent == AbsentKey::Make && !self.store.has_sealed().await?;
+                    let absent = if makes { AbsentKey::Make } else { AbsentKey::Refuse };
                     let read = tokio::task::spawn_blocking(move || key_in(&path, absent)).await;
                     read.map_err(|cause| Error::internal("cannot read the key for secrets").because(cause))?
                 }
@@ -234,8 +237,19 @@ fn key_in(path: &Path, absent: AbsentKey) -> Result<VaultKey> {
             // Another process may have created it first.
             key_in(path, AbsentKey::Refuse)
         }
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Err(lost(path)),
         Err(cause) => Err(unusable(path, cause)),
     }
+}
+
+fn lost(path: &Path) -> Error {
+    let path = path.display();
+    let message =
+        format!("the key is missing that the stored secrets were encrypted with: there is no file {path}");
+    Error::new(ErrorKind::Denied, message).help(format!(
+        "restore the file, or configure the key as `secrets.key`; if it is lost, create a new one with `openssl rand \
+         -hex 32 > {path}` and set every secret again"
+    ))
 }
 
 fn unusable(path: &Path, cause: io::Error) -> Error {
@@ -353,6 +367,17 @@ impl Secrets for Vault {
         Ok(self.store.secrets_of(tenant).await?.iter().map(Model::info).collect())
     }
 
+    async fn unreadable(&self, tenant: Option<&TenantId>) -> Result<Vec<Arc<str>>> {
+        let key_name = match self.key(AbsentKey::Refuse).await {
+            Ok(key) => key.name(),
+            // No key has this name: without a key, none of them can be decrypted.
+            Err(error) if error.kind == ErrorKind::Denied => String::new(),
+            Err(error) => return Err(error),
+        };
+        let names = self.store.secrets_of_other_keys(tenant, &key_name).await?;
+        Ok(names.into_iter().map(Arc::from).collect())
+    }
+
     async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<NamedSecret>> {
         // First of all, because without any secret there may be no key yet.
         let rows = self.store.secrets_named(tenant, names).await?;
@@ -411,6 +436,41 @@ mod tests {
             use std::os::unix::fs::PermissionsExt as _;
             assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         }
+    }
+
+    #[tokio::test]
+    async fn a_lost_key_is_not_replaced_while_secrets_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secrets.key");
+        let store = Store::open("sqlite::memory:").await.unwrap();
+        let vault = || Vault::new(store.clone(), KeyPlace::File(file.clone()));
+        let (other, secret) = (TenantId::from("other"), Secret::new("rosebud-0815"));
+        let unreadable = async |tenant: Option<&TenantId>| {
+            let names = vault().unreadable(tenant).await.unwrap();
+            names.into_iter().map(|name| name.to_string()).collect::<Vec<_>>()
+        };
+        vault().put(&tenant(), "key", &secret).await.unwrap();
+        assert_eq!(unreadable(None).await, [""; 0]);
+        let key = std::fs::read(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let error = vault().put(&other, "more", &secret).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Denied);
+        assert!(error.full().contains("openssl rand -hex 32"), "{}", error.full());
+        assert!(!file.exists());
+        assert_eq!(unreadable(Some(&tenant())).await, ["key"]);
+        assert_eq!(unreadable(Some(&other)).await, [""; 0]);
+        // A key that somebody has put there deliberately is used.
+        std::fs::write(&file, "1".repeat(64)).unwrap();
+        vault().put(&other, "more", &secret).await.unwrap();
+        assert_eq!(unreadable(None).await, ["key"]);
+        std::fs::write(&file, key).unwrap();
+        assert_eq!(value(&vault()).await.unwrap(), "rosebud-0815");
+        // Without any secret, a new key is created.
+        vault().remove(&tenant(), "key").await.unwrap();
+        vault().remove(&other, "more").await.unwrap();
+        std::fs::remove_file(&file).unwrap();
+        vault().put(&tenant(), "key", &secret).await.unwrap();
+        assert!(file.exists());
     }
 
     #[tokio::test]

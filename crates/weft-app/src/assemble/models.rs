@@ -27,7 +27,7 @@ impl Models {
     /// # Errors
     /// As [`Directory::open`], and `Invalid` when the program that transcribes speech does not exist.
     pub(super) fn open(config: &Config) -> Result<Self> {
-        let models = config.models.clone().with_installed(&config.data.join("models"));
+        let models = config.models.clone().with_installed(&config.models_folder());
         let directory = Directory::open(&models, &weft_net::operator_client()?)?;
         Ok(Self::new(match transcription_program(config)? {
             Some(program) => directory.with_transcription(program),

@@ -32,6 +32,18 @@ impl Config {
         }
     }
 
+    /// Returns the file of the store, if the store is a file.
+    pub fn store_file(&self) -> Option<PathBuf> {
+        let url = self.store_url();
+        let path = url.strip_prefix("sqlite:").filter(|path| *path != ":memory:")?;
+        Some(PathBuf::from(path.strip_prefix("//").unwrap_or(path)))
+    }
+
+    /// Returns the folder of installed models.
+    pub fn models_folder(&self) -> PathBuf {
+        self.data.join("models")
+    }
+
     /// Returns the folder of the Python interpreter.
     pub fn python_folder(&self) -> PathBuf {
         self.data.join("python")

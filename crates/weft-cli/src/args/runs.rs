@@ -17,7 +17,7 @@ pub(crate) enum RunsCommand {
     Resume(RunsResumeArgs),
     /// Stop a run that has not ended, also one that waits for a person or was interrupted
     Cancel(RunsCancelArgs),
-    /// Remove old runs
+    /// Remove old runs, of all tenants
     Prune(RunsPruneArgs),
     /// Replay a run from its journal, without outside services, and print its events
     Replay(RunsReplayArgs),
@@ -124,8 +124,8 @@ pub(crate) struct RunsPruneArgs {
     /// Runs that ended longer ago than this: 30d, 12h, 45m
     #[arg(long, value_name = "TIME", value_parser = age)]
     pub older_than: Option<Duration>,
-    /// Number of newest runs to keep per session
-    #[arg(long, value_name = "N")]
+    /// Number of newest runs to keep per session, at least 1
+    #[arg(long, value_name = "N", value_parser = kept)]
     pub keep: Option<u64>,
     /// Only list the runs that would be removed
     #[arg(long)]
@@ -142,6 +142,18 @@ fn age(text: &str) -> Result<Duration, String> {
         |(unit, seconds): (&str, u64)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(seconds);
     let seconds = units.into_iter().find_map(parse);
     seconds.map(Duration::from_secs).ok_or_else(|| "write a number and d, h, m or s, such as 30d".to_owned())
+}
+
+/// Reads the number of runs to keep. In the settings, 0 means that there is no limit; here it would remove all runs.
+///
+/// # Errors
+/// What is wrong with it.
+fn kept(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(0) => Err("it must be at least 1; --older-than 0s removes all runs that have ended".to_owned()),
+        Ok(count) => Ok(count),
+        Err(_) => Err("it must be a whole number".to_owned()),
+    }
 }
 
 /// Flags of `weft runs list`.

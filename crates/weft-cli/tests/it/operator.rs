@@ -76,14 +76,78 @@ fn a_backup_made_while_a_server_runs_is_a_data_folder() {
     server.stop();
     // The original is lost.
     std::fs::remove_dir_all(&kept).unwrap();
+    let search = ["dataset", "search", "what is the river called", "--in", "river", "--data", &copy];
+    home.weft(&search).with(0).says(&["the index of the dataset `river` is empty"]);
     let server = Server::start(&home, &["--agent", &agent, "--no-auth", "--data", &copy]);
     let session = server.get("/api/v1/agents/memory/sessions/s");
     assert!(session.contains("my name is Ada") && !session.contains("after the copy"), "{session}");
     ask(&server, "it goes on");
     server.stop();
-    let found =
-        home.weft(&["dataset", "search", "what is the river called", "--in", "river", "--data", &copy]);
+    let found = home.weft(&search);
     assert!(found.stdout.contains("Fjernfloden"), "{found:?}");
+}
+
+#[test]
+fn a_backup_contains_the_plugins_and_names_what_it_leaves_out() {
+    let home = Home::quoting();
+    home.weft(&["token", "create", "me", "--data", "kept"]).with(0);
+    let kept = home.path().join("kept");
+    for folder in ["plugins/inner", "models/small"] {
+        std::fs::create_dir_all(kept.join(folder)).unwrap();
+    }
+    std::fs::write(kept.join("plugins/inner/notes.txt"), "words").unwrap();
+    std::fs::write(kept.join("models/small/model.bin"), "weights").unwrap();
+    let told = home.weft(&["backup", "copy", "--data", "kept"]).with(0);
+    assert!(told.stderr.contains("left out") && told.stderr.contains("models"), "{}", told.stderr);
+    assert!(told.stderr.contains("due schedules fire"), "{}", told.stderr);
+    let copy = home.path().join("copy");
+    assert_eq!(std::fs::read_to_string(copy.join("plugins/inner/notes.txt")).unwrap(), "words");
+    assert!(!copy.join("models").exists());
+    let told = home.weft(&["backup", "again", "--data", "kept", "--json"]).with(0).json_lines();
+    assert!(told[0]["left_out"][0].as_str().unwrap().ends_with("models"), "{told:?}");
+    // A folder of plugins elsewhere belongs to the settings.
+    home.settings("[plugins]\nfolder = \"kept/plugins\"\n");
+    let told = home.weft(&["backup", "third", "--data", "kept", "--json"]).with(0).json_lines();
+    assert_eq!(told[0]["left_out"].as_array().unwrap().len(), 2, "{told:?}");
+    assert!(!home.path().join("third/plugins").exists());
+}
+
+#[test]
+fn a_store_outside_of_the_named_data_folder_is_noted_once() {
+    let home = Home::quoting();
+    home.weft(&["token", "create", "me", "--data", "kept"]).with(0);
+    home.weft(&["backup", "copy", "--data", "kept"]).with(0);
+    let list = ["token", "list", "--data", "copy"];
+    assert!(!home.weft(&list).with(0).stderr.contains("store.url"));
+    home.settings("[store]\nurl = \"sqlite:kept/weft.db\"\n");
+    let told = home.weft(&list).with(0).stderr;
+    assert_eq!(told.matches("the store is kept/weft.db").count(), 1, "{told}");
+    home.weft(&["backup", "again"]).with(0).says(&["`store.url` names the original store"]);
+}
+
+#[test]
+fn a_mistyped_data_folder_is_reported_and_not_created() {
+    let home = Home::quoting();
+    for command in [
+        &["runs", "list"][..],
+        &["audit"],
+        &["spending"],
+        &["usage"],
+        &["tasks"],
+        &["tenant", "list"],
+        &["token", "list"],
+        &["user", "list"],
+        &["secret", "list"],
+        &["schedule", "list"],
+        &["dataset", "list"],
+        &["dataset", "search", "x"],
+    ] {
+        let told = home.weft(&[command, &["--data", "absent"]].concat()).with(2);
+        told.says(&["there is no store at absent/weft.db", "--data"]);
+        assert!(!home.path().join("absent").exists(), "{command:?}");
+    }
+    home.weft(&["token", "create", "me", "--data", "new"]).with(0);
+    home.weft(&["token", "list", "--data", "new"]).with(0);
 }
 
 /// All files below a folder.

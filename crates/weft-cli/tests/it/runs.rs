@@ -108,6 +108,7 @@ fn old_runs_are_removed_on_request() {
     let home = Home::quoting();
     home.weft(&["runs", "prune"]).with(2).says(&["--older-than 30d", "retention.runs_days"]);
     home.weft(&["runs", "prune", "--older-than", "soon"]).with(2).says(&["such as 30d"]);
+    home.weft(&["runs", "prune", "--keep", "0"]).with(2).says(&["at least 1"]);
     let canvas = sample("greet");
     for query in ["first", "second", "third"] {
         home.weft(&["run", &canvas, "--session", "s", "--query", query, "--input", "name=Ada"]).with(0);

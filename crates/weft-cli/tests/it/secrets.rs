@@ -206,3 +206,24 @@ fn secrets_are_set_listed_and_removed_and_a_missing_one_is_reported() {
     let (set, removed, key) = (json!("set secret"), json!("remove secret"), json!("KEY"));
     assert_eq!(logged, [(&set, &key), (&removed, &key)]);
 }
+
+#[test]
+fn a_lost_key_is_reported_and_not_replaced() {
+    let home = Home::quoting();
+    let data = home.path().join("kept");
+    let at = ["--data", data.to_str().unwrap()];
+    home.weft_reading(&[&["secret", "set", "KEY"][..], &at].concat(), NEEDLE).with(0);
+    let list = || home.weft(&[&["secret", "list", "--json"][..], &at].concat()).with(0).json_lines();
+    assert_eq!(list()[0]["readable"], true);
+    std::fs::remove_file(data.join("secrets.key")).unwrap();
+    let refused = home.weft_reading(&[&["secret", "set", "MORE"][..], &at].concat(), NEEDLE);
+    refused.with(1).says(&["secrets.key", "restore the file"]);
+    assert_eq!(list()[0]["readable"], false);
+    let told = home.weft(&[&["secret", "list"][..], &at].concat()).with(0).stdout;
+    assert!(told.contains("cannot be read"), "{told}");
+    let mut server = home.start(&[&["serve", "--listen", "127.0.0.1:0", "--no-auth"][..], &at].concat());
+    server.told("1 secret cannot be read");
+    server.told("Ctrl-C stops it");
+    server.signal("TERM");
+    server.end().with(0);
+}

@@ -62,6 +62,16 @@ pub trait Secrets: Send + Sync {
     /// When the store cannot be read.
     async fn list(&self, tenant: &TenantId) -> Result<Vec<SecretInfo>>;
 
+    /// Returns the names of secrets whose values cannot be decrypted, because they were encrypted with a different key
+    /// than the current one: those of a tenant, or of all tenants; at most [`SECRETS_MAX`].
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn unreadable(&self, tenant: Option<&TenantId>) -> Result<Vec<Arc<str>>> {
+        let _ = tenant;
+        Ok(Vec::new())
+    }
+
     /// Returns those of the named secrets that exist, in any order and without duplicates.
     ///
     /// # Errors

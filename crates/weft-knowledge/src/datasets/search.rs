@@ -11,7 +11,7 @@ use weft_core::seam::reranker::Reranked;
 use weft_core::{Error, ErrorKind, Result};
 
 use super::sources::SearchSources;
-use super::there;
+use super::{there, unindexed};
 use crate::rank::{self, Fusion, RankSettings, Ranked};
 
 /// Weight of an additional keyword relative to a word of the question.
@@ -31,6 +31,7 @@ pub(super) async fn search(
     }
     let vectors = vectors(parts, datasets, request, &mut found).await?;
     let answers = answers(parts, datasets, request, vectors.as_deref()).await?;
+    unindexed::note(parts, datasets, &answers, &mut found.notes).await?;
     if request.filter.is_some() {
         // Each question has the same number of answers, over the same documents.
         let of_one = answers.len() / request.questions.len().max(1);

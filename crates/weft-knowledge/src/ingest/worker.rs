@@ -31,6 +31,8 @@ pub struct WorkerPace {
     pub tell_every: Duration,
     /// How often it looks for documents that have to be reindexed.
     pub repair_every: Duration,
+    /// How often it compares the indexes with the stored data. Checked when a repair is due.
+    pub check_every: Duration,
 }
 
 impl Default for WorkerPace {
@@ -41,6 +43,8 @@ impl Default for WorkerPace {
             lease: Duration::from_secs(10),
             tell_every: Duration::from_millis(500),
             repair_every: Duration::from_secs(60),
+            // Each check opens every index and counts every chunk.
+            check_every: Duration::from_secs(600),
         }
     }
 }
@@ -77,7 +81,8 @@ impl IngestWorker {
         let (mut busy, mut repairing) = (JoinSet::new(), JoinSet::new());
         let library = Arc::clone(&self.library);
         self.repair(&mut repairing, async move { library.check().await.map(drop) });
-        let mut due = self.next_repair();
+        let mut due = randomised(self.pace.repair_every);
+        let mut check_due = randomised(self.pace.check_every);
         while !stop.is_cancelled() {
             // Created before the look, so that a wake-up in between is not missed.
             let woken = self.library.wake.notified();
@@ -85,9 +90,14 @@ impl IngestWorker {
             // The result of a repair is ignored: what it has not done is still noted.
             while repairing.try_join_next().is_some() {}
             if Instant::now() >= due && repairing.is_empty() {
-                due = self.next_repair();
+                due = randomised(self.pace.repair_every);
                 let library = Arc::clone(&self.library);
-                self.repair(&mut repairing, async move { library.repair().await.map(drop) });
+                if Instant::now() >= check_due {
+                    check_due = randomised(self.pace.check_every);
+                    self.repair(&mut repairing, async move { library.check().await.map(drop) });
+                } else {
+                    self.repair(&mut repairing, async move { library.repair().await.map(drop) });
+                }
             } else if repairing.is_empty() && self.library.has_changed_datasets() {
                 let library = Arc::clone(&self.library);
                 self.repair(&mut repairing, async move { library.renew_summaries().await });
@@ -129,14 +139,6 @@ impl IngestWorker {
                 }
             }
         });
-    }
-
-    /// Randomised, so that processes started together do not keep repairing the same things at the same time.
-    fn next_repair(&self) -> Instant {
-        // The keys of this hasher are random, which is enough to spread the processes.
-        let random = RandomState::new().hash_one(()) % 1_000;
-        let share = 0.75 + random as f64 / 2_000.0;
-        Instant::now() + self.pace.repair_every.mul_f64(share)
     }
 
     /// Takes as many documents as there is room for.
@@ -257,6 +259,15 @@ impl IngestWorker {
             self.pipelines.stop(document).await;
         }
     }
+}
+
+/// Returns when something is to be done next. Randomised, so that processes started together do not keep repairing
+/// the same things at the same time.
+fn randomised(every: Duration) -> Instant {
+    // The keys of this hasher are random, which is enough to spread the processes.
+    let random = RandomState::new().hash_one(()) % 1_000;
+    let share = 0.75 + random as f64 / 2_000.0;
+    Instant::now() + every.mul_f64(share)
 }
 
 /// Returns a duration in milliseconds, as leases use it.

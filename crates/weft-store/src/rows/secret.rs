@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sea_orm::IntoActiveModel;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
-use sea_orm::{Condition, QueryOrder};
+use sea_orm::{Condition, QueryOrder, QuerySelect};
 use weft_core::id::TenantId;
 use weft_core::seam::secrets::{SECRETS_MAX, SecretInfo};
 use weft_core::{Error, ErrorKind, Result};
@@ -14,7 +14,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, tenant_lock};
+use crate::rows::{ROWS_AT_ONCE_MAX, tenant_lock, tool_credential, tool_server};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "secret")]
@@ -100,6 +100,37 @@ impl Store {
     pub(crate) async fn secrets_of(&self, tenant: &TenantId) -> Result<Vec<Model>> {
         let found = Entity::find().filter(of(tenant)).order_by_asc(Column::Name).all(&self.inner.read).await;
         found.map_err(|error| self.fail("list the secrets", error))
+    }
+
+    /// The names of secrets that were encrypted with another key than this one, of a tenant or of all.
+    pub(crate) async fn secrets_of_other_keys(
+        &self,
+        tenant: Option<&TenantId>,
+        key_name: &str,
+    ) -> Result<Vec<String>> {
+        let found = Entity::find()
+            .filter(tenant.map_or_else(Condition::all, of))
+            .filter(Column::KeyName.ne(key_name))
+            .order_by_asc(Column::Name)
+            .select_only()
+            .column(Column::Name)
+            .limit(SECRETS_MAX)
+            .into_tuple::<String>()
+            .all(&self.inner.read)
+            .await;
+        found.map_err(|error| self.fail("list the secrets", error))
+    }
+
+    /// Whether the store contains anything that was encrypted with the key of a vault.
+    pub(crate) async fn has_sealed(&self) -> Result<bool> {
+        // With the writing connection: another process may have just stored the first secret.
+        let db = &self.inner.write;
+        let count = async {
+            let secrets = Entity::find().count(db).await?;
+            let servers = tool_server::Entity::find().count(db).await?;
+            Ok::<_, DbErr>(secrets + servers + tool_credential::Entity::find().count(db).await?)
+        };
+        Ok(count.await.map_err(|error| self.fail("count the secrets", error))? > 0)
     }
 
     /// The existing rows with these names.

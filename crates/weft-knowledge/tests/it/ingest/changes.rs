@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use weft_core::id::{DatasetKey, DocumentKey, TenantId};
+use weft_core::seam::Knowledge as _;
 use weft_core::seam::dataset_store::{Dataset, Document, DocumentChange, DocumentState};
 use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::seam::knowledge::SearchRequest;
 use weft_core::{Error, ErrorKind};
 use weft_knowledge::Library;
-use weft_knowledge::ingest::{Availability, ChunkEdit, Naming, NewChunk};
+use weft_knowledge::datasets::Datasets;
+use weft_knowledge::ingest::{Availability, ChunkEdit, Naming, NewChunk, WorkerPace};
 
 use super::fakes::{Fault, Faults, hashed};
 use super::kit::{World, dataset};
@@ -152,6 +157,36 @@ async fn a_lost_index_is_rebuilt() {
     assert!(world.dump().await == before);
     let nowhere = DatasetKey::new(&world.dataset.tenant, "x");
     assert_eq!(library.reindex(&nowhere).await.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_lost_while_a_worker_runs_is_noticed_and_rebuilt() {
+    let (world, ..) = done("# p\na\nb").await;
+    let before = world.dump().await;
+    let process = world.process(Faults::default());
+    let models = Arc::clone(&process.models);
+    let searched = Datasets::new(Arc::clone(&world.store), Arc::new(world.index.clone()), models);
+    let request = SearchRequest {
+        datasets: vec![world.dataset.id.clone()],
+        questions: vec!["a".to_owned()],
+        limit: 1,
+        ..SearchRequest::default()
+    };
+    let notes = async || searched.search(&world.dataset.tenant, &request).await.unwrap().notes;
+    let stop = CancellationToken::new();
+    let lost = async {
+        // By now the check at the start has ended.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(notes().await, [""; 0]);
+        world.index.lose();
+        let noted = notes().await;
+        assert!(noted[0].contains("the index of the dataset `d` is empty"), "{noted:?}");
+        tokio::time::sleep(2 * WorkerPace::default().check_every).await;
+        assert!(world.dump().await == before);
+        assert_eq!(notes().await, [""; 0]);
+        stop.cancel();
+    };
+    tokio::join!(process.worker.run(&stop, Duration::ZERO), lost);
 }
 
 #[tokio::test(start_paused = true)]
