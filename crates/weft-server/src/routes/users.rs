@@ -1,5 +1,7 @@
 //! Sign-in, sign-out, registration, and the caller's own account.
 
+use std::time::Duration;
+
 use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -25,6 +27,9 @@ use weft_app::app::DEFAULT_TENANT;
 /// Address that a request comes from, if known.
 pub(super) type ClientAddress = Option<Extension<Peer>>;
 
+/// The period of the limits of sign-ins, as the message for a refused one says.
+const SIGN_IN_WINDOW: Duration = Duration::from_secs(15 * 60);
+
 /// Number of characters of a typed email address that the audit log repeats.
 const TYPED_MAX: usize = 254;
 
@@ -46,7 +51,8 @@ pub(super) fn refused(refusal: SignInRefusal) -> ApiError {
         ),
         SignInRefusal::TooMany => {
             let message = "Too many attempts to sign in. Try again in a quarter of an hour.";
-            ApiError::new(code::TOO_MANY, message).with_status(StatusCode::TOO_MANY_REQUESTS)
+            let error = ApiError::new(code::TOO_MANY, message).with_status(StatusCode::TOO_MANY_REQUESTS);
+            error.retry_after(SIGN_IN_WINDOW)
         }
         SignInRefusal::Failed(error) => error.into(),
     }

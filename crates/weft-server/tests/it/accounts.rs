@@ -156,6 +156,32 @@ async fn password_guessing_is_limited_without_locking_out_other_addresses() {
 }
 
 #[tokio::test]
+async fn clients_of_a_trusted_proxy_do_not_lock_each_other_out() {
+    let trusted_proxies = vec!["10.0.0.0/8".to_owned()];
+    let config = AccountsConfig { sign_in_attempts: 1, trusted_proxies, ..AccountsConfig::default() };
+    let bench = with_config(config);
+    with_ann(&bench, MemberRole::Owner).await;
+    let through = async |proxy: &str, client: &str, password: &str| {
+        let body = json!({"email": "ann@example.com", "password": password});
+        let mut request = bench.request("POST", "/api/v1/auth/login", &body);
+        request.extensions_mut().insert(Peer(proxy.parse().unwrap()));
+        request.headers_mut().insert("x-forwarded-for", client.parse().unwrap());
+        bench.send(request).await
+    };
+    let code = async |proxy: &str, client: &str, password: &str| {
+        through(proxy, client, password).await.json()["code"].as_u64().unwrap()
+    };
+    assert_eq!(code("10.0.0.1", "203.0.113.7", "wrong").await, 109);
+    let refused = through("10.0.0.1", "198.51.100.1, 203.0.113.7", PASSWORD).await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.headers["retry-after"], "900");
+    assert_eq!(code("10.0.0.1", "203.0.113.8", PASSWORD).await, 0, "another client of the same proxy");
+    // Anybody else writes what they like.
+    assert_eq!(code("192.0.2.1", "203.0.113.7", "wrong").await, 109);
+    assert_eq!(code("192.0.2.1", "203.0.113.9", PASSWORD).await, 429);
+}
+
+#[tokio::test]
 async fn bodies_are_small_where_no_token_is_needed() {
     let open = with_config(AccountsConfig { sign_up: true, ..AccountsConfig::default() });
     let long = "x".repeat(70_000);
