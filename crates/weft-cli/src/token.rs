@@ -23,7 +23,7 @@ use crate::words::{must_be_no_step, quoted};
 /// # Errors
 /// When there is no such token, or the store cannot be used.
 pub(crate) async fn run(command: &TokenCommand, setup: &Setup) -> Outcome {
-    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = setup.open().await?;
     let done = match command {
         TokenCommand::Create(args) => create(args, &app).await,
         TokenCommand::List(args) => list(args, &app).await,

@@ -33,7 +33,7 @@ pub(crate) async fn run(command: &UserCommand, setup: &Setup) -> Outcome {
         _ => None,
     };
     let password = password.unwrap_or_default();
-    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = setup.open().await?;
     let done = match command {
         UserCommand::Create(args) => create(args, &password, &app).await,
         UserCommand::Invite(args) => invite(args, &app).await,
