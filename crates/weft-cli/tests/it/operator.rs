@@ -41,6 +41,10 @@ fn tokens_are_created_listed_and_revoked_while_a_server_runs() {
     home.weft(&["token", "revoke", "ci", "--tenant", "shop"]).with(0).says(&["revoked"]);
     let (let_in, body) = status(&theirs);
     assert!(!let_in && body.contains("401"), "revoked at once, without a restart: {body}");
+    let made = for_shop("cd").json_lines();
+    home.weft(&["token", "revoke", "cd"]).with(2).says(&["in the tenant `default`", "--tenant"]);
+    home.weft(&["token", "revoke", made[0]["id"].as_str().unwrap()]).with(0).says(&["cd", "shop"]);
+    home.weft(&["token", "list", "--tenant", "nosuch"]).with(2).says(&["there is no tenant nosuch"]);
     assert!(status(&before).0, "the other tokens stay valid");
     home.weft(&["token", "create", ""]).with(2).says(&["needs a name"]);
     server.stop();
