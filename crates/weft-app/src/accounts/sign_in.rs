@@ -8,7 +8,7 @@ use weft_core::seam::tenant_store::{Membership, Tenant};
 use weft_core::seam::user_store::{Login, Logins, User, UserChange};
 use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
 
-use super::{Accounts, Attempts, NewUser};
+use super::{Accounts, Attempts, NewUser, Refusals};
 use crate::app::App;
 use crate::tokens::{self, LOGIN_PREFIX};
 
@@ -43,7 +43,7 @@ pub enum SignInRefusal {
     /// The password is right, but the user belongs to no tenant, or not to the requested one.
     NoTenant,
     /// Too many attempts.
-    TooMany,
+    TooMany(Refusals),
     /// Another error.
     Failed(Error),
 }
@@ -64,7 +64,8 @@ pub struct PasswordChange<'a> {
 impl From<Error> for SignInRefusal {
     fn from(error: Error) -> Self {
         match error.kind {
-            ErrorKind::RateLimited => Self::TooMany,
+            // No limit of this account or address: the server is busy.
+            ErrorKind::RateLimited => Self::TooMany(Refusals::Repeated),
             _ => Self::Failed(error),
         }
     }
@@ -86,7 +87,7 @@ impl Accounts {
             if !self.limits.attempts.take(&attempt, Self::rate(limit), now) {
                 // A refused attempt must not use up the attempts of other users at this address.
                 self.give_back(&taken);
-                return Err(SignInRefusal::TooMany);
+                return Err(SignInRefusal::TooMany(self.refused(&attempt, address, now)));
             }
             taken.push(attempt);
         }
@@ -111,8 +112,12 @@ impl App {
         tenant: Option<&TenantId>,
         address: &str,
     ) -> Result<SignedIn, SignInRefusal> {
-        let user = self.with_password(email, password, address).await?;
-        self.signed_in(user, tenant).await
+        let done = match self.with_password(email, password, address).await {
+            Ok(user) => self.signed_in(user, tenant).await,
+            Err(refusal) => Err(refusal),
+        };
+        self.accounts.count_sign_in(&done);
+        done
     }
 
     /// Returns the user with this email address and password.
@@ -328,7 +333,10 @@ mod tests {
         let first = guess(&format!("{long}a")).await;
         assert!(matches!(first, SignInRefusal::Mismatch), "{first:?}");
         let second = guess(&format!("{long}b")).await;
-        assert!(matches!(second, SignInRefusal::TooMany), "the rest of it is not remembered: {second:?}");
+        assert!(
+            matches!(second, SignInRefusal::TooMany(Refusals::First)),
+            "the rest of it is not remembered: {second:?}"
+        );
         let other = guess("ann@example.com").await;
         assert!(matches!(other, SignInRefusal::Mismatch), "{other:?}");
     }
