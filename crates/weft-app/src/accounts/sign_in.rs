@@ -281,8 +281,11 @@ impl App {
     /// Disables a user: ends all sign-ins, and their API keys are not accepted until the user is enabled again.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`; `Conflict` for the last owner of a tenant that has other members.
     pub async fn disable_user(&self, id: &UserId) -> Result<User> {
+        for membership in &self.accounts.stores.tenants.memberships(id).await? {
+            self.check_replaceable(membership).await?;
+        }
         let change = UserChange { enabled: Some(false), ..UserChange::default() };
         self.accounts.stores.users.change_user(id, &change).await?;
         self.accounts.stores.users.remove_logins(id, Logins::All).await?;
@@ -319,6 +322,29 @@ mod tests {
         assert!(matches!(refused, SignInRefusal::Mismatch), "{refused:?}");
         assert!(app.accounts.stores.users.logins(&ann.id, None, 0, 9).await.unwrap().is_empty());
         app.sign_in("ann@example.com", &new, None, "10.0.0.1").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_only_owner_of_others_cannot_be_disabled() {
+        let app = assemble_in_memory(&Config::default()).await.unwrap();
+        let tenant = TenantId::new(DEFAULT_TENANT);
+        let add = async |email: &str, role: MemberRole| {
+            let user = NewUser { email, nickname: "", password: None };
+            app.create_user(user, &tenant, role).await.unwrap().id
+        };
+        let ann = add("ann@example.com", MemberRole::Owner).await;
+        app.disable_user(&ann).await.unwrap();
+        app.enable_user(&ann).await.unwrap();
+        let bob = add("bob@example.com", MemberRole::User).await;
+        let refused = app.disable_user(&ann).await.unwrap_err();
+        assert!(
+            refused.kind == ErrorKind::Conflict && refused.full().contains("without an owner"),
+            "{refused}"
+        );
+        app.set_role(&tenant, &bob, MemberRole::Owner).await.unwrap();
+        app.disable_user(&ann).await.unwrap();
+        assert_eq!(app.disable_user(&bob).await.unwrap_err().kind, ErrorKind::Conflict, "ann is disabled");
+        assert_eq!(app.disable_user(&UserId::from("nobody")).await.unwrap_err().kind, ErrorKind::NotFound);
     }
 
     #[tokio::test]
