@@ -3,6 +3,7 @@
 mod accounts;
 mod documents;
 mod files;
+mod loaded;
 mod models;
 mod names;
 mod secrets;
@@ -46,11 +47,13 @@ pub use weft_models::{Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer
 pub use weft_parse::work as document_work;
 pub use weft_sandbox::work as sandbox_work;
 
+pub use self::loaded::assemble_store;
 pub use self::names::{StoredNames, stored_names};
 pub use self::tools::ToolServers;
 
 use self::documents::{FileWork, file_work};
 use self::files::files;
+use self::loaded::Loaded;
 use self::models::{Models, meters};
 use self::tools::tool_sources;
 use crate::app::App;
@@ -73,7 +76,7 @@ pub async fn assemble(config: &Config) -> Result<App> {
         make_folder(config).await?;
     }
     tell_of_namespaces(config).await;
-    put_together(config, &config.store_url(), StoragePlace::Folders).await
+    put_together(config, &config.store_url(), StoragePlace::Folders, Loaded::of(config).await?).await
 }
 
 /// The same with an in-memory store and no data folder.
@@ -82,7 +85,7 @@ pub async fn assemble(config: &Config) -> Result<App> {
 /// As [`assemble`].
 pub async fn assemble_in_memory(config: &Config) -> Result<App> {
     config.check()?;
-    put_together(config, MEMORY, StoragePlace::Memory).await
+    put_together(config, MEMORY, StoragePlace::Memory, Loaded::of(config).await?).await
 }
 
 /// Discovers models to use when none are configured: those for `keys`, then those on this machine, then the built-in
@@ -346,15 +349,14 @@ fn knowledge(beside: &LocalDocuments, datasets: Datasets) -> Arc<dyn Knowledge> 
     Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)))
 }
 
-async fn put_together(config: &Config, store_url: &str, place: StoragePlace) -> Result<App> {
-    let models = Models::open(config)?;
+async fn put_together(config: &Config, store_url: &str, place: StoragePlace, loaded: Loaded) -> Result<App> {
+    let Loaded { models, plugins } = loaded;
     let store = Store::open(store_url)
         .await?
         .with_quotas(config.limits.tenant_quotas())
         .with_versions_kept(config.retention.versions_per_canvas);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
-    let plugins = plugins(config).await?;
     let ground = Ground { config, place, store: &store, clock: &clock };
     let (servers, tool_servers) = tool_sources(&ground, &plugins, Arc::clone(&outbound))?;
     let blobs = blobs(config, place)?;

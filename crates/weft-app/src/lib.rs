@@ -53,8 +53,8 @@ pub mod worker;
 pub use app::{App, DEFAULT_TENANT};
 pub use assemble::{
     Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret, StoredNames, Surveyed, ToolServers,
-    Verdict, assemble, assemble_in_memory, discover_models, document_work, plugins, sandbox_work,
-    stored_names,
+    Verdict, assemble, assemble_in_memory, assemble_store, discover_models, document_work, plugins,
+    sandbox_work, stored_names,
 };
 pub use backup::{Copied, backup};
 pub use config::{Auth, Config, ServerConfig, WorkerConfig};

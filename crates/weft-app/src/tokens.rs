@@ -206,6 +206,30 @@ pub async fn named(
     }
 }
 
+/// Finds a token in all tenants by the token itself or its id, and among the tokens of `tenant` by a name that is unique
+/// there: another tenant may have the name, too.
+///
+/// # Errors
+/// As [`named`]; the remedy says if another tenant has a token of this name.
+pub async fn named_anywhere(store: &dyn TokenStore, tenant: &TenantId, name: &str) -> Result<StoredToken> {
+    if let Some(token) = found(store.find(&hash(name)).await)? {
+        return Ok(token);
+    }
+    let called = Some(name.to_owned());
+    let filter = TokenFilter { name: called, limit: LISTED_MAX, ..TokenFilter::default() };
+    let mut called = store.list(&filter).await?;
+    if let Some(at) = called.iter().position(|token| token.id() == name) {
+        return Ok(called.swap_remove(at));
+    }
+    if !called.is_empty() && called.iter().all(|token| token.tenant != *tenant) {
+        let message = format!("there is no such token in the tenant `{tenant}`");
+        let help =
+            "another tenant has one of this name: say which by its id, or name the tenant with --tenant";
+        return Err(Error::not_found(message).help(help));
+    }
+    named(store, tenant, None, name).await
+}
+
 /// How long a recorded use covers further ones, in milliseconds: recording each would mean a write per request.
 const USE_NOTED_EVERY_MS: i64 = 60_000;
 
@@ -275,6 +299,22 @@ mod tests {
         assert!(of("twice").await.unwrap_err().full().contains("2 tokens"));
         assert_eq!(of("none").await.unwrap_err().kind, weft_core::ErrorKind::NotFound);
         assert!(named(&store, &TenantId::new("other"), None, "ci").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn an_id_is_found_in_all_tenants_and_a_name_in_one() {
+        let store = MemoryStore::new();
+        let (ours, theirs) = (TenantId::new("ours"), TenantId::new("theirs"));
+        let own = create(&store, &ours, "ci", 7).await.unwrap();
+        let other = create(&store, &theirs, "ci", 7).await.unwrap();
+        create(&store, &theirs, "cd", 7).await.unwrap();
+        let of = async |name: &str| named_anywhere(&store, &ours, name).await.map(|token| token.hash);
+        assert_eq!(of("ci").await.unwrap(), own.stored.hash);
+        assert_eq!(of(other.stored.id()).await.unwrap(), other.stored.hash);
+        assert_eq!(of(other.reveal()).await.unwrap(), other.stored.hash);
+        let refused = of("cd").await.unwrap_err().full();
+        assert!(refused.contains("in the tenant `ours`") && refused.contains("--tenant"), "{refused}");
+        assert!(of("none").await.unwrap_err().full().contains("weft token list"));
     }
 
     #[test]

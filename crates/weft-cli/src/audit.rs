@@ -8,7 +8,7 @@ use weft_core::seam::audit_store::{AuditEntry, AuditFilter, AuditPosition};
 use weft_engine::session::date;
 
 use crate::args::AuditArgs;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Outcome};
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
 use crate::token::tenant;
@@ -21,7 +21,7 @@ const AT_ONCE: u64 = 500;
 /// # Errors
 /// When the store cannot be used.
 pub(crate) async fn run(args: &AuditArgs, setup: &Setup) -> Outcome {
-    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = setup.open().await?;
     let done = print(args, &app).await;
     // Even after a failure, so that pending writes are completed.
     app.shut_down(Duration::ZERO).await?;

@@ -41,6 +41,7 @@ mod serve;
 mod settings;
 mod settings_line;
 mod settings_page;
+mod settings_parts;
 mod settings_removal;
 mod setup;
 mod sign_in;
@@ -68,6 +69,7 @@ use clap::Parser as _;
 use crate::args::{Cli, Command, RunArgs, RunsCommand, ScheduleCommand, TasksCommand};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::report::Colour;
+use crate::runs::Needs;
 use crate::screen::{Data, Notes};
 use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
@@ -189,8 +191,9 @@ async fn command(cli: &Cli) -> Outcome {
     let level = if serves { "warn,weft_app=info,weft_server=info,weft_engine=info" } else { QUIET };
     logging::start(&environment, level);
     settings::set_fault_point(&environment)?;
-    let (with_models, without) =
-        (|| Setup::read(&environment, &flags), || Setup::without_models(&environment, &flags));
+    let with_models = || Setup::read(&environment, &flags);
+    let without = || Setup::without_models(&environment, &flags);
+    let of_store = || Setup::of_store(&environment, &flags);
     match &cli.command {
         Command::Demo(args) => demo::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Components(args) => components::run(args),
@@ -206,16 +209,20 @@ async fn command(cli: &Cli) -> Outcome {
             Box::pin(dataset::run(command, &setup)).await
         }
         Command::Runs { command } => {
-            let setup = if runs::asks_models(command) { with_models().await? } else { without()? };
+            let setup = match runs::needs(command) {
+                Needs::Models => with_models().await?,
+                Needs::Settings => without()?,
+                Needs::Store => of_store()?,
+            };
             runs::run(command, &setup).await
         }
-        Command::Spending(args) => spending::run(args, &Setup::without_models(&environment, &flags)?).await,
-        Command::Usage(args) => usage::run(args, &Setup::without_models(&environment, &flags)?).await,
+        Command::Spending(args) => spending::run(args, &of_store()?).await,
+        Command::Usage(args) => usage::run(args, &of_store()?).await,
         Command::Eval(args) => Box::pin(eval::run(args, &environment, flags)).await,
         Command::Tasks(args) => {
             let setup = match &args.command {
-                Some(TasksCommand::Answer(_)) => Setup::read(&environment, &flags).await?,
-                _ => Setup::without_models(&environment, &flags)?,
+                Some(TasksCommand::Answer(_)) => with_models().await?,
+                _ => without()?,
             };
             tasks::run(args, &setup).await
         }
@@ -225,29 +232,24 @@ async fn command(cli: &Cli) -> Outcome {
             chosen_tenant::choose(tenant)?;
             let setup = match command {
                 // A canvas from a file is checked, for which the models must be known.
-                ScheduleCommand::Add(_) => Setup::read(&environment, &flags).await?,
-                _ => Setup::without_models(&environment, &flags)?,
+                ScheduleCommand::Add(_) => with_models().await?,
+                ScheduleCommand::List(_) | ScheduleCommand::Show(_) => of_store()?,
+                _ => without()?,
             };
             schedule::run(command, &setup).await
         }
         Command::Trust(args) => trust::run(args, &environment).await,
-        Command::Backup(args) => backup::run(args, &Setup::without_models(&environment, &flags)?).await,
+        Command::Backup(args) => backup::run(args, &of_store()?).await,
         Command::Templates(args) => templates::list(args),
         Command::New(args) => templates::new(args),
-        Command::Secret { command } => {
-            secret::run(command, &Setup::without_models(&environment, &flags)?).await
-        }
+        Command::Secret { command } => secret::run(command, &of_store()?).await,
         Command::Models { command } => {
             model_files::run(command, &Setup::without_models(&environment, &flags)?)
         }
-        Command::Token { command } => {
-            token::run(command, &Setup::without_models(&environment, &flags)?).await
-        }
-        Command::User { command } => user::run(command, &Setup::without_models(&environment, &flags)?).await,
-        Command::Tenant { command } => {
-            tenant::run(command, &Setup::without_models(&environment, &flags)?).await
-        }
-        Command::Audit(args) => audit::run(args, &Setup::without_models(&environment, &flags)?).await,
+        Command::Token { command } => token::run(command, &of_store()?).await,
+        Command::User { command } => user::run(command, &of_store()?).await,
+        Command::Tenant { command } => tenant::run(command, &of_store()?).await,
+        Command::Audit(args) => audit::run(args, &of_store()?).await,
         Command::Worker(args) => Box::pin(worker::run(args, &Setup::read(&environment, &flags).await?)).await,
         Command::Serve(args) => Box::pin(serve::run(args, &Setup::read(&environment, &flags).await?)).await,
     }

@@ -31,16 +31,25 @@ use crate::words::{plural, quoted};
 /// Maximum number of runs that are listed when nothing is removed.
 const SHOWN_MAX: u64 = 10_000;
 
-/// Returns whether a command may call a model: only a resumed or forked run does.
-pub(crate) fn asks_models(command: &RunsCommand) -> bool {
+/// What a command needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// The models, which are looked for.
+    Models,
+    /// Whatever the settings name.
+    Settings,
+    /// Only the store.
+    Store,
+}
+
+/// Returns what a command needs: only a resumed or forked run calls models.
+pub(crate) fn needs(command: &RunsCommand) -> Needs {
     match command {
-        RunsCommand::Resume(_) | RunsCommand::Fork(_) => true,
-        RunsCommand::List(_)
-        | RunsCommand::Show(_)
-        | RunsCommand::Cancel(_)
-        | RunsCommand::Replay(_)
-        | RunsCommand::Prune(_)
-        | RunsCommand::Diff(_) => false,
+        RunsCommand::Resume(_) | RunsCommand::Fork(_) => Needs::Models,
+        RunsCommand::Cancel(_) | RunsCommand::Replay(_) => Needs::Settings,
+        RunsCommand::List(_) | RunsCommand::Show(_) | RunsCommand::Prune(_) | RunsCommand::Diff(_) => {
+            Needs::Store
+        }
     }
 }
 
@@ -60,7 +69,7 @@ pub(crate) async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
         // The retention rules apply to all tenants.
         RunsCommand::Prune(_) => {}
     }
-    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = setup.open().await?;
     let shown = match command {
         RunsCommand::List(args) => list(args, &app).await,
         RunsCommand::Show(args) => show(args, &app).await,

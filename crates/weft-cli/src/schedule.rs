@@ -36,7 +36,7 @@ const FIRES_SHOWN: u64 = 10;
 /// # Errors
 /// When there is no such schedule or canvas, or the store cannot be used.
 pub(crate) async fn run(command: &ScheduleCommand, setup: &Setup) -> Outcome {
-    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = setup.open().await?;
     let done = match command {
         ScheduleCommand::Add(args) => add(args, &app, setup).await,
         ScheduleCommand::List(args) => list(args, &app).await,

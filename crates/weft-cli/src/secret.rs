@@ -26,7 +26,7 @@ pub(crate) async fn run(command: &SecretCommand, setup: &Setup) -> Outcome {
         SecretCommand::Set(args) => Some(typed(&args.name)?),
         SecretCommand::List(_) | SecretCommand::Delete(_) => None,
     };
-    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = setup.open().await?;
     let done = match command {
         SecretCommand::Set(args) => set(args, &value.unwrap_or_default(), &app).await,
         SecretCommand::List(args) => list(args, &app).await,

@@ -17,6 +17,7 @@ use weft_core::Json;
 use crate::failure::{Failure, Outcome};
 use crate::screen::Notes;
 use crate::settings_line::{line_of, no_table};
+use crate::settings_parts::Parts;
 use crate::settings_removal::RemovedItems;
 use crate::trust::{is_trusted, told};
 use crate::wrong_value;
@@ -138,6 +139,8 @@ pub(crate) struct Flags {
     pub no_auth: bool,
     /// Whether the command needs a store that exists.
     pub needs_store: bool,
+    /// The parts of the settings that the command needs.
+    pub parts: Parts,
 }
 
 /// A setting from the environment.
@@ -172,18 +175,7 @@ pub(crate) fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> 
     // The data folder first: the plugins folder, whose servers are read below, is in it by default.
     config.data = flags.data.clone().unwrap_or_else(|| data_folder(&sources, &config, environment));
     apply(&mut config, environment, flags);
-    match config.models.clone().with_keys(|name| environment.text(name).map(str::to_owned)) {
-        Ok(models) => config.models = models,
-        Err(error) => wrong.push(error.full()),
-    }
-    match config.clone().with_plugin_servers() {
-        Ok(with) => config = with,
-        Err(error) => wrong.push(error.full()),
-    }
-    match config.mcp.clone().with_environment(|name| environment.text(name).map(str::to_owned)) {
-        Ok(mcp) => config.mcp = mcp,
-        Err(unset) => wrong.extend(unset),
-    }
+    let mut config = flags.parts.complete(config, environment, &mut wrong);
     if config.sandbox.worker.is_empty() {
         config.sandbox.worker = own_worker(SANDBOX_WORKER).unwrap_or_default();
     }

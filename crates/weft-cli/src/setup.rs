@@ -1,11 +1,12 @@
 //! Inputs of every command.
 
-use weft_app::Config;
+use weft_app::{App, Config};
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::models;
 use crate::report::Colour;
 use crate::settings::{self, Environment, Flags};
+use crate::settings_parts::Parts;
 use crate::store_place;
 use crate::words::quoted;
 
@@ -16,6 +17,8 @@ pub(crate) struct Setup {
     pub config: Config,
     /// A sentence that names the model in use.
     pub model: String,
+    /// The parts of the settings that were read.
+    pub parts: Parts,
     /// Whether reports on standard error are coloured.
     pub colour: Colour,
     /// Flags that select the same data in another command, each with a space before it.
@@ -53,9 +56,30 @@ impl Setup {
         Ok(Self {
             config,
             model: String::new(),
+            parts: flags.parts,
             colour: Colour::for_people(environment),
             same_place,
             same_model: same_model.unwrap_or_default(),
         })
+    }
+
+    /// The same for a command that only uses the store, which works whatever is wrong with models and plugins.
+    ///
+    /// # Errors
+    /// When another setting is not valid, or the command needs a store and there is none.
+    pub(crate) fn of_store(environment: &Environment, flags: &Flags) -> Outcome<Self> {
+        Self::without_models(environment, &Flags { parts: Parts::Store, ..flags.clone() })
+    }
+
+    /// Opens the store, and all else unless the command only uses the store.
+    ///
+    /// # Errors
+    /// When a part cannot be opened.
+    pub(crate) async fn open(&self) -> Outcome<App> {
+        let opened = match self.parts {
+            Parts::All => weft_app::assemble(&self.config).await,
+            Parts::Store => weft_app::assemble_store(&self.config).await,
+        };
+        opened.map_err(|error| Failure::before_running(&error))
     }
 }

@@ -9,7 +9,7 @@ use weft_core::seam::spending_store::DaySpent;
 
 use crate::args::SpendingArgs;
 use crate::chosen_tenant::{choose, tenant};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Outcome};
 use crate::progress::duration;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
@@ -21,7 +21,7 @@ use crate::words::plural;
 /// When the store cannot be read.
 pub(crate) async fn run(args: &SpendingArgs, setup: &Setup) -> Outcome {
     choose(&args.tenant)?;
-    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = setup.open().await?;
     let shown = show(args, &app).await;
     app.shut_down(Duration::ZERO).await?;
     shown

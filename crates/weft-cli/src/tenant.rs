@@ -18,7 +18,7 @@ use crate::words::{must_be_confirmed, quoted};
 /// # Errors
 /// When there is no such tenant, or the store cannot be used.
 pub(crate) async fn run(command: &TenantCommand, setup: &Setup) -> Outcome {
-    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = setup.open().await?;
     let done = match command {
         TenantCommand::List(args) => list(args, &app).await,
         TenantCommand::Remove(args) => remove(args, &app).await,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use weft_app::accounts::{Audited, CLI};
 use weft_app::tokens::NewKey;
-use weft_app::{App, tokens};
+use weft_app::{App, DEFAULT_TENANT, tokens};
 use weft_core::TenantId;
 use weft_core::seam::token_store::{StoredToken, TokenFilter};
 use weft_engine::session::date;
@@ -23,7 +23,7 @@ use crate::words::{must_be_no_step, quoted};
 /// # Errors
 /// When there is no such token, or the store cannot be used.
 pub(crate) async fn run(command: &TokenCommand, setup: &Setup) -> Outcome {
-    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = setup.open().await?;
     let done = match command {
         TokenCommand::Create(args) => create(args, &app).await,
         TokenCommand::List(args) => list(args, &app).await,
@@ -43,6 +43,18 @@ pub(crate) fn tenant(name: &str) -> Outcome<TenantId> {
     }
     must_be_no_step("a tenant", name)?;
     Ok(TenantId::new(name))
+}
+
+/// Checks that a tenant exists: a typing error would look like a tenant without anything.
+///
+/// # Errors
+/// When it does not, or the store cannot be read.
+pub(crate) async fn check_known(app: &App, tenant: &TenantId) -> Outcome<()> {
+    if app.all_tenants().await?.contains(tenant) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("there is no tenant {}", quoted(tenant.as_str())))
+        .help("`weft tenant list` lists the tenants"))
 }
 
 /// Logs an action of the command line.
@@ -78,6 +90,9 @@ async fn create(args: &TokenCreateArgs, app: &App) -> Outcome {
 
 async fn list(args: &TokenListArgs, app: &App) -> Outcome {
     let of = args.tenant.as_deref().map(tenant).transpose()?;
+    if let Some(tenant) = &of {
+        check_known(app, tenant).await?;
+    }
     let help = match of {
         None => "--tenant lists the tokens of one tenant",
         Some(_) => "`weft token revoke` also finds the others by name or id",
@@ -97,15 +112,22 @@ async fn list(args: &TokenListArgs, app: &App) -> Outcome {
 }
 
 async fn revoke(args: &TokenRevokeArgs, app: &App) -> Outcome {
-    let tenant = tenant(&args.tenant)?;
-    let token = tokens::named(&*app.tokens, &tenant, None, &args.token).await?;
-    app.tokens.remove(&tenant, &token.hash).await?;
-    note(app, &tenant, "revoke key", token.id()).await;
+    let token = match &args.tenant {
+        Some(name) => {
+            let tenant = tenant(name)?;
+            check_known(app, &tenant).await?;
+            tokens::named(&*app.tokens, &tenant, None, &args.token).await?
+        }
+        None => tokens::named_anywhere(&*app.tokens, &TenantId::new(DEFAULT_TENANT), &args.token).await?,
+    };
+    app.tokens.remove(&token.tenant, &token.hash).await?;
+    note(app, &token.tenant, "revoke key", token.id()).await;
     let mut data = Data::stdout();
     if args.json {
         data.line(&as_json(&token).to_string())?;
     } else {
-        Notes::line(format!("revoked {} ({})", quoted(&token.name), token.id()));
+        let tenant = quoted(token.tenant.as_str());
+        Notes::line(format!("revoked {} ({}) of the tenant {tenant}", quoted(&token.name), token.id()));
     }
     data.flush()?;
     Ok(Exit::Done)

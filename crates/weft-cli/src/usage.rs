@@ -8,7 +8,7 @@ use weft_app::spending::day;
 use weft_core::seam::usage_store::{UsageBy, UsageLine};
 
 use crate::args::UsageArgs;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Outcome};
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
 use crate::token::tenant;
@@ -19,7 +19,7 @@ use crate::words::plural;
 /// # Errors
 /// When the store cannot be read.
 pub(crate) async fn run(args: &UsageArgs, setup: &Setup) -> Outcome {
-    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = setup.open().await?;
     let shown = show(args, &app).await;
     app.shut_down(Duration::ZERO).await?;
     shown

@@ -20,7 +20,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::listed::first;
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
-use crate::token::tenant;
+use crate::token::{check_known, tenant};
 use crate::words::{must_be_confirmed, quoted};
 
 /// Creates, changes, lists and removes users. A server on the same store looks up the user for each request, so it
@@ -35,7 +35,7 @@ pub(crate) async fn run(command: &UserCommand, setup: &Setup) -> Outcome {
         _ => None,
     };
     let password = password.unwrap_or_default();
-    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = setup.open().await?;
     let done = match command {
         UserCommand::Create(args) => create(args, &password, &app).await,
         UserCommand::Invite(args) => invite(args, &app).await,
@@ -137,8 +137,10 @@ async fn list(args: &UserListArgs, app: &App) -> Outcome {
     };
     match &args.tenant {
         Some(name) => {
+            let of = tenant(name)?;
+            check_known(app, &of).await?;
             // One more than is shown, to detect whether there are others.
-            let members = app.accounts.stores.tenants.members(&tenant(name)?, 0, LISTED_MAX + 1).await?;
+            let members = app.accounts.stores.tenants.members(&of, 0, LISTED_MAX + 1).await?;
             let help = "`weft user list` without --tenant shows all users";
             for (membership, user) in first(members, LISTED_MAX, help) {
                 show(&user, Some(membership.role))?;
@@ -165,9 +167,16 @@ async fn list(args: &UserListArgs, app: &App) -> Outcome {
 async fn role(args: &UserRoleArgs, app: &App) -> Outcome {
     let (tenant, role) = (tenant(&args.tenant)?, MemberRole::from(args.role));
     let user = found(&args.user, app).await?;
-    app.set_role(&tenant, &user.id, role).await?;
+    app.set_role(&tenant, &user.id, role).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound => {
+            let (email, tenant) = (quoted(&user.email), quoted(tenant.as_str()));
+            Failure::usage(format!("{email} is not a member of the tenant {tenant}"))
+                .help("name another one with --tenant; `weft user list --tenant` lists its members")
+        }
+        _ => error.into(),
+    })?;
     note(app, &tenant, &format!("set role {role}"), &user.email).await;
-    Notes::line(format!("{} is now {role} of {tenant}", quoted(&user.email)));
+    Notes::line(format!("{} is now {role} of the tenant {}", quoted(&user.email), quoted(tenant.as_str())));
     Ok(Exit::Done)
 }
 

@@ -4,6 +4,7 @@ mod accounts;
 mod announced;
 mod begun_with;
 mod counted;
+mod failure_log;
 mod fork;
 mod give_way;
 mod held;

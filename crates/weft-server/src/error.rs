@@ -1,6 +1,8 @@
 //! Errors of the API: one mapping from kinds of errors to codes and HTTP statuses.
 
-use axum::http::StatusCode;
+use std::time::Duration;
+
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -17,6 +19,8 @@ pub struct ApiError {
     status: StatusCode,
     message: String,
     data: Json,
+    /// When the request may be repeated, for the header `Retry-After`.
+    retry_after: Option<Duration>,
     /// The format that the client expects.
     shape: ErrorFormat,
 }
@@ -32,6 +36,9 @@ enum ErrorFormat {
     /// A code and a message only: old clients take any other JSON for the file that they requested.
     Bare,
 }
+
+/// Time to wait after a rate limit that does not say when it permits more.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The codes of the API.
 pub(crate) mod code {
@@ -87,6 +94,7 @@ impl ApiError {
             status: StatusCode::OK,
             message: message.into(),
             data: Json::Null,
+            retry_after: None,
             shape: ErrorFormat::default(),
         }
     }
@@ -152,6 +160,13 @@ impl ApiError {
         self
     }
 
+    /// Says when the request may be repeated.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
     /// Sends only the code and the message.
     #[must_use]
     pub fn bare(mut self) -> Self {
@@ -198,7 +213,9 @@ impl From<Error> for ApiError {
         // Unlike a session that is busy, it does not get better with time.
         let (code, status) =
             if is_of_ended_task(&error) { (code::CONFLICT, StatusCode::CONFLICT) } else { codes(error.kind) };
-        Self { status, ..Self::new(code, error.full()) }
+        // Waiting for a quota that is used up is of no use, unless the error says for how long.
+        let usual = (error.kind == ErrorKind::RateLimited).then_some(RETRY_AFTER);
+        Self { status, retry_after: error.retry_after.or(usual), ..Self::new(code, error.full()) }
     }
 }
 
@@ -214,7 +231,7 @@ struct ErrorBody<'a> {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Self { code, status, message, data, shape } = self;
+        let Self { code, status, message, data, retry_after, shape } = self;
         let error = (shape == ErrorFormat::OpenAi).then(|| {
             let kind = match status {
                 StatusCode::UNAUTHORIZED => "authentication_error",
@@ -228,6 +245,11 @@ impl IntoResponse for ApiError {
         let mut response = envelope::respond(status, &ErrorBody { code, message: &message, data, error });
         // For the audit log, which cannot read the body.
         response.extensions_mut().insert(Outcome(code));
+        if let (StatusCode::TOO_MANY_REQUESTS, Some(wait)) = (status, retry_after) {
+            // Rounded up: a client that is early is refused again.
+            let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
         response
     }
 }
@@ -269,6 +291,20 @@ pub(crate) async fn no_openai_method() -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_limit_says_when_to_try_again() {
+        let after = |error: Error| {
+            let response = ApiError::from(error).into_response();
+            response.headers().get(header::RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned())
+        };
+        let of = |kind| Error::new(kind, "too many");
+        assert_eq!(after(of(ErrorKind::RateLimited)).as_deref(), Some("5"));
+        let wait = Some(Duration::from_millis(1_500));
+        assert_eq!(after(Error { retry_after: wait, ..of(ErrorKind::RateLimited) }).as_deref(), Some("2"));
+        assert_eq!(after(of(ErrorKind::QuotaExceeded)), None);
+        assert_eq!(after(of(ErrorKind::Conflict)), None);
+    }
 
     #[test]
     fn internal_errors_are_not_shown_to_callers() {

@@ -8,6 +8,7 @@ mod audit;
 mod auth;
 mod body;
 mod chat_frames;
+mod client_address;
 mod connection;
 pub mod dialect;
 mod error;

@@ -13,7 +13,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::handler::Handler;
 use axum::http::Uri;
-use axum::middleware::{from_fn_with_state, map_request};
+use axum::middleware::{from_fn_with_state, map_request, map_request_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::MethodRouter;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -27,6 +27,7 @@ use self::methods::{DELETE, GET, PATCH, POST, PUT};
 use self::older::{of_any_documents, of_offers, of_readings};
 use self::tool_servers::of_tool_servers;
 use crate::audit::{record_requests, shown_path};
+use crate::client_address::name_client;
 use crate::error::{ApiError, no_method, no_openai_method, no_route};
 use crate::handler::{BoxedHandler, ResponseFuture, on};
 use crate::metrics::count_requests;
@@ -76,6 +77,7 @@ pub fn router(state: ServerState) -> Router {
         .layer(TraceLayer::new_for_http().make_span_with(span))
         // Outside of those above, so that what they answer is counted, too.
         .layer(from_fn_with_state(state.clone(), count_requests))
+        .layer(map_request_with_state(state.clone(), name_client))
         .with_state(state);
     let routes = match cors {
         Some(cors) => routes.layer(cors),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use weft_core::Result;
+use weft_core::webhook::Network;
 
 use crate::metrics::HttpMetrics;
 use crate::routes::health::Readiness;
@@ -44,6 +45,8 @@ pub struct HandlerState {
     pub mcp: Arc<weft_mcp::serving::Host>,
     /// Call rate of each webhook.
     pub webhook_rates: Arc<CallRates>,
+    /// Proxies whose `X-Forwarded-For` names the client.
+    pub(crate) trusted_proxies: Vec<Network>,
     /// Memory for files and bodies that are being received.
     pub(crate) upload_memory: UploadMemory,
 }
@@ -71,6 +74,7 @@ impl ServerState {
         Ok(Self(Arc::new(HandlerState {
             metrics: Arc::new(HttpMetrics::new(app.clock.now_ms())?),
             upload_memory: UploadMemory::new(app.limits.upload_memory_bytes),
+            trusted_proxies: app.accounts.config.trusted_proxies(),
             app,
             auth,
             stopping,

@@ -6,6 +6,7 @@ mod members;
 pub mod oidc;
 pub mod password;
 mod personal;
+mod refusals;
 mod shares;
 mod sign_in;
 mod tenancy;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_core::access::MemberRole;
+use weft_core::counts::Counts;
 use weft_core::id::UserId;
 use weft_core::seam::share_store::ShareTarget;
 use weft_core::seam::tenant_store::Tenant;
@@ -26,6 +28,7 @@ use weft_net::StreamingHttp;
 
 pub use self::audit::{Audited, CLI, REFUSED, is_noted};
 pub use self::members::Invited;
+pub use self::refusals::{Refusals, SignInResult};
 pub use self::sign_in::{PasswordChange, SignInRefusal, SignedIn};
 pub use self::tenancy::Erasure;
 
@@ -75,6 +78,10 @@ pub(crate) struct AttemptLimits {
     passwords: Passwords,
     /// Attempts with a password.
     attempts: Rates<Attempts>,
+    /// Refused ones that were reported.
+    refusals: Rates<Attempts>,
+    /// Sign-ins by outcome.
+    sign_ins: Counts<SignInResult>,
     /// Calls with share tokens, by hash.
     pub(crate) shares: Rates<String>,
 }

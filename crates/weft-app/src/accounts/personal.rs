@@ -343,14 +343,15 @@ impl App {
         self.accounts.stores.users.remove_user(id).await
     }
 
-    /// Checks, before anything is removed, that a tenant with other members keeps an owner.
-    async fn check_replaceable(&self, membership: &Membership) -> Result<()> {
+    /// Checks, before a member is removed or disabled, that a tenant with other members keeps an owner who can sign in.
+    pub(super) async fn check_replaceable(&self, membership: &Membership) -> Result<()> {
         if membership.role != MemberRole::Owner {
             return Ok(());
         }
         let members = self.accounts.stores.tenants.members(&membership.tenant, 0, LISTED_MAX).await?;
         let mut others = members.iter().filter(|(one, _)| one.user != membership.user).peekable();
-        if others.peek().is_none() || others.any(|(one, _)| one.role == MemberRole::Owner) {
+        if others.peek().is_none() || others.any(|(one, user)| one.role == MemberRole::Owner && user.enabled)
+        {
             return Ok(());
         }
         let message = format!("the tenant `{}` would be left without an owner", membership.tenant);

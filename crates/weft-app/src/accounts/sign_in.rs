@@ -8,7 +8,7 @@ use weft_core::seam::tenant_store::{Membership, Tenant};
 use weft_core::seam::user_store::{Login, Logins, User, UserChange};
 use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
 
-use super::{Accounts, Attempts, NewUser};
+use super::{Accounts, Attempts, NewUser, Refusals};
 use crate::app::App;
 use crate::tokens::{self, LOGIN_PREFIX};
 
@@ -43,7 +43,7 @@ pub enum SignInRefusal {
     /// The password is right, but the user belongs to no tenant, or not to the requested one.
     NoTenant,
     /// Too many attempts.
-    TooMany,
+    TooMany(Refusals),
     /// Another error.
     Failed(Error),
 }
@@ -64,7 +64,8 @@ pub struct PasswordChange<'a> {
 impl From<Error> for SignInRefusal {
     fn from(error: Error) -> Self {
         match error.kind {
-            ErrorKind::RateLimited => Self::TooMany,
+            // No limit of this account or address: the server is busy.
+            ErrorKind::RateLimited => Self::TooMany(Refusals::Repeated),
             _ => Self::Failed(error),
         }
     }
@@ -86,7 +87,7 @@ impl Accounts {
             if !self.limits.attempts.take(&attempt, Self::rate(limit), now) {
                 // A refused attempt must not use up the attempts of other users at this address.
                 self.give_back(&taken);
-                return Err(SignInRefusal::TooMany);
+                return Err(SignInRefusal::TooMany(self.refused(&attempt, address, now)));
             }
             taken.push(attempt);
         }
@@ -111,8 +112,12 @@ impl App {
         tenant: Option<&TenantId>,
         address: &str,
     ) -> Result<SignedIn, SignInRefusal> {
-        let user = self.with_password(email, password, address).await?;
-        self.signed_in(user, tenant).await
+        let done = match self.with_password(email, password, address).await {
+            Ok(user) => self.signed_in(user, tenant).await,
+            Err(refusal) => Err(refusal),
+        };
+        self.accounts.count_sign_in(&done);
+        done
     }
 
     /// Returns the user with this email address and password.
@@ -276,8 +281,11 @@ impl App {
     /// Disables a user: ends all sign-ins, and their API keys are not accepted until the user is enabled again.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`; `Conflict` for the last owner of a tenant that has other members.
     pub async fn disable_user(&self, id: &UserId) -> Result<User> {
+        for membership in &self.accounts.stores.tenants.memberships(id).await? {
+            self.check_replaceable(membership).await?;
+        }
         let change = UserChange { enabled: Some(false), ..UserChange::default() };
         self.accounts.stores.users.change_user(id, &change).await?;
         self.accounts.stores.users.remove_logins(id, Logins::All).await?;
@@ -317,6 +325,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_only_owner_of_others_cannot_be_disabled() {
+        let app = assemble_in_memory(&Config::default()).await.unwrap();
+        let tenant = TenantId::new(DEFAULT_TENANT);
+        let add = async |email: &str, role: MemberRole| {
+            let user = NewUser { email, nickname: "", password: None };
+            app.create_user(user, &tenant, role).await.unwrap().id
+        };
+        let ann = add("ann@example.com", MemberRole::Owner).await;
+        app.disable_user(&ann).await.unwrap();
+        app.enable_user(&ann).await.unwrap();
+        let bob = add("bob@example.com", MemberRole::User).await;
+        let refused = app.disable_user(&ann).await.unwrap_err();
+        assert!(
+            refused.kind == ErrorKind::Conflict && refused.full().contains("without an owner"),
+            "{refused}"
+        );
+        app.set_role(&tenant, &bob, MemberRole::Owner).await.unwrap();
+        app.disable_user(&ann).await.unwrap();
+        assert_eq!(app.disable_user(&bob).await.unwrap_err().kind, ErrorKind::Conflict, "ann is disabled");
+        assert_eq!(app.disable_user(&UserId::from("nobody")).await.unwrap_err().kind, ErrorKind::NotFound);
+    }
+
+    #[tokio::test]
     async fn only_the_beginning_of_a_long_address_is_remembered() {
         let accounts = AccountsConfig { sign_in_attempts: 1, ..AccountsConfig::default() };
         let app = assemble_in_memory(&Config { accounts, ..Config::default() }).await.unwrap();
@@ -328,7 +359,10 @@ mod tests {
         let first = guess(&format!("{long}a")).await;
         assert!(matches!(first, SignInRefusal::Mismatch), "{first:?}");
         let second = guess(&format!("{long}b")).await;
-        assert!(matches!(second, SignInRefusal::TooMany), "the rest of it is not remembered: {second:?}");
+        assert!(
+            matches!(second, SignInRefusal::TooMany(Refusals::First)),
+            "the rest of it is not remembered: {second:?}"
+        );
         let other = guess("ann@example.com").await;
         assert!(matches!(other, SignInRefusal::Mismatch), "{other:?}");
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use weft_core::Secret;
+use weft_core::webhook::Network;
 
 use super::oidc::{OidcConfig, is_base};
 
@@ -24,6 +25,8 @@ pub struct AccountsConfig {
     pub sign_in_attempts: u32,
     /// The same for all accounts from one address.
     pub sign_in_attempts_per_address: u32,
+    /// Addresses and networks of proxies whose `X-Forwarded-For` names the client.
+    pub trusted_proxies: Vec<String>,
     /// Maximum number of calls with one share token per minute.
     pub share_calls_per_minute: u32,
     /// Level of the audit log.
@@ -60,6 +63,8 @@ impl Default for AccountsConfig {
             invitation_days: 7,
             sign_in_attempts: 10,
             sign_in_attempts_per_address: 100,
+            // Anybody else could name any address.
+            trusted_proxies: Vec::new(),
             share_calls_per_minute: 60,
             // Recording reads and runs as well would cost a write per request.
             audit: AuditLevel::Changes,
@@ -72,6 +77,11 @@ impl Default for AccountsConfig {
 }
 
 impl AccountsConfig {
+    /// Returns the networks of trusted proxies, without those that are not valid.
+    pub fn trusted_proxies(&self) -> Vec<Network> {
+        self.trusted_proxies.iter().filter_map(|text| Network::parse(text)).collect()
+    }
+
     /// Returns settings with which no user could sign in or use the server.
     pub(super) fn problems(&self) -> Vec<String> {
         let one_at_least = [
@@ -102,6 +112,12 @@ impl AccountsConfig {
                     .to_owned(),
             );
         }
+        let unreadable = self.trusted_proxies.iter().filter(|text| Network::parse(text).is_none());
+        wrong.extend(unreadable.map(|text| {
+            format!(
+                "accounts.trusted_proxies: `{text}` is not an address or a network, such as 10.0.0.1 or 10.0.0.0/8"
+            )
+        }));
         wrong.extend(self.oidc.iter().flat_map(|(name, provider)| provider.problems(name)));
         wrong
     }
@@ -110,6 +126,17 @@ impl AccountsConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trusted_proxies_are_addresses_or_networks() {
+        let trusted_proxies =
+            ["10.0.0.1", "fd00::/8", "proxy.example", "10.0.0.0/33"].map(str::to_owned).to_vec();
+        let config = AccountsConfig { trusted_proxies, ..AccountsConfig::default() };
+        assert_eq!(config.trusted_proxies().len(), 2);
+        let told = config.problems();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("accounts.trusted_proxies: `proxy.example`"), "{told:?}");
+    }
 
     #[test]
     fn a_guessable_metrics_token_is_refused_without_showing_it() {

@@ -49,9 +49,9 @@ pub(crate) struct TokenRevokeArgs {
     /// API key: its listed id, its name if unique, or the key itself
     #[arg(value_name = "TOKEN")]
     pub token: String,
-    /// Tenant it belongs to
-    #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
-    pub tenant: String,
+    /// Tenant it belongs to; without it an id is found in all tenants, a name in the tenant `default`
+    #[arg(long, value_name = "TENANT")]
+    pub tenant: Option<String>,
     /// Print a line of JSON
     #[arg(long)]
     pub json: bool,

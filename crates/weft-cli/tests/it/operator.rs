@@ -41,9 +41,43 @@ fn tokens_are_created_listed_and_revoked_while_a_server_runs() {
     home.weft(&["token", "revoke", "ci", "--tenant", "shop"]).with(0).says(&["revoked"]);
     let (let_in, body) = status(&theirs);
     assert!(!let_in && body.contains("401"), "revoked at once, without a restart: {body}");
+    let made = for_shop("cd").json_lines();
+    home.weft(&["token", "revoke", "cd"]).with(2).says(&["in the tenant `default`", "--tenant"]);
+    home.weft(&["token", "revoke", made[0]["id"].as_str().unwrap()]).with(0).says(&["cd", "shop"]);
+    home.weft(&["token", "list", "--tenant", "nosuch"]).with(2).says(&["there is no tenant nosuch"]);
     assert!(status(&before).0, "the other tokens stay valid");
     home.weft(&["token", "create", ""]).with(2).says(&["needs a name"]);
     server.stop();
+}
+
+#[test]
+fn the_store_is_administered_whatever_is_wrong_with_models_and_plugins() {
+    let home = Home::new();
+    home.settings(
+        "[[models.entries]]\nname = \"m\"\nprovider = \"openai\"\napi_key_env = \"NO_SUCH_KEY\"\n\
+         [mcp.servers.s]\ncommand = \"x\"\nenv_from = { KEY = \"NO_SUCH_KEY\" }\n",
+    );
+    let plugins = home.path().join(".local/share/weft/plugins");
+    std::fs::create_dir_all(&plugins).unwrap();
+    std::fs::write(plugins.join("wrong.json"), "{").unwrap();
+    std::fs::write(plugins.join("wrong.mcp.toml"), "comand = 1").unwrap();
+    home.weft(&["token", "create", "ci"]).with(0);
+    home.weft(&["token", "revoke", "ci"]).with(0);
+    for command in [
+        &["token", "list"][..],
+        &["user", "list"],
+        &["tenant", "list"],
+        &["secret", "list"],
+        &["runs", "list"],
+        &["runs", "prune", "--older-than", "30d"],
+        &["schedule", "list"],
+        &["usage"],
+        &["spending"],
+        &["audit"],
+    ] {
+        home.weft(command).with(0);
+    }
+    home.weft(&["schedule", "enable", "x"]).with(2).says(&["NO_SUCH_KEY"]);
 }
 
 #[test]

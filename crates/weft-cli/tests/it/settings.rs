@@ -53,10 +53,10 @@ fn two_models_with_the_same_name_are_refused() {
     let home = Home::new();
     home.settings([entry(""), entry("kind = \"embedding\"\n"), entry("kind = \"vision\"\n")].concat());
     let told = ["models.entries.0 and models.entries.2 are both the model `a@openai`"];
-    home.weft(&["runs", "list"]).with(2).says(&told);
+    home.weft(&["tasks"]).with(2).says(&told);
     // Models of another provider or of another kind are different.
     home.settings([entry(""), entry("factory = \"VLLM\"\n"), entry("kind = \"embedding\"\n")].concat());
-    home.weft(&["runs", "list"]).with(0);
+    home.weft(&["tasks"]).with(0);
 }
 
 #[test]

@@ -81,6 +81,9 @@ fn users_are_created_changed_and_removed_while_a_server_runs() {
 
     let listed = home.weft(&["user", "list", "--tenant", "default"]).with(0).stdout;
     assert!(listed.contains("ann@example.com") && listed.contains("owner"), "{listed}");
+    home.weft(&["user", "list", "--tenant", "nosuch"]).with(2).says(&["there is no tenant nosuch"]);
+    let elsewhere = ["user", "role", "ann@example.com", "viewer", "--tenant", "shop"];
+    home.weft(&elsewhere).with(2).says(&["is not a member of the tenant shop"]);
     home.weft(&["user", "role", "ann@example.com", "viewer"]).with(1).says(&["without an owner"]);
     let invited = home.weft(&["user", "invite", "bob@example.com"]).with(0).says(&["shown only now"]);
     assert!(invited.stdout.starts_with("weftinvite-"), "{invited:?}");

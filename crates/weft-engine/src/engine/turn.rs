@@ -18,6 +18,7 @@ use weft_core::seam::session_store::{SessionCommit, SessionMessage};
 use weft_core::seam::task_store::TaskChange;
 use weft_core::{CanvasId, Error, ErrorKind, Json, Record, Result, RunKey, SessionKey};
 
+use super::failure_log::log_failure;
 use super::held::Became;
 use super::{Engine, EngineLimits, Prepared, Stores};
 use crate::drive::{DriveLimits, RunDriver, RunReport};
@@ -233,6 +234,9 @@ impl Engine {
         }
         let BegunTurn { lease, session, canvas, state: before, revision, asked_ms, .. } = begun;
         let (lease, revision) = (*lease, *revision);
+        if let (Ending::Failed, Some(error)) = (report.ending, &report.error) {
+            log_failure(&lease.run, canvas, error, &context.masks);
+        }
         let state = next_state(before, &report, &context);
         let messages = messages(&report, &context, *asked_ms, self.now_ms());
         let tasks = tasks(before, &report, &context, canvas, self.now_ms());

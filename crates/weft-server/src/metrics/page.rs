@@ -29,6 +29,8 @@ pub async fn page(state: &ServerState) -> Result<String> {
         ("weft_store_errors_total", "Failures of the store, each attempt separately."),
         by("kind", &app.meters.store_failures),
     );
+    let tried = "Sign-ins that were tried in this process.";
+    page.counters(("weft_sign_ins_total", tried), by("outcome", app.accounts.sign_ins()));
     if let Some(backlog) = backlog(app).await {
         waiting(&mut page, backlog);
     }

@@ -1,5 +1,7 @@
 //! Sign-in, sign-out, registration, and the caller's own account.
 
+use std::time::Duration;
+
 use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -19,11 +21,16 @@ use crate::state::ServerState;
 use crate::webhook::Peer;
 use crate::wire::account;
 use crate::wire::envelope::{Success, streamed};
-use weft_app::accounts::{Audited, LISTED_MAX, PasswordChange, SignInRefusal, SignedIn, new_nickname};
+use weft_app::accounts::{
+    Audited, LISTED_MAX, PasswordChange, Refusals, SignInRefusal, SignedIn, new_nickname,
+};
 use weft_app::app::DEFAULT_TENANT;
 
 /// Address that a request comes from, if known.
 pub(super) type ClientAddress = Option<Extension<Peer>>;
+
+/// The period of the limits of sign-ins, as the message for a refused one says.
+const SIGN_IN_WINDOW: Duration = Duration::from_secs(15 * 60);
 
 /// Number of characters of a typed email address that the audit log repeats.
 const TYPED_MAX: usize = 254;
@@ -44,9 +51,10 @@ pub(super) fn refused(refusal: SignInRefusal) -> ApiError {
             "This account is not a member of the tenant; ask one of its owners for an invitation. The operator of \
              the server can export and remove the account: `weft user export` and `weft user remove`.",
         ),
-        SignInRefusal::TooMany => {
+        SignInRefusal::TooMany(_) => {
             let message = "Too many attempts to sign in. Try again in a quarter of an hour.";
-            ApiError::new(code::TOO_MANY, message).with_status(StatusCode::TOO_MANY_REQUESTS)
+            let error = ApiError::new(code::TOO_MANY, message).with_status(StatusCode::TOO_MANY_REQUESTS);
+            error.retry_after(SIGN_IN_WINDOW)
         }
         SignInRefusal::Failed(error) => error.into(),
     }
@@ -58,7 +66,7 @@ pub(super) fn code_of(refusal: &SignInRefusal) -> u16 {
         SignInRefusal::Mismatch => code::NO_ACCESS,
         SignInRefusal::Disabled => 403,
         SignInRefusal::NoTenant => code::OPERATING,
-        SignInRefusal::TooMany => code::TOO_MANY,
+        SignInRefusal::TooMany(_) => code::TOO_MANY,
         SignInRefusal::Failed(_) => code::EXCEPTION,
     }
 }
@@ -126,7 +134,7 @@ pub(crate) async fn sign_in(
         }
         Err(refusal) => {
             // Logging every attempt beyond the limit would only fill the log.
-            if !matches!(refusal, SignInRefusal::TooMany) {
+            if !matches!(refusal, SignInRefusal::TooMany(Refusals::Repeated)) {
                 let tenant = known_tenant(&state, &email).await;
                 note(
                     &state,

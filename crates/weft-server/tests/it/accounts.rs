@@ -12,6 +12,7 @@ use weft_app::accounts::NewUser;
 use weft_app::config::{AccountsConfig, AuditLevel, LimitsConfig};
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
+use weft_core::seam::audit_store::AuditFilter;
 use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::memory_store::NewMessage;
 use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
@@ -153,6 +154,54 @@ async fn password_guessing_is_limited_without_locking_out_other_addresses() {
         assert_eq!(from(here, email, "x").await, mismatch);
     }
     assert_eq!(from(here, "kim@example.com", "x").await, too_many);
+}
+
+#[tokio::test]
+async fn a_lock_is_in_the_audit_log_once_and_each_sign_in_in_the_metrics() {
+    let bench = with_config(AccountsConfig { sign_in_attempts: 2, ..AccountsConfig::default() });
+    with_ann(&bench, MemberRole::Owner).await;
+    bench.signed_in("ann@example.com", PASSWORD).await;
+    for _ in 0..2 {
+        assert_eq!(bench.sign_in("ann@example.com", "wrong").await.refusal().0, 109);
+    }
+    for _ in 0..3 {
+        assert_eq!(bench.sign_in("ann@example.com", PASSWORD).await.status, StatusCode::TOO_MANY_REQUESTS);
+    }
+    let all = AuditFilter { limit: 99, ..AuditFilter::default() };
+    let entries = bench.app.accounts.stores.audit.audit(&default_tenant(), &all).await.unwrap();
+    let refused: Vec<_> = entries.iter().filter(|one| one.outcome == 429).collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!((&*refused[0].action, &*refused[0].target), ("login", "ann@example.com"));
+    let page = bench.get("/metrics").await.text;
+    for (outcome, count) in [("succeeded", 1), ("mismatch", 2), ("too_many", 3), ("failed", 0)] {
+        assert!(page.contains(&format!("weft_sign_ins_total{{outcome=\"{outcome}\"}} {count}\n")), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn clients_of_a_trusted_proxy_do_not_lock_each_other_out() {
+    let trusted_proxies = vec!["10.0.0.0/8".to_owned()];
+    let config = AccountsConfig { sign_in_attempts: 1, trusted_proxies, ..AccountsConfig::default() };
+    let bench = with_config(config);
+    with_ann(&bench, MemberRole::Owner).await;
+    let through = async |proxy: &str, client: &str, password: &str| {
+        let body = json!({"email": "ann@example.com", "password": password});
+        let mut request = bench.request("POST", "/api/v1/auth/login", &body);
+        request.extensions_mut().insert(Peer(proxy.parse().unwrap()));
+        request.headers_mut().insert("x-forwarded-for", client.parse().unwrap());
+        bench.send(request).await
+    };
+    let code = async |proxy: &str, client: &str, password: &str| {
+        through(proxy, client, password).await.json()["code"].as_u64().unwrap()
+    };
+    assert_eq!(code("10.0.0.1", "203.0.113.7", "wrong").await, 109);
+    let refused = through("10.0.0.1", "198.51.100.1, 203.0.113.7", PASSWORD).await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.headers["retry-after"], "900");
+    assert_eq!(code("10.0.0.1", "203.0.113.8", PASSWORD).await, 0, "another client of the same proxy");
+    // Anybody else writes what they like.
+    assert_eq!(code("192.0.2.1", "203.0.113.7", "wrong").await, 109);
+    assert_eq!(code("192.0.2.1", "203.0.113.9", PASSWORD).await, 429);
 }
 
 #[tokio::test]

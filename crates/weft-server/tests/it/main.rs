@@ -26,6 +26,7 @@ mod dataset_tasks;
 mod datasets;
 mod documents;
 mod editing;
+mod failures;
 mod files;
 mod gate;
 mod gone;

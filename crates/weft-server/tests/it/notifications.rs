@@ -91,7 +91,7 @@ impl Told {
 }
 
 /// A canvas that fails when it runs.
-fn failing() -> Json {
+pub(crate) fn failing() -> Json {
     json!({"components": {
         "begin": component("Begin", &json!({"mode": "conversational"}), &["Invoke:I"]),
         "Invoke:I": component("Invoke", &json!({"url": "http://nobody.example/<b>", "method": "get", "timeout": 1}), &[]),

@@ -227,6 +227,9 @@ impl App {
             None => TenantId::from(provider.config.tenant.as_str()),
         };
         let outcome = self.end_of(provider, &request, returned, now_ms).await;
+        if request.user.is_none() {
+            self.accounts.count_sign_in(&outcome);
+        }
         // A finished sign-in does not count towards the limit of its address.
         if outcome.is_ok() {
             self.accounts.limits.attempts.give_back(&Attempts::Begun(address.to_owned()));
