@@ -86,6 +86,27 @@ async fn large_values_and_other_files_cannot_be_read() {
 }
 
 #[tokio::test]
+async fn the_path_of_a_file_is_not_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = made(folder.path());
+    let connection = rusqlite::Connection::open(folder.path().join("people.db")).unwrap();
+    connection.execute_batch("CREATE VIEW place AS SELECT file FROM pragma_database_list").unwrap();
+    let clients = clients(Some(folder.path().to_owned()));
+    for sql in [
+        "PRAGMA database_list",
+        "SELECT * FROM pragma_database_list",
+        "SELECT file FROM \"Pragma_Database_List\"()",
+        "SELECT * FROM place",
+    ] {
+        let answers = asked(&clients, &database, text(sql)).await.unwrap();
+        assert!(matches!(answers[0], SqlAnswer::Failed(_)), "{sql}: {answers:?}");
+    }
+    let names =
+        asked(&clients, &database, text("SELECT name FROM pragma_table_info('person')")).await.unwrap();
+    assert_eq!(json!(names[0])["rows"]["rows"], json!([["id"], ["name"]]));
+}
+
+#[tokio::test]
 async fn functions_of_quadratic_time_are_only_called_with_short_values() {
     let folder = tempfile::tempdir().unwrap();
     let database = made(folder.path());
