@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, Statement};
+use rusqlite::{Connection, OpenFlags};
 use tokio::sync::OwnedSemaphorePermit;
 use weft_core::seam::databases::{SqlAnswer, SqlRows};
 use weft_core::seam::workspace::names;
@@ -164,16 +164,17 @@ fn confine(connection: &Connection, sql: &str, deadline: Instant) -> rusqlite::R
     if statement.is_explain() != 0 {
         return Ok(());
     }
-    match value_max(connection.prepare(&format!("EXPLAIN {sql}"))?)? {
+    match value_max(connection, sql)? {
         Some(value_max) => limit(value_max, SLOW_STEPS),
         None => Ok(()),
     }
 }
 
-/// Returns the maximum size of values with which a program calls slow functions for no longer than
-/// [`COMPARISONS_MAX`], or `None` without such calls. The deadline is checked at jumps, so that what counts is the
-/// number of calls in the program, which may be higher than in the text: subqueries and aliases are repeated.
-fn value_max(mut program: Statement<'_>) -> rusqlite::Result<Option<i32>> {
+/// Returns the maximum size of values with which a statement calls slow functions for no longer than
+/// [`COMPARISONS_MAX`], or `None` without such calls. The deadline is checked at jumps, so what counts is the number of
+/// calls in the compiled program, which may be higher than in the text: subqueries and aliases are repeated.
+fn value_max(connection: &Connection, sql: &str) -> rusqlite::Result<Option<i32>> {
+    let mut program = connection.prepare(&format!("EXPLAIN {sql}"))?;
     let (mut pairing, mut matching) = (0_u64, 0_u64);
     let mut instructions = program.query([])?;
     while let Some(instruction) = instructions.next()? {
