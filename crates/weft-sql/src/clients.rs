@@ -66,8 +66,8 @@ impl DatabaseClients {
     /// Creates clients that reach servers through `outbound`, find files below `files`, and never query `own`.
     pub fn new(outbound: Arc<Outbound>, files: SqliteFolder, own: Option<OwnDatabase>) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        // One processor is left for everything else.
-        let files_at_once = Arc::new(Semaphore::new(processors.saturating_sub(1).max(1)));
+        // One processor is left for everything else; two at least, so that one slow query does not make all others wait.
+        let files_at_once = Arc::new(Semaphore::new(processors.saturating_sub(1).max(2)));
         Self { outbound, files, own, files_at_once }
     }
 
