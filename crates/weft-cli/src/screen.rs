@@ -121,18 +121,26 @@ impl Notes {
     }
 }
 
-/// Log lines on standard error, which may be coloured.
+/// Log lines on standard error, which may be coloured. Each write is a whole event and becomes a single line.
 #[derive(Clone, Copy)]
 pub(crate) struct Log;
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Notes::coloured(&String::from_utf8_lossy(bytes));
+        Notes::coloured(&one_line(&String::from_utf8_lossy(bytes)));
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// Returns an event with the line breaks within it escaped, since a value with some could forge further events.
+fn one_line(event: &str) -> String {
+    match event.strip_suffix('\n') {
+        Some(line) => format!("{}\n", line.replace('\n', "\\n")),
+        None => event.replace('\n', "\\n"),
     }
 }
 
@@ -173,6 +181,14 @@ mod tests {
         assert_eq!(harmless("a\u{1b}[2Jb\r\nc\td\u{9b}31m"), "a[2Jb\nc\td31m");
         assert_eq!(harmless("rm \u{202e}txt.\u{2066}x\u{2069}\u{2028}y\u{200f}"), "rm txt.xy");
         assert_eq!(harmless("שלום, 你好, e\u{301}"), "שלום, 你好, e\u{301}");
+    }
+
+    #[test]
+    fn a_logged_event_is_a_single_line() {
+        let forged = "INFO weft: a mcp_id=evil\n2026-01-01T00:00:00Z  INFO fake::line\n";
+        assert_eq!(one_line(forged), "INFO weft: a mcp_id=evil\\n2026-01-01T00:00:00Z  INFO fake::line\n");
+        assert_eq!(harmless_coloured(&one_line("a\r\nb\u{2028}c\n")), "a\\nbc\n");
+        assert_eq!(one_line("a\n\nb"), "a\\n\\nb");
     }
 
     #[test]

@@ -313,7 +313,7 @@ mod tests {
             "Agent:A@list": ["a", "b"], "Agent:A@n": 3, "Agent:A@content": "hi", "sys.query": "q{sys.user_id}",
             "Agent:A@rows": [{"name": "x", "v": 1}, {"name": "y", "v": 2}], "Agent:A@big": "x".repeat(1_000_000),
             "Agent:A@many": vec![json!({"t": "x".repeat(1000)}); 1000], "Agent:A@texts": vec!["x".repeat(1000); 1000],
-            "Item:i@item": "it", "Agent:A@none": null, "Agent:A@zh": ["汉"],
+            "secret.K": "rosebud", "Item:i@item": "it", "Agent:A@none": null, "Agent:A@zh": ["汉"],
         });
         let jinja = Jinja::parse(text, names)?;
         let inputs: Inputs = jinja
@@ -582,6 +582,43 @@ mod tests {
             "{sys.query} sys_query q{sys.user_id}",
         );
         check("{{ \"sys.query\" ~ sys.query }}", "sys.queryq{sys.user_id}");
+    }
+
+    #[test]
+    fn secrets_are_written_as_they_are_or_refused() {
+        let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
+        check("{{ secret.K }}{secret.K}{%- if 1 -%} {secret.K} {%- endif %}", "rosebudrosebudrosebud");
+        check("{{ 'Bearer ' ~ secret.K ~ Agent:A@content|upper ~ Agent:A@list[0] }}", "Bearer rosebudHIa");
+        check(
+            "{{ {secret.K} + '!' }}{% for x in Agent:A@list %}{{ secret.K }}{% endfor %}",
+            "rosebud!rosebudrosebud",
+        );
+        check("{{ Agent:A@content|replace('h', 'j') ~ secret.K }}", "jirosebud");
+        for text in [
+            "{{ secret.K | upper }}",
+            "{{ {secret.K} | list | join('_') }}",
+            "{{ secret.K[1:] }}",
+            "{{ secret.K.upper() }}",
+            "{{ ('x' ~ secret.K) | upper }}",
+            "{{ secret.K ~ secret.K|upper }}",
+            "{{ [secret.K] | first }}",
+            "{{ 'x' | replace('x', secret.K) }}",
+            "{{ '%s' % secret.K }}",
+            "{{ secret.K is string }}",
+            "{{ 'r' in secret.K ~ '' }}",
+            "{{ 's' > 'r' ~ secret.K }}",
+            "{{ 1 if secret.K else 2 }}",
+            "{{ secret.K and 1 }}",
+            "{% set x = secret.K %}{{ x | upper }}",
+            "{% for c in secret.K %}{{ c }}{% endfor %}",
+            "{% if secret.K == 'x' %}{% endif %}",
+            "{% with x = secret.K %}{{ x | upper }}{% endwith %}",
+            "{% filter upper %}{secret.K}{% endfilter %}",
+            "{% filter upper %}{{ secret.K }}{% endfilter %}",
+        ] {
+            let error = rendered(text).expect_err(text).full();
+            assert!(error.contains("`secret.K`") && error.contains("as it is"), "{text}: {error}");
+        }
     }
 
     #[test]

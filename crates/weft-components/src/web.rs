@@ -227,11 +227,18 @@ pub(crate) fn with_scheme(address: &str, scheme: &str) -> String {
     }
 }
 
+/// Whether an address has a backslash before its query. A URL parser would treat it as a slash, and take `http:\\host`
+/// without `://` for the host `http`.
+pub(crate) fn has_backslash(address: &str) -> bool {
+    address.split(['?', '#']).next().is_some_and(|place| place.contains('\\'))
+}
+
 /// Returns the problem of an invalid address in a parameter, if the address is entirely literal: every request to it
 /// fails.
 pub(crate) fn address_problem(name: &str, address: &Template) -> Option<ParamProblem> {
     let written = written_out(address).map(str::trim).filter(|written| !written.is_empty())?;
     let wrong = match Url::parse(&with_scheme(written, "https")) {
+        _ if has_backslash(written) => "has a backslash".to_owned(),
         Ok(url) if matches!(url.scheme(), "http" | "https") => return None,
         Ok(url) => format!("begins with `{}:`", url.scheme()),
         Err(cause) => format!("is not an address ({cause})"),

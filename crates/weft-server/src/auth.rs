@@ -296,7 +296,13 @@ fn check_local(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
 /// made to resolve to this machine (DNS rebinding) still sends its own name.
 fn check_host(headers: &HeaderMap) -> Result<(), ApiError> {
     // Browsers always send the host, so a client without one is a program.
-    let Some(host) = headers.get(header::HOST) else { return Ok(()) };
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let Some(host) = hosts.next() else { return Ok(()) };
+    // Only one of them is checked, and something in between may go by another one (RFC 9112 §3.2).
+    if hosts.next().is_some() {
+        let message = "the request has more than one `Host` header: send a single one";
+        return Err(ApiError::new(code::ARGUMENT, message).with_status(StatusCode::BAD_REQUEST));
+    }
     let host = host.to_str().unwrap_or_default();
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, _port)) => name,
@@ -357,6 +363,8 @@ fn is_own_page(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse as _;
+
     use super::*;
 
     fn headers(name: header::HeaderName, value: &str) -> HeaderMap {
@@ -387,6 +395,16 @@ mod tests {
         check("[::1]:9380", true);
         check("evil.example:9380", false);
         check("127.0.0.1.evil.example", false);
+    }
+
+    #[test]
+    fn two_hosts_are_a_bad_request() {
+        for second in ["evil.example", "localhost"] {
+            let mut two = headers(header::HOST, "localhost");
+            two.append(header::HOST, second.parse().unwrap());
+            let refused = check_host(&two).unwrap_err().into_response();
+            assert_eq!(refused.status(), StatusCode::BAD_REQUEST, "{second}");
+        }
     }
 
     #[test]

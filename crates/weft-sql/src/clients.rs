@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use url::Url;
 use weft_core::seam::Databases;
 use weft_core::seam::databases::{DatabaseKind, SqlAnswer, SqlRequest};
@@ -51,6 +52,8 @@ pub struct DatabaseClients {
     outbound: Arc<Outbound>,
     files: SqliteFolder,
     own: Option<OwnDatabase>,
+    /// A query of a SQLite file computes in this process, and may do so beyond its deadline for a while.
+    files_at_once: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for DatabaseClients {
@@ -62,7 +65,10 @@ impl std::fmt::Debug for DatabaseClients {
 impl DatabaseClients {
     /// Creates clients that reach servers through `outbound`, find files below `files`, and never query `own`.
     pub fn new(outbound: Arc<Outbound>, files: SqliteFolder, own: Option<OwnDatabase>) -> Self {
-        Self { outbound, files, own }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        // One processor is left for everything else; two at least, so that one slow query does not make all others wait.
+        let files_at_once = Arc::new(Semaphore::new(processors.saturating_sub(1).max(2)));
+        Self { outbound, files, own, files_at_once }
     }
 
     async fn answers(&self, tenant: &TenantId, request: &SqlRequest) -> Result<Vec<SqlAnswer>> {
@@ -77,8 +83,11 @@ impl DatabaseClients {
                 )
                 .help("set `files.root`")
             })?;
-            let asked =
-                sqlite::SqliteRequest { folder, path: database.name.clone(), time_limit: request.time_limit };
+            let permit = Arc::clone(&self.files_at_once).acquire_owned().await;
+            let permit =
+                permit.map_err(|cause| Error::internal("the queries of files were closed").because(cause))?;
+            let (path, time_limit) = (database.name.clone(), request.time_limit);
+            let asked = sqlite::SqliteRequest { folder, path, time_limit, permit };
             return sqlite::ask(asked, statements, room).await;
         }
         // Looked up once: a name that resolves differently the next time must not lead to another server than the one
@@ -141,5 +150,41 @@ impl Databases for DatabaseClients {
         // Around everything: looking up the name and signing in count, too.
         let answered = tokio::time::timeout(request.time_limit, asking).await;
         answered.unwrap_or_else(|_| Err(late(request.time_limit)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use weft_core::seam::databases::{Database, SqlPart, TlsMode};
+    use weft_core::secret::Secret;
+    use weft_net::AllowList;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_query_of_a_file_waits_for_its_turn_within_its_time() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.db"), "").unwrap();
+        let files = folder.path().to_owned();
+        let outbound = Arc::new(Outbound::open(AllowList::parse(["127.0.0.1"]).unwrap()));
+        let clients = DatabaseClients::new(outbound, Arc::new(move |_| Some(files.clone())), None);
+        let asked = |time_limit: Duration| {
+            let (host, user, name) = (String::new(), String::new(), "a.db".to_owned());
+            let (password, tls) = (Secret::default(), TlsMode::default());
+            let database = Database { kind: DatabaseKind::Sqlite, host, port: 0, name, user, password, tls };
+            let sql = vec![SqlPart::Text("SELECT 1".to_owned())];
+            let request = SqlRequest { database, sql, rows_max: 2, bytes_max: 1_000, time_limit };
+            let clients = clients.clone();
+            async move { clients.ask(&"t".into(), request).await }
+        };
+        let at_once = u32::try_from(clients.files_at_once.available_permits()).unwrap();
+        let taken = Arc::clone(&clients.files_at_once).acquire_many_owned(at_once).await.unwrap();
+        let late = asked(Duration::from_millis(50)).await.unwrap_err();
+        assert_eq!(late.kind, ErrorKind::Timeout);
+        drop(taken);
+        assert!(asked(Duration::from_secs(20)).await.is_ok());
+        assert_eq!(clients.files_at_once.available_permits(), usize::try_from(at_once).unwrap());
     }
 }

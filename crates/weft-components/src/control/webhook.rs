@@ -358,6 +358,11 @@ impl SecurityReader<'_, '_> {
                 "enter the maximum age of a call in seconds",
             );
         }
+        if timestamp.is_empty() {
+            let message = "has no `timestamp_header`: whoever has seen a call can send it again at any time";
+            let help = "set the header with the time, if callers sign one";
+            self.params.warn(ParamProblem::new("/security/signature", message).help(help));
+        }
         Some(WebhookAuth::Signature {
             secret: secret?,
             header: if header.is_empty() { "X-Signature-256".to_owned() } else { header },
@@ -367,32 +372,21 @@ impl SecurityReader<'_, '_> {
     }
 
     fn body_bytes_max(&mut self) -> u64 {
-        let Some(value) = self.security.get("max_body_size").filter(|value| !value.is_null()) else {
-            return BODY_BYTES_MAX;
-        };
-        let text = weft_core::value::to_text(value).trim().to_ascii_lowercase();
+        let value = self.security.get("max_body_size").filter(|value| !value.is_null());
+        let text = value.map(weft_core::value::to_text).unwrap_or_default().trim().to_ascii_lowercase();
         if text.is_empty() {
             return BODY_BYTES_MAX;
         }
         let parsed = [("kb", 1_u64 << 10), ("mb", 1 << 20)].into_iter().find_map(|(unit, bytes)| {
             text.strip_suffix(unit)?.trim().parse::<u64>().ok()?.checked_mul(bytes)
         });
-        match parsed {
-            Some(bytes) if bytes <= BODY_BYTES_MAX => bytes,
-            Some(_) => {
-                let message = "max_body_size exceeds maximum allowed size (10MB)";
-                self.problem("max_body_size", message, "write 10mb or less");
-                BODY_BYTES_MAX
-            }
-            None => {
-                self.problem(
-                    "max_body_size",
-                    "Invalid max_body_size format",
-                    "write a number and `kb` or `mb`, such as `512kb`",
-                );
-                BODY_BYTES_MAX
-            }
-        }
+        let (message, help) = match parsed {
+            Some(bytes) if bytes <= BODY_BYTES_MAX => return bytes,
+            Some(_) => ("max_body_size exceeds maximum allowed size (10MB)", "write 10mb or less"),
+            None => ("Invalid max_body_size format", "write a number and `kb` or `mb`, such as `512kb`"),
+        };
+        self.problem("max_body_size", message, help);
+        BODY_BYTES_MAX
     }
 
     fn networks(&mut self) -> Vec<Network> {
@@ -619,6 +613,9 @@ mod tests {
         let signature = json!({"secret": "{secret.K}", "header": "X:Sig", "timestamp_header": "X-Tïme"});
         let places = ["/security/signature/header", "/security/signature/timestamp_header"];
         assert_eq!(warned(security(json!({"auth_type": "signature", "signature": signature}))), places);
+        // A signature without a time never expires.
+        let timeless = json!({"auth_type": "signature", "signature": {"secret": "{secret.K}"}});
+        assert_eq!(warned(security(timeless)), ["/security/signature"]);
         // Nothing is reported for a mode that is not used.
         let open = json!({"auth_type": "none", "allow_anonymous": true, "signature": signature});
         assert_eq!(warned(security(open.clone())), [""; 0]);

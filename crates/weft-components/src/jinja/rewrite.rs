@@ -26,6 +26,7 @@ mod charged;
 mod descent;
 mod fixed;
 mod names;
+mod secrets;
 mod token;
 
 use std::collections::{BTreeSet, HashMap};
@@ -39,6 +40,7 @@ pub(super) use names::Named;
 use charged::{write, write_charged, write_filter, write_loop, write_members};
 use descent::{Branches, Descent};
 use names::NamesOfTemplate;
+use secrets::SecretVariables;
 use token::Token;
 
 /// Statements that build text invisibly to the budget or access other templates.
@@ -98,6 +100,7 @@ pub(super) fn rewrite(text: &str, names: Names<'_>) -> Result<RewrittenTemplate>
         source,
         variables,
         places,
+        secrets: SecretVariables::new(),
         named,
         branches,
         filtered: false,
@@ -149,6 +152,7 @@ struct Writer<'a> {
     variables: Vec<(String, Reference)>,
     /// The index of each reference in `variables`: a template may have thousands.
     places: HashMap<Reference, usize>,
+    secrets: SecretVariables,
     named: NamesOfTemplate,
     branches: Branches,
     /// Whether the text being written is consumed by a `filter`.
@@ -165,7 +169,9 @@ impl<'a> Writer<'a> {
     fn text_mode(&mut self) -> Result<()> {
         while let Some(c) = self.rest().chars().next() {
             if let Some((end, variable)) = self.occurrence_here() {
-                self.source.push_str(&format!("{{{{ {variable} }}}}"));
+                let token = Token::Variable(variable);
+                self.check_secrets(std::slice::from_ref(&token), None)?;
+                self.source.push_str(&format!("{{{{ {} }}}}", token.text()));
                 self.at = end;
             } else if self.rest().starts_with("{#") {
                 // What looks like code in a comment is not code.
@@ -205,6 +211,9 @@ impl<'a> Writer<'a> {
             }
             _ => format!("weft_{}", self.variables.len()),
         };
+        if reference.secret().is_some() {
+            self.secrets.insert(name.clone(), reference.clone());
+        }
         self.places.insert(reference.clone(), self.variables.len());
         self.variables.push((name.clone(), reference.clone()));
         name
@@ -240,6 +249,7 @@ impl<'a> Writer<'a> {
             self.note_filter(tokens.first().map_or("", Token::text))?;
         }
         let keyword = tokens.first().filter(|_| statement).map(Token::text);
+        self.check_secrets(&tokens, keyword)?;
         self.named.note(&tokens, keyword);
         self.note_fixed(fixed::expression(&tokens, keyword));
         self.source.push(' ');
@@ -277,6 +287,15 @@ impl<'a> Writer<'a> {
             self.copy_to(end.map_or(self.text.len(), |(end, _)| self.at + end));
         }
         Ok(())
+    }
+
+    /// Checks that the tokens within braces write secrets as they are; `keyword` is the first token of a statement.
+    fn check_secrets(&self, tokens: &[Token<'_>], keyword: Option<&str>) -> Result<()> {
+        let misused = match keyword {
+            None if !self.filtered => secrets::transformed(tokens, &self.secrets),
+            _ => secrets::first(tokens, &self.secrets),
+        };
+        misused.map_or(Ok(()), |secret| Err(secrets::refused(secret)))
     }
 
     fn note_fixed(&mut self, expression: &[Token<'_>]) {

@@ -22,8 +22,8 @@ use weft_core::{
 use crate::params::{self, Field, FieldGroup, Kind, Params, choice, described, pointer};
 use crate::web::fetch::{is_page, redirected};
 use crate::web::{
-    DELAY_AFTER_ERROR, HEADERS, MAX_RETRIES, Retries, address, address_problem, headers, page_text,
-    proxy_problem, refused, rendered, secrets, shown, with_scheme,
+    DELAY_AFTER_ERROR, HEADERS, MAX_RETRIES, Retries, address, address_problem, has_backslash, headers,
+    page_text, proxy_problem, refused, rendered, secrets, shown, with_scheme,
 };
 
 /// Maximum number of bytes in an answer.
@@ -253,11 +253,15 @@ impl Invoke {
 
     fn request(&self, ctx: &NodeContext) -> Result<HttpRequest> {
         let text = address(&self.url, &ctx.inputs)?;
-        let mut url = url::Url::parse(&with_scheme(text.trim(), "http")).map_err(|cause| {
-            Error::invalid(format!("`{}` is not an address", self.url.source()))
-                .because(cause)
+        let wrong = |why: &str| {
+            Error::invalid(format!("`{}` {why}", self.url.source()))
                 .help("enter a complete address, such as `https://service.example/path`")
-        })?;
+        };
+        if has_backslash(&text) {
+            return Err(wrong("has a backslash"));
+        }
+        let mut url = url::Url::parse(&with_scheme(text.trim(), "http"))
+            .map_err(|cause| wrong("is not an address").because(cause))?;
         let values = self.values(ctx)?;
         let body = match self.method.as_str() {
             "GET" => {
@@ -392,6 +396,18 @@ mod tests {
             (5, &None, &HttpBody::Empty)
         );
         assert_eq!(result.unwrap(), json!({"result": "ok", "status": 200}));
+    }
+
+    #[tokio::test]
+    async fn a_backslash_is_no_slash() {
+        for url in ["http:\\\\host/x", "https://example.org\\x", "example.org\\@host"] {
+            let (sent, result) = invoked(json!({"url": url}), Vec::new()).await;
+            let error = result.unwrap_err();
+            assert!(sent.is_empty() && error.full().contains("has a backslash"), "{url}: {}", error.full());
+        }
+        let url = "https://example.org/?file=C:\\x";
+        let (sent, _) = invoked(json!({"url": url}), vec![page(200, "ok")]).await;
+        assert_eq!(sent[0].url, url);
     }
 
     #[tokio::test]
@@ -585,6 +601,7 @@ mod tests {
             check(right, "");
         }
         check("ftp://a.example/x", "begins with `ftp:`");
+        check("http:\\\\host", "has a backslash");
         check("http://", "is not an address");
         check("http://a.example:99999/", "is not an address");
         let headers = json!({"X-Right_1": "a", " Trimmed ": "b", "Bad Name": "c"});

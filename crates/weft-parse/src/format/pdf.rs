@@ -16,6 +16,7 @@ mod order;
 mod outline;
 mod packed;
 mod page;
+mod page_tree;
 mod paged_table;
 mod pieces;
 mod placed;
@@ -65,6 +66,7 @@ fn open(bytes: &[u8]) -> Result<(PdfDocument, usize), Unreadable> {
     let document = PdfDocument::from_bytes(bytes.to_vec())
         .map_err(|cause| Unreadable::because("the PDF is damaged", cause))?;
     let document = unlocked(document, bytes)?;
+    page_tree::check(&document)?;
     let count = document.page_count().map_err(|cause| Unreadable::because("the PDF is damaged", cause))?;
     if count == 0 {
         return Err(Unreadable::new(if is_cut_off(bytes) { CUT_OFF } else { "the PDF has no pages" }));

@@ -235,7 +235,7 @@ pub(crate) fn pdf_with_form(content: &str, fields: &[&str]) -> Vec<u8> {
 }
 
 /// The objects of a PDF as a file.
-fn written(objects: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn written(objects: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = b"%PDF-1.4\n".to_vec();
     let mut places = Vec::new();
     for (number, object) in objects.iter().enumerate() {

@@ -6,7 +6,7 @@ use proptest::prelude::{ProptestConfig, Strategy, any, prop, proptest};
 use proptest::sample::Index;
 use weft_parse::{DocumentSettings, parse};
 
-use crate::build::{archive, archive_of, docx, read, reason, relations, samples, text, xlsx};
+use crate::build::{archive, archive_of, docx, read, reason, relations, samples, text, written, xlsx};
 
 /// Content larger than the limits is not unpacked; `archive` has a test with false sizes.
 #[test]
@@ -140,6 +140,19 @@ fn cyclic_outlines_and_pages_terminate() {
         7 0 obj << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> endobj
         8 0 obj << /Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 8 0 R >> >> /Length 5 >> stream\n/X Do\nendstream endobj";
     let _ = parse("a.pdf", object(page).as_bytes(), &DocumentSettings::new());
+}
+
+/// Each level doubles the number of visits if nodes are visited more than once.
+#[test]
+fn page_trees_that_refer_to_themselves_are_refused() {
+    let node = |below: usize| format!("<< /Type /Pages /Kids [{below} 0 R {below} 0 R] >>");
+    let chain = (3..60).map(node).collect();
+    for tree in [vec![node(2)], vec![node(3), node(2)], chain] {
+        let catalog = "<< /Type /Catalog /Pages 2 0 R >>".to_owned();
+        let objects: Vec<Vec<u8>> = std::iter::once(catalog).chain(tree).map(String::into_bytes).collect();
+        let reason = reason("a.pdf", &written(&objects));
+        assert!(reason.contains("page tree of the PDF refers to itself"), "{reason}");
+    }
 }
 
 #[test]

@@ -25,8 +25,8 @@ use weft_app::chats;
 /// Batch size when all assistants are removed.
 const REMOVED_AT_ONCE: u64 = 100;
 
-/// Maximum number of datasets of an assistant, and of those assistants of a list that are in memory together.
-const DATASETS_MAX: usize = 1_000;
+/// Maximum number of datasets of an assistant or a search app, and of those assistants of a list that are in memory together.
+pub(crate) const DATASETS_MAX: usize = 1_000;
 
 /// Number of assistants of a list that are in memory together.
 const SHOWN_AT_ONCE: usize = 20;

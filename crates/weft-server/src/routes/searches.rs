@@ -9,7 +9,7 @@ use weft_core::{DatasetKey, ErrorKind, changes};
 
 use super::agents::owners;
 use super::chat_completions::{complete, said_once, turn_of};
-use super::chats::{ChatRemoval, of_kind, order, removed};
+use super::chats::{ChatRemoval, DATASETS_MAX, of_kind, order, removed};
 use super::owned::{or, or_taken};
 use super::retrieval;
 use super::turn::question;
@@ -61,7 +61,7 @@ async fn owned(state: &ServerState, caller: &Caller, id: &str, missing: ApiError
 /// `POST /api/v1/searches`. A name that is taken gets a number appended.
 ///
 /// # Errors
-/// 101 without a name, 102 for a value that is not valid.
+/// 101 without a name, 102 for a value that is not valid and for a dataset that is not the caller's.
 pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
@@ -70,6 +70,7 @@ pub(crate) async fn create(
     body.require(&["name"])?;
     let wanted = name(&body)?;
     let settings = search_settings(&body, &ChatSettings::default())?;
+    check_datasets(&state, &caller, &body, &settings).await?;
     let now_ms = state.app.clock.now_ms();
     let numbered = (1..NAMES_TRIED_MAX).map(|number| format!("{wanted}({number})"));
     // The store decides what is taken, so that concurrent requests get different names.
@@ -83,6 +84,29 @@ pub(crate) async fn create(
         }
     }
     Err(ApiError::data("Duplicated search name."))
+}
+
+/// Checks the datasets of a search app when it is created or changed. Those that have no chunks yet are accepted: a
+/// search app may be created first.
+async fn check_datasets(
+    state: &ServerState,
+    caller: &Caller,
+    body: &Body,
+    settings: &ChatSettings,
+) -> Result<(), ApiError> {
+    // What the app had before may have been removed since; only what this request names is checked.
+    if body.get("search_config").is_none_or(|config| config.get("kb_ids").is_none()) {
+        return Ok(());
+    }
+    let wanted = &settings.datasets;
+    if wanted.len() > DATASETS_MAX {
+        return Err(ApiError::data(format!("a search app can have at most {DATASETS_MAX} datasets")));
+    }
+    let there = state.app.there(&caller.tenant, wanted).await?;
+    match wanted.iter().find(|id| !there.contains(id)) {
+        Some(foreign) => Err(ApiError::data(format!("You don't own the dataset {foreign}"))),
+        None => Ok(()),
+    }
 }
 
 /// `GET /api/v1/searches`.
@@ -126,7 +150,8 @@ pub(crate) async fn get(
 /// `PUT /api/v1/searches/{id}`: sets its name and the settings that are given.
 ///
 /// # Errors
-/// 101 without a name or settings, 102 for a value that is not valid, 109 for one that is not the caller's.
+/// 101 without a name or settings, 102 for a value that is not valid and for a dataset that is not the caller's, 109
+/// for an app that is not the caller's.
 pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
@@ -139,6 +164,7 @@ pub(crate) async fn update(
         // Settings that are not given keep the values of the latest state.
         let before = owned(&state, &caller, &id, no_authorization()).await?;
         let settings = search_settings(&body, &before.settings)?;
+        check_datasets(&state, &caller, &body, &settings).await?;
         let changed = Chat { name: name.clone(), settings, ..before };
         let changed = state.app.chats.change(&changed, state.app.clock.now_ms()).await;
         changed.map_err(|error| or_taken(error, ApiError::data("Duplicated search name.")))

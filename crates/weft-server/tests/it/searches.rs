@@ -94,6 +94,30 @@ async fn invalid_search_apps_give_the_error_messages_of_the_api() {
 }
 
 #[tokio::test]
+async fn datasets_of_others_are_not_stored() {
+    let bench = bench(Script::new()).await;
+    let path = bench.dataset("Docs").await;
+    let dataset = path.rsplit('/').next().unwrap();
+    let stranger = bench.with(&bench.stranger().await);
+    let app = search_app(&stranger, json!({"name": "S"})).await;
+    let at = format!("{SEARCHES}/{app}");
+    let body = json!({"name": "S", "search_config": {"kb_ids": [dataset]}});
+    let expected = (102, format!("You don't own the dataset {dataset}"));
+    assert_eq!(stranger.post(SEARCHES, body.clone()).await.refusal(), expected);
+    assert_eq!(stranger.ask("PUT", &at, body.clone()).await.refusal(), expected);
+    assert_eq!(stranger.get(&at).await.data()["search_config"], json!({}));
+    let many: Vec<String> = (0..1_001).map(|number| number.to_string()).collect();
+    let many = json!({"name": "S", "search_config": {"kb_ids": many}});
+    let refused = bench.post(SEARCHES, many).await.refusal();
+    assert_eq!(refused, (102, "a search app can have at most 1000 datasets".to_owned()));
+    // What it has may be removed later, and other settings can be changed as before.
+    let own = format!("{SEARCHES}/{}", search_app(&bench, body).await);
+    bench.ask("DELETE", "/api/v1/datasets", json!({"ids": [dataset]})).await.data();
+    let change = json!({"name": "S", "search_config": {"top_k": 3}});
+    assert_eq!(bench.ask("PUT", &own, change).await.data()["search_config"]["top_k"], 3);
+}
+
+#[tokio::test]
 async fn a_question_is_answered_from_the_datasets_with_sources() {
     let script = Script::new().reply(Reply::text("The fox is quick [ID:0].").always());
     let bench = bench(script).await;

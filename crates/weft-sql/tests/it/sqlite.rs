@@ -74,6 +74,7 @@ async fn large_values_and_other_files_cannot_be_read() {
         "SELECT load_extension('x')",
         "SELECT writefile('x', 'y')",
         "PRAGMA query_only = 0",
+        "SELECT json_pretty('[1]')",
     ] {
         let answers = asked(&clients, &database, text(sql)).await.unwrap();
         assert!(matches!(answers[0], SqlAnswer::Failed(_)), "{sql}: {answers:?}");
@@ -82,4 +83,51 @@ async fn large_values_and_other_files_cannot_be_read() {
     let sql = "SELECT x'0001' AS b, 1.5 AS r, zeroblob(70000) AS picture";
     let blob = asked(&clients, &database, text(sql)).await.unwrap();
     assert_eq!(json!(blob[0])["rows"]["rows"], json!([["0x0001", 1.5, "<binary, 70000 bytes>"]]));
+}
+
+#[tokio::test]
+async fn the_path_of_a_file_is_not_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = made(folder.path());
+    let connection = rusqlite::Connection::open(folder.path().join("people.db")).unwrap();
+    connection.execute_batch("CREATE VIEW place AS SELECT file FROM pragma_database_list").unwrap();
+    let clients = clients(Some(folder.path().to_owned()));
+    for sql in [
+        "PRAGMA database_list",
+        "SELECT * FROM pragma_database_list",
+        "SELECT file FROM \"Pragma_Database_List\"()",
+        "SELECT * FROM place",
+    ] {
+        let answers = asked(&clients, &database, text(sql)).await.unwrap();
+        assert!(matches!(answers[0], SqlAnswer::Failed(_)), "{sql}: {answers:?}");
+    }
+    let names =
+        asked(&clients, &database, text("SELECT name FROM pragma_table_info('person')")).await.unwrap();
+    assert_eq!(json!(names[0])["rows"]["rows"], json!([["id"], ["name"]]));
+}
+
+#[tokio::test]
+async fn functions_of_quadratic_time_are_only_called_with_short_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = made(folder.path());
+    let clients = clients(Some(folder.path().to_owned()));
+    let long = "replace(hex(zeroblob(1200000)), '00', 'aa')";
+    // Every use of `a` is a call of its own.
+    let repeated = format!("SELECT a{} FROM (SELECT instr(name || x, 'b') AS a", ", a".repeat(300));
+    for sql in [
+        format!("SELECT instr({long}, replace(hex(zeroblob(600000)), '00', 'aa') || 'b')"),
+        format!("SELECT trim(hex(zeroblob(1200000)), {long})"),
+        format!("{repeated} FROM (SELECT name, hex(zeroblob(20000)) AS x FROM person))"),
+    ] {
+        let answers = asked(&clients, &database, text(&sql)).await.unwrap();
+        assert!(
+            matches!(&answers[0], SqlAnswer::Failed(why) if why.contains("at most")),
+            "{sql}: {answers:?}"
+        );
+    }
+    let sql = "SELECT instr(name, 'd'), replace(name, 'A', 'B'), trim(name), name LIKE 'a%' FROM person LIMIT 1; \
+               SELECT length(hex(zeroblob(1200000)))";
+    let answers = asked(&clients, &database, text(sql)).await.unwrap();
+    assert_eq!(json!(answers[0])["rows"]["rows"], json!([[2, "Bda", "Ada", 1]]));
+    assert_eq!(json!(answers[1])["rows"]["rows"], json!([[2_400_000]]));
 }
