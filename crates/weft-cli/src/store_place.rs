@@ -57,9 +57,9 @@ pub(crate) fn check(config: &Config, flags: &Flags) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether the file does not exist. What cannot be looked at is reported when it is opened.
+/// Whether the file does not exist. What cannot be looked at, or be named in a URL, is reported when it is opened.
 fn is_missing(file: &Path) -> bool {
-    std::fs::metadata(file).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    file.to_str().is_some() && std::fs::metadata(file).is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 /// Returns the place of a store that is not in the data folder.

@@ -160,7 +160,7 @@ async fn password_guessing_is_limited_without_locking_out_other_addresses() {
 async fn a_lock_is_in_the_audit_log_once_and_each_sign_in_in_the_metrics() {
     let bench = with_config(AccountsConfig { sign_in_attempts: 2, ..AccountsConfig::default() });
     with_ann(&bench, MemberRole::Owner).await;
-    bench.signed_in("ann@example.com", PASSWORD).await;
+    let ann = bench.signed_in("ann@example.com", PASSWORD).await;
     for _ in 0..2 {
         assert_eq!(bench.sign_in("ann@example.com", "wrong").await.refusal().0, 109);
     }
@@ -172,7 +172,7 @@ async fn a_lock_is_in_the_audit_log_once_and_each_sign_in_in_the_metrics() {
     let refused: Vec<_> = entries.iter().filter(|one| one.outcome == 429).collect();
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert_eq!((&*refused[0].action, &*refused[0].target), ("login", "ann@example.com"));
-    let page = bench.get("/metrics").await.text;
+    let page = ann.get("/metrics").await.text;
     for (outcome, count) in [("succeeded", 1), ("mismatch", 2), ("too_many", 3), ("failed", 0)] {
         assert!(page.contains(&format!("weft_sign_ins_total{{outcome=\"{outcome}\"}} {count}\n")), "{page}");
     }

@@ -195,15 +195,16 @@ async fn secrets_authenticate_callers_and_are_stored_nowhere() {
 #[tokio::test]
 async fn callers_without_the_secret_do_not_lock_out_the_others() {
     let bench = bench(Script::new()).await;
-    let path = async |security: Json| {
+    let path = async |title: &str, security: Json| {
         let security = with(security, &json!({"rate_limit": {"limit": 2, "per": "hour"}}));
         let dsl = canvas(&with(open(), &json!({"security": security})));
-        format!("/api/v1/agents/{}/webhook", bench.store("Guarded", dsl).await)
+        format!("/api/v1/agents/{}/webhook", bench.store(title, dsl).await)
     };
     let token = path(
+        "Token",
         json!({"auth_type": "token", "token": {"token_header": "X-Key", "token_value": "rosebud-0815"}}),
     );
-    let signed = path(json!({"auth_type": "signature", "signature": {"secret": "rosebud"}}));
+    let signed = path("Signed", json!({"auth_type": "signature", "signature": {"secret": "rosebud"}}));
     let body = "{\"n\": 1}";
     let signature = weft_core::hex(&sign(HmacAlgorithm::Hs256, b"rosebud", &[body.as_bytes()]));
     let limited = "Rate limit error: Too many requests (rate limit exceeded)";

@@ -107,15 +107,18 @@ async fn canvases_of_assistants_keep_all(store: &Store) {
 async fn versions_of_assistants_that_no_run_needs_are_removed(opened: &Store) {
     const DAY_MS: i64 = 86_400_000;
     let store = opened.clone().with_versions_kept(2);
-    let chat = CanvasHead { canvas_type: CHAT_TYPE.to_owned(), ..CanvasHead::default() };
+    let chat = |title: &str| {
+        let (title, canvas_type) = (title.to_owned(), CHAT_TYPE.to_owned());
+        CanvasHead { title, canvas_type, ..CanvasHead::default() }
+    };
     let used = canvas();
     let [unused, agent] = ["unused", "agent"].map(|id| CanvasKey::new(&used.tenant, id));
     for n in 0..150 {
-        store.canvases().put(&unused, &chat, &format!("unused {n}")).await.unwrap();
+        store.canvases().put(&unused, &chat("unused"), &format!("unused {n}")).await.unwrap();
     }
     let newest = store.canvases().get(&unused).await.unwrap().version;
     for n in 0..3 {
-        store.canvases().put(&used, &chat, &format!("used {n}")).await.unwrap();
+        store.canvases().put(&used, &chat("used"), &format!("used {n}")).await.unwrap();
         opened.canvases().put(&agent, &CanvasHead::default(), &format!("agent {n}")).await.unwrap();
     }
     let saved_ms = store.versions().get_version(&unused, &newest).await.unwrap().created_ms;
