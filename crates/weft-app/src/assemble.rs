@@ -349,12 +349,17 @@ fn knowledge(beside: &LocalDocuments, datasets: Datasets) -> Arc<dyn Knowledge> 
     Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)))
 }
 
+/// Opens the store with its limits.
+async fn opened(config: &Config, store_url: &str) -> Result<Store> {
+    let store = Store::open(store_url).await?;
+    Ok(store
+        .with_quotas(config.limits.tenant_quotas())
+        .with_versions_kept(config.retention.versions_per_canvas))
+}
+
 async fn put_together(config: &Config, store_url: &str, place: StoragePlace, loaded: Loaded) -> Result<App> {
     let Loaded { models, plugins } = loaded;
-    let store = Store::open(store_url)
-        .await?
-        .with_quotas(config.limits.tenant_quotas())
-        .with_versions_kept(config.retention.versions_per_canvas);
+    let store = opened(config, store_url).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
     let ground = Ground { config, place, store: &store, clock: &clock };
