@@ -351,7 +351,8 @@ fn knowledge(beside: &LocalDocuments, datasets: Datasets) -> Arc<dyn Knowledge> 
 
 /// Opens the store with its limits.
 async fn opened(config: &Config, store_url: &str) -> Result<Store> {
-    let store = Store::open(store_url).await?;
+    // Boxed: the drivers of database servers nest so deeply that the compiler gives up on commands around this.
+    let store = Box::pin(Store::open(store_url)).await?;
     Ok(store
         .with_quotas(config.limits.tenant_quotas())
         .with_versions_kept(config.retention.versions_per_canvas))

@@ -215,7 +215,11 @@ mod servers {
 
     /// Runs a check in a database of its own, which is always removed afterwards. Returns `false` when the server
     /// does not answer.
-    pub async fn with_fresh_database(server: &str, existing: &str, check: impl AsyncFn(&Store)) -> bool {
+    pub(super) async fn with_fresh_database(
+        server: &str,
+        existing: &str,
+        check: impl AsyncFn(&Store),
+    ) -> bool {
         let mut options = ConnectOptions::new(format!("{server}/{existing}"));
         options.acquire_timeout(Duration::from_secs(3)).max_connections(1);
         let Ok(admin) = Database::connect(options).await else { return false };
