@@ -39,7 +39,8 @@ pub(crate) fn is_needed(command: &Command) -> bool {
 /// # Errors
 /// When there is no store and the command needs one.
 pub(crate) fn check(config: &Config, flags: &Flags) -> Outcome<()> {
-    let Some(data) = &flags.data else { return Ok(()) };
+    // A name that is no text is refused when the store is opened.
+    let Some(data) = flags.data.as_ref().filter(|data| data.to_str().is_some()) else { return Ok(()) };
     let file = config.store_file();
     if let Some(file) = file.as_ref().filter(|file| flags.needs_store && is_missing(file)) {
         return Err(Failure::usage(format!("there is no store at {}", file.display())).help(
@@ -57,9 +58,9 @@ pub(crate) fn check(config: &Config, flags: &Flags) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether the file does not exist. What cannot be looked at, or be named in a URL, is reported when it is opened.
+/// Whether the file does not exist. What cannot be looked at is reported when it is opened.
 fn is_missing(file: &Path) -> bool {
-    file.to_str().is_some() && std::fs::metadata(file).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    std::fs::metadata(file).is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 /// Returns the place of a store that is not in the data folder.
