@@ -356,7 +356,9 @@ fn unopened<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
             .rfind(|c: char| !of_reference(c))
             .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
         let word = before[start..].trim_start_matches(['.', '-', ':']);
-        if reference_at(word, known) == Some(word) {
+        // An underscore before it may be the emphasis of Markdown.
+        let mut read = [word, word.trim_start_matches('_')].into_iter();
+        if let Some(word) = read.find(|word| reference_at(word, known) == Some(*word)) {
             return Some(word);
         }
     }
@@ -575,6 +577,7 @@ mod tests {
         check("so Agent:A@content} and", "unopened write `{Agent:A@content}`");
         check("{b@x}, sys.query }", "unopened write `{sys.query}`");
         check("{b@x}.Agent:A@content}", "unopened write `{Agent:A@content}`");
+        check("_sys.query} asks, {b@x}_", "unopened write `{sys.query}`");
         check("{\"q\": Agent:A@content}", "");
         check("{\"a\": {\"b\": 1}, \"q\": Agent:A@content}", "");
         check("}} a} ü} @}", "");
